@@ -1,0 +1,54 @@
+# Every target sets up what it needs. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test lint fix crds bench e2e e2e-kind test-envtest lock clean
+
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Only the environment, in .venv
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Tutti needs Python 3.11 or newer; '$(PYTHON)' is older. Say which one to use: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
+	@echo "setting up $(VENV) ..."
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY) ## Embedded cluster, operator and a workload mix, live; ends by itself with a summary
+	@$(BIN)/tutti demo
+
+test: $(READY) ## The whole test suite
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: $(READY) ## ruff, mypy --strict, import contracts, docstrings
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/interrogate --quiet
+
+fix: $(READY) ## Let ruff mend what it can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+crds: $(READY) ## Generate crds/ from the models
+	@$(BIN)/python -m tutti.api.crds crds
+
+lock: $(READY) ## Freeze the newest allowed versions into the lock files
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+	  --upgrade --all-extras --group dev pyproject.toml --output-file requirements.lock --custom-compile-command 'make lock'
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+	  --constraint requirements.lock pyproject.toml --output-file requirements-runtime.lock --custom-compile-command 'make lock'
+
+clean: ## Remove everything that was made here
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""What users write: the kinds, typed views of core objects, quantities, gang conventions, configuration."""

@@ -1,0 +1,1 @@
+"""What is observed: nodes and pods as columns, and transactions on them."""

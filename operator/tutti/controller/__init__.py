@@ -1,0 +1,1 @@
+"""The operator: kopf handlers, webhooks, start and stop, metrics. Only this room knows kopf."""

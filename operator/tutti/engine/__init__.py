@@ -1,0 +1,1 @@
+"""The cycle: order, quota, placement, reserve, permit, bind; and its journal."""

@@ -1,0 +1,1 @@
+"""Who may use how much: cohorts, flavors, borrowing and lending."""
