@@ -1,0 +1,295 @@
+"""Typed views of Kubernetes core objects, holding only the fields that scheduling reads.
+
+The wire decodes a pod or node straight from JSON bytes into these records; every other field is dropped unparsed.
+The same records are written into the journal, so a replay sees exactly what the operator saw.
+Field names and meanings: Kubernetes API 1.36, core/v1 and scheduling.k8s.io/v1.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tutti.api.labels import LabelSelector, NodeSelector, NodeSelectorTerm
+from tutti.api.taints import Taint, Toleration
+
+
+class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Base of all views: immutable, camelCase on the wire, unknown fields dropped."""
+
+
+class OwnerReference(View):
+    """Who owns an object; the controller among the owners tells members of one Job apart from another's."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class ObjectMeta(View):
+    """The metadata of any object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: list[str] = []
+    owner_references: list[OwnerReference] = []
+
+    @property
+    def created(self) -> float:
+        """Creation as Unix seconds; 0 where the server has not set it."""
+        return self.creation_timestamp.timestamp() if self.creation_timestamp else 0.0
+
+
+class ResourceRequirements(View):
+    """Requests and limits as quantities in text, by resource name."""
+
+    requests: dict[str, str | int | float] = {}
+    limits: dict[str, str | int | float] = {}
+
+
+class ContainerPort(View):
+    """A port; only one with a host port constrains placement."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class Container(View):
+    """A container, init container (`restart_policy` Always: a sidecar)."""
+
+    name: str = ""
+    image: str = ""
+    restart_policy: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: list[ContainerPort] = []
+
+
+class PreferredSchedulingTerm(View):
+    """A node selector term with the weight it adds where it matches."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(View):
+    """Required and preferred node affinity."""
+
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: list[PreferredSchedulingTerm] = msgspec.field(
+        default=[], name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class PodAffinityTerm(View):
+    """Which pods, in which namespaces, over which topology."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] = []
+    namespace_selector: LabelSelector | None = None
+
+
+class WeightedPodAffinityTerm(View):
+    """A pod affinity term with the weight it adds."""
+
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(View):
+    """Required and preferred inter-pod affinity, or anti-affinity."""
+
+    required: list[PodAffinityTerm] = msgspec.field(
+        default=[], name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: list[WeightedPodAffinityTerm] = msgspec.field(
+        default=[], name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(View):
+    """All affinity of a pod."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(View):
+    """How evenly pods must, or should, spread over a topology."""
+
+    topology_key: str = ""
+    max_skew: int = 1
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: list[str] = []
+
+
+class SchedulingGate(View):
+    """A gate that keeps the pod out of scheduling until somebody removes it."""
+
+    name: str = ""
+
+
+class ClaimSource(View):
+    """The claim a volume is made of."""
+
+    claim_name: str = ""
+
+
+class Volume(View):
+    """A volume, as far as it constrains placement."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: dict[str, Any] | None = None
+
+
+class SchedulingGroup(View):
+    """Membership in a native pod group (Kubernetes 1.36)."""
+
+    pod_group_name: str = ""
+
+
+class WorkloadReference(View):
+    """Membership in a native workload (Kubernetes 1.35)."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
+class PodSpec(View):
+    """What a pod asks for."""
+
+    scheduler_name: str = ""
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] = []
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    scheduling_gates: list[SchedulingGate] = []
+    containers: list[Container] = []
+    init_containers: list[Container] = []
+    overhead: dict[str, str | int | float] = {}
+    resources: ResourceRequirements | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] = []
+    volumes: list[Volume] = []
+    resource_claims: list[dict[str, Any]] = []
+    scheduling_group: SchedulingGroup | None = None
+    workload_ref: WorkloadReference | None = None
+
+
+class PodCondition(View):
+    """A condition of a pod, without its times."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerStatus(View):
+    """What the kubelet has granted a container, which an in-place resize may hold apart from its spec."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, str | int | float] = {}
+
+
+class PodStatus(View):
+    """How a pod is doing."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    conditions: list[PodCondition] = []
+    nominated_node_name: str = ""
+    start_time: datetime | None = None
+    container_statuses: list[ContainerStatus] = []
+    init_container_statuses: list[ContainerStatus] = []
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, str | int | float] = {}
+
+
+class Pod(View):
+    """A pod of any scheduler."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def terminated(self) -> bool:
+        """Whether it has succeeded or failed, and so holds no resources any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def ready(self) -> bool:
+        """Whether its Ready condition is true."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
+
+
+class ContainerImage(View):
+    """An image present on a node."""
+
+    names: list[str] = []
+    size_bytes: int = 0
+
+
+class NodeSpec(View):
+    """What an administrator says of a node."""
+
+    unschedulable: bool = False
+    taints: list[Taint] = []
+
+
+class NodeStatus(View):
+    """What a node offers."""
+
+    allocatable: dict[str, str | int | float] = {}
+    images: list[ContainerImage] = []
+    conditions: list[PodCondition] = []
+    declared_features: list[str] = []
+
+
+class Node(View):
+    """A node."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class Namespace(View):
+    """A namespace; its labels decide which queues it may use."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class PriorityClass(View):
+    """A priority by name."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str = ""

@@ -1,0 +1,94 @@
+"""What the engine wants done: one record per write, for the shell to carry out in the order given.
+
+The shell adds nothing to a decision but credentials, retries and the check that it still leads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
+    """Base of everything the engine can decide."""
+
+
+class Bind(Decision, tag="bind"):
+    """Bind a pod to a node; answered by `BindFinished`.
+
+    `annotations` travel in the Binding and so reach the pod without a write of their own.
+    All binds of one decision belong out at the same time; those of one `workload` are one gang.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    workload: str = ""
+    annotations: dict[str, str] = {}
+
+
+class Evict(Decision, tag="evict"):
+    """Take a bound pod out, because its gang could not be completed; answered by `EvictFinished`."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    message: str
+
+
+class SetPodCondition(Decision, tag="pod-condition"):
+    """Write the pod's `PodScheduled=False` condition: why it is not placed."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    message: str
+    observed_generation: int = 0
+
+
+class PatchStatus(Decision, tag="status"):
+    """Merge `status` into the status of an object of ours; a field set to None is removed."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    status: dict[str, Any]
+
+
+class EmitEvent(Decision, tag="event"):
+    """Record one event (events.k8s.io/v1) about an object."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
+class CreatePodGroup(Decision, tag="create-pod-group"):
+    """Make the PodGroup of a gang that exists only as annotations, so that its status can be seen."""
+
+    namespace: str
+    name: str
+    spec: dict[str, Any]
+    labels: dict[str, str] = {}
+
+
+class DeletePodGroup(Decision, tag="delete-pod-group"):
+    """Remove a PodGroup that was made for annotations, after its last pod is gone."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+AnyDecision = Bind | Evict | SetPodCondition | PatchStatus | EmitEvent | CreatePodGroup | DeletePodGroup

@@ -1,0 +1,130 @@
+"""What the engine is told: one record per thing that was seen, heard back or lost.
+
+A tagged union, so that a journal line decodes to exactly the record that was observed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tutti.api.core import Namespace, Node, Pod, PriorityClass
+
+
+class Observation(msgspec.Struct, frozen=True, tag_field="saw", omit_defaults=True):
+    """Base of everything the engine can be told."""
+
+
+class PodSeen(Observation, tag="pod"):
+    """A pod of any scheduler was added or changed."""
+
+    pod: Pod
+
+
+class PodGone(Observation, tag="pod-gone"):
+    """A pod does not exist any more; `uid` tells it from a successor of the same name."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+class NodeSeen(Observation, tag="node"):
+    """A node was added or changed."""
+
+    node: Node
+
+
+class NodeGone(Observation, tag="node-gone"):
+    """A node does not exist any more."""
+
+    name: str
+
+
+class PriorityClassSeen(Observation, tag="priority-class"):
+    """A PriorityClass was added or changed."""
+
+    priority_class: PriorityClass
+
+
+class PriorityClassGone(Observation, tag="priority-class-gone"):
+    """A PriorityClass does not exist any more."""
+
+    name: str
+
+
+class NamespaceSeen(Observation, tag="namespace"):
+    """A namespace was added or its labels changed."""
+
+    namespace: Namespace
+
+
+class NamespaceGone(Observation, tag="namespace-gone"):
+    """A namespace does not exist any more."""
+
+    name: str
+
+
+class ObjectSeen(Observation, tag="object"):
+    """An object of one of our kinds was added or changed.
+
+    `raw` is the object as the server sent it; the engine parses it, so that a malformed one
+    becomes an explanation on that object instead of an error in the shell.
+    """
+
+    kind: str
+    raw: dict[str, Any]
+
+
+class ObjectGone(Observation, tag="object-gone"):
+    """An object of one of our kinds does not exist any more (`namespace` is empty for cluster-scoped kinds)."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class BindFinished(Observation, tag="bind-finished"):
+    """What became of a Bind decision.
+
+    `outcome` is one of `Bound`, `BoundElsewhere`, `Gone`, `Gated`, `NodeGone` or `Failed`.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    outcome: str
+    message: str = ""
+
+
+class EvictFinished(Observation, tag="evict-finished"):
+    """What became of an Evict decision; `done` is False where it must be asked for again."""
+
+    namespace: str
+    name: str
+    uid: str
+    done: bool
+    message: str = ""
+
+
+class Synced(Observation, tag="synced"):
+    """Everything that exists has been listed once; only from now on may anything be decided."""
+
+
+AnyObservation = (
+    PodSeen
+    | PodGone
+    | NodeSeen
+    | NodeGone
+    | PriorityClassSeen
+    | PriorityClassGone
+    | NamespaceSeen
+    | NamespaceGone
+    | ObjectSeen
+    | ObjectGone
+    | BindFinished
+    | EvictFinished
+    | Synced
+)
