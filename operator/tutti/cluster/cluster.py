@@ -1,0 +1,230 @@
+"""The cluster as observed plus what is reserved in memory: the one place that knows how much room a node has.
+
+Observations may come in any order: a pod bound to a node that has not been seen yet waits among the homeless and is
+charged when the node appears. Only non-terminated pods take room, whichever scheduler placed them.
+
+Invariant: for every row, `requested` is the sum of what the pods whose `place` is that node hold, plus open holds.
+`recount()` computes that sum anew, for tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.core import Node, Pod
+from tutti.api.quantity import QuantityError
+from tutti.api.resources import Amounts, amounts
+from tutti.cluster.classes import ClassBook, PodClass
+from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.pods import PodKey, PodRecord
+from tutti.cluster.requests import occupied
+from tutti.cluster.transaction import Transaction
+
+
+class Cluster:
+    """Nodes, and the pods that take or may take room on them.
+
+    Attributes:
+        nodes: The columns that placement reads.
+        pods: Every pod that holds room, and every pod that was put with `keep=True`.
+        freed: Grows whenever room may have appeared somewhere; what failed to fit is worth trying again only then.
+        unreadable: Nodes whose allocatable cannot be read, with the reason; they offer nothing of that resource.
+    """
+
+    def __init__(self) -> None:
+        self.nodes = NodeColumns()
+        self.classes = ClassBook()
+        self.pods: dict[PodKey, PodRecord] = {}
+        self.unreadable: dict[str, str] = {}
+        self.freed = 0
+        self._on: dict[str, dict[PodKey, PodRecord]] = {}
+        self._holds: dict[str, dict[int, NDArray[np.int64]]] = {}
+        self._next_hold = 0
+
+    def put_node(self, node: Node) -> None:
+        """Add or change a node, and charge it with the pods already known to be there."""
+        name = node.metadata.name
+        known = name in self.nodes.rows
+        version = self.nodes.version
+        before = self.nodes.allocatable[self.nodes.rows[name]].copy() if known else None
+        row = self.nodes.put(node, self._offered(node))
+        if before is None:
+            for record in self._on.get(name, {}).values():
+                self._charge(row, record.held, 1)
+            self.freed += 1
+        elif version != self.nodes.version or self._grew(row, before):
+            self.freed += 1
+
+    def remove_node(self, name: str) -> list[PodRecord]:
+        """Take a node out; returns the pods that were only assumed there, now without a place."""
+        if name not in self.nodes.rows:
+            return []
+        self.nodes.remove(name)
+        self._holds.pop(name, None)
+        self.unreadable.pop(name, None)
+        stranded = [r for r in self._on.get(name, {}).values() if not r.node]
+        for record in stranded:
+            self._move(record, node="", assumed="")
+        return stranded
+
+    def put_pod(self, pod: Pod, *, keep: bool) -> PodRecord | None:
+        """Add or change a pod; returns its record.
+
+        Returns None, and keeps nothing, for a pod that takes no room where `keep` is False.
+        A pod with another uid under a known name replaces its predecessor.
+        """
+        meta, spec = pod.metadata, pod.spec
+        key = (meta.namespace, meta.name)
+        record = self.pods.get(key)
+        if record is not None and record.uid != meta.uid:
+            self.remove_pod(key)
+            record = None
+        if not keep and (not spec.node_name or pod.terminated):
+            if record is not None:
+                self.remove_pod(key)
+            return None
+        klass = self.classes.of(spec)
+        if record is None:
+            record = PodRecord(meta.namespace, meta.name, meta.uid, klass, klass.requests, created=meta.created)
+            self.pods[key] = record
+        self._take_over(record, pod, klass)
+        return record
+
+    def remove_pod(self, key: PodKey, uid: str = "") -> PodRecord | None:
+        """Forget a pod that does not exist any more; a `uid` that is not the known pod's removes nothing."""
+        record = self.pods.get(key)
+        if record is None or (uid and record.uid != uid):
+            return None
+        self._move(record, node="", assumed="")
+        del self.pods[key]
+        return record
+
+    def transaction(self) -> Transaction:
+        """Open a transaction on the columns; one at a time."""
+        return Transaction(self.nodes)
+
+    def assume(self, record: PodRecord, row: int) -> None:
+        """Note that room taken in a committed transaction on this row is this pod's."""
+        name = self.nodes.names[row]
+        record.assumed = name
+        self._on.setdefault(name, {})[record.key] = record
+
+    def forget(self, record: PodRecord) -> None:
+        """Give back the room that was assumed for a pod; nothing happens where it has been seen bound."""
+        if not record.node and record.assumed:
+            self._move(record, node="", assumed="")
+
+    def hold(self, klass: PodClass, row: int) -> tuple[str, int]:
+        """Note that room taken in a committed transaction is kept for a pod of a class that does not exist yet."""
+        name = self.nodes.names[row]
+        self._next_hold += 1
+        self._holds.setdefault(name, {})[self._next_hold] = self.nodes.vector(klass.requests)
+        return name, self._next_hold
+
+    def release(self, hold: tuple[str, int]) -> None:
+        """Give back held room; nothing happens where the node is gone."""
+        name, number = hold
+        vector = self._holds.get(name, {}).pop(number, None)
+        if vector is not None:
+            self.nodes.requested[self.nodes.rows[name], : len(vector)] -= vector
+            self.freed += 1
+
+    def recount(self) -> NDArray[np.int64]:
+        """Return what `nodes.requested` should be, computed from the pods: int64[rows, resources]."""
+        out = np.zeros_like(self.nodes.requested)
+        for name, row in self.nodes.rows.items():
+            for record in self.pods.values():
+                if record.place == name:
+                    out[row] += self.nodes.vector(record.held)
+            for vector in self._holds.get(name, {}).values():
+                out[row, : len(vector)] += vector
+        return out
+
+    def on_node(self, name: str) -> Sequence[PodRecord]:
+        """Return the pods that take room on a node."""
+        return tuple(self._on.get(name, {}).values())
+
+    def _take_over(self, record: PodRecord, pod: Pod, klass: PodClass) -> None:
+        node = pod.spec.node_name
+        held = klass.requests
+        if node and not pod.terminated and not klass.problem:
+            held = _readable_occupied(pod, klass.requests)
+        if node and node == record.assumed and held is record.held and not pod.terminated:
+            record.node, record.assumed = node, ""  # our own bind, confirmed: the room is charged already
+        elif held is not record.held or pod.terminated != record.terminated or node != record.node:
+            self._uncharge(record)
+            record.phase, record.held, record.node = pod.status.phase, held, node
+            if node:
+                record.assumed = ""
+            self._recharge(record)
+        record.phase = pod.status.phase
+        record.klass = klass
+        record.priority = pod.spec.priority or 0
+        record.generation = pod.metadata.generation
+        record.gated = bool(pod.spec.scheduling_gates)
+        record.deleting = pod.metadata.deletion_timestamp is not None
+        record.ready = pod.ready
+
+    def _move(self, record: PodRecord, *, node: str, assumed: str) -> None:
+        self._uncharge(record)
+        record.node, record.assumed = node, assumed
+        self._recharge(record)
+
+    def _uncharge(self, record: PodRecord) -> None:
+        place = record.place
+        if not place:
+            return
+        here = self._on[place]
+        del here[record.key]
+        if not here:
+            del self._on[place]
+        row = self.nodes.rows.get(place)
+        if row is not None:
+            self._charge(row, record.held, -1)
+            self.freed += 1
+
+    def _recharge(self, record: PodRecord) -> None:
+        place = record.place
+        if not place:
+            return
+        self._on.setdefault(place, {})[record.key] = record
+        row = self.nodes.rows.get(place)
+        if row is not None:
+            self._charge(row, record.held, 1)
+
+    def _charge(self, row: int, held: Mapping[str, int], sign: int) -> None:
+        vector = self.nodes.vector(held)
+        self.nodes.requested[row, : len(vector)] += sign * vector
+
+    def _offered(self, node: Node) -> Amounts:
+        problems: list[str] = []
+        offered = _readable(node.status.allocatable, problems)
+        self.unreadable.pop(node.metadata.name, None)
+        if problems:
+            self.unreadable[node.metadata.name] = "; ".join(problems)
+        return offered
+
+    def _grew(self, row: int, before: NDArray[np.int64]) -> bool:
+        now = self.nodes.allocatable[row]
+        return len(now) > len(before) or bool((now > before).any())
+
+
+def _readable(quantities: Mapping[str, str | int | float], problems: list[str]) -> Amounts:
+    out: Amounts = {}
+    for name, quantity in quantities.items():
+        try:
+            out |= amounts({name: quantity})
+        except QuantityError as error:
+            problems.append(str(error))
+    return out
+
+
+def _readable_occupied(pod: Pod, requests: Amounts) -> Amounts:
+    try:
+        held = occupied(pod, requests)
+    except QuantityError:
+        return requests
+    return requests if held == requests else held

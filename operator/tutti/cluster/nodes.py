@@ -1,0 +1,213 @@
+"""Nodes as columns: one row per node, one array per thing that a filter or score reads.
+
+A row is reused after its node is gone; `present` says which rows hold a node. Arrays grow by doubling, so that
+row numbers and slices stay valid while a transaction is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.core import Node
+from tutti.api.resources import Amounts
+from tutti.api.taints import Taint
+from tutti.cluster.axis import ResourceAxis
+
+ABSENT = -1
+
+
+@dataclass(slots=True)
+class LabelColumn:
+    """One label key over all rows: `codes` int32[rows] into `values`, ABSENT where a node lacks the key."""
+
+    codes: NDArray[np.int32]
+    values: list[str] = field(default_factory=list)
+    code_of: dict[str, int] = field(default_factory=dict)
+
+    def put(self, row: int, value: str | None) -> None:
+        """Set one row."""
+        if value is None:
+            self.codes[row] = ABSENT
+            return
+        code = self.code_of.get(value)
+        if code is None:
+            code = self.code_of[value] = len(self.values)
+            self.values.append(value)
+        self.codes[row] = code
+
+
+class NodeColumns:
+    """All nodes.
+
+    Attributes:
+        axis: Which resource stands in which column.
+        allocatable: int64[rows, resources], what each node offers, in scheduling units.
+        requested: int64[rows, resources], what is bound or reserved there.
+        present: bool[rows]; unschedulable: bool[rows].
+        taint_code: int32[rows] into `taint_sets`, the distinct lists of taints.
+        version: Grows whenever anything but `requested` and `allocatable` changes; masks are kept for one version.
+    """
+
+    def __init__(self) -> None:
+        self.axis = ResourceAxis()
+        self.rows: dict[str, int] = {}
+        self.names: list[str] = []
+        self.labels: list[Mapping[str, str]] = []
+        self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self._taint_code_of: dict[tuple[Taint, ...], int] = {(): 0}
+        self._label_columns: dict[str, LabelColumn] = {}
+        self._free: list[int] = []
+        self.version = 0
+        room, width = 16, 8
+        self._allocatable = np.zeros((room, width), dtype=np.int64)
+        self._requested = np.zeros((room, width), dtype=np.int64)
+        self._present = np.zeros(room, dtype=np.bool_)
+        self._unschedulable = np.zeros(room, dtype=np.bool_)
+        self._taint_code = np.zeros(room, dtype=np.int32)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def count(self) -> int:
+        """How many nodes there are (rows without a node do not count)."""
+        return len(self.rows)
+
+    @property
+    def allocatable(self) -> NDArray[np.int64]:
+        """What each node offers: int64[rows, resources], a view."""
+        return self._allocatable[: len(self.names), : len(self.axis)]
+
+    @property
+    def requested(self) -> NDArray[np.int64]:
+        """What is bound or reserved on each node: int64[rows, resources], a view."""
+        return self._requested[: len(self.names), : len(self.axis)]
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which rows hold a node: bool[rows], a view."""
+        return self._present[: len(self.names)]
+
+    @property
+    def unschedulable(self) -> NDArray[np.bool_]:
+        """Which nodes are cordoned: bool[rows], a view."""
+        return self._unschedulable[: len(self.names)]
+
+    @property
+    def taint_code(self) -> NDArray[np.int32]:
+        """Which list of taints each node has: int32[rows] into `taint_sets`, a view."""
+        return self._taint_code[: len(self.names)]
+
+    def put(self, node: Node, allocatable: Amounts) -> int:
+        """Add or change a node; returns its row. What is requested there is left alone."""
+        name = node.metadata.name
+        vector = self.vector(allocatable)
+        row = self.rows.get(name)
+        if row is None:
+            row = self._new_row(name)
+        self._allocatable[row] = 0
+        self._allocatable[row, : len(vector)] = vector
+        taints = tuple(node.spec.taints)
+        if self._is_unchanged(row, node, taints):
+            return row
+        self._unschedulable[row] = node.spec.unschedulable
+        self._taint_code[row] = self._encode_taints(taints)
+        self._set_labels(row, node.metadata.labels)
+        self.version += 1
+        return row
+
+    def remove(self, name: str) -> None:
+        """Take a node out; its row becomes free."""
+        row = self.rows.pop(name)
+        self._present[row] = False
+        self._allocatable[row] = 0
+        self._requested[row] = 0
+        self.names[row] = ""
+        self._set_labels(row, {})
+        self._free.append(row)
+        self.version += 1
+
+    def vector(self, amounts: Mapping[str, int]) -> NDArray[np.int64]:
+        """Return amounts as int64[resources] on this table's axis, widening the columns for a new resource."""
+        out = self.axis.vector(amounts)
+        if len(self.axis) > self._allocatable.shape[1]:
+            more = len(self.axis)
+            self._allocatable = _widened(self._allocatable, more)
+            self._requested = _widened(self._requested, more)
+        return out
+
+    def label(self, key: str) -> LabelColumn:
+        """Return the column of a label key, built on first use and kept up to date from then on.
+
+        Its `codes` may be longer than the table; only the first `len(self)` rows count.
+        """
+        column = self._label_columns.get(key)
+        if column is None:
+            column = LabelColumn(np.full(len(self._present), ABSENT, dtype=np.int32))
+            for row in self.rows.values():
+                column.put(row, self.labels[row].get(key))
+            self._label_columns[key] = column
+        return column
+
+    def _is_unchanged(self, row: int, node: Node, taints: Sequence[Taint]) -> bool:
+        return (
+            bool(self._present[row])
+            and self.labels[row] == node.metadata.labels
+            and self.taint_sets[self._taint_code[row]] == taints
+            and bool(self._unschedulable[row]) == node.spec.unschedulable
+        )
+
+    def _new_row(self, name: str) -> int:
+        if self._free:
+            row = self._free.pop()
+            self.names[row] = name
+        else:
+            row = len(self.names)
+            if row == len(self._present):
+                self._grow()
+            self.names.append(name)
+            self.labels.append({})
+        self.rows[name] = row
+        self._requested[row] = 0
+        return row
+
+    def _set_labels(self, row: int, labels: Mapping[str, str]) -> None:
+        self.labels[row] = labels
+        self._present[row] = self.names[row] != ""
+        for key, column in self._label_columns.items():
+            column.put(row, labels.get(key))
+
+    def _encode_taints(self, taints: tuple[Taint, ...]) -> int:
+        code = self._taint_code_of.get(taints)
+        if code is None:
+            code = self._taint_code_of[taints] = len(self.taint_sets)
+            self.taint_sets.append(taints)
+        return code
+
+    def _grow(self) -> None:
+        room = 2 * len(self._present)
+        self._allocatable = _lengthened(self._allocatable, room)
+        self._requested = _lengthened(self._requested, room)
+        self._present = _lengthened(self._present, room)
+        self._unschedulable = _lengthened(self._unschedulable, room)
+        self._taint_code = _lengthened(self._taint_code, room)
+        for column in self._label_columns.values():
+            longer = np.full(room, ABSENT, dtype=np.int32)
+            longer[: len(column.codes)] = column.codes
+            column.codes = longer
+
+
+def _lengthened(array: NDArray, rows: int) -> NDArray:  # type: ignore[type-arg]  # any dtype
+    out = np.zeros((rows, *array.shape[1:]), dtype=array.dtype)
+    out[: len(array)] = array
+    return out
+
+
+def _widened(array: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
+    out = np.zeros((len(array), max(columns, 2 * array.shape[1])), dtype=np.int64)
+    out[:, : array.shape[1]] = array
+    return out

@@ -1,0 +1,62 @@
+"""The record kept of a pod: what placement and gangs need to know, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tutti.api.resources import Amounts
+from tutti.cluster.classes import PodClass
+
+PodKey = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(slots=True, eq=False)
+class PodRecord:
+    """One pod.
+
+    Its life on a node, as far as room is concerned:
+
+        waiting --assume--> assumed --seen bound--> bound --terminated or gone--> (no room held)
+           ^------forget------'
+
+    Attributes:
+        node: Where the API server says it is bound, or "".
+        assumed: Where we have reserved room for it, until it is seen bound, or "".
+        held: What it takes there, in scheduling units; its class's requests unless an in-place resize is under way.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    klass: PodClass
+    held: Amounts
+    priority: int = 0
+    created: float = 0.0
+    generation: int = 0
+    node: str = ""
+    assumed: str = ""
+    phase: str = "Pending"
+    gated: bool = False
+    deleting: bool = False
+    ready: bool = False
+
+    @property
+    def key(self) -> PodKey:
+        """Namespace and name."""
+        return (self.namespace, self.name)
+
+    @property
+    def terminated(self) -> bool:
+        """Whether it has succeeded or failed."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def place(self) -> str:
+        """The node whose room it takes, or ""."""
+        return "" if self.terminated else self.node or self.assumed
+
+    @property
+    def placeable(self) -> bool:
+        """Whether it waits for a node and may be bound now."""
+        return not (self.node or self.assumed or self.gated or self.deleting or self.terminated)

@@ -1,0 +1,108 @@
+"""What a pod takes from a node.
+
+Source of the rule: kubernetes component-helpers/resource/helpers.go (1.36), PodRequests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tutti.api.core import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
+from tutti.api.resources import Amounts, amounts
+
+POD_LEVEL = ("cpu", "memory")
+
+
+def pod_requests(spec: PodSpec) -> Amounts:
+    """Return what a pod of this spec asks for, in scheduling units, including one of `pods`.
+
+    Containers and sidecars run together; an ordinary init container runs beside the sidecars started before it;
+    pod-level requests replace the sum for the resources they name; overhead comes on top.
+
+    Raises:
+        QuantityError: a request cannot be read; the message names the resource.
+    """
+    return _total(spec, {})
+
+
+def occupied(pod: Pod, requests: Amounts) -> Amounts:
+    """Return what an assigned pod holds, given what its spec asks for.
+
+    While an in-place resize is under way the kubelet may still hold more than the spec asks for (or have refused
+    the new request), so per container the larger of spec, actuated and allocated amounts counts.
+    """
+    statuses = {
+        s.name: s
+        for s in (*pod.status.container_statuses, *pod.status.init_container_statuses)
+        if s.resources is not None or s.allocated_resources
+    }
+    if not statuses and pod.status.resources is None:
+        return requests
+    infeasible = any(
+        c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions
+    )
+    total = _total(pod.spec, statuses, spec_counts=not infeasible)
+    if pod.spec.resources is not None and pod.status.resources is not None:
+        _raise_to(total, amounts(pod.status.resources.requests))
+    return total
+
+
+def _total(spec: PodSpec, statuses: Mapping[str, ContainerStatus], *, spec_counts: bool = True) -> Amounts:
+    running: Amounts = {}
+    for container in spec.containers:
+        _add(running, _held(container, statuses, spec_counts))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.init_containers:
+        if container.restart_policy == "Always":
+            _add(sidecars, _held(container, statuses, spec_counts))
+            _raise_to(peak, sidecars)
+        else:
+            beside = dict(sidecars)
+            _add(beside, _held(container, statuses, spec_counts))
+            _raise_to(peak, beside)
+    _add(running, sidecars)
+    _raise_to(running, peak)
+    _replace(running, spec.resources)
+    _add(running, amounts(spec.overhead))
+    running["pods"] = 1
+    return running
+
+
+def _held(container: Container, statuses: Mapping[str, ContainerStatus], spec_counts: bool) -> Amounts:
+    asked = amounts(container.resources.requests)
+    status = statuses.get(container.name)
+    if status is None:
+        return asked
+    held = asked if spec_counts else {}
+    if status.resources is not None:
+        _raise_to(held, amounts(status.resources.requests))
+    _raise_to(held, amounts(status.allocated_resources))
+    return held
+
+
+def _replace(total: Amounts, pod_level: ResourceRequirements | None) -> None:
+    if pod_level is None:
+        return
+    for name, amount in amounts(pod_level.requests).items():
+        if name in POD_LEVEL or name.startswith("hugepages-"):
+            total[name] = amount
+
+
+def _add(total: Amounts, more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: Amounts, least: Mapping[str, int]) -> None:
+    for name, amount in least.items():
+        if amount > total.get(name, 0):
+            total[name] = amount
+
+
+def summed(parts: Iterable[Mapping[str, int]]) -> Amounts:
+    """Return the sum of several amounts."""
+    total: Amounts = {}
+    for part in parts:
+        _add(total, part)
+    return total

@@ -1,0 +1,71 @@
+"""Node selectors and affinity terms as expressions over label columns.
+
+Each requirement is answered once per distinct value of its label, then looked up for all nodes at once.
+Semantics: kube-scheduler 1.36, plugins/nodeaffinity and component-helpers/scheduling/corev1/nodeaffinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from tutti.api.labels import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tutti.cluster.nodes import ABSENT, NodeColumns
+from tutti.placement.framework import Mask
+
+
+def equals(nodes: NodeColumns, wanted: Iterable[tuple[str, str]]) -> Mask:
+    """Return bool[rows]: True where a node carries every one of these labels."""
+    out = nodes.present.copy()
+    for key, value in wanted:
+        column = nodes.label(key)
+        code = column.code_of.get(value)
+        if code is None:
+            return np.zeros_like(out)
+        out &= column.codes[: len(out)] == code
+    return out
+
+
+def node_selector(nodes: NodeColumns, selector: Mapping[str, str]) -> Mask:
+    """Return bool[rows]: True where `spec.nodeSelector` matches."""
+    return equals(nodes, selector.items())
+
+
+def any_term(nodes: NodeColumns, selector: NodeSelector) -> Mask:
+    """Return bool[rows]: True where at least one term matches; no term matches nothing."""
+    out = np.zeros(len(nodes), dtype=np.bool_)
+    for one in selector.node_selector_terms:
+        out |= term(nodes, one)
+    return out
+
+
+def term(nodes: NodeColumns, one: NodeSelectorTerm) -> Mask:
+    """Return bool[rows]: True where every expression and field of the term matches; an empty term matches nothing."""
+    out = nodes.present.copy()
+    if not one.match_expressions and not one.match_fields:
+        return np.zeros_like(out)
+    for requirement in one.match_expressions:
+        out &= _label_requirement(nodes, requirement)
+    for requirement in one.match_fields:
+        out &= _name_requirement(nodes, requirement)
+    return out
+
+
+def _label_requirement(nodes: NodeColumns, requirement: NodeSelectorRequirement) -> Mask:
+    column = nodes.label(requirement.key)
+    answers = np.empty(len(column.values) + 1, dtype=np.bool_)
+    for code, value in enumerate(column.values):
+        answers[code] = requirement.matches({requirement.key: value})
+    answers[ABSENT] = requirement.matches({})
+    return answers[column.codes[: len(nodes)]]
+
+
+def _name_requirement(nodes: NodeColumns, requirement: NodeSelectorRequirement) -> Mask:
+    named = np.zeros(len(nodes), dtype=np.bool_)
+    if requirement.key == "metadata.name":
+        for name in requirement.values:
+            row = nodes.rows.get(name)
+            if row is not None:
+                named[row] = True
+    return ~named if requirement.operator == "NotIn" else named
