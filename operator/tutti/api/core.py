@@ -87,9 +87,7 @@ class PreferredSchedulingTerm(View):
 class NodeAffinity(View):
     """Required and preferred node affinity."""
 
-    required: NodeSelector | None = msgspec.field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: list[PreferredSchedulingTerm] = msgspec.field(
         default=[], name="preferredDuringSchedulingIgnoredDuringExecution"
     )
@@ -114,9 +112,7 @@ class WeightedPodAffinityTerm(View):
 class PodAffinity(View):
     """Required and preferred inter-pod affinity, or anti-affinity."""
 
-    required: list[PodAffinityTerm] = msgspec.field(
-        default=[], name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: list[PodAffinityTerm] = msgspec.field(default=[], name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: list[WeightedPodAffinityTerm] = msgspec.field(
         default=[], name="preferredDuringSchedulingIgnoredDuringExecution"
     )

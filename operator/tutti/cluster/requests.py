@@ -38,9 +38,7 @@ def occupied(pod: Pod, requests: Amounts) -> Amounts:
     }
     if not statuses and pod.status.resources is None:
         return requests
-    infeasible = any(
-        c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions
-    )
+    infeasible = any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions)
     total = _total(pod.spec, statuses, spec_counts=not infeasible)
     if pod.spec.resources is not None and pod.status.resources is not None:
         _raise_to(total, amounts(pod.status.resources.requests))

@@ -20,7 +20,6 @@ from tutti.placement.framework import Filter, Mask, Where
 CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-
 @dataclass(frozen=True, slots=True)
 class NodeUnschedulable:
     """Cordoned nodes take only pods that tolerate it."""
@@ -96,9 +95,7 @@ class Verdict:
     first: np.typing.NDArray[np.int8]
 
 
-def judge(
-    klass: PodClass, nodes: NodeColumns, where: Where, *, filters: Sequence[Filter] = DEFAULT_FILTERS
-) -> Verdict:
+def judge(klass: PodClass, nodes: NodeColumns, where: Where, *, filters: Sequence[Filter] = DEFAULT_FILTERS) -> Verdict:
     """Return the verdict of all filters on a class, kept on the class while the columns they read are unchanged."""
     key = ("verdict", where)
     kept = klass.cache.get(key)

@@ -76,9 +76,7 @@ def place(nodes: NodeColumns, transaction: Transaction, ask: Ask, packing: Packi
     return np.repeat(rows[chosen], counts[chosen])
 
 
-def place_all(
-    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], packing: Packing
-) -> list[Rows] | int:
+def place_all(nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], packing: Packing) -> list[Rows] | int:
     """Take room for several asks, hardest first, all or nothing.
 
     Returns:

@@ -52,9 +52,7 @@ def explain(nodes: NodeColumns, ask: Ask) -> Misfit:
         reasons[one.reason] += int(np.count_nonzero(nodes.present & (verdict.first == index)))
     _count_insufficient(nodes, ask, verdict.mask & (room == 0), reasons)
     if fits:
-        reasons[f"node(s) with room for only {fits} of {ask.required} pods of the gang"] += int(
-            np.count_nonzero(room)
-        )
+        reasons[f"node(s) with room for only {fits} of {ask.required} pods of the gang"] += int(np.count_nonzero(room))
     return Misfit(
         message=_message(nodes.count, reasons),
         fits=fits,
@@ -64,9 +62,7 @@ def explain(nodes: NodeColumns, ask: Ask) -> Misfit:
     )
 
 
-def _count_insufficient(
-    nodes: NodeColumns, ask: Ask, full: np.typing.NDArray[np.bool_], reasons: Counter[str]
-) -> None:
+def _count_insufficient(nodes: NodeColumns, ask: Ask, full: np.typing.NDArray[np.bool_], reasons: Counter[str]) -> None:
     free = nodes.allocatable[full] - nodes.requested[full]
     for name, amount in ask.klass.requests.items():
         if amount > 0:

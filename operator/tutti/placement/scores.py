@@ -33,9 +33,7 @@ class Packing:
     most: bool = False
     weight: int = 1
 
-    def scores(
-        self, klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def scores(self, klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]) -> NDArray[np.int64]:
         """Score each node as it would be with `nth` more pods of the class on it.
 
         Args:
