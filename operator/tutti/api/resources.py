@@ -1,0 +1,75 @@
+"""Amounts of resources in the integer units that scheduling counts in.
+
+cpu in milli-cores, everything else in whole units (bytes, devices), rounded up:
+kube-scheduler 1.36, framework/types.go `Resource.Add` (`MilliValue()` for cpu, `Value()` for the rest).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tutti.api import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+
+Amounts = dict[str, int]
+"""Resource name to amount in scheduling units."""
+
+
+class AmountError(ValueError):
+    """A resource whose quantity cannot be read; the message names both."""
+
+    def __init__(self, resource: str, problem: str) -> None:
+        super().__init__(f"{resource}: {problem}")
+        self.resource = resource
+
+
+def amounts(quantities: Mapping[str, str | int | float]) -> Amounts:
+    """Quantities by resource name, in scheduling units.
+
+    Raises:
+        AmountError: a quantity does not follow the grammar.
+    """
+    result: Amounts = {}
+    for resource, text in quantities.items():
+        try:
+            result[resource] = from_milli(resource, quantity.parse(text))
+        except quantity.QuantityError as error:
+            raise AmountError(resource, str(error)) from error
+    return result
+
+
+def from_milli(resource: str, milli: int) -> int:
+    """Scheduling units of `milli` milli-units: rounded away from zero, and capped at int64 as columns are."""
+    if resource == CPU:
+        return max(-quantity.MAX_UNITS, min(quantity.MAX_UNITS, milli))
+    return -(-milli // 1000) if milli >= 0 else milli // 1000
+
+
+def to_milli(resource: str, amount: int) -> int:
+    """Milli-units of an amount in scheduling units."""
+    return amount if resource == CPU else amount * 1000
+
+
+def in_bytes(resource: str) -> bool:
+    """Whether a resource is counted in bytes, and so is best read in Ki, Mi, Gi."""
+    return resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith("hugepages-")
+
+
+def describe(resource: str, amount: int) -> str:
+    """An amount as a person writes it, exactly: `1500m` of cpu, `64Gi` of memory, `8` of a device.
+
+    Bytes are written in whichever of the binary and decimal suffixes is shorter.
+    """
+    milli = to_milli(resource, amount)
+    if resource == CPU:
+        return quantity.format(milli)
+    if not in_bytes(resource):
+        return str(amount)
+    return min(quantity.format(milli, binary=True), quantity.format(milli), key=len)
