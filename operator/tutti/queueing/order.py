@@ -1,0 +1,19 @@
+"""Who is next: higher priority first, then the older, then by name, so that the order is total.
+
+Source: Kueue's queue order without its options, and kube-scheduler's PrioritySort.
+"""
+
+from __future__ import annotations
+
+OrderKey = tuple[int, float, str, str, str]
+
+
+def order_key(priority: int, created: float, identity: tuple[str, str, str]) -> OrderKey:
+    """Return a key that sorts what is next first.
+
+    Args:
+        priority: Higher goes first.
+        created: Unix seconds; earlier goes first.
+        identity: Kind, namespace and name, to tell equals apart.
+    """
+    return (-priority, created, *identity)
