@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tutti.api.labels import LabelSelector
 from tutti.api.taints import HARD_EFFECTS, Taint, Toleration, untolerated
@@ -36,6 +37,13 @@ class ResourceGroup:
     flavors: tuple[str, ...]
 
 
+class Problem(NamedTuple):
+    """What is wrong with a queue, cohort or flavor: a CamelCase reason, and a sentence that says what would be right."""
+
+    reason: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class Queue:
     """A ClusterQueue, as admission needs it.
@@ -44,7 +52,7 @@ class Queue:
         selector: Which namespaces may use it, by their labels; None lets nobody in.
         strict: Whether a head that must wait blocks those behind it.
         hold: Whether new admissions are stopped.
-        problem: Why it is inactive, or "".
+        problem: Why it is inactive, if it is.
     """
 
     name: str
@@ -54,7 +62,7 @@ class Queue:
     selector: LabelSelector | None = None
     strict: bool = False
     hold: bool = False
-    problem: str = ""
+    problem: Problem | None = None
 
 
 Assignment = dict[str, str]
