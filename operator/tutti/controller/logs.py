@@ -1,0 +1,61 @@
+"""One stream of log lines for everything in the process.
+
+Our own lines are structlog events; kopf and aiohttp log through the standard library. Both end in the same
+renderer, so that a line is JSON for machines or colours for people whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Literal, TextIO
+
+import structlog
+from structlog.typing import Processor
+
+LogFormat = Literal["json", "console"]
+
+# What the libraries say at these levels repeats what we log ourselves, per request or per object.
+_QUIETER = (("aiohttp.access", logging.WARNING), ("asyncio", logging.WARNING), ("kopf", logging.WARNING))
+
+
+def _renderers(log_format: LogFormat, *, colors: bool) -> list[Processor]:
+    if log_format == "json":
+        return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    return [structlog.dev.ConsoleRenderer(colors=colors)]
+
+
+def configure(log_format: LogFormat, *, level: str = "info", stream: TextIO | None = None) -> None:
+    """Route every log line of the process to `stream` (stderr unless given) in one format.
+
+    Args:
+        log_format: `json`, one object per line, or `console`, for a person at a terminal.
+        level: the lowest level that is written, for our own lines and for those of libraries.
+        stream: where lines go.
+    """
+    out = stream or sys.stderr
+    threshold = logging.getLevelNamesMapping()[level.upper()]
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    renderers = _renderers(log_format, colors=out.isatty())
+    structlog.configure(
+        processors=[*shared, *renderers],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=structlog.WriteLoggerFactory(out),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(threshold)
+    for name, quiet in _QUIETER:
+        logging.getLogger(name).setLevel(max(threshold, quiet) if threshold > logging.DEBUG else threshold)

@@ -1,0 +1,57 @@
+"""Probes and metrics over plain HTTP: /healthz, /readyz and /metrics.
+
+A server of our own and not kopf's, whose one endpoint caches its answer and knows no readiness.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from tutti.controller.health import Check, Health, report
+
+
+def _answer(checks: dict[str, Check], *, passed: bool) -> web.Response:
+    return web.Response(text=report(checks) + ("ok\n" if passed else "failed\n"), status=200 if passed else 503)
+
+
+def application(health: Health, registry: CollectorRegistry) -> web.Application:
+    """The aiohttp application; every answer is computed from what `health` and `registry` hold at that moment."""
+
+    async def healthz(_: web.Request) -> web.Response:
+        return _answer(health.alive, passed=health.is_alive)
+
+    async def readyz(_: web.Request) -> web.Response:
+        return _answer(health.ready, passed=health.is_ready)
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application()
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/livez", healthz)
+    app.router.add_get("/readyz", readyz)
+    app.router.add_get("/metrics", metrics)
+    return app
+
+
+@asynccontextmanager
+async def serving(app: web.Application, *, host: str, port: int) -> AsyncIterator[int]:
+    """Serve `app` until the block ends and yield the port it listens on; port 0 takes a free one.
+
+    Raises:
+        OSError: the port cannot be listened on.
+    """
+    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        await web.SockSite(runner, listener).start()
+        yield int(listener.getsockname()[1])
+    finally:
+        await runner.cleanup()

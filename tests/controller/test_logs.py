@@ -1,0 +1,59 @@
+"""One format for every line, whoever logged it."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+import structlog
+
+from tutti.controller import logs
+
+
+@pytest.fixture(autouse=True)
+def _logging_is_put_back():
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def test_json_lines_carry_event_level_time_and_fields_from_both_worlds():
+    out = io.StringIO()
+    logs.configure("json", stream=out)
+
+    structlog.get_logger().info("queue_active", queue="a")
+    logging.getLogger("kopf.something").warning("from the %s", "library")
+
+    ours, theirs = (json.loads(line) for line in out.getvalue().splitlines())
+    assert (ours["event"], ours["level"], ours["queue"]) == ("queue_active", "info", "a")
+    assert (theirs["event"], theirs["level"], theirs["logger"]) == ("from the library", "warning", "kopf.something")
+    assert ours["timestamp"].endswith("Z")
+
+
+def test_an_exception_stays_one_json_line():
+    out = io.StringIO()
+    logs.configure("json", stream=out)
+    try:
+        int("broken")
+    except ValueError:
+        structlog.get_logger().exception("engine_crashed")
+
+    (line,) = out.getvalue().splitlines()
+    assert json.loads(line)["exception"][0]["exc_type"] == "ValueError"
+
+
+def test_the_level_holds_for_our_lines_and_for_the_libraries():
+    out = io.StringIO()
+    logs.configure("console", level="warning", stream=out)
+
+    structlog.get_logger().info("quiet")
+    logging.getLogger("somewhere").info("quiet")
+    structlog.get_logger().warning("loud", queue="a")
+
+    assert "quiet" not in out.getvalue()
+    assert "loud" in out.getvalue()

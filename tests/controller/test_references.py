@@ -1,0 +1,172 @@
+"""The rules behind `Active`: what is missing, what is stopped, and what heals it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tutti.controller.references import cohort_ring, flavor_users, judge, topology_users
+from tutti.controller.specs import Specs
+
+
+def cluster_queue(name="cq", *, cohort="", flavors=(), stop="", deleting=False):
+    meta = {"name": name} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {})
+    groups = [{"coveredResources": ["cpu"], "flavors": [{"name": flavor} for flavor in flavors]}]
+    return "ClusterQueue", {
+        "metadata": meta,
+        "spec": {"cohortName": cohort, "stopPolicy": stop, "resourceGroups": groups},
+    }
+
+
+def cohort(name, parent="", flavors=()):
+    groups = [{"flavors": [{"name": flavor} for flavor in flavors]}]
+    return "Cohort", {"metadata": {"name": name}, "spec": {"parentName": parent, "resourceGroups": groups}}
+
+
+def flavor(name, topology=None):
+    return "ResourceFlavor", {"metadata": {"name": name}, "spec": {"topologyName": topology} if topology else {}}
+
+
+def local_queue(name="lq", queue="cq", *, stop="", namespace="team"):
+    spec = {"clusterQueue": queue, "stopPolicy": stop}
+    return "LocalQueue", {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+def topology(name):
+    return "Topology", {"metadata": {"name": name}, "spec": {}}
+
+
+def specs(*objects):
+    known = Specs()
+    for kind, raw in objects:
+        known.add(kind, raw)
+    return known
+
+
+def verdict(known, kind, name, namespace=""):
+    return dict(judge(known))[kind, namespace, name]
+
+
+@pytest.mark.parametrize(
+    ("objects", "reason", "said"),
+    [
+        pytest.param([cluster_queue()], "Ready", "Can admit", id="a queue without quota is active"),
+        pytest.param([cluster_queue(flavors=["a"])], "FlavorNotFound", "'a'", id="a missing flavor is named"),
+        pytest.param(
+            [cluster_queue(flavors=["a", "c", "b"]), flavor("c")],
+            "FlavorNotFound",
+            "'a', 'b'",
+            id="all missing flavors are named",
+        ),
+        pytest.param([cluster_queue(flavors=["a"]), flavor("a")], "Ready", "Can admit", id="its flavor exists"),
+        pytest.param(
+            [cluster_queue(flavors=["a"]), flavor("a", "racks")],
+            "TopologyNotFound",
+            "'racks'",
+            id="its flavor misses its topology",
+        ),
+        pytest.param(
+            [cluster_queue(flavors=["a"]), flavor("a", "racks"), topology("racks")],
+            "Ready",
+            "",
+            id="the topology exists",
+        ),
+        pytest.param([cluster_queue(stop="Hold")], "Stopped", "Hold", id="held"),
+        pytest.param(
+            [cluster_queue(stop="HoldAndDrain", flavors=["a"])],
+            "Stopped",
+            "HoldAndDrain",
+            id="stopped wins over missing",
+        ),
+        pytest.param([cluster_queue(stop="None")], "Ready", "", id="stop policy None does not stop"),
+        pytest.param([cluster_queue(deleting=True)], "Terminating", "deleted", id="being deleted"),
+        pytest.param([cluster_queue(cohort="nowhere")], "Ready", "", id="a cohort without an object is implicit"),
+        pytest.param(
+            [cluster_queue(cohort="a"), cohort("a", "b"), cohort("b", "a")],
+            "CohortCycle",
+            "a -> b -> a",
+            id="its cohorts form a ring",
+        ),
+        pytest.param(
+            [cluster_queue(cohort="x"), cohort("x", "a"), cohort("a", "a")],
+            "CohortCycle",
+            ": a -> a;",
+            id="a ring further up",
+        ),
+    ],
+)
+def test_a_cluster_queue_is_judged_by_what_it_refers_to(objects, reason, said):
+    found = verdict(specs(*objects), "ClusterQueue", "cq")
+
+    assert reason == found.reason
+    assert found.active is (reason == "Ready")
+    assert said in found.message
+
+
+@pytest.mark.parametrize(
+    ("objects", "reason"),
+    [
+        pytest.param([local_queue()], "ClusterQueueDoesNotExist", id="no such queue"),
+        pytest.param(
+            [local_queue(), cluster_queue(flavors=["a"])], "ClusterQueueIsInactive", id="its queue is inactive"
+        ),
+        pytest.param([local_queue(), cluster_queue()], "Ready", id="its queue is active"),
+        pytest.param([local_queue(stop="Hold"), cluster_queue()], "Stopped", id="stopped by itself"),
+    ],
+)
+def test_a_local_queue_is_judged_by_its_cluster_queue(objects, reason):
+    found = verdict(specs(*objects), "LocalQueue", "lq", "team")
+
+    assert reason == found.reason
+    assert found.active is (reason == "Ready")
+
+
+def test_a_cohort_in_a_ring_and_one_with_a_missing_flavor_are_inactive_and_others_are_not():
+    known = specs(cohort("a", "b"), cohort("b", "c"), cohort("c", "a"), cohort("d", "e", ["gone"]), cohort("e"))
+
+    assert verdict(known, "Cohort", "b").reason == "CohortCycle"
+    assert "b -> c -> a -> b" in verdict(known, "Cohort", "b").message
+    assert verdict(known, "Cohort", "d").reason == "FlavorNotFound"
+    assert verdict(known, "Cohort", "e").active
+
+
+def test_a_queue_heals_when_the_missing_thing_appears_and_sickens_when_it_goes():
+    known = specs(cluster_queue(flavors=["a"]), local_queue())
+    assert not verdict(known, "LocalQueue", "lq", "team").active
+
+    known.add(*flavor("a"))
+    assert verdict(known, "LocalQueue", "lq", "team").active
+
+    known.remove("ResourceFlavor", "", "a")
+    assert verdict(known, "ClusterQueue", "cq").reason == "FlavorNotFound"
+
+
+def test_users_of_a_flavor_and_of_a_topology_are_named():
+    known = specs(
+        cluster_queue("q2", flavors=["a"]), cluster_queue("q1", flavors=["a", "b"]), cohort("c", flavors=["b"])
+    )
+    known.add(*flavor("a", "racks"))
+
+    assert flavor_users("a", known) == ["ClusterQueue/q1", "ClusterQueue/q2"]
+    assert flavor_users("b", known) == ["ClusterQueue/q1", "Cohort/c"]
+    assert topology_users("racks", known) == ["ResourceFlavor/a"]
+    assert topology_users("other", known) == []
+
+
+def test_a_path_that_ends_is_no_ring():
+    known = specs(cohort("a", "b"), cohort("b", "implicit"))
+
+    assert cohort_ring("a", known) == ()
+    assert cohort_ring("unknown", known) == ()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"metadata": {"name": "cq"}},
+        {"metadata": {"name": "cq"}, "spec": None},
+        {"metadata": {"name": "cq"}, "spec": {"resourceGroups": "all", "cohortName": 7}},
+        {"metadata": {"name": "cq"}, "spec": {"resourceGroups": [None, {"flavors": [3, {"name": None}]}]}},
+    ],
+)
+def test_a_malformed_spec_refers_to_nothing(raw):
+    assert verdict(specs(("ClusterQueue", raw)), "ClusterQueue", "cq").active
