@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tutti.controller.references import cohort_ring, flavor_users, judge, topology_users
+from tutti.controller.references import cohort_ring, flavor_users, judge, queue_users, topology_users, users
 from tutti.controller.specs import Specs
 
 
@@ -150,6 +150,41 @@ def test_users_of_a_flavor_and_of_a_topology_are_named():
     assert flavor_users("b", known) == ["ClusterQueue/q1", "Cohort/c"]
     assert topology_users("racks", known) == ["ResourceFlavor/a"]
     assert topology_users("other", known) == []
+
+
+def workload(name, queue=None, *, finished=False):
+    conditions = [{"type": "Finished", "status": "True"}] if finished else []
+    status = {"conditions": conditions} | ({"admission": {"clusterQueue": queue}} if queue else {})
+    return "Workload", {"metadata": {"name": name, "namespace": "team"}, "spec": {}, "status": status}
+
+
+def test_a_queue_is_used_by_the_workloads_that_hold_its_quota_until_they_finish_or_leave():
+    known = specs(workload("a", "cq"), workload("b", "cq"), workload("c"), workload("d", "cq", finished=True))
+    assert queue_users("cq", known) == ["Workload/team/a", "Workload/team/b"]
+
+    known.add(*workload("a"))
+    known.add(*workload("b", "cq", finished=True))
+    assert queue_users("cq", known) == []
+
+
+def test_what_is_being_deleted_says_what_still_uses_it_and_how_many_more():
+    known = specs(cluster_queue(deleting=True), *(workload(f"w{number}", "cq") for number in range(7)))
+    said = verdict(known, "ClusterQueue", "cq").message
+    assert "Workload/team/w0" in said
+    assert said.endswith("and 2 more")
+
+    for number in range(7):
+        known.remove("Workload", "team", f"w{number}")
+    assert verdict(known, "ClusterQueue", "cq").message == "It is being deleted; nothing uses it any more"
+
+
+def test_a_flavor_and_a_topology_being_deleted_keep_their_users_going():
+    known = specs(cluster_queue(flavors=["a"]))
+    known.add("ResourceFlavor", {"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}})
+
+    assert verdict(known, "ResourceFlavor", "a").reason == "Terminating"
+    assert users("ResourceFlavor", "a", known) == ["ClusterQueue/cq"]
+    assert verdict(known, "ClusterQueue", "cq").active
 
 
 def test_a_path_that_ends_is_no_ring():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tutti.controller.specs import ClusterQueueSpec, CohortSpec, FlavorSpec, LocalQueueSpec, Specs
+from tutti.controller.specs import ClusterQueueSpec, CohortSpec, FlavorSpec, LocalQueueSpec, Specs, TopologySpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,9 @@ class Verdict:
     reason: str
     message: str
 
+
+# How many users a message names; the rest is counted, because messages are read by people and stored for each change.
+_NAMED = 5
 
 _READY_TO_ADMIT = Verdict(active=True, reason="Ready", message="Can admit new workloads")
 _READY_TO_QUEUE = Verdict(active=True, reason="Ready", message="Can submit new workloads to its ClusterQueue")
@@ -32,6 +35,8 @@ def _inactive(reason: str, message: str) -> Verdict:
 
 def judge(specs: Specs) -> Iterator[tuple[tuple[str, str, str], Verdict]]:
     """Yield the verdict on every object that has an `Active` condition, by (kind, namespace, name)."""
+    for topology in specs.topologies.values():
+        yield ("Topology", "", topology.name), judge_topology(topology, specs)
     for flavor in specs.flavors.values():
         yield ("ResourceFlavor", "", flavor.name), judge_flavor(flavor, specs)
     for cohort in specs.cohorts.values():
@@ -42,8 +47,15 @@ def judge(specs: Specs) -> Iterator[tuple[tuple[str, str, str], Verdict]]:
         yield ("LocalQueue", local.namespace, local.name), judge_local_queue(local, specs)
 
 
+def judge_topology(topology: TopologySpec, specs: Specs) -> Verdict:
+    """A topology needs nothing; while it is being deleted it says what still uses it."""
+    return _terminating(topology_users(topology.name, specs)) if topology.deleting else _READY
+
+
 def judge_flavor(flavor: FlavorSpec, specs: Specs) -> Verdict:
-    """A flavor needs the topology it names."""
+    """A flavor needs the topology it names; while it is being deleted it says what still uses it."""
+    if flavor.deleting:
+        return _terminating(flavor_users(flavor.name, specs))
     if flavor.topology and flavor.topology not in specs.topologies:
         return _inactive(
             "TopologyNotFound", f"Topology {flavor.topology!r} does not exist; create it or clear spec.topologyName"
@@ -62,7 +74,7 @@ def judge_cohort(cohort: CohortSpec, specs: Specs) -> Verdict:
 def judge_cluster_queue(queue: ClusterQueueSpec, specs: Specs) -> Verdict:
     """A ClusterQueue needs its flavors with their topologies, a cohort tree without a ring, and not to be stopped."""
     if queue.deleting:
-        return _inactive("Terminating", "It is being deleted; it admits nothing more")
+        return _terminating(queue_users(queue.name, specs))
     if queue.stop_policy not in ("", "None"):
         return _inactive("Stopped", f"spec.stopPolicy is {queue.stop_policy}; set it to None to admit workloads")
     ring = cohort_ring(queue.cohort, specs) if queue.cohort else ()
@@ -95,6 +107,11 @@ def cohort_ring(start: str, specs: Specs) -> tuple[str, ...]:
     return (*list(path)[path[name] :], name) if name else ()
 
 
+def queue_users(name: str, specs: Specs) -> list[str]:
+    """Return the Workloads that hold quota of ClusterQueue `name`, as `Kind/namespace/name`, sorted."""
+    return sorted(f"Workload/{ns}/{workload}" for (ns, workload), queue in specs.admitted.items() if queue == name)
+
+
 def flavor_users(name: str, specs: Specs) -> list[str]:
     """Return the ClusterQueues and Cohorts that list flavor `name`, as `Kind/name`, sorted."""
     queues = [f"ClusterQueue/{queue.name}" for queue in specs.cluster_queues.values() if name in queue.flavors]
@@ -107,6 +124,19 @@ def topology_users(name: str, specs: Specs) -> list[str]:
     return sorted(f"ResourceFlavor/{flavor.name}" for flavor in specs.flavors.values() if flavor.topology == name)
 
 
+def users(kind: str, name: str, specs: Specs) -> list[str]:
+    """Return what still uses a ClusterQueue, ResourceFlavor or Topology and so holds up its deletion."""
+    find = {"ClusterQueue": queue_users, "ResourceFlavor": flavor_users, "Topology": topology_users}[kind]
+    return find(name, specs)
+
+
+def _terminating(used_by: list[str]) -> Verdict:
+    if not used_by:
+        return _inactive("Terminating", "It is being deleted; nothing uses it any more")
+    shown = ", ".join(used_by[:_NAMED]) + (f" and {len(used_by) - _NAMED} more" if len(used_by) > _NAMED else "")
+    return _inactive("Terminating", f"It is being deleted once nothing uses it; still used by {shown}")
+
+
 def _missing_flavors(names: tuple[str, ...], specs: Specs) -> Verdict | None:
     missing = sorted(name for name in names if name not in specs.flavors)
     if missing:
@@ -115,7 +145,8 @@ def _missing_flavors(names: tuple[str, ...], specs: Specs) -> Verdict | None:
             "FlavorNotFound", f"ResourceFlavor {listed} does not exist; create it or remove it from the spec"
         )
     for name in names:
-        verdict = judge_flavor(specs.flavors[name], specs)
+        flavor = specs.flavors[name]
+        verdict = _READY if flavor.deleting else judge_flavor(flavor, specs)
         if not verdict.active:
             return _inactive(verdict.reason, f"ResourceFlavor {name!r}: {verdict.message}")
     return None

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 Raw: TypeAlias = Mapping[str, Any]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,53 +56,87 @@ class LocalQueueSpec:
     deleting: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TopologySpec:
+    """A Topology refers to nothing; only whether it is going matters."""
+
+    name: str
+    deleting: bool = False
+
+
 @dataclass(slots=True)
 class Specs:
-    """All specs of the kinds that refer to one another, by name."""
+    """All specs of the kinds that refer to one another, by name, and which workloads each ClusterQueue has admitted."""
 
-    topologies: set[str] = field(default_factory=set)
+    topologies: dict[str, TopologySpec] = field(default_factory=dict)
     flavors: dict[str, FlavorSpec] = field(default_factory=dict)
     cohorts: dict[str, CohortSpec] = field(default_factory=dict)
     cluster_queues: dict[str, ClusterQueueSpec] = field(default_factory=dict)
     local_queues: dict[tuple[str, str], LocalQueueSpec] = field(default_factory=dict)
+    admitted: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def add(self, kind: str, raw: Raw) -> None:
-        """Take in, or replace, an object of any of our kinds; kinds that nothing here refers to are passed over."""
-        name = text(raw, "metadata", "name")
+    def add(self, kind: str, raw: Raw) -> bool:
+        """Take in, or replace, an object of any of our kinds, and say whether that changed anything here.
+
+        Kinds that nothing here refers to, and everything but references in the others, change nothing.
+        """
+        name, namespace = text(raw, "metadata", "name"), text(raw, "metadata", "namespace")
         deleting = bool(text(raw, "metadata", "deletionTimestamp"))
         match kind:
             case "Topology":
-                self.topologies.add(name)
+                return _put(self.topologies, name, TopologySpec(name, deleting))
             case "ResourceFlavor":
-                self.flavors[name] = FlavorSpec(name, text(raw, "spec", "topologyName"), deleting)
+                return _put(self.flavors, name, FlavorSpec(name, text(raw, "spec", "topologyName"), deleting))
             case "Cohort":
                 parent = text(raw, "spec", "parentName")
-                self.cohorts[name] = CohortSpec(name, parent, flavors_of(raw), deleting)
+                return _put(self.cohorts, name, CohortSpec(name, parent, flavors_of(raw), deleting))
             case "ClusterQueue":
                 cohort, stop = text(raw, "spec", "cohortName"), text(raw, "spec", "stopPolicy")
-                self.cluster_queues[name] = ClusterQueueSpec(name, cohort, flavors_of(raw), stop, deleting)
+                return _put(self.cluster_queues, name, ClusterQueueSpec(name, cohort, flavors_of(raw), stop, deleting))
             case "LocalQueue":
-                namespace = text(raw, "metadata", "namespace")
                 queue, stop = text(raw, "spec", "clusterQueue"), text(raw, "spec", "stopPolicy")
-                self.local_queues[namespace, name] = LocalQueueSpec(namespace, name, queue, stop, deleting)
+                spec = LocalQueueSpec(namespace, name, queue, stop, deleting)
+                return _put(self.local_queues, (namespace, name), spec)
+            case "Workload":
+                return self._admit((namespace, name), admitted_to(raw))
             case _:
-                pass
+                return False
 
-    def remove(self, kind: str, namespace: str, name: str) -> None:
-        """Forget an object; one that was never taken in is no error."""
+    def remove(self, kind: str, namespace: str, name: str) -> bool:
+        """Forget an object, and say whether that changed anything here."""
         match kind:
             case "Topology":
-                self.topologies.discard(name)
+                return self.topologies.pop(name, None) is not None
             case "ResourceFlavor":
-                self.flavors.pop(name, None)
+                return self.flavors.pop(name, None) is not None
             case "Cohort":
-                self.cohorts.pop(name, None)
+                return self.cohorts.pop(name, None) is not None
             case "ClusterQueue":
-                self.cluster_queues.pop(name, None)
+                return self.cluster_queues.pop(name, None) is not None
             case "LocalQueue":
-                self.local_queues.pop((namespace, name), None)
+                return self.local_queues.pop((namespace, name), None) is not None
+            case "Workload":
+                return self._admit((namespace, name), "")
             case _:
-                pass
+                return False
+
+    def _admit(self, workload: tuple[str, str], queue: str) -> bool:
+        """Note which queue's quota a workload holds; that matters only where that queue waits to be deleted."""
+        before = self.admitted.pop(workload, "")
+        if queue:
+            self.admitted[workload] = queue
+        return before != queue and any(self._deleting(name) for name in (before, queue))
+
+    def _deleting(self, queue: str) -> bool:
+        spec = self.cluster_queues.get(queue)
+        return spec is not None and spec.deleting
+
+
+def _put(table: dict[K, V], key: K, value: V) -> bool:
+    """Store a value and say whether it differs from what was there."""
+    changed = table.get(key) != value
+    table[key] = value
+    return changed
 
 
 def text(raw: Raw, *path: str) -> str:
@@ -122,6 +158,18 @@ def flavors_of(raw: Raw) -> tuple[str, ...]:
             if name:
                 names[name] = None
     return tuple(names)
+
+
+def admitted_to(raw: Raw) -> str:
+    """Return the ClusterQueue whose quota a Workload holds, or empty: never admitted, evicted or finished."""
+    if any(text(c, "type") == "Finished" and text(c, "status") == "True" for c in conditions_of(raw)):
+        return ""
+    return text(raw, "status", "admission", "clusterQueue")
+
+
+def conditions_of(raw: Raw) -> list[Raw]:
+    """Return the conditions in an object's status."""
+    return _records(raw.get("status"), "conditions")
 
 
 def _records(raw: Any, key: str) -> list[Raw]:

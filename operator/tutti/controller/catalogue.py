@@ -1,0 +1,81 @@
+"""What the shell itself remembers of our kinds: references for conditions and deletions, and what was last written.
+
+Fed by the same streams as the engine, so that it knows of no ghosts; kopf's handlers only read it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tutti.controller.specs import Raw, Specs, conditions_of, text
+
+Key: TypeAlias = tuple[str, str, str]
+"""Kind, namespace (empty where there is none) and name."""
+
+# The engine alone writes the status of these.
+_OTHERS_WRITE = frozenset({"Workload", "PodGroup"})
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object as the server last showed it, as far as conditions are concerned."""
+
+    uid: str
+    generation: int
+    conditions: tuple[Mapping[str, Any], ...]
+
+    def condition(self, kind: str) -> Mapping[str, Any]:
+        """Return the condition of that type, empty if there is none."""
+        return next((c for c in self.conditions if c.get("type") == kind), {})
+
+
+class Catalogue:
+    """Objects of our kinds by key, with a way to wait for the next change."""
+
+    def __init__(self) -> None:
+        self.specs = Specs()
+        self.stored: dict[Key, Stored] = {}
+        self.version = 0
+        self._changed = asyncio.Event()
+
+    def seen(self, kind: str, raw: Raw) -> None:
+        """Take in an object that was added or changed; who waits is woken only by what can matter to them."""
+        changed = self.specs.add(kind, raw)
+        if kind not in _OTHERS_WRITE:
+            key = (kind, text(raw, "metadata", "namespace"), text(raw, "metadata", "name"))
+            stored = _stored(raw)
+            changed |= self.stored.get(key) != stored
+            self.stored[key] = stored
+        if changed:
+            self.touch()
+
+    def gone(self, kind: str, namespace: str, name: str) -> None:
+        """Forget an object that does not exist any more."""
+        known = self.stored.pop((kind, namespace, name), None) is not None
+        if self.specs.remove(kind, namespace, name) or known:
+            self.touch()
+
+    def touch(self) -> None:
+        """Wake everybody who waits for a change: something that matters to them is different now."""
+        self.version += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def changed(self, since: int) -> int:
+        """Return the current version as soon as it is not `since` any more."""
+        while self.version == since:
+            await self._changed.wait()
+        return self.version
+
+
+def _stored(raw: Raw) -> Stored:
+    metadata = raw.get("metadata")
+    generation = metadata.get("generation") if isinstance(metadata, Mapping) else 0
+    return Stored(
+        uid=text(raw, "metadata", "uid"),
+        generation=generation if isinstance(generation, int) else 0,
+        conditions=tuple(conditions_of(raw)),
+    )

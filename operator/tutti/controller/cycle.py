@@ -1,0 +1,151 @@
+"""The driver: feeds the engine what was seen, asks it when something may have changed, hands on what it decides.
+
+    streams ── observe() ──▶ buffer ──▶ engine.observe ──▶ engine.decide(now) ──▶ carry out ── results ──▶ observe()
+
+It sleeps only until something is observed or the engine's own wake-up time; it has no period of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import structlog
+
+from tutti.controller.metrics import Metrics
+from tutti.engine.decisions import AnyDecision
+from tutti.engine.observations import AnyObservation, Synced
+
+log = structlog.get_logger(__name__)
+
+# Between two batches the loop serves everything else: leases, streams, probes. At a few microseconds per
+# observation a batch stays well below ten milliseconds.
+_BATCH = 500
+
+
+class EngineLike(Protocol):
+    """What the driver needs of the engine."""
+
+    def observe(self, observation: AnyObservation) -> None:
+        """Take in one observation."""
+
+    def decide(self, now: float) -> list[AnyDecision]:
+        """Return what is to be done, given everything observed and the time in Unix seconds."""
+
+    def wakeup(self) -> float | None:
+        """Return the Unix time at which `decide` must be called again though nothing was observed, or None."""
+
+
+class Journal(Protocol):
+    """Where observations and decisions are recorded for replay."""
+
+    def observed(self, observation: AnyObservation) -> None:
+        """Record what the engine was told."""
+
+    def decided(self, now: float, decisions: Sequence[AnyDecision]) -> None:
+        """Record what the engine was asked and what it answered."""
+
+
+class Cycle:
+    """Runs one engine. Everything happens in one loop, so nothing here is locked.
+
+    Before `synced()` the engine is only fed; it is asked only while `lead()` was called and `rest()` was not.
+    """
+
+    def __init__(
+        self,
+        engine: EngineLike,
+        carry_out: Callable[[Sequence[AnyDecision]], None],
+        *,
+        metrics: Metrics,
+        journal: Journal | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._engine = engine
+        self._carry_out = carry_out
+        self._metrics = metrics
+        self._journal = journal
+        self._clock = clock
+        self._buffer: list[AnyObservation] = []
+        self._woken = asyncio.Event()
+        self._synced = False
+        self._leading = False
+        self._resting = False
+
+    def observe(self, observation: AnyObservation) -> None:
+        """Have the engine told soon; may be called from any callback of the loop."""
+        self._buffer.append(observation)
+        self._woken.set()
+
+    def synced(self) -> None:
+        """Everything that exists has been observed: the engine may decide. Further calls change nothing."""
+        if not self._synced:
+            self._synced = True
+            self.observe(Synced())
+
+    def lead(self) -> None:
+        """This process may act from now on."""
+        self._leading = True
+        self._woken.set()
+
+    def rest(self) -> None:
+        """Decide nothing more; what is observed is still taken in. There is no way back."""
+        self._resting = True
+        self._woken.set()
+
+    @property
+    def _may_decide(self) -> bool:
+        return self._synced and self._leading and not self._resting
+
+    async def run(self) -> None:
+        """Drive the engine until cancelled; what the engine raises ends the run."""
+        while True:
+            await self._wait()
+            await self._feed()
+            if self._may_decide:
+                self._decide()
+            await asyncio.sleep(0)
+
+    async def _wait(self) -> None:
+        """Return once something was observed or the engine wants to be asked again."""
+        if self._woken.is_set():
+            return
+        alarm = self._engine.wakeup() if self._may_decide else None
+        if alarm is None:
+            await self._woken.wait()
+            return
+        timer = asyncio.get_running_loop().call_later(max(0.0, alarm - self._clock()), self._woken.set)
+        try:
+            await self._woken.wait()
+        finally:
+            timer.cancel()
+
+    async def _feed(self) -> None:
+        """Tell the engine what was buffered when called; what arrives meanwhile waits for the next round."""
+        self._woken.clear()
+        observations, self._buffer = self._buffer, []
+        for start in range(0, len(observations), _BATCH):
+            if start:
+                await asyncio.sleep(0)
+            for observation in observations[start : start + _BATCH]:
+                self._tell(observation)
+
+    def _tell(self, observation: AnyObservation) -> None:
+        if self._journal is not None:
+            self._journal.observed(observation)
+        self._metrics.observations.labels(type(observation).__name__).inc()
+        self._engine.observe(observation)
+
+    def _decide(self) -> None:
+        now, started = self._clock(), time.perf_counter()
+        decisions = self._engine.decide(now)
+        self._metrics.decide_seconds.observe(time.perf_counter() - started)
+        if self._journal is not None:
+            self._journal.decided(now, decisions)
+        for decision in decisions:
+            self._metrics.decisions.labels(type(decision).__name__).inc()
+            log.debug("decided", decision=decision)
+        if decisions:
+            self._carry_out(decisions)

@@ -1,0 +1,73 @@
+"""What wakes those who wait for a change of our kinds, and what does not."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tutti.controller.catalogue import Catalogue
+
+
+def queue(*, generation=1, deleting=False, pending=0, conditions=()):
+    meta = {"name": "cq", "uid": "u", "generation": generation, "resourceVersion": str(generation + pending)}
+    if deleting:
+        meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return {"metadata": meta, "spec": {}, "status": {"pendingWorkloads": pending, "conditions": list(conditions)}}
+
+
+def workload(name, admitted=""):
+    status = {"admission": {"clusterQueue": admitted}} if admitted else {}
+    return {"metadata": {"name": name, "namespace": "team"}, "status": status}
+
+
+def test_a_change_of_usage_alone_wakes_nobody():
+    catalogue = Catalogue()
+    catalogue.seen("ClusterQueue", queue())
+    version = catalogue.version
+
+    catalogue.seen("ClusterQueue", queue(pending=5))
+    catalogue.seen("Workload", workload("a", "cq"))
+
+    assert catalogue.version == version
+
+
+def test_a_new_generation_and_a_new_condition_wake():
+    catalogue = Catalogue()
+    catalogue.seen("ClusterQueue", queue())
+    catalogue.seen("ClusterQueue", queue(generation=2))
+    assert catalogue.version == 2
+
+    catalogue.seen("ClusterQueue", queue(generation=2, conditions=[{"type": "Active", "status": "True"}]))
+    assert catalogue.version == 3
+    assert catalogue.stored["ClusterQueue", "", "cq"].condition("Active") == {"type": "Active", "status": "True"}
+    assert catalogue.stored["ClusterQueue", "", "cq"].condition("Other") == {}
+
+
+def test_a_workload_wakes_only_once_its_queue_waits_to_be_deleted():
+    catalogue = Catalogue()
+    catalogue.seen("ClusterQueue", queue())
+    catalogue.seen("Workload", workload("a", "cq"))
+    catalogue.seen("ClusterQueue", queue(deleting=True))
+    version = catalogue.version
+
+    catalogue.seen("Workload", workload("b"))
+    assert catalogue.version == version
+    catalogue.gone("Workload", "team", "a")
+    assert catalogue.version == version + 1
+
+
+def test_what_was_never_seen_can_go_without_waking_anybody():
+    catalogue = Catalogue()
+    catalogue.gone("Topology", "", "racks")
+    catalogue.gone("PodGroup", "team", "a")
+    assert catalogue.version == 0
+
+
+async def test_a_waiter_gets_the_version_it_has_not_seen():
+    catalogue = Catalogue()
+    waiting = asyncio.ensure_future(catalogue.changed(0))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    catalogue.seen("Topology", {"metadata": {"name": "racks"}})
+    assert await asyncio.wait_for(waiting, 5) == 1
+    assert await catalogue.changed(0) == 1

@@ -1,0 +1,182 @@
+"""When the engine is fed and when it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from tutti.controller.cycle import Cycle
+from tutti.controller.metrics import Metrics
+from tutti.engine.decisions import DeletePodGroup
+from tutti.engine.observations import NodeGone, Synced
+
+
+class Recorder:
+    """An engine that answers from a list and remembers what it was told and when it was asked."""
+
+    def __init__(self, *answers, alarms=()):
+        self.told = []
+        self.asked = []
+        self.answers = list(answers)
+        self.alarms = list(alarms)
+        self.progress = asyncio.Event()
+
+    def observe(self, observation):
+        self.told.append(observation)
+        self.progress.set()
+
+    def decide(self, now):
+        self.asked.append(now)
+        self.progress.set()
+        return self.answers.pop(0) if self.answers else []
+
+    def wakeup(self):
+        return self.alarms.pop(0) if self.alarms else None
+
+    async def until(self, condition):
+        while not condition():
+            self.progress.clear()
+            await asyncio.wait_for(self.progress.wait(), 5)
+
+
+class Pages:
+    def __init__(self):
+        self.lines = []
+
+    def observed(self, observation):
+        self.lines.append(observation)
+
+    def decided(self, now, decisions):
+        self.lines.append((now, list(decisions)))
+
+
+async def running(cycle, inside):
+    task = asyncio.ensure_future(cycle.run())
+    try:
+        await inside
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+    return task
+
+
+async def test_nothing_is_decided_before_everything_is_listed_and_the_lease_is_held():
+    engine = Recorder()
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics())
+
+    async def story():
+        cycle.observe(NodeGone("a"))
+        await engine.until(lambda: engine.told)
+        cycle.synced()
+        await engine.until(lambda: Synced() in engine.told)
+        await asyncio.sleep(0)
+        assert engine.asked == []
+        cycle.lead()
+        await engine.until(lambda: engine.asked)
+
+    await running(cycle, story())
+    assert engine.told == [NodeGone("a"), Synced()]
+
+
+async def test_synced_is_told_once_however_often_it_is_reported():
+    engine = Recorder()
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics())
+    cycle.lead()
+    cycle.synced()
+    cycle.synced()
+
+    await running(cycle, engine.until(lambda: engine.asked))
+    assert engine.told == [Synced()]
+
+
+async def test_decisions_are_handed_on_in_order_and_the_results_come_back():
+    first, second = DeletePodGroup("n", "a", "1"), DeletePodGroup("n", "b", "2")
+    engine = Recorder([first, second])
+    carried = []
+
+    def carry_out(decisions):
+        carried.extend(decisions)
+        cycle.observe(NodeGone("answer"))
+
+    cycle = Cycle(engine, carry_out, metrics=Metrics())
+    cycle.lead()
+    cycle.synced()
+
+    await running(cycle, engine.until(lambda: len(engine.asked) == 2))
+    assert carried == [first, second]
+    assert engine.told[-1] == NodeGone("answer")
+
+
+async def test_the_engine_is_asked_again_at_the_time_it_named_and_given_that_time_or_later():
+    alarm = time.time() + 0.05
+    engine = Recorder(alarms=[alarm])
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics())
+    cycle.lead()
+    cycle.synced()
+
+    await running(cycle, engine.until(lambda: len(engine.asked) == 2))
+    # Timers and the wall clock are not the same clock; they may differ by their resolution.
+    assert engine.asked[1] >= alarm - 0.01
+
+
+async def test_an_alarm_in_the_past_is_answered_at_once_without_starving_the_loop():
+    engine = Recorder(alarms=[0.0] * 50)
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics())
+    cycle.lead()
+    cycle.synced()
+
+    await running(cycle, engine.until(lambda: len(engine.asked) > 50))
+
+
+async def test_at_rest_it_takes_in_what_is_seen_but_asks_nothing():
+    engine = Recorder(alarms=[0.0])
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics())
+    cycle.lead()
+    cycle.rest()
+    cycle.synced()
+
+    await running(cycle, engine.until(lambda: engine.told))
+    assert engine.asked == []
+
+
+async def test_what_the_engine_raises_ends_the_run():
+    class Broken(Recorder):
+        def decide(self, now):
+            raise RuntimeError("inconsistent")
+
+    cycle = Cycle(Broken(), lambda _: None, metrics=Metrics())
+    cycle.lead()
+    cycle.synced()
+
+    with pytest.raises(RuntimeError, match="inconsistent"):
+        await asyncio.wait_for(cycle.run(), 5)
+
+
+async def test_the_journal_holds_observations_and_decisions_in_the_order_the_engine_met_them():
+    decision = DeletePodGroup("n", "a", "1")
+    engine, pages = Recorder([decision]), Pages()
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics(), journal=pages, clock=lambda: 7.0)
+    cycle.observe(NodeGone("a"))
+    cycle.synced()
+    cycle.lead()
+
+    await running(cycle, engine.until(lambda: engine.asked))
+    assert pages.lines == [NodeGone("a"), Synced(), (7.0, [decision])]
+
+
+async def test_a_flood_of_observations_lets_other_tasks_run_in_between():
+    engine = Recorder()
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics())
+    turns = []
+
+    async def bystander():
+        while len(engine.told) < 5000:
+            turns.append(len(engine.told))
+            await asyncio.sleep(0)
+
+    for number in range(5000):
+        cycle.observe(NodeGone(str(number)))
+    await running(cycle, bystander())
+    assert len(set(turns)) > 5
