@@ -1,0 +1,41 @@
+"""What the wire counts, for /metrics."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+
+class WireMetrics:
+    """The room's metrics, in the registry of whoever makes it (its own, unseen, where none is given)."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        into = registry or CollectorRegistry()
+        self.requests = Counter(
+            "tutti_kube_requests", "Requests to the API server by method and answer", ["method", "code"], registry=into
+        )
+        self.watched = Counter(
+            "tutti_informer_events", "Objects received by list or watch", ["resource", "type"], registry=into
+        )
+        self.relists = Counter("tutti_informer_relists", "Full lists begun", ["resource"], registry=into)
+        self.watch_errors = Counter(
+            "tutti_informer_errors", "Lists and watches that ended with an error", ["resource"], registry=into
+        )
+        self.decode_errors = Counter(
+            "tutti_informer_decode_errors", "Objects that could not be read", ["resource"], registry=into
+        )
+        self.objects = Gauge("tutti_informer_objects", "Objects known now", ["resource"], registry=into)
+        self.synced = Gauge("tutti_informer_synced", "1 once the first list is complete", ["resource"], registry=into)
+        self.last_event = Gauge(
+            "tutti_informer_last_event_timestamp_seconds",
+            "When the stream last said anything, bookmarks included",
+            ["resource"],
+            registry=into,
+        )
+        self.writes = Counter("tutti_kube_writes", "Writes by writer and outcome", ["writer", "outcome"], registry=into)
+        self.write_seconds = Histogram(
+            "tutti_kube_write_seconds", "Duration of a write with its retries", ["writer"], registry=into
+        )
+        self.events_dropped = Counter(
+            "tutti_kube_events_dropped", "Events never written, by reason", ["reason"], registry=into
+        )
+        self.leader = Gauge("tutti_leader", "1 while this process holds the lease", registry=into)

@@ -1,0 +1,60 @@
+"""Where things live in the API: a resource as a value that knows its paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object as the API serves it; `group` is empty for the core group."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` its objects carry."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def label(self) -> str:
+        """Its name in metrics and logs: `pods`, `leases.coordination.k8s.io`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """Return the path of a collection, an object or a subresource of it.
+
+        Args:
+            namespace: None for all namespaces; must be None or empty for cluster-scoped resources.
+            name: None for the collection.
+            subresource: For example `status` or `binding`; needs a name.
+
+        Raises:
+            ValueError: The combination names no path.
+        """
+        if namespace and not self.namespaced:
+            raise ValueError(f"{self.label} has no namespaces, but namespace {namespace!r} was given")
+        if subresource and not name:
+            raise ValueError(f"{self.label}/{subresource} needs the name of an object")
+        if name and self.namespaced and not namespace:
+            raise ValueError(f"{self.label} {name!r} needs a namespace")
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        parts += [quote(part, safe=":") for part in (name, subresource) if part]
+        return "/".join(parts)
+
+
+PODS: Final = Resource("", "v1", "pods")
+NODES: Final = Resource("", "v1", "nodes", namespaced=False)
+NAMESPACES: Final = Resource("", "v1", "namespaces", namespaced=False)
+LEASES: Final = Resource("coordination.k8s.io", "v1", "leases")
+EVENTS: Final = Resource("events.k8s.io", "v1", "events")
+PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
+POD_DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets")
