@@ -92,6 +92,11 @@ def format(milli: int, *, binary: bool = False) -> str:  # noqa: A001  the modul
     return f"{sign}{number}{_SUFFIXES_OF_MILLI[step]}"
 
 
+def shortest(milli: int) -> str:
+    """The canonical text of milli-units in binary or decimal suffixes, whichever is shorter (binary if equal)."""
+    return min(format(milli, binary=True), format(milli), key=len)
+
+
 def _factor(number: int, *, base: int, limit: int) -> tuple[int, int]:
     """Divide `base` out of `number` as often as it goes, at most `limit` times."""
     step = 0

@@ -72,4 +72,4 @@ def describe(resource: str, amount: int) -> str:
         return quantity.format(milli)
     if not in_bytes(resource):
         return str(amount)
-    return min(quantity.format(milli, binary=True), quantity.format(milli), key=len)
+    return quantity.shortest(milli)

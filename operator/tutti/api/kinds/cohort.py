@@ -1,0 +1,51 @@
+"""Cohort: a node of the tree in which quota is borrowed and lent (Kueue v1beta2 fields)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tutti.api.kinds.parts import (
+    AGE,
+    APPEAR_ONCE,
+    Column,
+    ConditionsOnly,
+    FairSharing,
+    Object,
+    ResourceGroups,
+    has_limit,
+)
+from tutti.api.model import Model, Name, Rule
+
+
+class CohortSpec(Model):
+    """Its parent, and the quota that its members share on top of their own."""
+
+    parent_name: Name = ""
+    resource_groups: ResourceGroups = []
+    fair_sharing: FairSharing | None = None
+    RULES: ClassVar = (
+        APPEAR_ONCE,
+        Rule(
+            message="borrowingLimit and lendingLimit need a parentName: there is nobody to borrow from or lend to",
+            holds=lambda it: bool(it.parent_name) or not has_limit(it),
+            cel="has(self.parentName) || !has(self.resourceGroups) || self.resourceGroups.all(g, g.flavors.all(f, "
+            "f.resources.all(r, !has(r.borrowingLimit) && !has(r.lendingLimit))))",
+            path=".resourceGroups",
+        ),
+    )
+
+
+class Cohort(Object):
+    """A group of queues that lend quota to one another."""
+
+    KIND: ClassVar = "Cohort"
+    PLURAL: ClassVar = "cohorts"
+    COLUMNS: ClassVar = (
+        Column("Parent", ".spec.parentName"),
+        Column("Active", '.status.conditions[?(@.type=="Active")].status'),
+        Column("Why", '.status.conditions[?(@.type=="Active")].message', priority=1),
+        AGE,
+    )
+
+    spec: CohortSpec = CohortSpec()
+    status: ConditionsOnly = ConditionsOnly()

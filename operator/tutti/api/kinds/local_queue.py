@@ -1,0 +1,53 @@
+"""LocalQueue: a namespace's door to a ClusterQueue (Kueue v1beta2 fields)."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tutti.api.kinds.parts import AGE, Column, FairSharing, Object, QueueStatus, StopPolicy
+from tutti.api.model import Model, Name, Rule
+
+
+class WallTimePolicy(Model):
+    """How many hours the queue's workloads may run in all, and what happens then."""
+
+    wall_time_allocated_hours: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    action_when_wall_time_exhausted: Literal["Hold", "HoldAndDrain"] = "Hold"
+
+
+class LocalQueueSpec(Model):
+    """Which ClusterQueue it leads to, and whether it is open."""
+
+    cluster_queue: Name = ""
+    stop_policy: StopPolicy = "None"
+    fair_sharing: FairSharing | None = None
+    wall_time_policy: WallTimePolicy | None = None
+    RULES: ClassVar = (
+        Rule(
+            message="clusterQueue cannot be changed: make another LocalQueue and move the workloads there",
+            cel="!has(oldSelf.clusterQueue) || (has(self.clusterQueue) && self.clusterQueue == oldSelf.clusterQueue)",
+            path=".clusterQueue",
+        ),
+    )
+
+
+class LocalQueue(Object):
+    """A namespace's door to a ClusterQueue."""
+
+    KIND: ClassVar = "LocalQueue"
+    PLURAL: ClassVar = "localqueues"
+    SHORT_NAMES: ClassVar = ("lq", "queue", "queues")
+    NAMESPACED: ClassVar = True
+    COLUMNS: ClassVar = (
+        Column("ClusterQueue", ".spec.clusterQueue"),
+        Column("Pending", ".status.pendingWorkloads", "integer"),
+        Column("Admitted", ".status.admittedWorkloads", "integer"),
+        Column("Active", '.status.conditions[?(@.type=="Active")].status'),
+        Column("Why", '.status.conditions[?(@.type=="Active")].message', priority=1),
+        AGE,
+    )
+
+    spec: LocalQueueSpec = LocalQueueSpec()
+    status: QueueStatus = QueueStatus()

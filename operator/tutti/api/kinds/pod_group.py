@@ -1,0 +1,110 @@
+"""PodGroup: what is placed together (fields as in the native workload API of Kubernetes 1.36, and ours)."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tutti.api.kinds.parts import AGE, Column, Conditions, Object, Pending
+from tutti.api.model import ATOMIC, Count, LabelKey, Lenient, Model, Name, Rule, ShortName
+
+
+class Gang(Model):
+    """All or nothing: at least `min_count` members are placed at once, or none."""
+
+    min_count: Annotated[int, Field(ge=1, le=100_000)]
+
+
+class Basic(Model):
+    """Members are placed one by one, as if they were in no group."""
+
+
+class SchedulingPolicy(Model):
+    """How the members are placed: exactly one of the two."""
+
+    gang: Gang | None = None
+    basic: Basic | None = None
+    RULES: ClassVar = (
+        Rule(
+            message="exactly one policy must be given: gang with a minCount, or basic: {}",
+            holds=lambda it: (it.gang is None) != (it.basic is None),
+            cel="has(self.gang) != has(self.basic)",
+        ),
+        Rule(
+            message="the policy cannot change between gang and basic: make another PodGroup (minCount may change)",
+            cel="has(self.gang) == has(oldSelf.gang)",
+        ),
+    )
+
+
+class TopologyConstraint(Model):
+    """Members belong within one value of a node label."""
+
+    key: LabelKey
+    mode: Literal["Required", "Preferred"] = "Required"
+
+
+class SchedulingConstraints(Model):
+    """Where the members must be, relative to one another."""
+
+    topology: list[TopologyConstraint] = Field(default=[], max_length=8, json_schema_extra=ATOMIC)
+
+
+class WorkloadRef(Model):
+    """The workload, and the pod group in it, that this is."""
+
+    name: Name
+    pod_group: ShortName = ""
+
+
+class PodGroupSpec(Model):
+    """How the members are placed, in which queue they wait, and how long a reservation is held for them."""
+
+    scheduling_policy: SchedulingPolicy
+    scheduling_constraints: SchedulingConstraints = SchedulingConstraints()
+    disruption_mode: Literal["Pod", "PodGroup"] = "Pod"
+    priority_class_name: Name = ""
+    queue_name: Name = ""
+    schedule_timeout_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    workload_ref: WorkloadRef | None = None
+
+    @property
+    def min_count(self) -> int:
+        """How many members must be placed at once: 1 where the policy is basic."""
+        return self.scheduling_policy.gang.min_count if self.scheduling_policy.gang else 1
+
+
+class PodGroupStatus(Lenient):
+    """How many members there are and how far they have come, and why the group waits."""
+
+    phase: Annotated[str, Field(max_length=63)] = ""
+    members: Count = 0
+    pending: Count = 0
+    reserved: Count = 0
+    bound: Count = 0
+    ready: Count = 0
+    succeeded: Count = 0
+    failed: Count = 0
+    conditions: Conditions = []
+    pending_reason: Pending | None = None
+
+
+class PodGroup(Object):
+    """What is placed together."""
+
+    KIND: ClassVar = "PodGroup"
+    PLURAL: ClassVar = "podgroups"
+    SHORT_NAMES: ClassVar = ("pg",)
+    NAMESPACED: ClassVar = True
+    COLUMNS: ClassVar = (
+        Column("Min", ".spec.schedulingPolicy.gang.minCount", "integer"),
+        Column("Members", ".status.members", "integer"),
+        Column("Bound", ".status.bound", "integer"),
+        Column("Phase", ".status.phase"),
+        Column("Why", ".status.pendingReason.reasons[0].message"),
+        AGE,
+    )
+
+    spec: PodGroupSpec
+    status: PodGroupStatus = PodGroupStatus()

@@ -1,0 +1,38 @@
+"""ResourceFlavor: a kind of node that quota is counted in (Kueue v1beta2 fields)."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from tutti.api.kinds.parts import AGE, Column, ConditionsOnly, LabelValue, Object, Taint, Toleration
+from tutti.api.model import ATOMIC, Model, Name, Quantity
+
+
+class ResourceFlavorSpec(Model):
+    """The labels and taints its nodes have, and the tolerations that its pods are given."""
+
+    node_labels: dict[str, LabelValue] = Field(
+        default={}, max_length=8, json_schema_extra={"x-kubernetes-map-type": "atomic"}
+    )
+    node_taints: list[Taint] = Field(default=[], max_length=8, json_schema_extra=ATOMIC)
+    tolerations: list[Toleration] = Field(default=[], max_length=8, json_schema_extra=ATOMIC)
+    topology_name: Name = ""
+    resource_weights: Annotated[dict[str, Quantity], Field(max_length=16)] = {}
+
+
+class ResourceFlavor(Object):
+    """A kind of node."""
+
+    KIND: ClassVar = "ResourceFlavor"
+    PLURAL: ClassVar = "resourceflavors"
+    SHORT_NAMES: ClassVar = ("rf", "flavor", "flavors")
+    COLUMNS: ClassVar = (
+        Column("Topology", ".spec.topologyName", priority=1),
+        Column("Active", '.status.conditions[?(@.type=="Active")].status'),
+        AGE,
+    )
+
+    spec: ResourceFlavorSpec = ResourceFlavorSpec()
+    status: ConditionsOnly = ConditionsOnly()

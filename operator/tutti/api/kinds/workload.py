@@ -1,0 +1,162 @@
+"""Workload: what is queued and admitted as one, made of one or more pod groups."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from tutti.api.kinds.parts import AGE, Column, Conditions, Object, Pending
+from tutti.api.model import GROUP, Count, LabelKey, Lenient, Model, Name, Rule, ShortName, list_map
+
+Seconds = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Members = Annotated[int, Field(ge=1, le=100_000)]
+
+
+class PriorityClassRef(Model):
+    """A WorkloadPriorityClass, or a PriorityClass of the cluster."""
+
+    group: Literal["scheduling.tutti.dev", "scheduling.k8s.io"] = "scheduling.tutti.dev"
+    kind: Literal["WorkloadPriorityClass", "PriorityClass"] = "WorkloadPriorityClass"
+    name: Name
+    RULES: ClassVar = (
+        Rule(
+            message=f"kind WorkloadPriorityClass belongs to group {GROUP}, kind PriorityClass to scheduling.k8s.io",
+            holds=lambda it: (it.kind == "WorkloadPriorityClass") == (it.group == GROUP),
+            cel=f"(self.kind == 'WorkloadPriorityClass') == (self.group == '{GROUP}')",
+        ),
+    )
+
+
+class TopologyRequest(Model):
+    """How near the members of a pod group must be."""
+
+    mode: Literal["Required", "Preferred", "Unconstrained"]
+    level: LabelKey = ""
+    slice_size: Members | None = None
+    slice_level: LabelKey = ""
+    RULES: ClassVar = (
+        Rule(
+            message="mode Required and Preferred need a level: the node label within one value of which members belong",
+            holds=lambda it: it.mode == "Unconstrained" or bool(it.level),
+            cel="self.mode == 'Unconstrained' || (has(self.level) && self.level != '')",
+        ),
+    )
+
+
+class WorkloadPodGroup(Model):
+    """A pod group of a workload: `count` members are charged, of which at least `min_count` must be placed."""
+
+    name: ShortName = "main"
+    count: Members
+    min_count: Members | None = None
+    template: dict[str, Any] | None = Field(
+        default=None,
+        json_schema_extra={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    )
+    topology: TopologyRequest | None = None
+    RULES: ClassVar = (
+        Rule(
+            message="minCount cannot be above count: ask for as many members as must run, and at most count of them",
+            holds=lambda it: it.min_count is None or it.min_count <= it.count,
+            cel="!has(self.minCount) || self.minCount <= self.count",
+            path=".minCount",
+        ),
+    )
+
+    @property
+    def quorum(self) -> int:
+        """How many members must be placed together: `min_count`, or all of them."""
+        return self.count if self.min_count is None else self.min_count
+
+
+class Requeue(Model):
+    """How long an evicted workload waits before it is tried again, and how often."""
+
+    backoff_base_seconds: Seconds = 60
+    backoff_max_seconds: Seconds = 3600
+    limit: Count | None = None
+    RULES: ClassVar = (
+        Rule(
+            message="backoffMaxSeconds cannot be below backoffBaseSeconds",
+            holds=lambda it: it.backoff_base_seconds <= it.backoff_max_seconds,
+            cel="self.backoffBaseSeconds <= self.backoffMaxSeconds",
+            path=".backoffMaxSeconds",
+        ),
+    )
+
+
+class WorkloadSpec(Model):
+    """The queue it waits in, its priority, its pod groups and its patience."""
+
+    queue_name: Name = ""
+    priority_class_ref: PriorityClassRef | None = None
+    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
+    active: bool = True
+    pod_groups: list[WorkloadPodGroup] = Field(min_length=1, max_length=18, json_schema_extra=list_map("name"))
+    schedule_timeout_seconds: Seconds | None = None
+    ready_timeout_seconds: Seconds | None = None
+    requeue: Requeue = Requeue()
+    maximum_execution_time_seconds: Seconds | None = None
+    RULES: ClassVar = (
+        Rule(
+            message="each pod group needs a name of its own",
+            holds=lambda it: len({group.name for group in it.pod_groups}) == len(it.pod_groups),
+        ),
+        Rule(
+            message="the names and counts of podGroups cannot be changed: make another Workload",
+            cel="self.podGroups.map(g, g.name) == oldSelf.podGroups.map(g, g.name)"
+            " && self.podGroups.map(g, g.count) == oldSelf.podGroups.map(g, g.count)",
+            path=".podGroups",
+        ),
+    )
+
+
+class PodGroupAssignment(Lenient):
+    """What one pod group was admitted with: how many members, in which flavor of each resource."""
+
+    name: str
+    count: int = 0
+    flavors: dict[str, str] = Field(default={}, max_length=64)
+
+
+class Admission(Lenient):
+    """What the workload was admitted with."""
+
+    cluster_queue: str
+    pod_groups: list[PodGroupAssignment] = Field(default=[], max_length=18, json_schema_extra=list_map("name"))
+
+
+class RequeueState(Lenient):
+    """How often it was requeued, and when it is tried again."""
+
+    count: Count = 0
+    at: str = Field(default="", json_schema_extra={"format": "date-time"})
+
+
+class WorkloadStatus(Lenient):
+    """What it got, or why it waits."""
+
+    conditions: Conditions = []
+    admission: Admission | None = None
+    pending: Pending | None = None
+    requeue: RequeueState | None = None
+
+
+class Workload(Object):
+    """What is queued and admitted as one."""
+
+    KIND: ClassVar = "Workload"
+    PLURAL: ClassVar = "workloads"
+    SHORT_NAMES: ClassVar = ("wl",)
+    NAMESPACED: ClassVar = True
+    COLUMNS: ClassVar = (
+        Column("Queue", ".spec.queueName"),
+        Column("Admitted", '.status.conditions[?(@.type=="Admitted")].status'),
+        Column("Position", ".status.pending.position", "integer"),
+        Column("Why", ".status.pending.reasons[0].message"),
+        AGE,
+    )
+
+    spec: WorkloadSpec
+    status: WorkloadStatus = WorkloadStatus()

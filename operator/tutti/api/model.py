@@ -1,0 +1,186 @@
+"""The frame of everything users write: strict, immutable, camelCase, with rules that the API server checks too.
+
+A `Rule` is stated twice, in Python for whoever reads an object and in CEL for the API server, and tests hold the two
+together; so an object that was stored before a rule existed is still told what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
+
+import msgspec
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, core_schema
+
+from tutti.api import quantity
+
+GROUP = "scheduling.tutti.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+STRICT = ConfigDict(
+    alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, arbitrary_types_allowed=True
+)
+LENIENT = ConfigDict(
+    alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, arbitrary_types_allowed=True
+)
+_QUANTITY_PATTERN = r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE][+-]?[0-9]+))?$"
+
+NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+"""RFC 1123 subdomain: what the name of an object may be."""
+
+LABEL_PATTERN = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"
+)
+"""Qualified name: what a label key or the name of a resource may be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Something that must hold between the fields of one object.
+
+    `holds` decides it in Python; None where only the API server can (it compares with the old object).
+    `cel` decides it in the API server; None where the estimated cost would be above its budget.
+    """
+
+    message: str
+    holds: Callable[[Any], bool] | None = None
+    cel: str | None = None
+    path: str = ""
+    """The field that the API server names in its answer, such as `.minCount`."""
+
+    def to_schema(self) -> dict[str, str]:
+        """Its entry in `x-kubernetes-validations`."""
+        entry = {"rule": self.cel or "", "message": self.message}
+        return entry | {"fieldPath": self.path} if self.path else entry
+
+
+class Model(BaseModel):
+    """A part of what users write; an unknown field is an error, and `RULES` are checked after the fields."""
+
+    model_config = STRICT
+    RULES: ClassVar[tuple[Rule, ...]] = ()
+
+    @model_validator(mode="after")
+    def check_rules(self) -> Self:
+        """Check `RULES` in order; the first that does not hold is the error."""
+        for rule in self.RULES:
+            if rule.holds is not None and not rule.holds(self):
+                raise ValueError(rule.message)
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        json_schema = handler.resolve_ref_schema(handler(schema))
+        rules = [rule.to_schema() for rule in cls.RULES if rule.cel]
+        if rules:
+            json_schema["x-kubernetes-validations"] = rules
+        return json_schema
+
+
+class Lenient(BaseModel):
+    """A part that controllers write: what is not known here is left alone, since a newer version may know it."""
+
+    model_config = LENIENT
+
+
+class OwnerReference(Lenient):
+    """An owner of an object."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class Metadata(Lenient):
+    """The metadata that is read; the rest (managedFields, ...) is left to the API server."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str = ""
+    deletion_timestamp: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: list[str] = []
+    owner_references: list[OwnerReference] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Marks a field that users write like `mirror` and that is kept as the msgspec record it is annotated with."""
+
+    struct: type[msgspec.Struct]
+    mirror: type[Model]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """The mirror's validation, then the conversion; a record that already is one passes through the same."""
+        return core_schema.no_info_before_validator_function(
+            self._plain,
+            core_schema.no_info_after_validator_function(self._convert, handler.generate_schema(self.mirror)),
+            serialization=core_schema.plain_serializer_function_ser_schema(msgspec.to_builtins),
+        )
+
+    def _plain(self, value: Any) -> Any:
+        return msgspec.to_builtins(value) if isinstance(value, self.struct) else value
+
+    def _convert(self, value: Model) -> msgspec.Struct:
+        return msgspec.convert(value.model_dump(by_alias=True, exclude_none=True), self.struct)
+
+
+def list_map(key: str) -> dict[str, Any]:
+    """Schema of a list whose items are told apart by `key`, for server-side apply and uniqueness."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+
+
+ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
+"""Schema of a list that is replaced as a whole."""
+
+Quantity = Annotated[
+    int,
+    BeforeValidator(quantity.parse),
+    Field(ge=0),
+    PlainSerializer(quantity.shortest),
+    WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": _QUANTITY_PATTERN,
+            "minimum": 0,
+            "maxLength": 64,
+        }
+    ),
+]
+"""An amount that is not negative: users write a quantity, it is kept as milli-units (`tutti.api.quantity`)."""
+
+Name = Annotated[str, Field(max_length=253, pattern=NAME_PATTERN)]
+"""The name of an object."""
+
+ShortName = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+"""The name of a part of an object: an RFC 1123 label."""
+
+ResourceName = Annotated[str, Field(max_length=317, pattern=LABEL_PATTERN)]
+"""The name of a resource: cpu, memory, nvidia.com/gpu."""
+
+LabelKey = Annotated[str, Field(max_length=317, pattern=LABEL_PATTERN)]
+"""The key of a label, of a node or a pod."""
+
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+"""A number of things, as int32."""
