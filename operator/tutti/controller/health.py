@@ -1,19 +1,24 @@
 """What the process is waiting for, by name: the answers behind /healthz and /readyz.
 
-Each part of the operator owns one check and moves it itself; a probe only reads. Nothing is polled.
+Each part of the operator registers a probe that reads its own state; nothing is polled and nothing is copied.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that must be so before the operator is of use; `detail` says what is missing, or how it is."""
+    """One thing that must be so before the operator is of use; `detail` says how it is, or what is missing."""
 
-    ok: bool = False
-    detail: str = "not started"
+    ok: bool
+    detail: str = "ok"
+
+
+Probe: TypeAlias = Callable[[], Check]
 
 
 @dataclass(slots=True)
@@ -23,42 +28,28 @@ class Health:
     A standby replica is ready: it has everything but the lease, and must not hold up a rollout.
     """
 
-    ready: dict[str, Check] = field(default_factory=dict)
-    alive: dict[str, Check] = field(default_factory=dict)
-
-    def expect(self, *names: str) -> None:
-        """Announce checks that have yet to pass, so that readiness cannot be reported before them."""
-        for name in names:
-            self.ready.setdefault(name, Check())
-
-    def passed(self, name: str, detail: str = "ok") -> None:
-        """Record that a readiness check holds."""
-        self.ready[name] = Check(ok=True, detail=detail)
+    ready: dict[str, Probe] = field(default_factory=dict)
+    alive: dict[str, Probe] = field(default_factory=dict)
 
     def waiting(self, name: str, detail: str) -> None:
-        """Record that a readiness check does not hold, and what is missing."""
-        self.ready[name] = Check(ok=False, detail=detail)
+        """Record that something is missing for readiness, and what."""
+        self.ready[name] = lambda: Check(ok=False, detail=detail)
 
-    def living(self, name: str) -> None:
-        """Record that a part of the process runs."""
-        self.alive[name] = Check(ok=True, detail="ok")
+    def passed(self, name: str) -> None:
+        """Record that a readiness check holds from now on."""
+        self.ready[name] = lambda: Check(ok=True)
 
     def died(self, name: str, detail: str) -> None:
         """Record that a part of the process has ended when it should run."""
-        self.alive[name] = Check(ok=False, detail=detail)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether every announced readiness check holds; False before any was announced."""
-        return bool(self.ready) and all(check.ok for check in self.ready.values())
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether no part of the process has died."""
-        return all(check.ok for check in self.alive.values())
+        self.alive[name] = lambda: Check(ok=False, detail=detail)
 
 
-def report(checks: dict[str, Check]) -> str:
+def asked(probes: Mapping[str, Probe]) -> dict[str, Check]:
+    """Ask every probe once."""
+    return {name: probe() for name, probe in probes.items()}
+
+
+def report(checks: Mapping[str, Check]) -> str:
     """One line per check, failing ones first, in the format that API server probes use."""
     ordered = sorted(checks.items(), key=lambda item: (item[1].ok, item[0]))
     return "".join(f"[{'+' if check.ok else '-'}]{name}: {check.detail}\n" for name, check in ordered)

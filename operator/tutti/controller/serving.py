@@ -13,7 +13,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from tutti.controller.health import Check, Health, report
+from tutti.controller.health import Check, Health, asked, report
 
 
 def _answer(checks: dict[str, Check], *, passed: bool) -> web.Response:
@@ -24,10 +24,13 @@ def application(health: Health, registry: CollectorRegistry) -> web.Application:
     """The aiohttp application; every answer is computed from what `health` and `registry` hold at that moment."""
 
     async def healthz(_: web.Request) -> web.Response:
-        return _answer(health.alive, passed=health.is_alive)
+        checks = asked(health.alive)
+        return _answer(checks, passed=all(check.ok for check in checks.values()))
 
     async def readyz(_: web.Request) -> web.Response:
-        return _answer(health.ready, passed=health.is_ready)
+        checks = asked(health.ready)
+        # Nothing announced yet is the first moment of a start, not readiness.
+        return _answer(checks, passed=bool(checks) and all(check.ok for check in checks.values()))
 
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

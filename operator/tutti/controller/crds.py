@@ -1,0 +1,115 @@
+"""Waiting, visibly, until the server serves our kinds: an operator installed before its CRDs must not crash-loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+import structlog
+
+from tutti.controller.health import Health
+from tutti.kube.changes import Change, Gone
+from tutti.kube.client import Client
+from tutti.kube.informer import Informer
+from tutti.kube.resources import Resource
+
+log = structlog.get_logger(__name__)
+
+GROUP = "scheduling.tutti.dev"
+VERSION = "v1alpha1"
+RESOURCES: Mapping[str, Resource] = MappingProxyType(
+    {
+        "Topology": Resource(GROUP, VERSION, "topologies", namespaced=False),
+        "ResourceFlavor": Resource(GROUP, VERSION, "resourceflavors", namespaced=False),
+        "Cohort": Resource(GROUP, VERSION, "cohorts", namespaced=False),
+        "ClusterQueue": Resource(GROUP, VERSION, "clusterqueues", namespaced=False),
+        "WorkloadPriorityClass": Resource(GROUP, VERSION, "workloadpriorityclasses", namespaced=False),
+        "LocalQueue": Resource(GROUP, VERSION, "localqueues"),
+        "PodGroup": Resource(GROUP, VERSION, "podgroups"),
+        "Workload": Resource(GROUP, VERSION, "workloads"),
+    }
+)
+"""Where each of our kinds is served."""
+
+_CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _Version(msgspec.Struct, frozen=True):
+    name: str = ""
+    served: bool = False
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    versions: list[_Version] = []
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: list[_Condition] = []
+
+
+class _Definition(msgspec.Struct, frozen=True):
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+    @property
+    def serves_ours(self) -> bool:
+        established = any(c.type == "Established" and c.status == "True" for c in self.status.conditions)
+        return established and any(v.name == VERSION and v.served for v in self.spec.versions)
+
+
+class _Missing:
+    """The definitions that are still missing; moved by an informer."""
+
+    def __init__(self, wanted: Iterable[str], health: Health) -> None:
+        self._wanted = frozenset(wanted)
+        self._served: set[str] = set()
+        self._health = health
+        self._said: frozenset[str] = frozenset()
+        self.none = asyncio.Event()
+
+    def take(self, changes: Sequence[Change[_Definition]]) -> None:
+        """Apply what the informer saw."""
+        for change in changes:
+            self._served.discard(change.key.name)
+            if not isinstance(change, Gone) and change.obj.serves_ours:
+                self._served.add(change.key.name)
+        self.say()
+
+    def say(self) -> None:
+        """Tell probes and people what is missing, once per change."""
+        missing = self._wanted - self._served
+        if not missing:
+            self._health.passed("crds")
+            self.none.set()
+        elif missing != self._said:
+            self._health.waiting("crds", "not installed: " + ", ".join(sorted(missing)))
+        self._said = missing
+
+
+async def installed(client: Client, health: Health) -> None:
+    """Return once the server serves all our kinds; until then the check `crds` and the log say which are missing."""
+    missing = _Missing((resource.label for resource in RESOURCES.values()), health)
+    missing.say()
+    informer = Informer(client, _CRDS, decode=msgspec.json.Decoder(_Definition).decode, deliver=missing.take)
+    watching = asyncio.create_task(informer.run(), name="watch CRDs")
+    waiting = asyncio.create_task(missing.none.wait(), name="wait for CRDs")
+    synced = asyncio.create_task(informer.synced.wait(), name="list CRDs")
+    try:
+        await asyncio.wait({watching, synced}, return_when=asyncio.FIRST_COMPLETED)
+        if not missing.none.is_set() and not watching.done():
+            log.warning("crds_not_installed", hint="kubectl apply -k crds", check="/readyz")
+        await asyncio.wait({watching, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if watching.done():
+            await watching
+    finally:
+        tasks = (watching, waiting, synced)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)

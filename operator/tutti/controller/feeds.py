@@ -1,0 +1,118 @@
+"""What the operator watches, and how each change becomes an observation.
+
+All pods of the cluster come in one stream: those of other schedulers hold room on nodes, and one stream cannot show a
+pod as gone from one selection before it shows up in another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from tutti.api.core import Namespace, Node, Pod, PriorityClass
+from tutti.controller.catalogue import Catalogue
+from tutti.controller.crds import RESOURCES
+from tutti.controller.health import Check, Health
+from tutti.engine.observations import (
+    AnyObservation,
+    NamespaceGone,
+    NamespaceSeen,
+    NodeGone,
+    NodeSeen,
+    ObjectGone,
+    ObjectSeen,
+    PodGone,
+    PodSeen,
+    PriorityClassGone,
+    PriorityClassSeen,
+)
+from tutti.kube.changes import Change, Gone
+from tutti.kube.client import Client
+from tutti.kube.informer import Informer
+from tutti.kube.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A kind of object: where it is served, how it is read, and what to observe for it."""
+
+    resource: Resource
+    view: Any
+    seen: Callable[[Any], AnyObservation]
+    gone: Callable[[Gone], AnyObservation]
+
+
+_CORE = (
+    _Stream(PODS, Pod, PodSeen, lambda gone: PodGone(gone.key.namespace, gone.key.name, gone.uid)),
+    _Stream(NODES, Node, NodeSeen, lambda gone: NodeGone(gone.key.name)),
+    _Stream(NAMESPACES, Namespace, NamespaceSeen, lambda gone: NamespaceGone(gone.key.name)),
+    _Stream(PRIORITY_CLASSES, PriorityClass, PriorityClassSeen, lambda gone: PriorityClassGone(gone.key.name)),
+)
+
+
+def _ours(kind: str, resource: Resource) -> _Stream:
+    return _Stream(
+        resource,
+        dict[str, Any],
+        lambda raw: ObjectSeen(kind, raw),
+        lambda gone: ObjectGone(kind, gone.key.namespace, gone.key.name),
+    )
+
+
+class Feeds:
+    """All informers of the operator; they tell the engine everything and the catalogue what is ours."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        observe: Callable[[AnyObservation], None],
+        catalogue: Catalogue,
+        health: Health,
+    ) -> None:
+        self._observe = observe
+        self._catalogue = catalogue
+        self.synced = asyncio.Event()
+        # The order is that of a restart's explanations: what others refer to first.
+        streams = [*_CORE[1:], *(_ours(kind, resource) for kind, resource in RESOURCES.items()), _CORE[0]]
+        self._informers = [self._informer(client, stream, health) for stream in streams]
+
+    def _informer(self, client: Client, stream: _Stream, health: Health) -> Informer[Any]:
+        informer: Informer[Any] = Informer(
+            client,
+            stream.resource,
+            decode=msgspec.json.Decoder(stream.view).decode,
+            deliver=lambda changes: self._deliver(stream, changes),
+        )
+        health.ready[f"informer/{stream.resource.plural}"] = lambda: _check(informer)
+        return informer
+
+    def _deliver(self, stream: _Stream, changes: Sequence[Change[Any]]) -> None:
+        for change in changes:
+            observation = stream.gone(change) if isinstance(change, Gone) else stream.seen(change.obj)
+            self._observe(observation)
+            if isinstance(observation, ObjectSeen):
+                self._catalogue.seen(observation.kind, observation.raw)
+            elif isinstance(observation, ObjectGone):
+                self._catalogue.gone(observation.kind, observation.namespace, observation.name)
+
+    async def run(self) -> None:
+        """List and watch everything until cancelled; `synced` is set once each kind was listed in full."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers:
+                group.create_task(informer.run(), name=f"informer {informer.resource.label}")
+            for informer in self._informers:
+                await informer.synced.wait()
+            self.synced.set()
+
+
+def _check(informer: Informer[Any]) -> Check:
+    if informer.synced.is_set():
+        return Check(ok=True, detail=f"interrupted: {informer.problem}" if informer.problem else "ok")
+    return Check(ok=False, detail=informer.problem or "not listed yet")

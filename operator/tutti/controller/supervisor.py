@@ -1,0 +1,58 @@
+"""Keeps the engine and kopf to one fate: when either ends, the other stops, and the process says why.
+
+kopf alone would not notice that the engine has died and would keep answering probes and webhooks for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from tutti.controller.health import Check, Health
+
+log = structlog.get_logger(__name__)
+
+
+class Supervisor:
+    """Runs `work` once, as one task, and sets `stop` when that task ends, however it ends.
+
+    `work` is handed nothing and is expected to return soon after `stop` is set by somebody else.
+    """
+
+    def __init__(self, work: Callable[[], Awaitable[None]], *, stop: asyncio.Event, health: Health) -> None:
+        self._work = work
+        self._stop = stop
+        self._health = health
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start the work; a second call is a mistake."""
+        if self._task is not None:
+            raise RuntimeError("the engine was started twice")
+        self._health.alive["engine"] = lambda: Check(ok=True)
+        self._task = asyncio.create_task(self._watched(), name="engine")
+
+    async def _watched(self) -> None:
+        try:
+            await self._work()
+            if not self._stop.is_set():
+                raise RuntimeError("the engine ended though nobody asked it to")  # noqa: TRY301 - the crash it reports
+        except BaseException as error:
+            self._health.died("engine", repr(error))
+            if not isinstance(error, asyncio.CancelledError):
+                log.critical("engine_crashed", exc_info=error)
+            raise
+        finally:
+            self._stop.set()
+
+    async def finished(self) -> None:
+        """Wait until the work has ended; what it raised is not raised here but by `result()`."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def result(self) -> None:
+        """Raise what the work raised, if it has ended with an error."""
+        if self._task is not None and self._task.done():
+            self._task.result()

@@ -1,0 +1,69 @@
+"""One fate for the engine and the process."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tutti.controller.health import Health
+from tutti.controller.supervisor import Supervisor
+
+
+async def test_a_crash_stops_the_process_and_is_raised_in_the_end():
+    async def work():
+        raise ValueError("broken")
+
+    stop, health = asyncio.Event(), Health()
+    supervisor = Supervisor(work, stop=stop, health=health)
+    supervisor.start()
+    await asyncio.wait_for(stop.wait(), 5)
+    await supervisor.finished()
+
+    assert not health.alive["engine"]().ok
+    assert "broken" in health.alive["engine"]().detail
+    with pytest.raises(ValueError, match="broken"):
+        supervisor.result()
+
+
+async def test_work_that_just_ends_is_a_crash_too():
+    async def work():
+        pass
+
+    supervisor = Supervisor(work, stop=asyncio.Event(), health=Health())
+    supervisor.start()
+    await supervisor.finished()
+
+    with pytest.raises(RuntimeError, match="nobody asked"):
+        supervisor.result()
+
+
+async def test_work_that_ends_because_it_was_asked_to_is_no_crash():
+    stop, health = asyncio.Event(), Health()
+
+    async def work():
+        await stop.wait()
+
+    supervisor = Supervisor(work, stop=stop, health=health)
+    supervisor.start()
+    assert health.alive["engine"]().ok
+    stop.set()
+    await supervisor.finished()
+
+    supervisor.result()
+
+
+async def test_it_runs_once():
+    async def work():
+        await asyncio.Event().wait()
+
+    supervisor = Supervisor(work, stop=asyncio.Event(), health=Health())
+    supervisor.start()
+    with pytest.raises(RuntimeError, match="twice"):
+        supervisor.start()
+
+
+async def test_without_a_start_there_is_nothing_to_wait_for():
+    supervisor = Supervisor(asyncio.Event().wait, stop=asyncio.Event(), health=Health())
+    await supervisor.finished()
+    supervisor.result()
