@@ -1,0 +1,203 @@
+"""Binds pods to nodes, and always finds out what became of it.
+
+The server accepts a binding for a pod that has no node, no gates and is not being deleted (kube-apiserver 1.36,
+registry/core/pod/storage); it looks at neither the node nor its room. With the pod's uid in the body, binding to the
+same node again is harmless: the second attempt is refused. So every unclear answer is retried with the same target,
+and every refusal is explained by reading the pod, never by reading the refusal's words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from http import HTTPStatus
+
+import msgspec
+import structlog
+
+from tutti.kube.backoff import Backoff
+from tutti.kube.client import Client
+from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError, is_retryable, retry_after
+from tutti.kube.fencing import Fence, LeadershipLost
+from tutti.kube.pods import read_pod
+from tutti.kube.resources import PODS
+
+log = structlog.get_logger(__name__)
+
+
+class BindOutcome(Enum):
+    """What became of a binding.
+
+    The pod is on the node: BOUND (by this call), ALREADY_HERE (before it). It is not, and will not be: ELSEWHERE (on
+    another node), GONE (deleted, being deleted, or its name taken by another pod), GATED (a scheduling gate was added),
+    REFUSED (the server does not allow it). FAILED: it is not, after all tries. UNKNOWN: it may be, or become so.
+    """
+
+    BOUND = "bound"
+    ALREADY_HERE = "already_here"
+    ELSEWHERE = "elsewhere"
+    GONE = "gone"
+    GATED = "gated"
+    REFUSED = "refused"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+    @property
+    def on_node(self) -> bool:
+        """Whether the pod is now where it was meant to be."""
+        return self in (BindOutcome.BOUND, BindOutcome.ALREADY_HERE)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Which pod goes to which node, with annotations to put on the pod in the same write."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BindResult:
+    """What became of a binding; `message` explains anything but BOUND to people."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    outcome: BindOutcome
+    message: str = ""
+
+
+class Binder:
+    """Sends bindings, `concurrency` at a time."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        fence: Fence,
+        concurrency: int = 64,
+        tries: int = 5,
+        backoff: Callable[[], Backoff] = Backoff,
+    ) -> None:
+        self._client = client
+        self._fence = fence
+        self._slots = asyncio.Semaphore(concurrency)
+        self._tries = tries
+        self._backoff = backoff
+
+    async def bind_all(self, bindings: Iterable[Binding]) -> list[BindResult]:
+        """Bind many pods and return their results in the same order.
+
+        Raises:
+            LeadershipLost: From the moment it is lost nothing more is sent; what was under way is cancelled.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self.bind(binding)) for binding in bindings]
+        except ExceptionGroup as errors:
+            lost, others = errors.split(LeadershipLost)
+            raise others or LeadershipLost(str(lost and lost.exceptions[0])) from errors
+        return [task.result() for task in tasks]
+
+    async def bind(self, binding: Binding) -> BindResult:
+        """Bind one pod, trying again while that can help.
+
+        Raises:
+            LeadershipLost: Before anything, or anything more, was sent.
+        """
+        async with self._slots:
+            with self._client.metrics.write_seconds.labels("bind").time():
+                outcome, message = await self._settle(binding)
+        self._client.metrics.writes.labels("bind", outcome.value).inc()
+        if not outcome.on_node:
+            log.info(
+                "pod_not_bound",
+                namespace=binding.namespace,
+                name=binding.name,
+                node=binding.node,
+                outcome=outcome.value,
+                message=message,
+            )
+        return BindResult(binding.namespace, binding.name, binding.uid, binding.node, outcome, message)
+
+    async def _settle(self, binding: Binding) -> tuple[BindOutcome, str]:
+        """Try until the outcome is known or the tries are used up."""
+        backoff = self._backoff()
+        body = _encode(binding)
+        ours = False  # whether an earlier attempt of this call may have been the one that bound it
+        for left in reversed(range(self._tries)):
+            self._fence()
+            try:
+                await self._client.request("POST", PODS.path(binding.namespace, binding.name, "binding"), body=body)
+            except WireError as error:
+                ours = ours or _may_have_landed(error)
+                verdict = await self._judge(binding, error, ours=ours)
+                if verdict is not None:
+                    return verdict
+                if not left:
+                    return (BindOutcome.UNKNOWN if ours else BindOutcome.FAILED), str(error)
+                await asyncio.sleep(backoff.next(retry_after(error)))
+            else:
+                return BindOutcome.BOUND, ""
+        raise AssertionError("a binder with no tries at all")
+
+    async def _judge(self, binding: Binding, error: WireError, *, ours: bool) -> tuple[BindOutcome, str] | None:
+        """Say what an error means for the pod; None where another try is in order."""
+        if isinstance(error, NotSent):
+            return None
+        if isinstance(error, ApiError):
+            if error.status == HTTPStatus.NOT_FOUND:
+                return BindOutcome.GONE, str(error)
+            if error.status == HTTPStatus.TOO_MANY_REQUESTS:
+                return None
+            if error.status != HTTPStatus.CONFLICT and not error.retryable:
+                return BindOutcome.REFUSED, str(error)
+        try:
+            return await self._look(binding, ours=ours)
+        except WireError as unread:
+            log.debug("pod_not_read_back", namespace=binding.namespace, name=binding.name, error=str(unread))
+            return None if is_retryable(unread) else (BindOutcome.UNKNOWN, f"{error}; then: {unread}")
+
+    async def _look(self, binding: Binding, *, ours: bool) -> tuple[BindOutcome, str] | None:
+        """Read the pod and say what is the matter with it; None where nothing is."""
+        pod = await read_pod(self._client, binding.namespace, binding.name, uid=binding.uid, tries=2)
+        if pod is None:
+            return BindOutcome.GONE, "the pod is no more"
+        if pod.spec.node_name == binding.node:
+            return BindOutcome.BOUND if ours else BindOutcome.ALREADY_HERE, "found bound when read back"
+        if pod.spec.node_name:
+            return BindOutcome.ELSEWHERE, f"the pod is on node {pod.spec.node_name!r}"
+        if pod.metadata.deletion_timestamp:
+            return BindOutcome.GONE, "the pod is being deleted"
+        if pod.spec.scheduling_gates:
+            gates = ", ".join(str(gate.get("name")) for gate in pod.spec.scheduling_gates)
+            return BindOutcome.GATED, f"the pod has scheduling gates: {gates}"
+        return None
+
+
+def _may_have_landed(error: WireError) -> bool:
+    """Whether the write may take effect, or already has, although this is what came back."""
+    if isinstance(error, ApiError):
+        return error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return isinstance(error, UnknownOutcome)
+
+
+def _encode(binding: Binding) -> bytes:
+    """Return the body of a binding (core/v1 Binding)."""
+    metadata: dict[str, object] = {"name": binding.name, "namespace": binding.namespace, "uid": binding.uid}
+    if binding.annotations:
+        metadata["annotations"] = dict(binding.annotations)
+    return msgspec.json.encode(
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": binding.node},
+        }
+    )

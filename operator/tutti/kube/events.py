@@ -1,0 +1,332 @@
+"""Records events (events.k8s.io/v1) without ever making the scheduler wait.
+
+An event that repeats is one object with a count, not many objects: the first is created at once, repeats are added up
+and written as its series now and then. What would flood the server is dropped and counted: more than a burst of
+different events on one object, or more waiting events than fit the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from tutti.kube.backoff import Backoff
+from tutti.kube.client import MERGE_PATCH, Client
+from tutti.kube.errors import ApiError, WireError
+from tutti.kube.fencing import Fence
+from tutti.kube.resources import EVENTS
+from tutti.kube.retry import retrying
+from tutti.kube.timestamps import micro_time, now
+
+log = structlog.get_logger(__name__)
+
+LONGEST_NOTE: Final = 1024
+"""kube-apiserver refuses longer notes (core validation, NoteLengthLimit)."""
+_LONGEST_INSTANCE: Final = 128
+_LONGEST_NAME: Final = 253
+_SERIES_SECONDS: Final = 360.0
+_TRACKED: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The object an event is about, or is related to."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """Return it as a core/v1 ObjectReference."""
+        fields = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "name": self.name,
+            "namespace": self.namespace,
+            "uid": self.uid,
+        }
+        return {name: value for name, value in fields.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One event as its reporter says it; equal ones are repeats of each other.
+
+    `type` is Normal or Warning, `action` what was done about it; both are required by the server, as is `reason`.
+    """
+
+    regarding: Reference
+    reason: str
+    note: str
+    action: str
+    type: str = "Normal"
+    related: Reference | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderLimits:
+    """How much is written at most."""
+
+    burst: int = 25
+    """Different events on one object at once."""
+    refill_seconds: float = 60.0
+    """After which the object may have one more."""
+    series_seconds: float = 10.0
+    """Between two writes of a repeated event."""
+    waiting: int = 4096
+    """Events not yet written; more are dropped."""
+
+
+@dataclass(slots=True)
+class _Series:
+    """An event and its repeats."""
+
+    happening: Happening
+    name: str
+    first_at: datetime
+    last_at: datetime
+    last_heard: float
+    count: int = 1
+    written: int = 0
+    busy: bool = False  # queued, or being written
+    waiting: asyncio.TimerHandle | None = None
+
+    @property
+    def namespace(self) -> str:
+        """Where the event lives: with its object, and in `default` for cluster-scoped objects."""
+        return self.happening.regarding.namespace or "default"
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """What an object may still report."""
+
+    tokens: float
+    filled_at: float
+
+
+class EventRecorder:
+    """Takes events without blocking, and writes them while `run` runs."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        fence: Fence,
+        controller: str,
+        instance: str,
+        concurrency: int = 4,
+        limits: RecorderLimits | None = None,
+        backoff: Callable[[], Backoff] = Backoff,
+    ) -> None:
+        self._client = client
+        self._fence = fence
+        self._controller = controller
+        self._instance = instance[:_LONGEST_INSTANCE]
+        self._concurrency = concurrency
+        self._limits = limits or RecorderLimits()
+        self._backoff = backoff
+        self._series: OrderedDict[Happening, _Series] = OrderedDict()
+        self._buckets: OrderedDict[Reference, _Bucket] = OrderedDict()
+        self._queue: asyncio.Queue[_Series] = asyncio.Queue()
+        self._work_left = _Outstanding()
+
+    def record(self, happening: Happening) -> None:
+        """Take note of an event; it is written later, added to an earlier one, or dropped and counted."""
+        heard = asyncio.get_running_loop().time()
+        known = self._series.get(happening)
+        if known is not None and heard - known.last_heard < _SERIES_SECONDS:
+            known.count += 1
+            known.last_at, known.last_heard = now(), heard
+            self._series.move_to_end(happening)
+            self._schedule(known)
+        elif not self._admit(happening.regarding, heard):
+            self._drop("flood")
+        elif self._queue.qsize() >= self._limits.waiting:
+            self._drop("queue_full")
+        else:
+            self._begin(happening, heard)
+
+    async def run(self) -> None:
+        """Write until cancelled.
+
+        Raises:
+            ExceptionGroup: With LeadershipLost, where this process may not write any more.
+        """
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._concurrency):
+                group.create_task(self._work())
+
+    async def flush(self, *, within_seconds: float = 5.0) -> int:
+        """Write what was recorded, counts included; return how many are left unwritten. `run` must still run."""
+        for series in self._series.values():
+            if series.waiting is not None:
+                series.waiting.cancel()
+                self._enqueue(series)
+        try:
+            async with asyncio.timeout(within_seconds):
+                await self._work_left.none.wait()
+        except TimeoutError:
+            log.warning("events_not_flushed", left=self._work_left.count)
+        return self._work_left.count
+
+    def _admit(self, regarding: Reference, at: float) -> bool:
+        """Take a token of the object's bucket, if there is one."""
+        limits = self._limits
+        bucket = self._buckets.setdefault(regarding, _Bucket(limits.burst, at))
+        self._buckets.move_to_end(regarding)
+        if len(self._buckets) > _TRACKED:
+            self._buckets.popitem(last=False)
+        bucket.tokens = min(limits.burst, bucket.tokens + (at - bucket.filled_at) / limits.refill_seconds)
+        bucket.filled_at = at
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+    def _begin(self, happening: Happening, heard: float) -> None:
+        """Start a series with its first event, to be written at once."""
+        moment = now()
+        tail = f".{secrets.token_hex(8)}"
+        name = happening.regarding.name[: _LONGEST_NAME - len(tail)].rstrip(".-") + tail
+        series = _Series(happening, name, moment, moment, heard)
+        self._series[happening] = series
+        self._series.move_to_end(happening)
+        if len(self._series) > _TRACKED:
+            self._series.popitem(last=False)
+        self._enqueue(series)
+
+    def _schedule(self, series: _Series) -> None:
+        """Have a grown count written after a while, unless that is already arranged."""
+        if series.busy or series.waiting is not None:
+            return
+        loop = asyncio.get_running_loop()
+        series.waiting = loop.call_later(self._limits.series_seconds, self._enqueue, series)
+        self._work_left.add()
+
+    def _enqueue(self, series: _Series) -> None:
+        """Hand the series to the writers."""
+        if series.waiting is None:
+            self._work_left.add()
+        series.waiting = None
+        series.busy = True
+        self._queue.put_nowait(series)
+
+    def _drop(self, reason: str) -> None:
+        """Count an event that is never written."""
+        self._client.metrics.events_dropped.labels(reason).inc()
+
+    async def _work(self) -> None:
+        """Write one series after another."""
+        while True:
+            series = await self._queue.get()
+            try:
+                await self._write(series)
+            except WireError as error:
+                self._drop("error")
+                self._series.pop(series.happening, None)
+                log.debug("event_not_written", reason=series.happening.reason, error=str(error))
+            series.busy = False
+            if self._series.get(series.happening) is series and series.count > series.written:
+                self._schedule(series)
+            self._work_left.remove()
+
+    async def _write(self, series: _Series) -> None:
+        """Create the event, or bring its series up to date; one that the server has expired is created anew."""
+        count = series.count
+        if not series.written:
+            await self._create(series, count)
+        else:
+            try:
+                await self._send("PATCH", EVENTS.path(series.namespace, series.name), _as_series(series, count))
+            except ApiError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+                await self._create(series, count)
+        series.written = count
+        self._client.metrics.writes.labels("event", "written").inc()
+
+    async def _create(self, series: _Series, count: int) -> None:
+        """Create the event; that it exists already means that an answer was lost."""
+        try:
+            await self._send("POST", EVENTS.path(series.namespace), self._document(series, count))
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+
+    async def _send(self, method: str, path: str, document: dict[str, Any]) -> None:
+        """Send one write, trying again a few times."""
+        body = msgspec.json.encode(document)
+        content_type = MERGE_PATCH if method == "PATCH" else "application/json"
+
+        async def attempt() -> bytes:
+            self._fence()
+            return await self._client.request(method, path, body=body, content_type=content_type)
+
+        await retrying(attempt, tries=3, backoff=self._backoff())
+
+    def _document(self, series: _Series, count: int) -> dict[str, Any]:
+        """Return the event as it is created."""
+        said = series.happening
+        document: dict[str, Any] = {
+            "apiVersion": EVENTS.api_version,
+            "kind": "Event",
+            "metadata": {"name": series.name, "namespace": series.namespace},
+            "eventTime": micro_time(series.first_at),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "regarding": said.regarding.as_dict(),
+            "reason": said.reason,
+            "action": said.action,
+            "type": said.type,
+            "note": cut(said.note),
+        }
+        if said.related is not None:
+            document["related"] = said.related.as_dict()
+        return {**document, **_as_series(series, count)} if count > 1 else document
+
+
+@dataclass(slots=True)
+class _Outstanding:
+    """Counts what is still to be written."""
+
+    count: int = 0
+    none: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.none.set()
+
+    def add(self) -> None:
+        """One more."""
+        self.count += 1
+        self.none.clear()
+
+    def remove(self) -> None:
+        """One less."""
+        self.count -= 1
+        if not self.count:
+            self.none.set()
+
+
+def cut(note: str) -> str:
+    """Return the note within the server's limit, which counts bytes; a cut one ends in an ellipsis."""
+    encoded = note.encode()
+    if len(encoded) <= LONGEST_NOTE:
+        return note
+    return encoded[: LONGEST_NOTE - 3].decode("utf-8", "ignore") + "..."
+
+
+def _as_series(series: _Series, count: int) -> dict[str, Any]:
+    """Return the part of an event that says how often it has happened, and when last."""
+    return {"series": {"count": count, "lastObservedTime": micro_time(series.last_at)}}

@@ -1,0 +1,195 @@
+"""Takes running members out: by deletion, as kube-scheduler does with its victims, or politely by the Eviction API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from tutti.kube.backoff import Backoff
+from tutti.kube.client import STRATEGIC_MERGE_PATCH, Client
+from tutti.kube.errors import ApiError, WireError, is_retryable, retry_after
+from tutti.kube.fencing import Fence
+from tutti.kube.pods import read_pod
+from tutti.kube.resources import PODS
+from tutti.kube.timestamps import now, second_time
+
+log = structlog.get_logger(__name__)
+
+_BUDGET: Final = "DisruptionBudget"
+
+
+class EvictOutcome(Enum):
+    """What became of an eviction.
+
+    LEAVING: accepted, the pod ends within its grace period. GONE: it, or the one with this uid, was no more. BLOCKED: a
+    disruption budget forbids it for now. REFUSED: the server does not allow it. FAILED: not accepted, or not known to
+    be, after all tries.
+    """
+
+    LEAVING = "leaving"
+    GONE = "gone"
+    BLOCKED = "blocked"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Which pod is to leave, and why; `polite` asks the disruption budgets, `grace_seconds` None is the pod's own."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: str = "PreemptionByScheduler"
+    message: str = ""
+    grace_seconds: int | None = None
+    polite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EvictResult:
+    """What became of an eviction; `retry_after` is set where a budget says when to ask again."""
+
+    namespace: str
+    name: str
+    uid: str
+    outcome: EvictOutcome
+    message: str = ""
+    retry_after: float | None = None
+
+
+class Evictor:
+    """Evicts pods, `concurrency` at a time.
+
+    The pod gets the condition DisruptionTarget first, which tells controllers that it did not fail by itself.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        fence: Fence,
+        concurrency: int = 16,
+        tries: int = 5,
+        backoff: Callable[[], Backoff] = Backoff,
+    ) -> None:
+        self._client = client
+        self._fence = fence
+        self._slots = asyncio.Semaphore(concurrency)
+        self._tries = tries
+        self._backoff = backoff
+
+    async def evict(self, eviction: Eviction) -> EvictResult:
+        """Evict one pod.
+
+        Raises:
+            LeadershipLost: Before anything, or anything more, was sent.
+        """
+        async with self._slots:
+            if not eviction.polite:  # the Eviction API sets the condition itself
+                await self._mark(eviction)
+            result = await self._settle(eviction)
+        self._client.metrics.writes.labels("evict", result.outcome.value).inc()
+        log.info(
+            "pod_evicted" if result.outcome is EvictOutcome.LEAVING else "pod_not_evicted",
+            namespace=eviction.namespace,
+            name=eviction.name,
+            reason=eviction.reason,
+            outcome=result.outcome.value,
+            message=result.message,
+        )
+        return result
+
+    async def _mark(self, eviction: Eviction) -> None:
+        """Set DisruptionTarget; the eviction goes on without it where that fails."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": eviction.reason,
+            "message": eviction.message,
+            "lastTransitionTime": second_time(now()),
+        }
+        patch = {"metadata": {"uid": eviction.uid}, "status": {"conditions": [condition]}}
+        self._fence()
+        try:
+            await self._client.request(
+                "PATCH",
+                PODS.path(eviction.namespace, eviction.name, "status"),
+                body=msgspec.json.encode(patch),
+                content_type=STRATEGIC_MERGE_PATCH,
+            )
+        except WireError as error:
+            log.warning("victim_not_marked", namespace=eviction.namespace, name=eviction.name, error=str(error))
+
+    async def _settle(self, eviction: Eviction) -> EvictResult:
+        """Try until accepted or refused; repeating is safe, for the uid is a precondition."""
+        backoff = self._backoff()
+        for left in reversed(range(self._tries)):
+            self._fence()
+            try:
+                await self._send(eviction)
+            except WireError as error:
+                verdict = await self._judge(eviction, error)
+                if verdict is not None:
+                    return _result(eviction, verdict, error)
+                if not left:
+                    return _result(eviction, EvictOutcome.FAILED, error)
+                await asyncio.sleep(backoff.next(retry_after(error)))
+            else:
+                return EvictResult(eviction.namespace, eviction.name, eviction.uid, EvictOutcome.LEAVING)
+        raise AssertionError("an evictor with no tries at all")
+
+    async def _send(self, eviction: Eviction) -> None:
+        """Delete the pod, or ask the Eviction API to."""
+        options: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": eviction.uid},
+        }
+        if eviction.grace_seconds is not None:
+            options["gracePeriodSeconds"] = eviction.grace_seconds
+        if not eviction.polite:
+            path = PODS.path(eviction.namespace, eviction.name)
+            await self._client.request("DELETE", path, body=msgspec.json.encode(options))
+            return
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": eviction.name, "namespace": eviction.namespace},
+            "deleteOptions": options,
+        }
+        path = PODS.path(eviction.namespace, eviction.name, "eviction")
+        await self._client.request("POST", path, body=msgspec.json.encode(body))
+
+    async def _judge(self, eviction: Eviction, error: WireError) -> EvictOutcome | None:
+        """Say what an error means; None where another try is in order."""
+        if not isinstance(error, ApiError):
+            return None
+        if error.status == HTTPStatus.NOT_FOUND:
+            return EvictOutcome.GONE
+        if any(cause.reason == _BUDGET for cause in error.details.causes or ()):
+            return EvictOutcome.BLOCKED
+        if error.status == HTTPStatus.CONFLICT:
+            return await self._look(eviction)
+        return None if error.retryable else EvictOutcome.REFUSED
+
+    async def _look(self, eviction: Eviction) -> EvictOutcome | None:
+        """Tell another pod of the same name from a passing conflict, which evictions have on their budget."""
+        try:
+            pod = await read_pod(self._client, eviction.namespace, eviction.name, uid=eviction.uid, tries=2)
+        except WireError as unread:
+            return None if is_retryable(unread) else EvictOutcome.FAILED
+        return EvictOutcome.GONE if pod is None else None
+
+
+def _result(eviction: Eviction, outcome: EvictOutcome, error: WireError) -> EvictResult:
+    """Record an outcome together with the error it was learnt from."""
+    wait = retry_after(error) if outcome is EvictOutcome.BLOCKED else None
+    return EvictResult(eviction.namespace, eviction.name, eviction.uid, outcome, str(error), wait)

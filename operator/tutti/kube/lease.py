@@ -1,0 +1,300 @@
+"""Leader election on a Lease (coordination.k8s.io/v1): who may act, and until when.
+
+Every write is a compare-and-swap on resourceVersion. Times in the record are for people: clocks of hosts are never
+compared. A candidate counts, on its own monotonic clock, how long the record has stayed as it is, and takes over when
+that exceeds the duration the holder promised. The holder stops acting `lease - renew` seconds earlier, counted from
+before its last successful renewal was sent; in between lie writes that are still under way.
+
+    candidate ──try_acquire──▶ leader ──renew──▶ leader ──(no renewal in time, or another holder)──▶ LeadershipLost
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from random import Random
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from tutti.kube.client import Client
+from tutti.kube.errors import ApiError, WireError
+from tutti.kube.fencing import LeadershipLost
+from tutti.kube.resources import LEASES
+from tutti.kube.timestamps import micro_time, now
+
+log = structlog.get_logger(__name__)
+
+_NEVER: Final = float("-inf")
+
+
+def default_identity() -> str:
+    """Return a name no other process has: the pod's, with a random tail."""
+    return f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4()}"
+
+
+def boot_clock() -> float:
+    """Return seconds that go on while the machine is suspended, where the system can tell."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """How long a lease lasts unrenewed, when its holder gives up, and how often both sides try."""
+
+    lease_seconds: int = 15
+    renew_seconds: float = 10.0
+    retry_seconds: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.lease_seconds > self.renew_seconds > self.retry_seconds > 0:
+            raise ValueError(
+                f"lease {self.lease_seconds} s, renew {self.renew_seconds} s, retry {self.retry_seconds} s: "
+                "each must be longer than the next, and all above zero"
+            )
+
+
+class Elector:
+    """One process's part in the election. `check` is the fence that writers are given."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        name: str,
+        identity: str | None = None,
+        times: LeaseTimes | None = None,
+        clock: Callable[[], float] = boot_clock,
+    ) -> None:
+        self.identity = identity or default_identity()
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._times = times or LeaseTimes()
+        self._clock = clock
+        self._random = Random()  # noqa: S311 - keeps candidates out of step, guards nothing
+        self._document: dict[str, Any] | None = None  # as last read or written
+        self._unchanged_since = _NEVER
+        self._sent: dict[str, float] = {}  # renewTime of writes of unknown outcome -> when they were sent
+        self._deadline = _NEVER
+        self._waiting_for = ""
+        self._stale = True  # the document must be read before it is written
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process may act now."""
+        return self._clock() < self._deadline
+
+    def check(self) -> None:
+        """Return where this process may act now; cheap enough for before every write.
+
+        Raises:
+            LeadershipLost: It may not, or not any more.
+        """
+        if self._clock() >= self._deadline:
+            raise LeadershipLost(
+                f"{self.identity} does not hold lease {self._namespace}/{self._name}, "
+                f"or could not renew it for {self._times.renew_seconds} s"
+            )
+
+    async def acquire(self) -> None:
+        """Wait until this process is the leader, however long that takes."""
+        while True:
+            if await self.try_acquire():
+                return
+            await asyncio.sleep(self._times.retry_seconds * self._random.uniform(1.0, 1.2))
+
+    async def hold(self) -> None:
+        """Renew the lease until it is lost.
+
+        Raises:
+            LeadershipLost: It is. The process must stop acting; a new one may stand again.
+        """
+        while True:
+            await asyncio.sleep(self._times.retry_seconds)
+            await self.renew()
+
+    async def try_acquire(self) -> bool:
+        """Take the lease if it is free, released or expired; return whether this process is the leader now."""
+        try:
+            await self._read()
+            if self._confirm_own():
+                return True
+            if not self._proven_own() and not self._takeable():
+                self._say_waiting(f"held by {self._spec().get('holderIdentity')}")
+                return False
+            await self._write(self._claim())
+        except WireError as error:
+            self._stale = True
+            self._say_waiting(str(error))
+            return False
+        log.info("lease_acquired", lease=self._name, namespace=self._namespace, identity=self.identity)
+        return self.leading
+
+    async def renew(self) -> None:
+        """Renew once; an error that leaves time for another try is only logged.
+
+        Raises:
+            LeadershipLost: Somebody else holds the lease, it was deleted, or the time ran out.
+        """
+        if not self.leading:
+            self._lose(f"it could not be renewed for {self._times.renew_seconds} s")
+        try:
+            if self._stale:
+                await self._read()
+                if not self._proven_own():
+                    self._lose("another has taken it, or it was deleted")
+            await self._write({**self._spec(), "renewTime": micro_time(now())})
+        except WireError as error:
+            self._stale = True
+            log.warning("lease_not_renewed", lease=self._name, error=str(error))
+            if isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND:
+                self._lose("it was deleted")
+
+    async def release(self) -> None:
+        """Stop acting at once, and give the lease up so that the next leader need not wait; best effort."""
+        held = self.leading
+        self._step_down()
+        if not held or self._document is None:
+            return
+        moment = micro_time(now())
+        given_up = {
+            **self._spec(),
+            "holderIdentity": "",
+            "leaseDurationSeconds": 1,
+            "renewTime": moment,
+            "acquireTime": moment,
+        }
+        try:
+            await self._put(given_up)
+        except WireError as error:
+            log.warning("lease_not_released", lease=self._name, error=str(error))
+        else:
+            log.info("lease_released", lease=self._name, identity=self.identity)
+
+    def _spec(self) -> dict[str, Any]:
+        """The record as last known."""
+        return dict((self._document or {}).get("spec") or {})
+
+    def _lose(self, why: str) -> None:
+        """Stop acting for good."""
+        self._step_down()
+        raise LeadershipLost(f"{self.identity} lost lease {self._namespace}/{self._name}: {why}")
+
+    def _step_down(self) -> None:
+        """Refuse every further write."""
+        self._deadline = _NEVER
+        self._client.metrics.leader.set(0)
+
+    def _takeable(self) -> bool:
+        """Whether nobody holds the lease, or its holder has been silent for as long as it promised to renew in."""
+        spec = self._spec()
+        if not spec.get("holderIdentity"):
+            return True
+        promised = spec.get("leaseDurationSeconds") or self._times.lease_seconds
+        return self._clock() >= self._unchanged_since + promised
+
+    def _claim(self) -> dict[str, Any]:
+        """Return the record that makes this process the holder, leaving fields of others as they are."""
+        spec = self._spec()
+        moment = micro_time(now())
+        transitions = spec.get("leaseTransitions") or 0
+        changed = self._document is not None and spec.get("holderIdentity") != self.identity
+        return {
+            **spec,
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": self._times.lease_seconds,
+            "acquireTime": moment,
+            "renewTime": moment,
+            "leaseTransitions": transitions + 1 if changed else transitions,
+        }
+
+    def _proven_own(self) -> bool:
+        """Whether the record as read is one that this process wrote.
+
+        Our identity alone proves nothing: another process may have been given the same one.
+        """
+        spec = self._spec()
+        return spec.get("holderIdentity") == self.identity and spec.get("renewTime") in self._sent
+
+    def _confirm_own(self) -> bool:
+        """Whether a write of ours, whose answer was lost, stands in the record and its term still runs."""
+        if self._proven_own():
+            self._extend(self._sent[self._spec()["renewTime"]])
+        return self.leading
+
+    def _say_waiting(self, why: str) -> None:
+        """Log why this process does not lead, once for each reason."""
+        if why != self._waiting_for:
+            log.info("lease_not_acquired", lease=self._name, namespace=self._namespace, why=why)
+        self._waiting_for = why
+
+    def _extend(self, sent_at: float) -> None:
+        """Count the term from when the renewal that is now known to stand was sent."""
+        self._deadline = max(self._deadline, sent_at + self._times.renew_seconds)
+        self._client.metrics.leader.set(1 if self.leading else 0)
+
+    async def _read(self) -> None:
+        """Read the record, and note when it last changed."""
+        try:
+            body = await self._request("GET", LEASES.path(self._namespace, self._name), None)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            self._document = None
+        else:
+            document = msgspec.json.decode(body)
+            if _version(document) != _version(self._document):
+                self._unchanged_since = self._clock()
+            self._document = document
+        self._stale = False
+
+    async def _write(self, spec: dict[str, Any]) -> None:
+        """Write the record, creating it where there is none, and count the term from before the sending."""
+        sent_at = self._clock()
+        self._sent[spec["renewTime"]] = sent_at
+        if self._document is None:
+            await self._create(spec)
+        else:
+            await self._put(spec)
+        # Earlier writes can no longer land: this one has moved the version they were conditioned on.
+        self._sent = {spec["renewTime"]: sent_at}
+        self._extend(sent_at)
+
+    async def _create(self, spec: dict[str, Any]) -> None:
+        """Create the Lease."""
+        document = {
+            "apiVersion": LEASES.api_version,
+            "kind": "Lease",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": spec,
+        }
+        body = await self._request("POST", LEASES.path(self._namespace), document)
+        self._document = msgspec.json.decode(body)
+
+    async def _put(self, spec: dict[str, Any]) -> None:
+        """Replace the Lease, if it still is the one last known."""
+        body = await self._request(
+            "PUT", LEASES.path(self._namespace, self._name), {**(self._document or {}), "spec": spec}
+        )
+        self._document = msgspec.json.decode(body)
+
+    async def _request(self, method: str, path: str, document: dict[str, Any] | None) -> bytes:
+        """Send a request that leaves time for another before the term ends."""
+        body = None if document is None else msgspec.json.encode(document)
+        return await self._client.request(method, path, body=body, timeout_seconds=self._times.renew_seconds / 2)
+
+
+def _version(document: dict[str, Any] | None) -> str:
+    """Return the resourceVersion; empty where there is no document."""
+    return str(document["metadata"]["resourceVersion"]) if document else ""

@@ -1,0 +1,285 @@
+"""Writes statuses: the latest wish for each object wins, and what is already there is not written again.
+
+Each object's status has one wanted value at a time. While one is being written, or waits for its turn, newer values
+replace each other, so that however often an object changes its mind the server sees at most one write of it per
+`spacing_seconds`. Writing is blind (a merge patch): one process writes a status, the leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from tutti.kube.backoff import Backoff
+from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
+from tutti.kube.errors import ApiError, WireError, is_retryable, retry_after
+from tutti.kube.fencing import Fence
+from tutti.kube.resources import PODS, Resource
+from tutti.kube.timestamps import now, second_time
+
+log = structlog.get_logger(__name__)
+
+_DIGEST_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The object a status belongs to; with a uid, never another object of the same name."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodVerdict:
+    """A condition of a pod, as scheduling decides it; `since` is only written, never compared."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    observed_generation: int = 0
+    since: str = ""
+
+    def as_patch(self) -> dict[str, Any]:
+        """Return it as an entry of `status.conditions`, which the server merges by type."""
+        fields: dict[str, Any] = {
+            "type": self.type,
+            "status": self.status,
+            "reason": self.reason,
+            "message": self.message,
+        }
+        if self.observed_generation:
+            fields["observedGeneration"] = self.observed_generation
+        return {**fields, "lastTransitionTime": self.since or second_time(now())}
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A wanted value: the patch, and what tells it from others."""
+
+    body: bytes
+    content_type: str
+    digest: bytes
+
+
+@dataclass(slots=True)
+class _Slot:
+    """What is known and wanted of one status."""
+
+    wanted: _Write | None = None
+    written: bytes = b""
+    written_at: float = float("-inf")
+    waiting: asyncio.TimerHandle | None = None
+    busy: bool = False  # queued, or being written
+    backoff: Backoff = field(default_factory=lambda: Backoff(first=0.5))
+
+
+_Key = tuple[Target, str]  # the part of the status is a condition's type for pods, empty for everything else
+
+
+class StatusWriter:
+    """Takes wishes without blocking, and writes them with `concurrency` requests in flight while `run` runs."""
+
+    def __init__(self, client: Client, *, fence: Fence, concurrency: int = 8, spacing_seconds: float = 1.0) -> None:
+        self._client = client
+        self._fence = fence
+        self._concurrency = concurrency
+        self._spacing_seconds = spacing_seconds
+        self._slots: dict[_Key, _Slot] = {}
+        self._queue: asyncio.Queue[tuple[_Key, _Slot]] = asyncio.Queue()
+        self._unfinished: set[_Key] = set()
+        self._finished = asyncio.Event()
+        self._finished.set()
+        self._hurry = False
+
+    def put(self, target: Target, status: Mapping[str, Any]) -> None:
+        """Want these fields in the object's status; fields not named are left alone (merge patch, RFC 7386)."""
+        body = msgspec.json.encode({**_precondition(target), "status": status})
+        self._want((target, ""), _Write(body, MERGE_PATCH, _digest(status)))
+
+    def put_pod_condition(
+        self, namespace: str, name: str, uid: str, *, verdict: PodVerdict, nominated_node: str | None = None
+    ) -> None:
+        """Want this condition on the pod, merged by type; a nominated node of "" clears it, None leaves it alone."""
+        target = Target(PODS, namespace, name, uid)
+        status: dict[str, Any] = {"conditions": [verdict.as_patch()]}
+        if nominated_node is not None:
+            status["nominatedNodeName"] = nominated_node or None
+        body = msgspec.json.encode({**_precondition(target), "status": status})
+        digest = _verdict_digest(verdict, nominated_node)
+        self._want((target, verdict.type), _Write(body, STRATEGIC_MERGE_PATCH, digest))
+
+    def observe(self, target: Target, status: Mapping[str, Any]) -> None:
+        """Note what the object's status holds now, in the shape that `put` is given; the same is then not written."""
+        self._slots.setdefault((target, ""), _Slot()).written = _digest(status)
+
+    def observe_pod_condition(
+        self, namespace: str, name: str, uid: str, *, verdict: PodVerdict, nominated_node: str | None = None
+    ) -> None:
+        """Note what condition the pod has now; the same, with the same nominated node, is then not written."""
+        slot = self._slots.setdefault((Target(PODS, namespace, name, uid), verdict.type), _Slot())
+        slot.written = _verdict_digest(verdict, nominated_node)
+
+    def forget(self, target: Target, *, parts: Sequence[str] = ("", "PodScheduled")) -> None:
+        """Drop what is known and wanted of an object that is gone; `parts` are its condition types."""
+        for part in parts:
+            slot = self._slots.pop((target, part), None)
+            if slot is not None:
+                slot.wanted = None
+                self._settle((target, part), slot)
+
+    async def run(self) -> None:
+        """Write until cancelled.
+
+        Raises:
+            ExceptionGroup: With LeadershipLost, where this process may not write any more.
+        """
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._concurrency):
+                group.create_task(self._work())
+
+    async def flush(self, *, within_seconds: float = 5.0) -> int:
+        """Write what is wanted without further spacing; return how much is left unwritten. `run` must still run."""
+        self._hurry = True
+        for key in list(self._unfinished):
+            slot = self._slots[key]
+            if slot.waiting is not None:
+                slot.waiting.cancel()
+                slot.waiting = None
+                self._enqueue(key, slot)
+        try:
+            async with asyncio.timeout(within_seconds):
+                await self._finished.wait()
+        except TimeoutError:
+            log.warning("statuses_not_flushed", left=len(self._unfinished))
+        finally:
+            self._hurry = False
+        return len(self._unfinished)
+
+    def _want(self, key: _Key, write: _Write) -> None:
+        """Make this the wanted value, unless it is what is there already."""
+        slot = self._slots.setdefault(key, _Slot())
+        if not slot.busy and write.digest == slot.written:
+            slot.wanted = None
+            self._settle(key, slot)
+            return
+        slot.wanted = write
+        self._unfinished.add(key)
+        self._finished.clear()
+        self._schedule(key, slot, 0.0)
+
+    def _schedule(self, key: _Key, slot: _Slot, delay: float) -> None:
+        """Queue the object when its turn comes, unless that is already arranged."""
+        if slot.busy or slot.waiting is not None:
+            return
+        loop = asyncio.get_running_loop()
+        spacing = 0.0 if self._hurry else slot.written_at + self._spacing_seconds - loop.time()
+        if max(delay, spacing) > 0:
+            slot.waiting = loop.call_later(max(delay, spacing), self._enqueue, key, slot)
+        else:
+            self._enqueue(key, slot)
+
+    def _enqueue(self, key: _Key, slot: _Slot) -> None:
+        """Hand the object to the writers."""
+        slot.waiting = None
+        slot.busy = True
+        self._queue.put_nowait((key, slot))
+
+    def _settle(self, key: _Key, slot: _Slot) -> None:
+        """Mark the object as having nothing left to write."""
+        if slot.waiting is not None:
+            slot.waiting.cancel()
+            slot.waiting = None
+        self._unfinished.discard(key)
+        if not self._unfinished:
+            self._finished.set()
+
+    async def _work(self) -> None:
+        """Write one object after another."""
+        while True:
+            key, slot = await self._queue.get()
+            if self._slots.get(key) is slot:
+                await self._write(key, slot)
+
+    async def _write(self, key: _Key, slot: _Slot) -> None:
+        """Write the newest wanted value, and arrange what follows."""
+        write, slot.wanted = slot.wanted, None
+        delay = 0.0
+        if write is not None and write.digest != slot.written:
+            delay = await self._send(key, slot, write)
+        slot.busy = False
+        if self._slots.get(key) is not slot:
+            return
+        if slot.wanted is None:
+            self._settle(key, slot)
+        else:
+            self._schedule(key, slot, delay)
+
+    async def _send(self, key: _Key, slot: _Slot, write: _Write) -> float:
+        """Send one patch; return the seconds to wait before the next try of this object."""
+        target, _ = key
+        self._fence()
+        try:
+            await self._client.request(
+                "PATCH",
+                target.resource.path(target.namespace, target.name, "status"),
+                body=write.body,
+                content_type=write.content_type,
+            )
+        except WireError as error:
+            return self._after_error(target, slot, write, error)
+        slot.written = write.digest
+        slot.written_at = asyncio.get_running_loop().time()
+        slot.backoff.reset()
+        self._count("written")
+        return 0.0
+
+    def _after_error(self, target: Target, slot: _Slot, write: _Write, error: WireError) -> float:
+        """Keep the value for another try where that may help; drop it where the object is gone or refuses it."""
+        slot.written = b""
+        if is_retryable(error):
+            self._count("retried")
+            if slot.wanted is None:
+                slot.wanted = write
+            return slot.backoff.next(retry_after(error))
+        gone = isinstance(error, ApiError) and error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
+        self._count("gone" if gone else "refused")
+        say = log.debug if gone else log.error
+        say(
+            "status_not_written",
+            resource=target.resource.label,
+            namespace=target.namespace,
+            name=target.name,
+            error=str(error),
+        )
+        return 0.0
+
+    def _count(self, outcome: str) -> None:
+        """Count a write by outcome."""
+        self._client.metrics.writes.labels("status", outcome).inc()
+
+
+def _precondition(target: Target) -> dict[str, Any]:
+    """Return the metadata that keeps a patch off another object of the same name."""
+    return {"metadata": {"uid": target.uid}} if target.uid else {}
+
+
+def _digest(value: Any) -> bytes:
+    """Return a short fingerprint of a JSON value, whatever the order of its keys."""
+    return blake2b(msgspec.json.encode(value, order="deterministic"), digest_size=_DIGEST_BYTES).digest()
+
+
+def _verdict_digest(verdict: PodVerdict, nominated_node: str | None) -> bytes:
+    """Return the fingerprint of a condition without its time."""
+    fields = (verdict.type, verdict.status, verdict.reason, verdict.message, verdict.observed_generation)
+    return _digest((*fields, nominated_node))
