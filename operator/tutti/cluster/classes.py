@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tutti.api.core import Container, PodSpec
-from tutti.api.quantity import QuantityError
-from tutti.api.resources import Amounts
+from tutti.api.resources import AmountError, Amounts
 from tutti.cluster.requests import pod_requests
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -60,7 +59,7 @@ class ClassBook:
 def _new_class(essence: PodSpec, signature: bytes) -> PodClass:
     try:
         return PodClass(spec=essence, requests=pod_requests(essence), signature=signature)
-    except QuantityError as error:
+    except AmountError as error:
         return PodClass(spec=essence, requests={}, signature=signature, problem=str(error))
 
 

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import Node, Pod
-from tutti.api.quantity import QuantityError
-from tutti.api.resources import Amounts, amounts
+from tutti.api.resources import AmountError, Amounts, amounts
 from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pods import PodKey, PodRecord
@@ -124,6 +123,13 @@ class Cluster:
         self._holds.setdefault(name, {})[self._next_hold] = self.nodes.vector(klass.requests)
         return name, self._next_hold
 
+    def adopt(self, hold: tuple[str, int], record: PodRecord) -> None:
+        """Give held room to a pod of the held class that has come to exist."""
+        name, number = hold
+        del self._holds[name][number]
+        record.assumed = name
+        self._on.setdefault(name, {})[record.key] = record
+
     def release(self, hold: tuple[str, int]) -> None:
         """Give back held room; nothing happens where the node is gone."""
         name, number = hold
@@ -217,7 +223,7 @@ def _readable(quantities: Mapping[str, str | int | float], problems: list[str]) 
     for name, quantity in quantities.items():
         try:
             out |= amounts({name: quantity})
-        except QuantityError as error:
+        except AmountError as error:
             problems.append(str(error))
     return out
 
@@ -225,6 +231,6 @@ def _readable(quantities: Mapping[str, str | int | float], problems: list[str]) 
 def _readable_occupied(pod: Pod, requests: Amounts) -> Amounts:
     try:
         held = occupied(pod, requests)
-    except QuantityError:
+    except AmountError:
         return requests
     return requests if held == requests else held

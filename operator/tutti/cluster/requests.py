@@ -20,7 +20,7 @@ def pod_requests(spec: PodSpec) -> Amounts:
     pod-level requests replace the sum for the resources they name; overhead comes on top.
 
     Raises:
-        QuantityError: a request cannot be read; the message names the resource.
+        AmountError: a request cannot be read; the message names the resource.
     """
     return _total(spec, {})
 

@@ -14,7 +14,7 @@ class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
     """Base of everything the engine can decide."""
 
 
-class Bind(Decision, tag="bind"):
+class Bind(Decision, frozen=True, tag="bind"):
     """Bind a pod to a node; answered by `BindFinished`.
 
     `annotations` travel in the Binding and so reach the pod without a write of their own.
@@ -29,7 +29,7 @@ class Bind(Decision, tag="bind"):
     annotations: dict[str, str] = {}
 
 
-class Evict(Decision, tag="evict"):
+class Evict(Decision, frozen=True, tag="evict"):
     """Take a bound pod out, because its gang could not be completed; answered by `EvictFinished`."""
 
     namespace: str
@@ -39,7 +39,7 @@ class Evict(Decision, tag="evict"):
     message: str
 
 
-class SetPodCondition(Decision, tag="pod-condition"):
+class SetPodCondition(Decision, frozen=True, tag="pod-condition"):
     """Write the pod's `PodScheduled=False` condition: why it is not placed."""
 
     namespace: str
@@ -50,7 +50,7 @@ class SetPodCondition(Decision, tag="pod-condition"):
     observed_generation: int = 0
 
 
-class PatchStatus(Decision, tag="status"):
+class PatchStatus(Decision, frozen=True, tag="status"):
     """Merge `status` into the status of an object of ours; a field set to None is removed."""
 
     kind: str
@@ -60,7 +60,7 @@ class PatchStatus(Decision, tag="status"):
     status: dict[str, Any]
 
 
-class EmitEvent(Decision, tag="event"):
+class EmitEvent(Decision, frozen=True, tag="event"):
     """Record one event (events.k8s.io/v1) about an object."""
 
     api_version: str
@@ -74,7 +74,7 @@ class EmitEvent(Decision, tag="event"):
     note: str
 
 
-class CreatePodGroup(Decision, tag="create-pod-group"):
+class CreatePodGroup(Decision, frozen=True, tag="create-pod-group"):
     """Make the PodGroup of a gang that exists only as annotations, so that its status can be seen."""
 
     namespace: str
@@ -83,7 +83,7 @@ class CreatePodGroup(Decision, tag="create-pod-group"):
     labels: dict[str, str] = {}
 
 
-class DeletePodGroup(Decision, tag="delete-pod-group"):
+class DeletePodGroup(Decision, frozen=True, tag="delete-pod-group"):
     """Remove a PodGroup that was made for annotations, after its last pod is gone."""
 
     namespace: str

@@ -16,13 +16,13 @@ class Observation(msgspec.Struct, frozen=True, tag_field="saw", omit_defaults=Tr
     """Base of everything the engine can be told."""
 
 
-class PodSeen(Observation, tag="pod"):
+class PodSeen(Observation, frozen=True, tag="pod"):
     """A pod of any scheduler was added or changed."""
 
     pod: Pod
 
 
-class PodGone(Observation, tag="pod-gone"):
+class PodGone(Observation, frozen=True, tag="pod-gone"):
     """A pod does not exist any more; `uid` tells it from a successor of the same name."""
 
     namespace: str
@@ -30,43 +30,43 @@ class PodGone(Observation, tag="pod-gone"):
     uid: str = ""
 
 
-class NodeSeen(Observation, tag="node"):
+class NodeSeen(Observation, frozen=True, tag="node"):
     """A node was added or changed."""
 
     node: Node
 
 
-class NodeGone(Observation, tag="node-gone"):
+class NodeGone(Observation, frozen=True, tag="node-gone"):
     """A node does not exist any more."""
 
     name: str
 
 
-class PriorityClassSeen(Observation, tag="priority-class"):
+class PriorityClassSeen(Observation, frozen=True, tag="priority-class"):
     """A PriorityClass was added or changed."""
 
     priority_class: PriorityClass
 
 
-class PriorityClassGone(Observation, tag="priority-class-gone"):
+class PriorityClassGone(Observation, frozen=True, tag="priority-class-gone"):
     """A PriorityClass does not exist any more."""
 
     name: str
 
 
-class NamespaceSeen(Observation, tag="namespace"):
+class NamespaceSeen(Observation, frozen=True, tag="namespace"):
     """A namespace was added or its labels changed."""
 
     namespace: Namespace
 
 
-class NamespaceGone(Observation, tag="namespace-gone"):
+class NamespaceGone(Observation, frozen=True, tag="namespace-gone"):
     """A namespace does not exist any more."""
 
     name: str
 
 
-class ObjectSeen(Observation, tag="object"):
+class ObjectSeen(Observation, frozen=True, tag="object"):
     """An object of one of our kinds was added or changed.
 
     `raw` is the object as the server sent it; the engine parses it, so that a malformed one
@@ -77,7 +77,7 @@ class ObjectSeen(Observation, tag="object"):
     raw: dict[str, Any]
 
 
-class ObjectGone(Observation, tag="object-gone"):
+class ObjectGone(Observation, frozen=True, tag="object-gone"):
     """An object of one of our kinds does not exist any more (`namespace` is empty for cluster-scoped kinds)."""
 
     kind: str
@@ -85,7 +85,7 @@ class ObjectGone(Observation, tag="object-gone"):
     name: str
 
 
-class BindFinished(Observation, tag="bind-finished"):
+class BindFinished(Observation, frozen=True, tag="bind-finished"):
     """What became of a Bind decision.
 
     `outcome` is one of `Bound`, `BoundElsewhere`, `Gone`, `Gated`, `NodeGone` or `Failed`.
@@ -99,7 +99,7 @@ class BindFinished(Observation, tag="bind-finished"):
     message: str = ""
 
 
-class EvictFinished(Observation, tag="evict-finished"):
+class EvictFinished(Observation, frozen=True, tag="evict-finished"):
     """What became of an Evict decision; `done` is False where it must be asked for again."""
 
     namespace: str
@@ -109,7 +109,7 @@ class EvictFinished(Observation, tag="evict-finished"):
     message: str = ""
 
 
-class Synced(Observation, tag="synced"):
+class Synced(Observation, frozen=True, tag="synced"):
     """Everything that exists has been listed once; only from now on may anything be decided."""
 
 

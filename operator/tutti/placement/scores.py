@@ -67,9 +67,8 @@ class Packing:
         ]
 
     def _level(self, used: NDArray[np.int64], offered: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self.most:
-            return np.minimum(used, offered) * MAX_SCORE // offered
-        return np.maximum(offered - used, 0) * MAX_SCORE // offered
+        part: NDArray[np.int64] = np.minimum(used, offered) if self.most else np.maximum(offered - used, 0)
+        return part * MAX_SCORE // offered
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,269 @@
+"""The one decision: quota and a node for every required pod of a workload, together or not at all.
+
+`reserve` is where a gang gets its nodes; `binding.send` is where they go out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tutti.api.resources import describe
+from tutti.cluster.classes import PodClass
+from tutti.cluster.transaction import Transaction
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.queues import queue_of
+from tutti.engine.state import State
+from tutti.engine.workloads import Charge, Group, Hold, Member, Phase, Workload
+from tutti.placement.framework import Rows
+from tutti.placement.gang import Ask, hardest_first, place
+from tutti.placement.misfit import Misfit, explain
+from tutti.quota.flavors import Assignment, Queue, assignments, uncovered, usage_of, where_of
+
+
+@dataclass(slots=True)
+class Need:
+    """Pods of one class, of one group, that want nodes.
+
+    Attributes:
+        members: Those that exist, in the order in which they get nodes.
+        required: How many must be placed; more than there are members where some are only promised.
+        extra: How many more may be.
+    """
+
+    group: Group
+    klass: PodClass
+    members: list[Member]
+    required: int
+    extra: int = 0
+
+
+@dataclass(slots=True)
+class Taken:
+    """What has been reserved for one need: one row per pod, and what each pod uses of quota."""
+
+    need: Need
+    rows: Rows
+    charge: Charge | None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One try at one workload; leaving its transaction without commit gives everything back."""
+
+    state: State
+    queue: Queue | None
+    transaction: Transaction
+    taken: list[Taken] = field(default_factory=list)
+
+    def undo_charges(self) -> None:
+        """Take back the quota charged so far."""
+        for one in self.taken:
+            if one.charge is not None:
+                self.state.ledger.undo(one.charge.queue, _times(one.charge.usage, len(one.rows)))
+
+
+def reserve(state: State, workload: Workload) -> Explanation | None:
+    """Reserve quota and nodes for all required pods of a workload, and for more where there is room.
+
+    Returns:
+        None where it is done; otherwise why not, and nothing has changed.
+    """
+    queue = queue_of(state, workload)
+    if isinstance(queue, Explanation):
+        return queue
+    needs = needs_of(workload)
+    if isinstance(needs, Explanation):
+        return needs
+    with state.cluster.transaction() as transaction:
+        attempt = Attempt(state, queue, transaction)
+        why = _take_all(attempt, needs)
+        if why is not None:
+            attempt.undo_charges()
+            return why
+        transaction.commit()
+    _assign(state, attempt.taken)
+    workload.cluster_queue = queue.name if queue else ""
+    return None
+
+
+def needs_of(workload: Workload) -> list[Need] | Explanation:
+    """Return which pods want nodes now, or what is still missing before any may have one.
+
+    A gang that has been running together before takes every new member as it comes; otherwise all that is missing
+    to its minimum must be had at once.
+    """
+    if workload.problem is not None:
+        return workload.problem
+    needs: list[Need] = []
+    for group in workload.groups.values():
+        tally = group.tally()
+        waiting = sorted((m for m in group.members.values() if m.pod.placeable), key=_by_rank)
+        missing = max(0, group.min_count - tally.placed - tally.reserved - len(group.holds))
+        if workload.phase is Phase.SCHEDULED:
+            missing = 0
+        promised = missing - len(waiting) if group.promised is not None else 0
+        if missing > len(waiting) + max(0, promised):
+            return _gathering(group)
+        needs.extend(_split(group, waiting, missing, max(0, promised)))
+    return needs
+
+
+def _split(group: Group, waiting: list[Member], missing: int, promised: int) -> Iterator[Need]:
+    """Group the waiting members by class; the first `missing` of them are required, the others are extra."""
+    by_class: dict[PodClass, Need] = {}
+    for index, member in enumerate(waiting):
+        need = by_class.setdefault(member.pod.klass, Need(group, member.pod.klass, [], 0))
+        need.members.append(member)
+        if index < missing:
+            need.required += 1
+        else:
+            need.extra += 1
+    if promised and group.promised is not None:
+        need = by_class.setdefault(group.promised, Need(group, group.promised, [], 0))
+        need.required += promised
+    yield from by_class.values()
+
+
+def _take_all(attempt: Attempt, needs: list[Need]) -> Explanation | None:
+    asks = [Ask(need.klass, need.required, need.extra) for need in needs]
+    for index in hardest_first(attempt.state.cluster.nodes, asks):
+        why = _take(attempt, needs[index])
+        if why is not None:
+            return why
+    return None
+
+
+def _take(attempt: Attempt, need: Need) -> Explanation | None:
+    """Take quota and nodes for one need, in the first flavors in which both can be had."""
+    state, queue = attempt.state, attempt.queue
+    if need.klass.problem:
+        return Explanation(Gate.PLACEMENT, "InvalidPod", need.klass.problem)
+    if queue is None:
+        return _take_in(attempt, need, {})
+    missing = uncovered(queue, need.klass.requests)
+    if missing:
+        return Explanation(
+            Gate.QUOTA,
+            "ResourceNotCovered",
+            f"ClusterQueue {queue.name} has no quota of {', '.join(missing)}; add it to coveredResources, "
+            "or do not request it",
+        )
+    whys: list[Explanation] = []
+    for assignment in assignments(queue, state.catalog.flavors, need.klass.requests, need.klass.spec.tolerations):
+        why = _take_in(attempt, need, assignment)
+        if why is None:
+            return None
+        whys.append(why)
+    return _closest(whys, queue)
+
+
+def _take_in(attempt: Attempt, need: Need, assignment: Assignment) -> Explanation | None:
+    state, queue = attempt.state, attempt.queue
+    extra = need.extra
+    per_pod = usage_of(assignment, need.klass.requests)
+    if queue is not None:
+        room = state.ledger.room_for(queue.name, per_pod)
+        if room < need.required:
+            return _short_of_quota(state, queue, per_pod, need.required)
+        extra = min(extra, room - need.required)
+    ask = Ask(need.klass, need.required, extra, where_of(assignment, state.catalog.flavors))
+    rows = place(state.cluster.nodes, attempt.transaction, ask, state.packing)
+    if rows is None:
+        return _misfit(explain(state.cluster.nodes, ask), assignment)
+    charge = None
+    if queue is not None:
+        charge = Charge(queue.name, assignment, per_pod)
+        state.ledger.charge(queue.name, _times(per_pod, len(rows)))
+    attempt.taken.append(Taken(need, rows, charge))
+    return None
+
+
+def _assign(state: State, taken: list[Taken]) -> None:
+    """Hand the reserved rows to the members, and keep what is left for those that are only promised."""
+    for one in taken:
+        rows = one.rows.tolist()
+        for member, row in zip(one.need.members, rows, strict=False):
+            state.cluster.assume(member.pod, row)
+            member.charge = one.charge
+        for row in rows[len(one.need.members) :]:
+            node, number = state.cluster.hold(one.need.klass, row)
+            one.need.group.holds.append(Hold(one.need.klass, node, number, one.charge))
+
+
+def _by_rank(member: Member) -> tuple[int, str]:
+    """Order p-2 before p-10, so that neighbouring ranks come to neighbouring places."""
+    return len(member.pod.name), member.pod.name
+
+
+def _times(usage: dict[tuple[str, str], int], count: int) -> dict[tuple[str, str], int]:
+    return {what: amount * count for what, amount in usage.items()}
+
+
+def _gathering(group: Group) -> Explanation:
+    tally = group.tally()
+    there = tally.waiting + tally.reserved + tally.placed
+    apart = [
+        f"{count} {word}"
+        for count, word in ((tally.gated, "gated"), (tally.leaving, "terminating"), (tally.failed, "failed"))
+        if count
+    ]
+    return Explanation(
+        Gate.GATHER,
+        "WaitingForMembers",
+        f"{there} of {group.min_count} members of pod group {group.name} are there"
+        + (f" ({', '.join(apart)} not counted)" if apart else "")
+        + "; it is placed when all are",
+        {"members": str(there), "minCount": str(group.min_count)},
+    )
+
+
+def _short_of_quota(state: State, queue: Queue, per_pod: dict[tuple[str, str], int], pods: int) -> Explanation:
+    node = state.ledger.tree.queues[queue.name]
+    parts, details, never = [], {}, False
+    for what, amount in per_pod.items():
+        flavor, resource = what
+        asked, free = amount * pods, max(0, node.available(what))
+        if asked <= free:
+            continue
+        most = node.potential(what)
+        never = never or asked > most
+        text = f"needs {describe(resource, asked)} {resource} in {flavor}; {describe(resource, free)} free of "
+        text += f"{describe(resource, node.nominal(what))} nominal"
+        if most > node.nominal(what):
+            text += f", {describe(resource, most)} with borrowing"
+        parts.append(text)
+        details[f"{flavor}/{resource}"] = f"needed={asked} free={free} nominal={node.nominal(what)} most={most}"
+    tail = "; it can never be admitted there: ask for less, or raise the quota" if never else ""
+    return Explanation(
+        Gate.QUOTA,
+        "ExceedsMaxQuota" if never else "WaitingForQuota",
+        f"ClusterQueue {queue.name}: " + "; ".join(parts) + tail,
+        details,
+    )
+
+
+def _misfit(misfit: Misfit, assignment: Assignment) -> Explanation:
+    flavors = ", ".join(dict.fromkeys(assignment.values()))
+    message = misfit.message + (f" {misfit.never}." if misfit.never and misfit.never != misfit.message else "")
+    return Explanation(
+        Gate.PLACEMENT,
+        "Impossible" if misfit.never else "Unschedulable",
+        message + (f" (flavor {flavors})" if flavors else ""),
+        {"fits": str(misfit.fits), "required": str(misfit.wanted), **misfit.details},
+    )
+
+
+def _closest(whys: list[Explanation], queue: Queue) -> Explanation:
+    """Of several flavors that failed, tell the one that came furthest; name the others' reasons behind it."""
+    if not whys:
+        return Explanation(
+            Gate.QUOTA,
+            "NoMatchingFlavor",
+            f"no flavor of ClusterQueue {queue.name} has only taints that the pod tolerates; add a toleration",
+        )
+    best = max(whys, key=lambda why: why.gate is Gate.PLACEMENT)
+    others = [why.message for why in whys if why is not best]
+    if not others:
+        return best
+    return Explanation(best.gate, best.reason, " | ".join((best.message, *others)), best.details)

@@ -1,0 +1,87 @@
+"""Binds go out, their results come back, and a gang that cannot be completed is taken out again."""
+
+from __future__ import annotations
+
+import json
+
+from tutti.engine.decisions import Bind, Evict
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.gathering import ADMISSION_ANNOTATION
+from tutti.engine.observations import BindFinished
+from tutti.engine.reporting import announce
+from tutti.engine.reservation import give_back, give_back_all
+from tutti.engine.state import State
+from tutti.engine.workloads import Charge, Phase, Workload
+
+
+def send(state: State, workload: Workload) -> None:
+    """Bind every member that has a reserved node and has not been sent there yet."""
+    for member in workload.members():
+        pod = member.pod
+        if pod.assumed and not member.sent:
+            member.sent = True
+            state.out.append(
+                Bind(pod.namespace, pod.name, pod.uid, pod.assumed, workload.name, _annotations(member.charge))
+            )
+    if workload.phase in (Phase.WAITING, Phase.RESERVED):
+        workload.phase = Phase.BINDING
+        state.set_deadline(workload, state.configuration.bind_window_seconds)
+    workload.explanation = None
+
+
+def finished(state: State, result: BindFinished) -> None:
+    """Take in what became of a Bind.
+
+    A bind that succeeded is done when the pod is seen on its node. One that failed gives its room and quota back,
+    and the member is placed again together with what else its gang still needs.
+    """
+    member = state.members.get((result.namespace, result.name))
+    if member is None or member.pod.uid != result.uid:
+        return
+    member.sent = False
+    workload = state.workloads[state.home[member.pod.key][0]]
+    state.touch(workload.key)
+    if result.outcome == "Bound":
+        member.sent = not member.pod.node  # until it is seen there, it must not be sent again
+        return
+    if member.pod.node:
+        return  # it is bound after all, and was seen so before the answer came
+    give_back(state, member)
+    state.back_off(workload)
+    announce(
+        state, workload, "Warning", "BindFailed", f"pod {result.name} was not bound to {result.node}: {result.message}"
+    )
+
+
+def roll_back(state: State, workload: Workload) -> None:
+    """Take out a gang that is bound in part and could not be completed within its bind window."""
+    bound = [m for m in workload.members() if m.pod.node and not m.pod.terminated]
+    missing = sum(max(0, g.min_count - g.tally().placed) for g in workload.groups.values())
+    text = (
+        f"{missing} required members could not be bound within {state.configuration.bind_window_seconds} s of the "
+        f"others; the {len(bound)} bound members are evicted, so that the gang can start whole"
+    )
+    give_back_all(state, workload)
+    workload.phase, workload.deadline = Phase.LEAVING, None
+    state.back_off(workload)
+    workload.explanation = Explanation(Gate.PERMIT, "BindWindowOver", text, {"missing": str(missing)})
+    announce(state, workload, "Warning", "RolledBack", text)
+    evict_bound(state, workload)
+
+
+def evict_bound(state: State, workload: Workload) -> None:
+    """Ask each bound member of a gang that is being taken out to leave, once."""
+    for member in workload.members():
+        pod = member.pod
+        if pod.node and not pod.terminated and not pod.deleting and not member.evicting:
+            member.evicting = True
+            message = f"its gang {workload.name} could not be completed"
+            state.out.append(Evict(pod.namespace, pod.name, pod.uid, "GangRolledBack", message))
+
+
+def _annotations(charge: Charge | None) -> dict[str, str]:
+    """Carry the admission in the Binding, so that a restart finds the flavors that a pod was admitted in."""
+    if charge is None:
+        return {}
+    said = {"clusterQueue": charge.queue, "flavors": charge.flavors}
+    return {ADMISSION_ANNOTATION: json.dumps(said, sort_keys=True, separators=(",", ":"))}

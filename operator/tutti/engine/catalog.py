@@ -1,0 +1,233 @@
+"""The objects of our kinds as parsed, and what follows from them together: queues, flavors, priorities.
+
+An object that cannot be parsed counts as absent, and is kept among the `broken` with what is wrong, so that it is
+told to whoever wrote it while everything else goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import msgspec
+
+from tutti.api.core import Namespace, PriorityClass
+from tutti.api.kinds import (
+    ClusterQueue,
+    Cohort,
+    Object,
+    LocalQueue,
+    ObjectError,
+    PodGroup,
+    ResourceFlavor,
+    Workload,
+    WorkloadPriorityClass,
+    parse_object,
+)
+from tutti.api.resources import from_milli
+from tutti.quota.flavors import Assignment, Flavor, Queue, ResourceGroup, assignments
+from tutti.quota.references import queue_problem, rings
+from tutti.quota.tree import FlavorResource, Quota
+
+K = TypeVar("K", bound=Object)
+ObjectKey = tuple[str, str, str]
+"""Kind, namespace ("" where cluster-scoped) and name."""
+
+
+class LocalDoor(msgspec.Struct, frozen=True):
+    """A LocalQueue: where it leads, and whether it is on hold."""
+
+    cluster_queue: str
+    hold: bool
+
+
+class Catalog:
+    """What users wrote.
+
+    Attributes:
+        version: Grows whenever anything that admission reads has changed.
+        queues: ClusterQueues that exist and can be read, by name.
+        flavors: ResourceFlavors likewise.
+        cohorts: Cohort -> (parent, quotas), without those in rings.
+        broken: Objects that cannot be read, with what is wrong, and their uid.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.queues: dict[str, Queue] = {}
+        self.flavors: dict[str, Flavor] = {}
+        self.cohorts: dict[str, tuple[str, Mapping[FlavorResource, Quota]]] = {}
+        self.broken: dict[ObjectKey, tuple[ObjectError, str]] = {}
+        self._news: list[ObjectKey] = []
+        self._objects: dict[ObjectKey, Object] = {}
+        self._priority_classes: dict[str, int] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+
+    def put(self, kind: str, raw: Mapping[str, Any]) -> tuple[str, str]:
+        """Add or change an object; returns its namespace and name."""
+        meta = raw.get("metadata") or {}
+        key = (kind, str(meta.get("namespace", "")), str(meta.get("name", "")))
+        before = self._objects.get(key)
+        try:
+            parsed = parse_object(kind, raw)
+        except ObjectError as error:
+            if str(self.broken.get(key, ("", ""))[0]) != str(error):
+                self._news.append(key)
+            self.broken[key] = (error, str(meta.get("uid", "")))
+            self._objects.pop(key, None)
+            self.version += before is not None
+            return key[1:]
+        self.broken.pop(key, None)
+        self._objects[key] = parsed
+        if before is None or _said(before) != _said(parsed):
+            self.version += 1
+        return key[1:]
+
+    def drop(self, kind: str, namespace: str, name: str) -> None:
+        """Forget an object that does not exist any more."""
+        key = (kind, namespace, name)
+        self.broken.pop(key, None)
+        if self._objects.pop(key, None) is not None:
+            self.version += 1
+
+    def news(self) -> list[tuple[ObjectKey, ObjectError, str]]:
+        """Return the objects that have become unreadable, or otherwise unreadable, since the last call."""
+        news, self._news = self._news, []
+        return [(key, *self.broken[key]) for key in dict.fromkeys(news) if key in self.broken]
+
+    def get(self, kind: type[K], namespace: str, name: str) -> K | None:
+        """Return an object, or None where there is none that can be read."""
+        found = self._objects.get((kind.KIND, namespace, name))
+        return found if isinstance(found, kind) else None
+
+    def find(self, key: ObjectKey) -> Object | None:
+        """Return an object by its key, or None where there is none that can be read."""
+        return self._objects.get(key)
+
+    def all(self, kind: type[K]) -> list[K]:
+        """Return all objects of a kind that can be read."""
+        return [found for found in self._objects.values() if isinstance(found, kind)]
+
+    def compile(self) -> None:
+        """Work out flavors, queues and cohorts from the objects as they are now."""
+        self.flavors = {one.metadata.name: _flavor(one) for one in self.all(ResourceFlavor)}
+        cohorts = {one.metadata.name: one for one in self.all(Cohort)}
+        caught = rings({name: one.spec.parent_name or "" for name, one in cohorts.items()})
+        self.cohorts = {
+            name: (one.spec.parent_name or "", _quotas(one.spec.resource_groups))
+            for name, one in cohorts.items()
+            if name not in caught
+        }
+        self.queues = {}
+        for one in self.all(ClusterQueue):
+            queue = _queue(one)
+            problem = queue_problem(queue, self.flavors, caught)
+            cohort = "" if queue.cohort in caught else queue.cohort
+            self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort)
+
+    def local_queue(self, namespace: str, name: str) -> LocalDoor | None:
+        """Return where a LocalQueue leads, or None where it does not exist."""
+        found = self.get(LocalQueue, namespace, name)
+        if found is None:
+            return None
+        return LocalDoor(found.spec.cluster_queue, found.spec.stop_policy != "None")
+
+    def local_queues(self, namespace: str) -> list[str]:
+        """Return the names of a namespace's LocalQueues, sorted."""
+        return sorted(one.metadata.name for one in self.all(LocalQueue) if one.metadata.namespace == namespace)
+
+    def flavors_on(self, queue: Queue, requests: Mapping[str, int], labels: Mapping[str, str]) -> Assignment:
+        """Return the first flavors of a queue that a node with these labels belongs to."""
+        here = {
+            name: flavor
+            for name, flavor in self.flavors.items()
+            if all(labels.get(key) == value for key, value in flavor.node_labels)
+        }
+        tolerant = {name: replace(flavor, node_taints=()) for name, flavor in here.items()}
+        return next(assignments(queue, tolerant, requests, ()), {})
+
+    def workload_class(self, name: str) -> int | None:
+        """Return the value of a WorkloadPriorityClass, or None where there is none of that name."""
+        found = self.get(WorkloadPriorityClass, "", name)
+        return None if found is None else found.value
+
+    def pod_class(self, name: str) -> int | None:
+        """Return the value of a PriorityClass, or None where there is none of that name."""
+        return self._priority_classes.get(name)
+
+    def put_priority_class(self, found: PriorityClass) -> None:
+        """Add or change a PriorityClass."""
+        if self._priority_classes.get(found.metadata.name) != found.value:
+            self._priority_classes[found.metadata.name] = found.value
+            self.version += 1
+
+    def drop_priority_class(self, name: str) -> None:
+        """Forget a PriorityClass."""
+        self._priority_classes.pop(name, None)
+        self.version += 1
+
+    def put_namespace(self, found: Namespace) -> None:
+        """Add a namespace, or take over its labels."""
+        if self._namespaces.get(found.metadata.name) != found.metadata.labels:
+            self._namespaces[found.metadata.name] = found.metadata.labels
+            self.version += 1
+
+    def drop_namespace(self, name: str) -> None:
+        """Forget a namespace."""
+        self._namespaces.pop(name, None)
+
+    def namespace_labels(self, name: str) -> Mapping[str, str]:
+        """Return a namespace's labels; none where it has not been seen."""
+        return self._namespaces.get(name, {})
+
+
+def _said(found: Object) -> object:
+    """Return the part of an object that admission reads: everything but its status and bookkeeping."""
+    if isinstance(found, WorkloadPriorityClass):
+        return found.value
+    if isinstance(found, Workload | PodGroup):
+        return found.spec, found.metadata.uid, found.metadata.generation
+    return getattr(found, "spec", None)
+
+
+def _flavor(found: ResourceFlavor) -> Flavor:
+    spec = found.spec
+    return Flavor(
+        found.metadata.name,
+        tuple(sorted(spec.node_labels.items())),
+        tuple(spec.node_taints),
+        tuple(spec.tolerations),
+    )
+
+
+def _queue(found: ClusterQueue) -> Queue:
+    spec = found.spec
+    return Queue(
+        name=found.metadata.name,
+        cohort=spec.cohort_name or "",
+        groups=tuple(
+            ResourceGroup(tuple(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
+            for group in spec.resource_groups
+        ),
+        quotas=_quotas(spec.resource_groups),
+        selector=spec.namespace_selector,
+        strict=spec.queueing_strategy == "StrictFIFO",
+        hold=spec.stop_policy != "None",
+    )
+
+
+def _quotas(groups: Any) -> dict[FlavorResource, Quota]:
+    def units(resource: str, milli: int | None) -> int | None:
+        return None if milli is None else from_milli(resource, milli)
+
+    return {
+        (flavor.name, one.name): Quota(
+            from_milli(one.name, one.nominal_quota),
+            units(one.name, one.borrowing_limit),
+            units(one.name, one.lending_limit),
+        )
+        for group in groups
+        for flavor in group.flavors
+        for one in flavor.resources
+    }

@@ -1,0 +1,107 @@
+"""The engine: observations in, decisions out.
+
+A deterministic state machine without I/O, clock or threads. It is told the time; equal observations at equal times
+with an equal seed give equal decisions, byte for byte, which is what `replay` verifies.
+
+One turn of `decide`, in order:
+
+    1 expire   deadlines that have passed: permits and bind windows
+    2 settle   every workload that something was observed about
+    3 choose   who is tried now, and in which order
+    4 reserve  quota and nodes for each in turn, all or nothing
+    5 bind     what is reserved and complete
+    6 report   statuses, conditions and events of what has changed
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from tutti.api.configuration import TuttiConfiguration
+from tutti.engine import binding, life, reservation
+from tutti.engine.admission import reserve
+from tutti.engine.decisions import AnyDecision
+from tutti.engine.observations import AnyObservation, Synced
+from tutti.engine.observing import observe
+from tutti.engine.reporting import report
+from tutti.engine.state import State
+from tutti.engine.turns import Candidates
+from tutti.engine.workloads import Phase, Workload, WorkloadKey
+
+
+class Engine:
+    """The whole of Tutti's deciding.
+
+    Attributes:
+        state: What it knows; read it for metrics and views, change it only through `observe` and `decide`.
+    """
+
+    def __init__(self, configuration: TuttiConfiguration) -> None:
+        self.state = State(configuration, Random(configuration.seed))  # noqa: S311 - jitter, not secrets
+        self._candidates = Candidates()
+        self._synced = False
+
+    def observe(self, observation: AnyObservation) -> None:
+        """Take in one thing that was seen. Nothing is decided yet."""
+        if isinstance(observation, Synced):
+            self._synced = True
+        else:
+            observe(self.state, observation)
+
+    def decide(self, now: float) -> list[AnyDecision]:
+        """Decide what is to be done now.
+
+        Args:
+            now: Unix seconds; never less than at the last call.
+
+        Returns:
+            What to write, in order; empty before everything has been listed once.
+        """
+        if not self._synced:
+            return []
+        state = self.state
+        state.now = now
+        for workload in self._candidates.due(state):
+            life.expire(state, workload)
+        changed = self._settle()
+        for workload in self._candidates.choose(state, changed):
+            self._try(workload)
+            changed[workload.key] = workload
+        report(state, changed)
+        out, state.out = state.out, []
+        return out
+
+    def wakeup(self) -> float | None:
+        """Return when `decide` must be called though nothing was observed, Unix seconds; None: not at all."""
+        return self._candidates.next_due(self.state) if self._synced else None
+
+    def _settle(self) -> dict[WorkloadKey, Workload]:
+        state = self.state
+        changed: dict[WorkloadKey, Workload] = {}
+        while state.dirty:
+            keys, state.dirty = list(state.dirty), {}
+            for key in keys:
+                workload = state.workloads.get(key)
+                if workload is None:
+                    continue
+                life.settle(state, workload)
+                if life.is_over(state, workload):
+                    del state.workloads[key]
+                    self._candidates.drop(workload)
+                    changed.pop(key, None)
+                else:
+                    changed[key] = workload
+        return changed
+
+    def _try(self, workload: Workload) -> None:
+        state = self.state
+        explanation = self._candidates.known_failure(state, workload) or reserve(state, workload)
+        if explanation is not None:
+            workload.explanation = explanation
+            self._candidates.park(state, workload, explanation)
+            return
+        self._candidates.drop(workload)
+        if workload.phase is Phase.WAITING and not reservation.all_there(workload):
+            reservation.await_members(state, workload)
+        else:
+            binding.send(state, workload)

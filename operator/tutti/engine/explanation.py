@@ -1,0 +1,42 @@
+"""Why a workload waits: one record, the same for status, pod condition, event and command line."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class Gate(enum.StrEnum):
+    """The gates a workload passes on its way, in order."""
+
+    GATHER = "Gather"
+    QUEUE = "Queue"
+    QUOTA = "Quota"
+    PLACEMENT = "Placement"
+    PERMIT = "Permit"
+    VICTIMS = "Victims"
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What a workload waits for.
+
+    Attributes:
+        gate: The gate it stands at.
+        reason: One CamelCase word for machines; it names the case, not the numbers.
+        message: A sentence for people, with the numbers, that says what would unblock it.
+        details: The numbers again, by name.
+    """
+
+    gate: Gate
+    reason: str
+    message: str
+    details: dict[str, str] = {}
+
+    @property
+    def pod_reason(self) -> str:
+        """The reason of the pods' PodScheduled condition.
+
+        Autoscalers add nodes for pods that are `Unschedulable`, so only those that lack a node say so.
+        """
+        return "Unschedulable" if self.gate is Gate.PLACEMENT else self.reason

@@ -1,0 +1,257 @@
+"""Which pods belong together: members find their workload and group, whatever arrives first.
+
+A member is filed under the address that its claim and the PodGroup named there give. When a PodGroup or Workload
+arrives, changes or goes, the members concerned are filed again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from tutti.api.conventions import Claim, ConventionError, claim_of
+from tutti.api.core import Pod, PodSpec
+from tutti.api.kinds import PodGroup as PodGroupObject
+from tutti.api.kinds import Workload as WorkloadObject
+from tutti.api.kinds.workload import WorkloadSpec
+from tutti.cluster.classes import PodClass
+from tutti.cluster.pods import PodKey
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.state import Address, State
+from tutti.engine.workloads import Group, Member, Told, Workload
+
+ADMISSION_ANNOTATION = "scheduling.tutti.dev/admission"
+
+
+def put_member(state: State, pod: Pod) -> None:
+    """Take over what was seen of a pod of ours."""
+    record = state.cluster.put_pod(pod, keep=True)
+    assert record is not None  # keep=True keeps every pod
+    member = state.members.get(record.key)
+    if member is not None and member.pod is not record:
+        drop_member(state, record.key)
+        member = None
+    claim, problem = _claim(state, pod)
+    if member is None:
+        member = state.members[record.key] = Member(record, claim)
+    member.claim, member.problem = claim, problem
+    member.annotation = pod.metadata.annotations.get(ADMISSION_ANNOTATION, "")
+    member.told = member.told if member.told[0] else _told(pod)
+    file(state, member)
+
+
+def drop_member(state: State, key: PodKey) -> Member | None:
+    """Forget a member that does not exist any more; its quota goes back."""
+    member = state.members.pop(key, None)
+    if member is None:
+        return None
+    if member.charge is not None:
+        state.ledger.refund(member.charge.queue, member.charge.usage)
+        member.charge = None
+    _unfile(state, key)
+    return member
+
+
+def file(state: State, member: Member) -> None:
+    """Put a member where it belongs, and note that its workload must be looked at."""
+    key, address = member.pod.key, address_of(state, member)
+    if state.home.get(key) != address:
+        _unfile(state, key)
+        state.home[key] = address
+        workload_key, group = address
+        workload = state.workloads.get(workload_key)
+        if workload is None:
+            workload = state.workloads[workload_key] = Workload(workload_key, created=member.pod.created)
+        workload.groups.setdefault(group, Group(group)).members[key] = member
+    state.touch(address[0])
+
+
+def refile(state: State, namespace: str, group: str) -> None:
+    """File again the members that name a PodGroup, because it has arrived, changed or gone."""
+    for member in list(state.members.values()):
+        if member.claim.group == group and member.claim.namespace == namespace:
+            file(state, member)
+
+
+def address_of(state: State, member: Member) -> Address:
+    """Return the workload and group that a member belongs to by what is known now."""
+    claim = member.claim
+    if claim.workload:
+        return ("Workload", claim.namespace, claim.workload), _group_in(state, claim)
+    if claim.group:
+        found = state.catalog.get(PodGroupObject, claim.namespace, claim.group)
+        if found is not None and found.spec.workload_ref is not None:
+            ref = found.spec.workload_ref
+            return ("Workload", claim.namespace, ref.name), ref.pod_group or claim.group
+        return ("PodGroup", claim.namespace, claim.group), claim.group
+    return ("Pod", *member.pod.key), member.pod.name
+
+
+def read_workload(state: State, workload: Workload) -> None:
+    """Take over what the objects and members say: groups and counts, queue, priority, and what is wrong with it."""
+    workload.problem = None
+    kind, namespace, name = workload.key
+    if kind == "Workload":
+        _read_workload_object(state, workload, state.catalog.get(WorkloadObject, namespace, name))
+    elif kind == "PodGroup":
+        _read_pod_group(state, workload, state.catalog.get(PodGroupObject, namespace, name))
+    else:
+        _read_single(workload)
+    _drop_empty_groups(workload)
+    _read_claims(state, workload)
+
+
+def _claim(state: State, pod: Pod) -> tuple[Claim, str]:
+    try:
+        return claim_of(pod, state.configuration.conventions), ""
+    except ConventionError as error:
+        return Claim(convention="", namespace=pod.metadata.namespace), str(error)
+
+
+def _told(pod: Pod) -> Told:
+    """Return what the pod's condition already says, so that a restart does not write it again."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.reason, condition.message, 0.0
+    return "", "", 0.0
+
+
+def _group_in(state: State, claim: Claim) -> str:
+    if claim.group:
+        return claim.group
+    found = state.catalog.get(WorkloadObject, claim.namespace, claim.workload)
+    if found is not None and len(found.spec.pod_groups) == 1:
+        return found.spec.pod_groups[0].name
+    return ""
+
+
+def _unfile(state: State, key: PodKey) -> None:
+    address = state.home.pop(key, None)
+    if address is None:
+        return
+    workload = state.workloads[address[0]]
+    workload.groups[address[1]].members.pop(key, None)
+    state.touch(workload.key)
+
+
+def _read_workload_object(state: State, workload: Workload, found: WorkloadObject | None) -> None:
+    kind, namespace, name = workload.key
+    if found is None:
+        workload.problem = Explanation(
+            Gate.GATHER,
+            "WorkloadNotFound",
+            f"Workload {namespace}/{name}, named by its pods, does not exist; create it, or correct the pods' label",
+        )
+        return
+    _identify(workload, found.metadata.uid, found.metadata.generation, found.metadata.creation_timestamp)
+    spec = found.spec
+    workload.queue, workload.active = spec.queue_name, spec.active
+    workload.permit_seconds = spec.schedule_timeout_seconds
+    workload.priority = _object_priority(state, workload, spec)
+    for one in spec.pod_groups:
+        group = workload.groups.setdefault(one.name, Group(one.name))
+        group.count = one.count
+        group.min_count = one.quorum
+        group.promised = _promised(state, workload, one.template) if one.template else None
+    known = {one.name for one in spec.pod_groups}
+    for group in workload.groups.values():
+        if group.name not in known and group.members:
+            workload.problem = Explanation(
+                Gate.GATHER,
+                "UnknownPodGroup",
+                f"pod {next(iter(group.members))[1]} names pod group {group.name!r}, which Workload {namespace}/{name} "
+                f"does not have; it has {', '.join(sorted(known))}",
+            )
+
+
+def _promised(state: State, workload: Workload, template: dict[str, object]) -> PodClass | None:
+    try:
+        spec = msgspec.convert(template.get("spec") or {}, PodSpec)
+    except msgspec.ValidationError as error:
+        workload.problem = Explanation(
+            Gate.GATHER, "InvalidTemplate", f"a podGroups[].template cannot be read: {error}"
+        )
+        return None
+    return state.cluster.classes.of(spec)
+
+
+def _read_pod_group(state: State, workload: Workload, found: PodGroupObject | None) -> None:
+    _, namespace, name = workload.key
+    group = workload.groups.setdefault(name, Group(name))
+    if found is not None:
+        _identify(workload, found.metadata.uid, found.metadata.generation, found.metadata.creation_timestamp)
+        group.min_count = found.spec.min_count
+        workload.queue = found.spec.queue_name
+        workload.permit_seconds = found.spec.schedule_timeout_seconds
+        value = state.catalog.pod_class(found.spec.priority_class_name)
+        workload.priority = _members_priority(workload) if value is None else value
+        return
+    workload.uid = ""
+    sizes = {m.claim.min_count: m for m in group.members.values() if m.claim.min_count is not None}
+    workload.queue, workload.priority = "", _members_priority(workload)
+    if not sizes:
+        workload.problem = Explanation(
+            Gate.GATHER,
+            "PodGroupNotFound",
+            f"PodGroup {namespace}/{name}, named by its pods, does not exist; create it, or correct the pods' label",
+        )
+    elif len(sizes) > 1:
+        said = ", ".join(f"{size} ({m.pod.name})" for size, m in sorted(sizes.items()))
+        workload.problem = Explanation(
+            Gate.GATHER, "InvalidGang", f"members of gang {name} give different sizes: {said}; give all the same"
+        )
+    group.min_count = max(sizes, default=1)
+    first = next(iter(group.members.values()), None)
+    workload.permit_seconds = first.claim.timeout_seconds if first else None
+
+
+def _read_single(workload: Workload) -> None:
+    for member in workload.members():
+        workload.uid, workload.generation = member.pod.uid, member.pod.generation
+        workload.created, workload.priority, workload.queue = member.pod.created, member.pod.priority, ""
+
+
+def _read_claims(state: State, workload: Workload) -> None:
+    asked: dict[str, str] = {workload.queue: workload.name} if workload.queue else {}
+    for member in workload.members():
+        if member.problem and workload.problem is None:
+            workload.problem = Explanation(Gate.GATHER, "InvalidGang", f"pod {member.pod.name}: {member.problem}")
+        if member.claim.queue:
+            asked.setdefault(member.claim.queue, member.pod.name)
+        if member.claim.priority_class:
+            value = state.catalog.workload_class(member.claim.priority_class)
+            workload.priority = workload.priority if value is None else value
+    if len(asked) > 1:
+        said = ", ".join(f"{queue} ({who})" for queue, who in asked.items())
+        workload.problem = Explanation(
+            Gate.QUEUE, "DifferentQueues", f"its members ask for different queues: {said}; give all of them the same"
+        )
+    workload.queue = next(iter(asked), "")
+
+
+def _object_priority(state: State, workload: Workload, spec: WorkloadSpec) -> int:
+    """Return the priority of a Workload object: its class's, else the one it gives, else its pods'."""
+    ref, value = spec.priority_class_ref, None
+    if ref is not None:
+        find = state.catalog.pod_class if ref.kind == "PriorityClass" else state.catalog.workload_class
+        value = find(ref.name)
+    if value is None:
+        value = spec.priority
+    return _members_priority(workload) if value is None else value
+
+
+def _members_priority(workload: Workload) -> int:
+    return max((member.pod.priority for member in workload.members()), default=0)
+
+
+def _identify(workload: Workload, uid: str, generation: int, created: str) -> None:
+    workload.uid, workload.generation = uid, generation
+    workload.created = datetime.fromisoformat(created).timestamp() if created else 0.0
+
+
+def _drop_empty_groups(workload: Workload) -> None:
+    known = dict(workload.groups)
+    for name, group in known.items():
+        if not group.members and group.count is None and len(known) > 1 and not group.holds:
+            del workload.groups[name]

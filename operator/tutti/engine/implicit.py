@@ -1,0 +1,38 @@
+"""PodGroups for gangs that exist only as annotations, so that their status can be seen like any other's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tutti.api.kinds import PodGroup
+from tutti.engine.decisions import CreatePodGroup, DeletePodGroup
+from tutti.engine.state import State
+from tutti.engine.workloads import Workload
+
+IMPLICIT_LABEL = "scheduling.tutti.dev/implicit"
+
+
+def keep_pod_group(state: State, workload: Workload) -> None:
+    """Have the PodGroup of an annotated gang made with its first pod, and removed with its last."""
+    kind, namespace, name = workload.key
+    if kind != "PodGroup":
+        return
+    found = state.catalog.get(PodGroup, namespace, name)
+    members = list(workload.members())
+    if found is None and members and members[0].claim.implicit and workload.problem is None:
+        if not workload.asked_for_object:
+            workload.asked_for_object = True
+            group = workload.groups[name]
+            spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": group.min_count}}}
+            if workload.permit_seconds is not None:
+                spec["scheduleTimeoutSeconds"] = workload.permit_seconds
+            if workload.queue:
+                spec["queueName"] = workload.queue
+            state.out.append(CreatePodGroup(namespace, name, spec, {IMPLICIT_LABEL: members[0].claim.convention}))
+    elif found is not None and not members and IMPLICIT_LABEL in found.metadata.labels:
+        if workload.asked_for_object:
+            return
+        workload.asked_for_object = True
+        state.out.append(DeletePodGroup(namespace, name, found.metadata.uid))
+    else:
+        workload.asked_for_object = False

@@ -1,0 +1,112 @@
+"""The life of a workload: what its phase becomes when something was observed or a deadline has passed.
+
+Each rule is a few lines; `settle` applies them to one workload. What the phases mean is drawn in `workloads.py`.
+"""
+
+from __future__ import annotations
+
+from tutti.engine import binding, reservation
+from tutti.engine.gathering import read_workload
+from tutti.engine.reporting import announce
+from tutti.engine.state import State
+from tutti.engine.workloads import Phase, Workload
+
+
+def settle(state: State, workload: Workload) -> None:
+    """Bring one workload up to date with what has been observed."""
+    read_workload(state, workload)
+    reservation.settle_charges(state, workload)
+    match workload.phase:
+        case Phase.WAITING:
+            _settle_waiting(state, workload)
+        case Phase.RESERVED:
+            _settle_reserved(state, workload)
+        case Phase.BINDING:
+            if workload.complete:
+                _scheduled(state, workload)
+        case Phase.LEAVING:
+            _settle_leaving(state, workload)
+        case Phase.SCHEDULED:
+            _settle_scheduled(workload)
+        case Phase.FINISHED:
+            if workload.tally().live:
+                workload.phase = Phase.SCHEDULED if workload.was_scheduled else Phase.WAITING
+
+
+def expire(state: State, workload: Workload) -> None:
+    """Do what is due when a workload's deadline has passed."""
+    if workload.deadline is None or state.now < workload.deadline:
+        return
+    if workload.phase is Phase.RESERVED:
+        reservation.time_out(state, workload)
+    elif workload.phase is Phase.BINDING and not any(m.sent and not m.pod.node for m in workload.members()):
+        if workload.tally().bound:
+            binding.roll_back(state, workload)
+        else:
+            reservation.break_up(state, workload)
+    state.touch(workload.key)
+
+
+def wants_nodes(workload: Workload) -> bool:
+    """Whether the workload has, or is promised, members without a node, and may be tried."""
+    if workload.phase in (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED):
+        return False
+    if workload.phase is Phase.WAITING:
+        return True
+    return any(m.pod.placeable for m in workload.members())
+
+
+def is_over(state: State, workload: Workload) -> bool:
+    """Whether nothing is left of a workload: no member, no hold, no object."""
+    return not any(g.members or g.holds for g in workload.groups.values()) and state.catalog.find(workload.key) is None
+
+
+def _settle_waiting(state: State, workload: Workload) -> None:
+    tally = workload.tally()
+    if not tally.placed:
+        return
+    if workload.complete or workload.was_scheduled:
+        _scheduled(state, workload)
+    elif tally.bound:
+        # Found bound in part, as a crash in the middle of binding leaves it: complete it, or take it out.
+        workload.phase = Phase.BINDING
+        state.set_deadline(workload, state.configuration.bind_window_seconds)
+
+
+def _settle_reserved(state: State, workload: Workload) -> None:
+    reservation.hand_over_holds(state, workload)
+    if not reservation.is_whole(state, workload) or workload.problem is not None or not workload.active:
+        reservation.break_up(state, workload)
+    elif reservation.all_there(workload):
+        for group in workload.groups.values():
+            assert not group.holds  # as many are held as are missing
+        binding.send(state, workload)
+
+
+def _settle_leaving(state: State, workload: Workload) -> None:
+    if workload.tally().bound:
+        binding.evict_bound(state, workload)
+    else:
+        workload.phase = Phase.WAITING
+
+
+def _settle_scheduled(workload: Workload) -> None:
+    tally = workload.tally()
+    if tally.succeeded + tally.failed and not tally.live and not tally.leaving:
+        workload.phase = Phase.FINISHED
+        workload.deadline = None
+    elif not tally.placed and not tally.failed:
+        workload.phase, workload.was_scheduled = Phase.WAITING, False
+
+
+def _scheduled(state: State, workload: Workload) -> None:
+    fresh = not workload.was_scheduled
+    workload.phase, workload.deadline, workload.explanation = Phase.SCHEDULED, None, None
+    workload.was_scheduled, workload.attempts, workload.not_before = True, 0, 0.0
+    if fresh:
+        nodes = sorted({m.pod.node for m in workload.members() if m.pod.node})
+        count = workload.tally().bound
+        where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
+        pods = "1 pod" if count == 1 else f"all {count} pods"
+        announce(state, workload, "Normal", "Scheduled", f"Successfully assigned {pods} of {workload.name} to {where}")
+    _settle_scheduled(workload)

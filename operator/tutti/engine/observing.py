@@ -1,0 +1,107 @@
+"""Observations change what is known; nothing is decided here."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from tutti.engine import binding
+from tutti.engine.gathering import drop_member, put_member, refile
+from tutti.engine.observations import (
+    AnyObservation,
+    BindFinished,
+    EvictFinished,
+    NamespaceGone,
+    NamespaceSeen,
+    NodeGone,
+    NodeSeen,
+    ObjectGone,
+    ObjectSeen,
+    PodGone,
+    PodSeen,
+    PriorityClassGone,
+    PriorityClassSeen,
+    Synced,
+)
+from tutti.engine.reservation import lost_node
+from tutti.engine.state import State
+
+
+def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, PLR0912 - one case per observation
+    """Take in one observation."""
+    match observation:
+        case PodSeen(pod=pod):
+            if pod.spec.scheduler_name in state.scheduler_names:
+                put_member(state, pod)
+            else:
+                state.cluster.put_pod(pod, keep=False)
+        case PodGone():
+            _pod_gone(state, observation)
+        case NodeSeen(node=node):
+            state.cluster.put_node(node)
+        case NodeGone(name=name):
+            lost_node(state, state.cluster.remove_node(name))
+        case PriorityClassSeen(priority_class=priority_class):
+            state.catalog.put_priority_class(priority_class)
+            _touch_all(state)
+        case PriorityClassGone(name=name):
+            state.catalog.drop_priority_class(name)
+        case NamespaceSeen(namespace=namespace):
+            state.catalog.put_namespace(namespace)
+        case NamespaceGone(name=name):
+            state.catalog.drop_namespace(name)
+        case ObjectSeen():
+            _object_seen(state, observation)
+        case ObjectGone():
+            _object_gone(state, observation)
+        case BindFinished():
+            binding.finished(state, observation)
+        case EvictFinished():
+            _evicted(state, observation)
+        case Synced():
+            pass
+        case _:
+            assert_never(observation)
+
+
+def _pod_gone(state: State, gone: PodGone) -> None:
+    record = state.cluster.remove_pod((gone.namespace, gone.name), gone.uid)
+    member = state.members.get((gone.namespace, gone.name))
+    if member is not None and member.pod is record:
+        drop_member(state, record.key)
+
+
+def _evicted(state: State, result: EvictFinished) -> None:
+    member = state.members.get((result.namespace, result.name))
+    if member is not None and member.pod.uid == result.uid and not result.done:
+        member.evicting = False  # asked for again when its workload is settled
+        state.touch(state.home[member.pod.key][0])
+
+
+def _object_seen(state: State, seen: ObjectSeen) -> None:
+    before = state.catalog.version
+    namespace, name = state.catalog.put(seen.kind, seen.raw)
+    _concerned(state, seen.kind, namespace, name, changed=state.catalog.version != before)
+
+
+def _object_gone(state: State, gone: ObjectGone) -> None:
+    state.catalog.drop(gone.kind, gone.namespace, gone.name)
+    _concerned(state, gone.kind, gone.namespace, gone.name, changed=True)
+
+
+def _concerned(state: State, kind: str, namespace: str, name: str, *, changed: bool) -> None:
+    """Look again at what an object of ours concerns."""
+    if kind == "PodGroup":
+        refile(state, namespace, name)
+        state.open(("PodGroup", namespace, name))
+    elif kind == "Workload":
+        refile(state, namespace, name)
+        state.open(("Workload", namespace, name))
+    elif changed:
+        state.respec()
+        _touch_all(state)
+
+
+def _touch_all(state: State) -> None:
+    """Look at every workload again, because what many of them refer to has changed."""
+    for key in state.workloads:
+        state.touch(key)

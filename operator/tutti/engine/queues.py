@@ -1,0 +1,64 @@
+"""The queue gate: which ClusterQueue a workload is admitted through, or why through none."""
+
+from __future__ import annotations
+
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.state import State
+from tutti.engine.workloads import Phase, Workload
+from tutti.quota.flavors import Queue
+
+UNDER_WAY = (Phase.BINDING, Phase.SCHEDULED)
+
+
+def queue_of(state: State, workload: Workload) -> Queue | Explanation | None:
+    """Return the ClusterQueue of a workload, None where it needs no quota, or why it may not be admitted.
+
+    A workload whose members are already bound goes on through the queue it was admitted by, held or not.
+    """
+    if workload.phase in UNDER_WAY and workload.cluster_queue in state.catalog.queues:
+        return state.catalog.queues[workload.cluster_queue]
+    if workload.problem is not None and workload.problem.gate is Gate.QUEUE:
+        return workload.problem
+    if not workload.active:
+        return Explanation(Gate.QUEUE, "Deactivated", "spec.active is false; set it to true to queue it again")
+    if not workload.queue:
+        if state.configuration.require_queue:
+            return Explanation(
+                Gate.QUEUE, "NoQueue", "it names no queue; give it the label scheduling.tutti.dev/queue-name"
+            )
+        return None
+    return _through_local_queue(state, workload)
+
+
+def _through_local_queue(state: State, workload: Workload) -> Queue | Explanation:
+    namespace = workload.key[1]
+    local = state.catalog.local_queue(namespace, workload.queue)
+    if local is None:
+        known = ", ".join(state.catalog.local_queues(namespace)) or "none"
+        return Explanation(
+            Gate.QUEUE,
+            "LocalQueueNotFound",
+            f"LocalQueue {namespace}/{workload.queue} does not exist; this namespace has: {known}",
+        )
+    if local.hold:
+        return Explanation(Gate.QUEUE, "OnHold", f"LocalQueue {namespace}/{workload.queue} is on hold (stopPolicy)")
+    queue = state.catalog.queues.get(local.cluster_queue)
+    if queue is None:
+        return Explanation(
+            Gate.QUEUE,
+            "ClusterQueueNotFound",
+            f"ClusterQueue {local.cluster_queue}, named by LocalQueue {namespace}/{workload.queue}, does not exist",
+        )
+    if queue.problem is not None:
+        return Explanation(
+            Gate.QUEUE, "ClusterQueueInactive", f"ClusterQueue {queue.name} is inactive: {queue.problem.message}"
+        )
+    if queue.hold:
+        return Explanation(Gate.QUEUE, "OnHold", f"ClusterQueue {queue.name} is on hold (stopPolicy)")
+    if queue.selector is None or not queue.selector.matches(state.catalog.namespace_labels(namespace)):
+        return Explanation(
+            Gate.QUEUE,
+            "NamespaceNotAllowed",
+            f"ClusterQueue {queue.name} does not admit from namespace {namespace} (namespaceSelector)",
+        )
+    return queue

@@ -1,0 +1,94 @@
+"""What is told to people and machines: conditions, statuses and events, each written only when it changes.
+
+A message with numbers in it changes with everything that happens in the cluster, so a newer text under the same
+reason is written at most every `RETELL_SECONDS`; a new reason is written at once.
+"""
+
+from __future__ import annotations
+
+from tutti.api.model import API_VERSION
+from tutti.engine import statuses
+from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.implicit import keep_pod_group
+from tutti.engine.state import State
+from tutti.engine.workloads import Member, Told, Workload, WorkloadKey
+
+RETELL_SECONDS = 10.0
+"""How long a text stands before a newer one under the same reason replaces it."""
+
+SILENT = ("WaitingForMembers", "")
+"""Reasons that pods do not carry: a gang that is still gathering is nothing to scale a cluster up for."""
+
+
+def announce(state: State, workload: Workload, kind: str, reason: str, note: str) -> None:
+    """Record one event about a workload: on its object, or on a pod where it has none (yet)."""
+    what, namespace, name = workload.key
+    if what == "Pod" or not workload.uid:
+        pod = next((m.pod for m in workload.members()), None)
+        if pod is None:
+            return
+        api_version, what, name, uid = "v1", "Pod", pod.name, pod.uid
+    else:
+        api_version, uid = API_VERSION, workload.uid
+    action = "Binding" if reason == "Scheduled" else "Scheduling"
+    state.out.append(EmitEvent(api_version, what, namespace, name, uid, kind, reason, action, note))
+
+
+def report(state: State, changed: dict[WorkloadKey, Workload]) -> None:
+    """Tell what has become of the workloads that something happened to, and of their queues."""
+    queues: dict[str, None] = {}
+    for workload in changed.values():
+        if workload.key not in state.workloads:
+            continue
+        keep_pod_group(state, workload)
+        _tell_why(state, workload)
+        _tell_status(state, workload)
+        statuses.count(state, workload, queues)
+    _tell_broken(state)
+    statuses.tell_queues(state, queues)
+
+
+def _tell_why(state: State, workload: Workload) -> None:
+    why = workload.explanation
+    if why is None:
+        workload.told, workload.tell_at = ("", "", 0.0), None
+        return
+    if why.reason != workload.told[0]:
+        announce(state, workload, "Warning", "FailedScheduling", why.message)
+    if not _is_news(state, why.reason, why.message, workload.told):
+        if why.message != workload.told[1] and workload.tell_at is None:
+            workload.tell_at = workload.told[2] + RETELL_SECONDS
+            state.timed[workload.key] = workload
+        return
+    workload.told = (why.reason, why.message, state.now)
+    if not (why.gate is Gate.GATHER and why.reason in SILENT):
+        for member in workload.members():
+            _tell_pod(state, member, why)
+
+
+def _tell_pod(state: State, member: Member, why: Explanation) -> None:
+    pod = member.pod
+    if pod.placeable and member.told[:2] != (why.pod_reason, why.message):
+        member.told = (why.pod_reason, why.message, state.now)
+        state.out.append(SetPodCondition(pod.namespace, pod.name, pod.uid, why.pod_reason, why.message, pod.generation))
+
+
+def _is_news(state: State, reason: str, message: str, told: Told) -> bool:
+    return reason != told[0] or (message != told[1] and state.now >= told[2] + RETELL_SECONDS)
+
+
+def _tell_status(state: State, workload: Workload) -> None:
+    found = state.catalog.find(workload.key)
+    if found is None or not workload.uid:
+        return
+    status = statuses.status_of(state, workload, found)
+    if status:
+        state.out.append(PatchStatus(*workload.key, workload.uid, status))
+
+
+def _tell_broken(state: State) -> None:
+    """Tell each object that cannot be read what is wrong with it, once."""
+    for key, error, uid in state.catalog.news():
+        state.out.append(EmitEvent(API_VERSION, *key, uid, "Warning", "Invalid", "Validating", str(error)))
+        state.out.append(PatchStatus(*key, uid, statuses.invalid(state, key, error)))

@@ -1,0 +1,155 @@
+"""Reservations: room and quota held in memory between admission and bind, and how they are given back.
+
+A reservation is always complete: every required member has its node, or room is held for it. Whatever breaks it
+gives all of it back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from tutti.cluster.pods import PodRecord
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.reporting import announce
+from tutti.engine.state import State
+from tutti.engine.workloads import Charge, Group, Member, Phase, Workload
+from tutti.quota.flavors import uncovered, usage_of
+
+
+def give_back(state: State, member: Member) -> None:
+    """Give back the room and quota reserved for one member that is not bound."""
+    state.cluster.forget(member.pod)
+    if member.charge is not None and not member.pod.node:
+        state.ledger.refund(member.charge.queue, member.charge.usage)
+        member.charge = None
+
+
+def lost_node(state: State, stranded: Iterable[PodRecord]) -> None:
+    """Take back the quota of pods whose reserved node is gone, and look at their workloads again."""
+    for record in stranded:
+        member = state.members.get(record.key)
+        if member is None:
+            continue
+        if member.charge is not None:
+            state.ledger.refund(member.charge.queue, member.charge.usage)
+            member.charge = None
+        state.touch(state.home[record.key][0])
+
+
+def give_back_all(state: State, workload: Workload) -> None:
+    """Give back everything reserved for a workload that is not bound, and not on its way."""
+    for group in workload.groups.values():
+        _release_holds(state, group)
+    for member in workload.members():
+        if member.pod.assumed and not member.sent:
+            give_back(state, member)
+
+
+def settle_charges(state: State, workload: Workload) -> None:
+    """Let quota follow the pods: what has ended uses none, what was found bound uses what it was admitted in."""
+    for member in workload.members():
+        pod = member.pod
+        if member.charge is not None and not pod.place:
+            state.ledger.refund(member.charge.queue, member.charge.usage)
+            member.charge = None
+        elif member.charge is None and pod.node and not pod.terminated:
+            member.charge = _found_charge(state, workload, member)
+            if member.charge is not None:
+                state.ledger.charge(member.charge.queue, member.charge.usage)
+                workload.cluster_queue = workload.cluster_queue or member.charge.queue
+
+
+def hand_over_holds(state: State, workload: Workload) -> None:
+    """Give held room to members that have come to exist and are of the class that was promised."""
+    for group in workload.groups.values():
+        for member in group.members.values():
+            hold = next((h for h in group.holds if h.klass is member.pod.klass), None)
+            if hold is not None and member.pod.placeable:
+                group.holds.remove(hold)
+                state.cluster.adopt((hold.node, hold.number), member.pod)
+                member.charge = hold.charge
+
+
+def is_whole(state: State, workload: Workload) -> bool:
+    """Whether a reservation still covers every required member."""
+    for group in workload.groups.values():
+        tally = group.tally()
+        if tally.placed + tally.reserved + len(group.holds) < group.min_count:
+            return False
+        if any(hold.node not in state.cluster.nodes.rows for hold in group.holds):
+            return False
+    return True
+
+
+def all_there(workload: Workload) -> bool:
+    """Whether every required member exists and has its node, so that binding may begin."""
+    return all(g.tally().placed + g.tally().reserved >= g.min_count for g in workload.groups.values())
+
+
+def await_members(state: State, workload: Workload) -> None:
+    """Begin to hold a complete reservation until the promised members exist."""
+    seconds = workload.permit_seconds
+    if seconds is None:
+        seconds = state.configuration.permit_timeout_seconds
+    held = sum(len(g.holds) for g in workload.groups.values())
+    workload.phase = Phase.RESERVED
+    state.set_deadline(workload, seconds)
+    workload.explanation = Explanation(
+        Gate.PERMIT,
+        "WaitingForMembers",
+        f"quota and nodes are reserved; {held} promised members have not been created yet (given back after {seconds} s)",
+        {"missing": str(held), "timeoutSeconds": str(seconds)},
+    )
+
+
+def time_out(state: State, workload: Workload) -> None:
+    """Give back a reservation whose permit has run out, and try again later."""
+    held = sum(len(g.holds) for g in workload.groups.values())
+    text = f"{held} promised members were not created in time; its reservation is given back"
+    break_up(state, workload)
+    state.back_off(workload)
+    workload.explanation = Explanation(Gate.PERMIT, "PermitTimeout", text, {"attempts": str(workload.attempts)})
+    announce(state, workload, "Warning", "PermitTimeout", text)
+
+
+def break_up(state: State, workload: Workload) -> None:
+    """Give back a whole reservation; the workload waits as before."""
+    give_back_all(state, workload)
+    workload.phase, workload.deadline = Phase.WAITING, None
+
+
+def _release_holds(state: State, group: Group) -> None:
+    for hold in group.holds:
+        state.cluster.release((hold.node, hold.number))
+        if hold.charge is not None:
+            state.ledger.refund(hold.charge.queue, hold.charge.usage)
+    group.holds.clear()
+
+
+def _found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
+    """Work out what a pod that was found bound uses: by its admission annotation, else by the node it is on."""
+    requests = member.pod.klass.requests
+    if member.annotation:
+        said = _read_annotation(member.annotation)
+        if said is not None:
+            queue, flavors = said
+            return Charge(queue, flavors, usage_of({r: f for r, f in flavors.items() if r in requests}, requests))
+    if not workload.queue:
+        return None
+    local = state.catalog.local_queue(workload.key[1], workload.queue)
+    queue_spec = state.catalog.queues.get(local.cluster_queue) if local else None
+    row = state.cluster.nodes.rows.get(member.pod.node)
+    if queue_spec is None or row is None or uncovered(queue_spec, requests):
+        return None
+    flavors = state.catalog.flavors_on(queue_spec, requests, state.cluster.nodes.labels[row])
+    return Charge(queue_spec.name, flavors, usage_of(flavors, requests))
+
+
+def _read_annotation(text: str) -> tuple[str, dict[str, str]] | None:
+    try:
+        said = json.loads(text)
+        queue, flavors = said["clusterQueue"], dict(said["flavors"])
+    except (ValueError, TypeError, KeyError):
+        return None  # written over by somebody; the node the pod is on tells its flavors just as well
+    return (queue, flavors) if isinstance(queue, str) else None

@@ -1,0 +1,94 @@
+"""Everything the engine knows, in one place; the rooms beside this file are the rules that change it.
+
+Iteration over these dictionaries is in order of arrival, never in order of hash, so that a replay decides alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from tutti.api.configuration import TuttiConfiguration
+from tutti.cluster.cluster import Cluster
+from tutti.cluster.pods import PodKey
+from tutti.engine.catalog import Catalog
+from tutti.engine.counting import QueueCounts
+from tutti.engine.decisions import AnyDecision
+from tutti.engine.workloads import Member, Workload, WorkloadKey
+from tutti.engine.profiles import packing_of
+from tutti.placement.scores import Packing
+from tutti.queueing.backoff import delay
+from tutti.quota.ledger import Ledger
+
+Address = tuple[WorkloadKey, str]
+"""A workload and the name of a group in it."""
+
+
+@dataclass(slots=True)
+class State:
+    """The engine's memory.
+
+    Attributes:
+        now: Unix seconds, as `decide` was told.
+        home: Where each member is filed.
+        dirty: Workloads that something was observed about since the last decision.
+        timed: Workloads that have a deadline, a backoff or something to tell later.
+        out: What has been decided in this turn.
+    """
+
+    configuration: TuttiConfiguration
+    random: Random
+    cluster: Cluster = field(default_factory=Cluster)
+    catalog: Catalog = field(default_factory=Catalog)
+    ledger: Ledger = field(default_factory=Ledger)
+    workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    members: dict[PodKey, Member] = field(default_factory=dict)
+    home: dict[PodKey, Address] = field(default_factory=dict)
+    dirty: dict[WorkloadKey, None] = field(default_factory=dict)
+    counts: QueueCounts = field(default_factory=QueueCounts)
+    scheduler_names: frozenset[str] = frozenset()
+    timed: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    out: list[AnyDecision] = field(default_factory=list)
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.scheduler_names = frozenset(one.scheduler_name for one in self.configuration.profiles)
+
+    @property
+    def packing(self) -> Packing:
+        """How full nodes should be, by the configuration."""
+        return packing_of(self.configuration)
+
+    def back_off(self, workload: Workload) -> None:
+        """Count one more failure, and do not try the workload again before its backoff is over."""
+        backoff = self.configuration.backoff
+        workload.attempts += 1
+        workload.not_before = self.now + delay(
+            workload.attempts, self.random, base=backoff.base_seconds, most=backoff.max_seconds
+        )
+        self.timed[workload.key] = workload
+
+    def set_deadline(self, workload: Workload, seconds: float) -> None:
+        """Give a workload so long from now."""
+        workload.deadline = self.now + seconds
+        self.timed[workload.key] = workload
+
+    def leads_to(self, namespace: str, local_queue: str) -> str:
+        """Return the ClusterQueue that a LocalQueue leads to, or "" where there is none."""
+        found = self.catalog.local_queue(namespace, local_queue) if local_queue else None
+        return found.cluster_queue if found else ""
+
+    def respec(self) -> None:
+        """Take over queues, flavors and cohorts as they are written now; usage stays."""
+        self.catalog.compile()
+        self.ledger.respec(self.catalog.queues, self.catalog.cohorts)
+
+    def open(self, key: WorkloadKey) -> None:
+        """Have a record for a Workload or PodGroup object, with or without members, and look at it."""
+        if self.catalog.find(key) is not None and key not in self.workloads:
+            self.workloads[key] = Workload(key)
+        self.touch(key)
+
+    def touch(self, key: WorkloadKey) -> None:
+        """Note that a workload must be looked at again."""
+        self.dirty[key] = None

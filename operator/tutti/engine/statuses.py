@@ -1,0 +1,189 @@
+"""What the status of each object should say now, and what of it is new.
+
+Everything is worked out from the records; only what differs from what the object last said is written, as a merge
+patch on the status subresource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tutti.api import conditions as cond
+from tutti.api.conditions import Condition, Status
+from tutti.api.kinds import Object, ObjectError
+from tutti.api.resources import describe
+from tutti.engine.catalog import ObjectKey
+from tutti.engine.decisions import PatchStatus
+from tutti.engine.explanation import Explanation
+from tutti.engine.state import State
+from tutti.engine.workloads import Phase, Workload
+from tutti.quota.tree import QuotaNode
+
+ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
+
+
+def status_of(state: State, workload: Workload, found: Object) -> dict[str, Any]:
+    """Return what is to be changed in the status of a Workload or PodGroup; empty where nothing is."""
+    if not workload.status:
+        workload.status = _as_found(found)
+    wanted = _workload_status(state, workload) if workload.key[0] == "Workload" else _pod_group_status(state, workload)
+    before = [Condition.model_validate(c) for c in workload.status.get("conditions", [])]
+    merged = cond.merge(before, _conditions(workload), now=state.now)
+    wanted["conditions"] = cond.to_json(merged)
+    news = {key: value for key, value in wanted.items() if workload.status.get(key) != value}
+    workload.status = {**workload.status, **wanted}
+    return news
+
+
+def invalid(state: State, key: ObjectKey, error: ObjectError) -> dict[str, Any]:
+    """Return the status of an object that cannot be read."""
+    kind = "Active" if key[0] in ("ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor") else "Admitted"
+    kind = "Scheduled" if key[0] == "PodGroup" else kind
+    news = Condition(type=kind, status="False", reason="Invalid", message=str(error))
+    return {"conditions": cond.to_json(cond.merge([], [news], now=state.now))}
+
+
+def count(state: State, workload: Workload, queues: dict[str, None]) -> None:
+    """Count a workload in the queues it waits or runs in, and note which queues that changes."""
+    bucket = ""
+    if workload.phase is Phase.WAITING and workload.queue and workload.tally().live:
+        bucket = "pending"
+    elif workload.phase in ADMITTED and workload.queue:
+        bucket = "admitted"
+    local = f"{workload.key[1]}/{workload.queue}" if workload.queue else ""
+    cluster = workload.cluster_queue or state.leads_to(workload.key[1], workload.queue)
+    state.counts.move(workload, (local, cluster, bucket), queues)
+
+
+def tell_queues(state: State, changed: Mapping[str, None]) -> None:
+    """Write the counts and usage of the queues that something happened in."""
+    for name in changed:
+        if "/" in name:
+            namespace, local = name.split("/", 1)
+            _tell_queue(state, ("LocalQueue", namespace, local), {})
+        else:
+            node = state.ledger.tree.queues.get(name)
+            usage = _usage(node) if node is not None else []
+            _tell_queue(state, ("ClusterQueue", "", name), {"flavorsReservation": usage, "flavorsUsage": usage})
+
+
+def _tell_queue(state: State, key: ObjectKey, more: dict[str, Any]) -> None:
+    found = state.catalog.find(key)
+    if found is None:
+        return
+    name = f"{key[1]}/{key[2]}" if key[1] else key[2]
+    pending, admitted = state.counts.of(name)
+    wanted = {
+        "pendingWorkloads": pending,
+        "reservingWorkloads": admitted,
+        "admittedWorkloads": admitted,
+        **more,
+    }
+    told = state.counts.told.setdefault(key, _as_found(found))
+    news = {field: value for field, value in wanted.items() if told.get(field) != value}
+    if news:
+        state.counts.told[key] = {**told, **wanted}
+        state.out.append(PatchStatus(*key, found.metadata.uid, news))
+
+
+def _usage(node: QuotaNode) -> list[dict[str, Any]]:
+    by_flavor: dict[str, list[dict[str, Any]]] = {}
+    for flavor, resource in node.quotas:
+        what = (flavor, resource)
+        by_flavor.setdefault(flavor, []).append(
+            {
+                "name": resource,
+                "total": describe(resource, node.usage.get(what, 0)),
+                "borrowed": describe(resource, node.borrowed(what)),
+            }
+        )
+    return [{"name": flavor, "resources": resources} for flavor, resources in by_flavor.items()]
+
+
+def _workload_status(state: State, workload: Workload) -> dict[str, Any]:
+    admission = None
+    if workload.phase in ADMITTED and workload.cluster_queue:
+        groups = []
+        for group in workload.groups.values():
+            charges = [m.charge for m in group.members.values() if m.charge] + [
+                h.charge for h in group.holds if h.charge
+            ]
+            if charges:
+                groups.append({"name": group.name, "count": len(charges), "flavors": charges[0].flavors})
+        admission = {"clusterQueue": workload.cluster_queue, "podGroups": groups}
+    requeue: dict[str, Any] | None = {"count": workload.attempts} if workload.attempts else None
+    if requeue and workload.not_before > state.now:
+        requeue["at"] = cond.timestamp(workload.not_before)
+    return {"admission": admission, "pending": _pending(workload), "requeue": requeue}
+
+
+def _pod_group_status(state: State, workload: Workload) -> dict[str, Any]:  # noqa: ARG001 - one signature for both
+    tally = workload.tally()
+    return {
+        "phase": workload.phase.value,
+        "members": tally.live + tally.succeeded + tally.failed,
+        "pending": tally.waiting + tally.gated,
+        "reserved": tally.reserved,
+        "bound": tally.bound,
+        "ready": tally.ready,
+        "succeeded": tally.succeeded,
+        "failed": tally.failed,
+        "pendingReason": _pending(workload),
+    }
+
+
+def _pending(workload: Workload) -> dict[str, Any] | None:
+    told, why = workload.told, workload.explanation
+    if why is None:
+        return None
+    reason = {"gate": why.gate.value, "reason": why.reason, "message": why.message, "details": why.details}
+    if why.reason == told[0] and why.message != told[1]:
+        # A newer text under the same reason waits its turn (see reporting); so do its numbers.
+        kept: dict[str, Any] | None = workload.status.get("pending") or workload.status.get("pendingReason")
+        return kept
+    return {"since": cond.timestamp(workload.created), "reasons": [reason]}
+
+
+def _conditions(workload: Workload) -> list[Condition]:
+    why, tally = workload.explanation, workload.tally()
+    ended = workload.phase is Phase.FINISHED
+    admitted = workload.phase in ADMITTED or ended
+
+    def condition(kind: str, so: bool, reason: str, message: str = "") -> Condition:
+        status: Status = "True" if so else "False"
+        return Condition(
+            type=kind, status=status, reason=reason, message=message, observed_generation=workload.generation
+        )
+
+    out = []
+    if workload.key[0] == "Workload":
+        reason, message = ("Admitted", "") if admitted else _reason(why)
+        out += [
+            condition("QuotaReserved", admitted, "QuotaReserved" if admitted else reason, message),
+            condition("Admitted", admitted, reason, message),
+        ]
+    required = sum(group.min_count for group in workload.groups.values())
+    scheduled = workload.was_scheduled and workload.phase in (Phase.SCHEDULED, Phase.FINISHED)
+    reason, message = ("Scheduled", "all required members have a node") if scheduled else _reason(why)
+    out.append(condition("Scheduled", scheduled, reason, message))
+    ready = scheduled and tally.ready + tally.succeeded >= required
+    out.append(condition("PodsReady", ready, "PodsReady" if ready else "WaitingForPods"))
+    if ended:
+        well = tally.succeeded >= required
+        text = f"{tally.succeeded} succeeded, {tally.failed} failed"
+        out.append(condition("Finished", so=True, reason="Succeeded" if well else "Failed", message=text))
+    return out
+
+
+def _reason(why: Explanation | None) -> tuple[str, str]:
+    return ("Pending", "not evaluated yet") if why is None else (why.reason, why.message)
+
+
+def _as_found(found: Object) -> dict[str, Any]:
+    """Return an object's status as it was found, to compare with; what it does not say is None."""
+    status = getattr(found, "status", None)
+    if status is None:
+        return {}
+    said: dict[str, Any] = status.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
+    return said

@@ -1,0 +1,136 @@
+"""Who is tried in this turn, and what wakes those that wait.
+
+A workload that failed is parked at the gate where it failed and is tried again only when something happened that
+can help there: for its gathering and its queue, a change of the objects concerned; for quota, quota that was given
+back; for nodes, room that appeared. Nothing is polled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tutti.engine import life
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.queues import queue_of
+from tutti.engine.state import State
+from tutti.engine.workloads import Phase, Workload, WorkloadKey
+from tutti.quota.flavors import Queue
+
+Shape = tuple[object, ...]
+
+
+class Candidates:
+    """The parked workloads, by gate, and what has been learnt in this turn.
+
+    Attributes:
+        evaluated: How many workloads have been tried since the start, for tests and metrics.
+    """
+
+    def __init__(self) -> None:
+        self.evaluated = 0
+        self._parked: dict[Gate, dict[WorkloadKey, Workload]] = {gate: {} for gate in Gate}
+        self._gate_of: dict[WorkloadKey, Gate] = {}
+        self._seen = (0, 0, 0)
+        self._failed: dict[Shape, Explanation] = {}
+        self._queue_moved = False
+
+    def due(self, state: State) -> list[Workload]:
+        """Return the workloads whose deadline has passed, or that have something to tell now."""
+        out = []
+        for workload in list(state.timed.values()):
+            if workload.deadline is not None and workload.deadline <= state.now:
+                out.append(workload)
+            if workload.tell_at is not None and workload.tell_at <= state.now:
+                workload.tell_at = None
+                state.touch(workload.key)
+        return out
+
+    def next_due(self, state: State) -> float | None:
+        """Return the earliest deadline or end of a backoff, Unix seconds."""
+        times: list[float] = []
+        for workload in list(state.timed.values()):
+            mine = [t for t in (workload.deadline, workload.tell_at) if t is not None]
+            if workload.not_before:
+                mine.append(workload.not_before)
+            if not mine or workload.key not in state.workloads:
+                del state.timed[workload.key]
+            times += mine
+        return min(times, default=None)
+
+    def choose(self, state: State, changed: dict[WorkloadKey, Workload]) -> Iterable[Workload]:
+        """Yield the workloads to try now, the next one first; what a blocked strict queue holds back is parked."""
+        self._failed.clear()
+        woken = dict(changed)
+        for gate in self._gates_woken(state):
+            woken.update(self._parked[gate])
+        for workload in list(state.timed.values()):
+            if 0 < workload.not_before <= state.now:
+                workload.not_before = 0.0
+                woken[workload.key] = workload
+        for workload in sorted(woken.values(), key=lambda w: (w.phase is Phase.WAITING, w.order)):
+            if life.wants_nodes(workload) and workload.not_before <= state.now:
+                self.evaluated += 1
+                yield workload
+
+    def known_failure(self, state: State, workload: Workload) -> Explanation | None:
+        """Return why this need not be tried: the head of its strict queue waits, or an equal one has just failed."""
+        queue = queue_of(state, workload)
+        if isinstance(queue, Queue) and queue.strict and workload.phase is Phase.WAITING:
+            head = self._head_before(state, workload, queue)
+            if head is not None:
+                return Explanation(
+                    Gate.QUEUE, "BehindHead", f"ClusterQueue {queue.name} is StrictFIFO and {head.name} is before it"
+                )
+        return self._failed.get(_shape(workload, queue))
+
+    def park(self, state: State, workload: Workload, why: Explanation) -> None:
+        """Keep a workload that failed until something happens that can help it."""
+        self.drop(workload)
+        self._parked[why.gate][workload.key] = workload
+        self._gate_of[workload.key] = why.gate
+        if why.gate in (Gate.QUOTA, Gate.PLACEMENT):
+            self._failed[_shape(workload, queue_of(state, workload))] = why
+
+    def drop(self, workload: Workload) -> None:
+        """Take a workload out, because it has been admitted or is gone."""
+        gate = self._gate_of.pop(workload.key, None)
+        if gate is not None:
+            del self._parked[gate][workload.key]
+            self._queue_moved = True
+
+    def _gates_woken(self, state: State) -> list[Gate]:
+        now = (state.catalog.version, state.ledger.freed, state.cluster.freed)
+        catalog, ledger, cluster = (a != b for a, b in zip(now, self._seen, strict=True))
+        self._seen = now
+        moved, self._queue_moved = self._queue_moved, False
+        woken = []
+        if catalog:
+            woken += [Gate.GATHER, Gate.QUEUE, Gate.QUOTA, Gate.PLACEMENT]
+        elif moved:
+            woken.append(Gate.QUEUE)
+        if ledger:
+            woken.append(Gate.QUOTA)
+        if cluster:
+            woken.append(Gate.PLACEMENT)
+        return list(dict.fromkeys(woken))
+
+    def _head_before(self, state: State, workload: Workload, queue: Queue) -> Workload | None:
+        """Return a workload that waits in the same queue for quota or nodes and is before this one."""
+        for gate in (Gate.QUOTA, Gate.PLACEMENT):
+            for other in self._parked[gate].values():
+                if other.order < workload.order and other is not workload and queue_of(state, other) is queue:
+                    return other
+        return None
+
+
+def _shape(workload: Workload, queue: Queue | Explanation | None) -> Shape:
+    """Return what decides whether a workload can be placed: equal shapes fare alike within a turn."""
+    name = queue.name if isinstance(queue, Queue) else ""
+    groups = tuple(
+        (
+            group.min_count - group.tally().placed,
+            tuple(m.pod.klass for m in group.members.values() if m.pod.placeable),
+        )
+        for group in workload.groups.values()
+    )
+    return (name, workload.phase, groups)

@@ -1,0 +1,229 @@
+"""The records the engine keeps of what is queued and admitted together.
+
+A workload is a Workload object with its pod groups, or a PodGroup on its own, or a single pod; the engine treats
+all three alike. Its life:
+
+    WAITING --reserve--> RESERVED --all members there--> BINDING --all bound--> SCHEDULED --all done--> FINISHED
+       ^                    |                               |                       |
+       +---permit timeout---+      bind window over         |      (new members go straight to their nodes)
+       +-------------------------- LEAVING <----------------+
+                     (bound members are being evicted)
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tutti.api.conventions import Claim
+from tutti.cluster.classes import PodClass
+from tutti.cluster.pods import PodKey, PodRecord
+from tutti.engine.explanation import Explanation
+from tutti.queueing.order import OrderKey, order_key
+from tutti.quota.flavors import Assignment
+from tutti.quota.tree import Usage
+
+WorkloadKey = tuple[str, str, str]
+"""Kind (Workload, PodGroup or Pod), namespace, name."""
+
+
+Told = tuple[str, str, float]
+"""A reason and a message as last written, and when, Unix seconds."""
+
+
+Counted = tuple[str, str, str]
+"""LocalQueue (namespace/name), ClusterQueue, and pending or admitted."""
+
+
+class Phase(enum.StrEnum):
+    """Where a workload is in its life."""
+
+    WAITING = "Waiting"
+    RESERVED = "Reserved"
+    BINDING = "Binding"
+    LEAVING = "Leaving"
+    SCHEDULED = "Scheduled"
+    FINISHED = "Finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one member uses of a ClusterQueue's quota, and in which flavors."""
+
+    queue: str
+    flavors: Assignment
+    usage: Usage
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A pod of ours.
+
+    Attributes:
+        pod: What the cluster knows of it.
+        claim: What it says about its gang and queue.
+        problem: Why its claim cannot be read, or "".
+        charge: What it uses of quota while it has, or is reserved, a node.
+        annotation: What its admission annotation says, for a pod bound before the operator started.
+        sent: Whether a Bind for it is out and unanswered.
+        evicting: Whether it has been asked to leave.
+        told: The reason and message last written to its condition, and when.
+    """
+
+    pod: PodRecord
+    claim: Claim
+    problem: str = ""
+    charge: Charge | None = None
+    annotation: str = ""
+    sent: bool = False
+    evicting: bool = False
+    told: Told = ("", "", 0.0)
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """The members of one pod group.
+
+    Attributes:
+        min_count: How many must run together.
+        count: How many are wanted in all, where somebody said so.
+        promised: The class of members that may be reserved for before they exist, where a template says so.
+        holds: Room and quota held for promised members.
+    """
+
+    name: str
+    min_count: int = 1
+    count: int | None = None
+    promised: PodClass | None = None
+    members: dict[PodKey, Member] = field(default_factory=dict)
+    holds: list[Hold] = field(default_factory=list)
+
+    def tally(self) -> Tally:
+        """Count the members by what they are doing."""
+        out = Tally()
+        for member in self.members.values():
+            pod = member.pod
+            if pod.phase == "Succeeded":
+                out.succeeded += 1
+            elif pod.phase == "Failed":
+                out.failed += 1
+            elif pod.node:
+                out.bound += 1
+                out.ready += pod.ready
+                out.leaving += pod.deleting
+            elif pod.deleting:
+                out.leaving += 1
+            elif pod.assumed:
+                out.reserved += 1
+            elif pod.gated:
+                out.gated += 1
+            else:
+                out.waiting += 1
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Room and quota kept for one member that does not exist yet."""
+
+    klass: PodClass
+    node: str
+    number: int
+    charge: Charge | None
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many members of a group are doing what; a deleted member that is not bound counts only as leaving."""
+
+    waiting: int = 0
+    gated: int = 0
+    reserved: int = 0
+    bound: int = 0
+    ready: int = 0
+    leaving: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+    @property
+    def placed(self) -> int:
+        """Members that have or had their node."""
+        return self.bound + self.succeeded
+
+    @property
+    def live(self) -> int:
+        """Members that exist and have not ended."""
+        return self.waiting + self.gated + self.reserved + self.bound
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+
+@dataclass(slots=True, eq=False)
+class Workload:
+    """One unit of queueing and admission.
+
+    Attributes:
+        uid: Of the object, where there is one.
+        queue: Name of the LocalQueue, or "".
+        cluster_queue: Name of the ClusterQueue that it resolves to, or "".
+        problem: Why it cannot be decided on as it is written.
+        attempts: How often it was given up on after a reservation.
+        not_before: Unix seconds before which it is not tried again.
+        deadline: When the reservation is given back, or the bind window is over, Unix seconds.
+        was_scheduled: Whether all its required members have been bound together before.
+        told: What was last written of why it waits.
+        tell_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
+        status: The status last written to its object, or found there.
+        counted: Queues and bucket it is counted in at present.
+        asked_for_object: Whether its PodGroup has been asked to be made, or to be deleted.
+    """
+
+    key: WorkloadKey
+    groups: dict[str, Group] = field(default_factory=dict)
+    uid: str = ""
+    generation: int = 0
+    queue: str = ""
+    cluster_queue: str = ""
+    priority: int = 0
+    created: float = 0.0
+    active: bool = True
+    permit_seconds: int | None = None
+    problem: Explanation | None = None
+    phase: Phase = Phase.WAITING
+    explanation: Explanation | None = None
+    attempts: int = 0
+    not_before: float = 0.0
+    deadline: float | None = None
+    was_scheduled: bool = False
+    told: Told = ("", "", 0.0)
+    tell_at: float | None = None
+    status: dict[str, Any] = field(default_factory=dict)
+    counted: Counted = ("", "", "")
+    asked_for_object: bool = False
+
+    @property
+    def order(self) -> OrderKey:
+        """Its place among the others."""
+        return order_key(self.priority, self.created, self.key)
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return "/".join(self.key)
+
+    def members(self) -> Iterator[Member]:
+        """Yield the members of all groups."""
+        for group in self.groups.values():
+            yield from group.members.values()
+
+    def tally(self) -> Tally:
+        """Count the members of all groups."""
+        return sum((group.tally() for group in self.groups.values()), Tally())
+
+    @property
+    def complete(self) -> bool:
+        """Whether every group has, or had, all required members on their nodes."""
+        return bool(self.groups) and all(g.tally().placed >= g.min_count for g in self.groups.values())
