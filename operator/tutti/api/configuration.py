@@ -1,0 +1,181 @@
+"""The operator's one configuration file: strict, so that a misspelt key is an error and not a default.
+
+Defaults follow kube-scheduler 1.36 where it has the setting (scoring, backoff, leader election).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from tutti.api.kinds.parsing import without_nulls
+from tutti.api.model import API_VERSION, LabelKey, Model, Name, ResourceName
+from tutti.api.problems import Problem, problems_of
+
+KIND = "TuttiConfiguration"
+
+Positive = Annotated[int, Field(ge=1)]
+Address = Annotated[str, Field(pattern=r"^[^\s]*:[0-9]{1,5}$")]
+
+
+class ConfigurationError(ValueError):
+    """A configuration that cannot be used; `problems` say where and what would be right."""
+
+    def __init__(self, origin: str, problems: list[Problem]) -> None:
+        super().__init__(f"{origin}: " + "; ".join(str(problem) for problem in problems))
+        self.origin = origin
+        self.problems = problems
+
+
+class ResourceWeight(Model):
+    """How much a resource counts in the score of a node."""
+
+    name: ResourceName
+    weight: Annotated[int, Field(ge=1, le=100)] = 1
+
+
+class ScoringStrategy(Model):
+    """Whether the emptiest (LeastAllocated) or the fullest node (MostAllocated) is best, and by which resources."""
+
+    type: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
+    resources: Annotated[list[ResourceWeight], Field(min_length=1)] = [
+        ResourceWeight(name="cpu"),
+        ResourceWeight(name="memory"),
+    ]
+
+
+class Profile(Model):
+    """How the pods of one `schedulerName` are placed."""
+
+    scheduler_name: Name = "tutti"
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+
+
+class Backoff(Model):
+    """How long a workload waits after a failed attempt: from base, doubled each time, up to max."""
+
+    base_seconds: Positive = 1
+    max_seconds: Positive = 10
+
+    @model_validator(mode="after")
+    def check_order(self) -> Backoff:
+        """Base cannot be above max."""
+        if self.base_seconds > self.max_seconds:
+            raise ValueError("maxSeconds cannot be below baseSeconds")
+        return self
+
+
+class ClientConnection(Model):
+    """How many requests are under way to the API server at once."""
+
+    concurrency: Annotated[int, Field(ge=1, le=1024)] = 64
+
+
+class Conventions(Model):
+    """Whose labels and annotations are read besides ours, and the settings of those that have any."""
+
+    kubernetes: bool = True
+    scheduler_plugins: bool = True
+    pfnet: bool = True
+    volcano: bool = True
+    koordinator: bool = True
+    yunikorn: bool = True
+    kueue: bool = True
+    pfnet_prefix: LabelKey = "gang-scheduling.preferred.jp/gang"
+    pfnet_default_timeout_seconds: Positive = 30
+    pfnet_timeout_limit_seconds: Positive = 100
+
+
+class LeaderElection(Model):
+    """The lease by which one of several replicas acts: lease duration > renew deadline > retry period."""
+
+    enabled: bool = True
+    lease_name: Name = "tutti"
+    lease_namespace: Name = "tutti-system"
+    lease_duration_seconds: Positive = 15
+    renew_deadline_seconds: Positive = 10
+    retry_period_seconds: Positive = 2
+
+    @model_validator(mode="after")
+    def check_order(self) -> LeaderElection:
+        """A holder must notice that it cannot renew before another one may take the lease."""
+        if not self.lease_duration_seconds > self.renew_deadline_seconds > self.retry_period_seconds:
+            raise ValueError(
+                "leaseDurationSeconds must be above renewDeadlineSeconds, and that above retryPeriodSeconds"
+            )
+        return self
+
+
+class Metrics(Model):
+    """Where /metrics, /healthz and /readyz are served."""
+
+    bind_address: Address = ":8080"
+
+
+class Webhook(Model):
+    """The validating webhook: off unless certificates are there for it."""
+
+    enabled: bool = False
+    port: Annotated[int, Field(ge=1, le=65535)] = 9443
+    cert_dir: str = "/etc/tutti/webhook"
+
+
+class Logging(Model):
+    """How log lines look, and from which level on they are written."""
+
+    format: Literal["json", "console"] = "json"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class TuttiConfiguration(Model):
+    """Everything an administrator can set."""
+
+    api_version: Literal["scheduling.tutti.dev/v1alpha1"] = "scheduling.tutti.dev/v1alpha1"
+    kind: Literal["TuttiConfiguration"] = "TuttiConfiguration"
+    profiles: Annotated[list[Profile], Field(min_length=1)] = [Profile()]
+    require_queue: bool = False
+    permit_timeout_seconds: Positive = 300
+    backoff: Backoff = Backoff()
+    seed: int = 0
+    client_connection: ClientConnection = ClientConnection()
+    conventions: Conventions = Conventions()
+    leader_election: LeaderElection = LeaderElection()
+    metrics: Metrics = Metrics()
+    webhook: Webhook = Webhook()
+    logging: Logging = Logging()
+
+    @model_validator(mode="after")
+    def check_profiles(self) -> TuttiConfiguration:
+        """Each schedulerName may have one profile only."""
+        names = self.scheduler_names
+        if len(set(names)) != len(names):
+            raise ValueError(f"each schedulerName needs one profile, and only one: {', '.join(names)}")
+        return self
+
+    @property
+    def scheduler_names(self) -> list[str]:
+        """The `schedulerName`s whose pods are ours."""
+        return [profile.scheduler_name for profile in self.profiles]
+
+
+def load(text: str, origin: str = "configuration") -> TuttiConfiguration:
+    """The configuration in a YAML text; an empty text gives the defaults. `origin` is named in errors.
+
+    Raises:
+        ConfigurationError: the text is no YAML mapping, or a key or value in it is wrong.
+    """
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigurationError(origin, [Problem("", f"this is not YAML: {error}")]) from error
+    if document is None:
+        return TuttiConfiguration()
+    if not isinstance(document, dict):
+        message = f"must be a mapping that starts with apiVersion: {API_VERSION} and kind: {KIND}"
+        raise ConfigurationError(origin, [Problem("", message)])
+    try:
+        return TuttiConfiguration.model_validate(without_nulls(document))
+    except ValidationError as error:
+        raise ConfigurationError(origin, problems_of(error, TuttiConfiguration)) from error

@@ -1,0 +1,113 @@
+"""What a pod says about itself, whichever convention it says it in."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_MAX_NAME = 253
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class ConventionError(ValueError):
+    """A pod that says something which cannot be read; `where` is the label or annotation, the message what is right."""
+
+    def __init__(self, message: str, where: str) -> None:
+        super().__init__(f"{where}: {message}")
+        self.message = message
+        self.where = where
+
+
+class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which gang, workload and queue a pod belongs to; empty where it names none.
+
+    `group` is the name of a PodGroup in the pod's namespace. It exists as an object, unless `implicit`: then it exists
+    only as labels and annotations, and one with `min_count` is to be made for it.
+    """
+
+    convention: str = ""
+    namespace: str = ""
+    group: str = ""
+    workload: str = ""
+    queue: str = ""
+    priority_class: str = ""
+    min_count: int | None = None
+    """How many members must be placed at once; None: the PodGroup object says."""
+    count: int | None = None
+    """How many members there will be; None: nobody has said."""
+    timeout_seconds: int | None = None
+    """How long a complete reservation may be held; None: the configured default."""
+    implicit: bool = False
+
+
+def label(key: str) -> str:
+    """How a label is named in messages."""
+    return f"metadata.labels[{key}]"
+
+
+def annotation(key: str) -> str:
+    """How an annotation is named in messages."""
+    return f"metadata.annotations[{key}]"
+
+
+def existing_name(text: str, where: str) -> str:
+    """`text` as the name of an object that somebody has made; empty stays empty.
+
+    Raises:
+        ConventionError: no object can have this name.
+    """
+    if text and not is_name(text):
+        raise ConventionError(
+            f"{text!r} cannot be the name of an object: use lower case letters, digits, '-' and '.'", where
+        )
+    return text
+
+
+def object_name(text: str) -> str:
+    """A name for the object that is made for `text`: itself if it may be one, else a likeness with a hash of it."""
+    if is_name(text):
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    likeness = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:200].strip("-")
+    return f"{likeness}-{digest}" if likeness else f"group-{digest}"
+
+
+def is_name(text: str) -> bool:
+    """Whether an object can have this name (RFC 1123 subdomain)."""
+    return len(text) <= _MAX_NAME and _NAME.fullmatch(text) is not None
+
+
+def integer(texts: Mapping[str, str], key: str, where: str, *, least: int) -> int | None:
+    """The whole number under `key`; None if the key is absent.
+
+    Raises:
+        ConventionError: the text is no whole number, or below `least`.
+    """
+    text = texts.get(key)
+    if text is None:
+        return None
+    if not _INTEGER.fullmatch(text) or int(text) < least:
+        raise ConventionError(f"{text!r} is not a whole number of at least {least}: write one, such as 4", where)
+    return int(text)
+
+
+def duration(text: str, where: str) -> int:
+    """Whole seconds, rounded up, of a duration as Go writes it: `30s`, `5m`, `1h30m`.
+
+    Raises:
+        ConventionError: the text is no duration above zero.
+    """
+    parts = _DURATION.findall(text)
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if not parts or "".join(number + unit for number, unit in parts) != text or seconds <= 0:
+        raise ConventionError(f"{text!r} is not a duration above zero: write one, such as 30s, 5m or 1h30m", where)
+    return int(-(-seconds // 1))

@@ -1,0 +1,54 @@
+"""Asks the conventions in a fixed order what a pod says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tutti.api.conventions import koordinator, kubernetes, kueue, pfnet, scheduler_plugins, tutti, volcano, yunikorn
+from tutti.api.conventions.claim import Claim
+
+if TYPE_CHECKING:
+    from tutti.api.configuration import Conventions
+    from tutti.api.core import Pod
+
+Reader = Callable[["Pod", "Conventions"], Claim | None]
+
+READERS: Mapping[str, Reader] = {
+    "tutti": tutti.read,
+    "kubernetes": kubernetes.read,
+    "scheduler_plugins": scheduler_plugins.read,
+    "pfnet": pfnet.read,
+    "volcano": volcano.read,
+    "koordinator": koordinator.read,
+    "yunikorn": yunikorn.read,
+    "kueue": kueue.read,
+}
+"""How each convention is read, by its field in the settings; the first that names a group decides it."""
+
+
+def claim_of(pod: Pod, settings: Conventions) -> Claim:
+    """What a pod says of its gang, workload, queue and priority; an empty claim for an ordinary pod.
+
+    The gang comes whole from the first convention that names one, queue and priority class each from the first that
+    names one: so a pod may name its gang in one convention and its queue in another.
+
+    Raises:
+        ConventionError: an enabled convention says something that cannot be read.
+    """
+    claims = [claim for name, read in READERS.items() if _enabled(name, settings) and (claim := read(pod, settings))]
+    chosen = next((claim for claim in claims if claim.group or claim.workload), None)
+    if chosen is None:
+        chosen = claims[0] if claims else Claim(namespace=pod.metadata.namespace)
+    queue = next((claim.queue for claim in claims if claim.queue), "")
+    priority_class = next((claim.priority_class for claim in claims if claim.priority_class), "")
+    if queue == chosen.queue and priority_class == chosen.priority_class:
+        return chosen
+    return msgspec.structs.replace(chosen, queue=queue, priority_class=priority_class)
+
+
+def _enabled(name: str, settings: Conventions) -> bool:
+    """Labels of ours are always read."""
+    return name == "tutti" or bool(getattr(settings, name))
