@@ -141,6 +141,7 @@ class EventRecorder:
         self._buckets: OrderedDict[Reference, _Bucket] = OrderedDict()
         self._queue: asyncio.Queue[_Series] = asyncio.Queue()
         self._work_left = _Outstanding()
+        self._hurry = False
 
     def record(self, happening: Happening) -> None:
         """Take note of an event; it is written later, added to an earlier one, or dropped and counted."""
@@ -170,6 +171,7 @@ class EventRecorder:
 
     async def flush(self, *, within_seconds: float = 5.0) -> int:
         """Write what was recorded, counts included; return how many are left unwritten. `run` must still run."""
+        self._hurry = True
         for series in self._series.values():
             if series.waiting is not None:
                 series.waiting.cancel()
@@ -179,6 +181,8 @@ class EventRecorder:
                 await self._work_left.none.wait()
         except TimeoutError:
             log.warning("events_not_flushed", left=self._work_left.count)
+        finally:
+            self._hurry = False
         return self._work_left.count
 
     def _admit(self, regarding: Reference, at: float) -> bool:
@@ -210,6 +214,9 @@ class EventRecorder:
     def _schedule(self, series: _Series) -> None:
         """Have a grown count written after a while, unless that is already arranged."""
         if series.busy or series.waiting is not None:
+            return
+        if self._hurry:
+            self._enqueue(series)
             return
         loop = asyncio.get_running_loop()
         series.waiting = loop.call_later(self._limits.series_seconds, self._enqueue, series)

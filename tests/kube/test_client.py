@@ -1,0 +1,139 @@
+"""What a request ends with: an answer, a refusal, nothing sent, or nobody knows."""
+
+import asyncio
+import json
+
+import pytest
+from aiohttp import web
+
+from tutti.kube.client import MERGE_PATCH, Client
+from tutti.kube.credentials import Access, Credentials, CredentialsError
+from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
+
+
+async def test_a_request_carries_body_type_and_query(serve):
+    async def answer(request):
+        return web.json_response({"ok": True})
+
+    server = await serve(answer)
+    body = await server.client.request(
+        "PATCH", "/api/v1/nodes/n", query={"labelSelector": "a in (b,c),d=e+f"}, body=b"{}", content_type=MERGE_PATCH
+    )
+    assert json.loads(body) == {"ok": True}
+    call = server.calls[0]
+    assert call.query == {"labelSelector": "a in (b,c),d=e+f"}
+    assert call.headers["Content-Type"] == MERGE_PATCH
+    assert call.headers["User-Agent"].startswith("tutti/")
+
+
+async def test_a_refusal_is_read_from_its_status(serve, kube):
+    async def answer(request):
+        return kube.status(409, "Conflict", "uid differs", causes=[{"reason": "X", "message": "m"}], kind="pods")
+
+    server = await serve(answer)
+    with pytest.raises(ApiError, match="409 Conflict: uid differs") as caught:
+        await server.client.request("GET", "/api/v1/pods")
+    assert (caught.value.details.kind, caught.value.details.causes[0].reason) == ("pods", "X")
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "seconds"),
+    [
+        ({"Retry-After": "7"}, b"Too many requests, please try again later.", 7.0),
+        ({}, b'{"kind":"Status","code":429,"message":"m","details":{"retryAfterSeconds":10}}', 10.0),
+        ({"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, b"\xff", None),
+    ],
+    ids=["header", "details", "a date is ignored"],
+)
+async def test_how_long_the_server_asks_to_wait(serve, headers, body, seconds):
+    async def answer(request):
+        return web.Response(status=429, headers=headers, body=body)
+
+    server = await serve(answer)
+    with pytest.raises(ApiError) as caught:
+        await server.client.request("POST", "/x", body=b"{}")
+    assert caught.value.retry_after == seconds
+    assert caught.value.retryable
+
+
+async def test_without_a_connection_nothing_was_sent(unused_tcp_port_factory):
+    async with Client(Credentials.fixed(Access(f"http://127.0.0.1:{unused_tcp_port_factory()}"))) as client:
+        with pytest.raises(NotSent, match="POST /x: cannot connect"):
+            await client.request("POST", "/x", body=b"{}")
+
+
+async def test_a_connection_lost_after_sending_leaves_the_outcome_unknown(serve, kube):
+    async def answer(request):
+        return kube.hang_up(request)
+
+    server = await serve(answer)
+    with pytest.raises(UnknownOutcome):
+        await server.client.request("POST", "/x", body=b"{}")
+    assert len(server.calls) == 1  # a write is never repeated behind the caller's back
+
+
+async def test_an_answer_that_does_not_come_leaves_the_outcome_unknown(serve):
+    async def answer(request):
+        await asyncio.Event().wait()
+
+    server = await serve(answer)
+    with pytest.raises(UnknownOutcome):
+        await server.client.request("POST", "/x", body=b"{}", timeout_seconds=0.05)
+
+
+async def test_a_redirect_is_a_refusal(serve):
+    async def answer(request):
+        return web.Response(status=302, headers={"Location": "/elsewhere"})
+
+    server = await serve(answer)
+    with pytest.raises(ApiError) as caught:
+        await server.client.request("GET", "/x")
+    assert caught.value.status == 302
+
+
+def rotating(url, tokens):
+    """Credentials that hand out the next token at every reading."""
+    remaining = iter(tokens)
+
+    def read(from_ground):
+        try:
+            return Access(url, headers={"Authorization": f"Bearer {next(remaining)}"})
+        except StopIteration:
+            raise CredentialsError("no token left") from None
+
+    ticks = iter(range(0, 10_000, 2))
+    return Credentials(read, source="test", clock=lambda: float(next(ticks)))
+
+
+async def wants(token, request):
+    if request.headers.get("Authorization") == f"Bearer {token}":
+        return web.json_response({})
+    return web.json_response({"kind": "Status", "code": 401, "reason": "Unauthorized"}, status=401)
+
+
+async def test_after_a_401_credentials_are_read_again(serve):
+    server = await serve(lambda request: wants("new", request))
+    async with Client(rotating(server.url, ["old", "new"])) as client:
+        await client.request("POST", "/x", body=b"{}")
+    assert [call.headers["Authorization"] for call in server.calls] == ["Bearer old", "Bearer new"]
+
+
+async def test_credentials_that_stay_refused_are_an_error_and_not_a_loop(serve):
+    server = await serve(lambda request: wants("right", request))
+    async with Client(rotating(server.url, ["wrong", "wrong too"])) as client:
+        with pytest.raises(ApiError, match="401 Unauthorized"):
+            await client.request("GET", "/x")
+    assert len(server.calls) == 2
+
+
+async def test_credentials_that_cannot_be_read_again_leave_the_refusal(serve):
+    server = await serve(lambda request: wants("right", request))
+    async with Client(rotating(server.url, ["wrong"])) as client:
+        with pytest.raises(ApiError, match="401 Unauthorized"):
+            await client.request("GET", "/x")
+
+
+async def test_a_client_that_is_not_open_says_so():
+    with pytest.raises(RuntimeError, match="async with"):
+        await Client(Credentials.fixed(Access("http://127.0.0.1"))).request("GET", "/x")
