@@ -45,7 +45,7 @@ class Pages:
     def __init__(self):
         self.lines = []
 
-    def observed(self, observation):
+    def saw(self, observation):
         self.lines.append(observation)
 
     def decided(self, now, decisions):

@@ -8,12 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-from tutti.controller.specs import Raw, Specs, conditions_of, text
-
-Key: TypeAlias = tuple[str, str, str]
-"""Kind, namespace (empty where there is none) and name."""
+from tutti.api.kinds import ObjectError, parse_object
+from tutti.controller.specs import ObjectKey, Raw, Specs, conditions_of, text
 
 # The engine alone writes the status of these.
 _OTHERS_WRITE = frozenset({"Workload", "PodGroup"})
@@ -37,7 +35,7 @@ class Catalogue:
 
     def __init__(self) -> None:
         self.specs = Specs()
-        self.stored: dict[Key, Stored] = {}
+        self.stored: dict[ObjectKey, Stored] = {}
         self.version = 0
         self._changed = asyncio.Event()
 
@@ -46,17 +44,29 @@ class Catalogue:
         changed = self.specs.add(kind, raw)
         if kind not in _OTHERS_WRITE:
             key = (kind, text(raw, "metadata", "namespace"), text(raw, "metadata", "name"))
-            stored = _stored(raw)
-            changed |= self.stored.get(key) != stored
+            before, stored = self.stored.get(key), _stored(raw)
             self.stored[key] = stored
+            changed |= before != stored
+            if before is None or (before.uid, before.generation) != (stored.uid, stored.generation):
+                self._read(key, raw)
         if changed:
             self.touch()
 
     def gone(self, kind: str, namespace: str, name: str) -> None:
         """Forget an object that does not exist any more."""
         known = self.stored.pop((kind, namespace, name), None) is not None
+        self.specs.broken.pop((kind, namespace, name), None)
         if self.specs.remove(kind, namespace, name) or known:
             self.touch()
+
+    def _read(self, key: ObjectKey, raw: Raw) -> None:
+        """Note what is wrong with an object, if anything is."""
+        try:
+            parse_object(key[0], raw)
+        except ObjectError as error:
+            self.specs.broken[key] = str(error)
+        else:
+            self.specs.broken.pop(key, None)
 
     def touch(self) -> None:
         """Wake everybody who waits for a change: something that matters to them is different now."""

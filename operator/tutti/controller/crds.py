@@ -9,6 +9,8 @@ from types import MappingProxyType
 import msgspec
 import structlog
 
+from tutti.api.kinds import KINDS
+from tutti.api.model import GROUP, VERSION
 from tutti.controller.health import Health
 from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
@@ -17,19 +19,8 @@ from tutti.kube.resources import Resource
 
 log = structlog.get_logger(__name__)
 
-GROUP = "scheduling.tutti.dev"
-VERSION = "v1alpha1"
 RESOURCES: Mapping[str, Resource] = MappingProxyType(
-    {
-        "Topology": Resource(GROUP, VERSION, "topologies", namespaced=False),
-        "ResourceFlavor": Resource(GROUP, VERSION, "resourceflavors", namespaced=False),
-        "Cohort": Resource(GROUP, VERSION, "cohorts", namespaced=False),
-        "ClusterQueue": Resource(GROUP, VERSION, "clusterqueues", namespaced=False),
-        "WorkloadPriorityClass": Resource(GROUP, VERSION, "workloadpriorityclasses", namespaced=False),
-        "LocalQueue": Resource(GROUP, VERSION, "localqueues"),
-        "PodGroup": Resource(GROUP, VERSION, "podgroups"),
-        "Workload": Resource(GROUP, VERSION, "workloads"),
-    }
+    {name: Resource(GROUP, VERSION, kind.PLURAL, namespaced=kind.NAMESPACED) for name, kind in KINDS.items()}
 )
 """Where each of our kinds is served."""
 

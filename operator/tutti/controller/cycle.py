@@ -41,11 +41,11 @@ class EngineLike(Protocol):
 class Journal(Protocol):
     """Where observations and decisions are recorded for replay."""
 
-    def observed(self, observation: AnyObservation) -> None:
-        """Record what the engine was told."""
+    def saw(self, observation: AnyObservation) -> None:
+        """Record what the engine is about to be told."""
 
-    def decided(self, now: float, decisions: Sequence[AnyDecision]) -> None:
-        """Record what the engine was asked and what it answered."""
+    def decided(self, at: float, decisions: list[AnyDecision]) -> None:
+        """Record when the engine was asked and what it answered."""
 
 
 class Cycle:
@@ -134,7 +134,7 @@ class Cycle:
 
     def _tell(self, observation: AnyObservation) -> None:
         if self._journal is not None:
-            self._journal.observed(observation)
+            self._journal.saw(observation)
         self._metrics.observations.labels(type(observation).__name__).inc()
         self._engine.observe(observation)
 

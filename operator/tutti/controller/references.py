@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tutti.controller.specs import ClusterQueueSpec, CohortSpec, FlavorSpec, LocalQueueSpec, Specs
+from tutti.controller.specs import ClusterQueueSpec, CohortSpec, FlavorSpec, LocalQueueSpec, ObjectKey, Specs
 from tutti.quota.flavors import Problem, Queue, ResourceGroup
 from tutti.quota.references import flavor_problem, queue_problem, ring_problem, rings
 
@@ -40,22 +40,50 @@ def _of(problem: Problem | None, otherwise: Verdict) -> Verdict:
     return otherwise if problem is None else _inactive(problem.reason, problem.message)
 
 
-def judge(specs: Specs) -> Iterator[tuple[tuple[str, str, str], Verdict]]:
-    """Yield the verdict on every object that has an `Active` condition, by (kind, namespace, name)."""
-    caught = caught_cohorts(specs)
+@dataclass(frozen=True, slots=True)
+class _World:
+    """What verdicts depend on, worked out once for all of them."""
+
+    specs: Specs
+    caught: Mapping[str, tuple[str, ...]]
+    flavors: frozenset[str]
+    topologies: frozenset[str]
+
+
+def judge(specs: Specs) -> Iterator[tuple[ObjectKey, Verdict]]:
+    """Yield the verdict on every object that has an `Active` condition, by (kind, namespace, name).
+
+    An object that cannot be read counts as absent for those that refer to it, as it does for the engine.
+    """
+    broken = specs.broken
+    world = _World(
+        specs,
+        caught=caught_cohorts(specs),
+        flavors=frozenset(name for name in specs.flavors if ("ResourceFlavor", "", name) not in broken),
+        topologies=frozenset(name for name in specs.topologies if ("Topology", "", name) not in broken),
+    )
+    queues: dict[str, Verdict] = {}
+    for key, verdict in _verdicts(world, queues):
+        told = _inactive("Invalid", broken[key]) if key in broken else verdict
+        if key[0] == "ClusterQueue":
+            queues[key[2]] = told
+        yield key, told
+
+
+def _verdicts(world: _World, queues: Mapping[str, Verdict]) -> Iterator[tuple[ObjectKey, Verdict]]:
+    """Yield verdicts of readable and unreadable objects alike; `queues` fills up before local queues are judged."""
+    specs = world.specs
     for topology in specs.topologies.values():
         used_by = topology_users(topology.name, specs) if topology.deleting else []
         yield ("Topology", "", topology.name), _terminating(used_by) if topology.deleting else _READY
     for flavor in specs.flavors.values():
-        yield ("ResourceFlavor", "", flavor.name), judge_flavor(flavor, specs)
+        yield ("ResourceFlavor", "", flavor.name), _judge_flavor(flavor, world)
     for cohort in specs.cohorts.values():
-        yield ("Cohort", "", cohort.name), judge_cohort(cohort, specs, caught)
-    queues: dict[str, Verdict] = {}
+        yield ("Cohort", "", cohort.name), _judge_cohort(cohort, world)
     for queue in specs.cluster_queues.values():
-        queues[queue.name] = judge_cluster_queue(queue, specs, caught)
-        yield ("ClusterQueue", "", queue.name), queues[queue.name]
+        yield ("ClusterQueue", "", queue.name), _judge_cluster_queue(queue, world)
     for local in specs.local_queues.values():
-        yield ("LocalQueue", local.namespace, local.name), judge_local_queue(local, queues)
+        yield ("LocalQueue", local.namespace, local.name), _judge_local_queue(local, queues)
 
 
 def caught_cohorts(specs: Specs) -> dict[str, tuple[str, ...]]:
@@ -63,33 +91,31 @@ def caught_cohorts(specs: Specs) -> dict[str, tuple[str, ...]]:
     return rings({cohort.name: cohort.parent for cohort in specs.cohorts.values()})
 
 
-def judge_flavor(flavor: FlavorSpec, specs: Specs) -> Verdict:
-    """A flavor needs the topology it names; while it is being deleted it says what still uses it."""
+def _judge_flavor(flavor: FlavorSpec, world: _World) -> Verdict:
     if flavor.deleting:
-        return _terminating(flavor_users(flavor.name, specs))
-    return _of(flavor_problem(flavor.topology, specs.topologies), _READY)
+        return _terminating(flavor_users(flavor.name, world.specs))
+    return _of(flavor_problem(flavor.topology, world.topologies), _READY)
 
 
-def judge_cohort(cohort: CohortSpec, specs: Specs, caught: Mapping[str, tuple[str, ...]]) -> Verdict:
-    """A cohort needs its flavors, and ancestors that do not lead back to it; a parent without an object is a root."""
-    if cohort.name in caught:
-        return _of(ring_problem(caught[cohort.name]), _READY)
+def _judge_cohort(cohort: CohortSpec, world: _World) -> Verdict:
+    """A parent without an object is no problem: it is a root without quota of its own."""
+    if cohort.name in world.caught:
+        return _of(ring_problem(world.caught[cohort.name]), _READY)
     shared = Queue(cohort.name, groups=(ResourceGroup((), cohort.flavors),))
-    return _of(queue_problem(shared, specs.flavors, {}) or _spread(cohort.flavors, specs), _READY)
+    return _of(queue_problem(shared, world.flavors, {}) or _spread(cohort.flavors, world), _READY)
 
 
-def judge_cluster_queue(queue: ClusterQueueSpec, specs: Specs, caught: Mapping[str, tuple[str, ...]]) -> Verdict:
-    """A ClusterQueue needs its flavors with their topologies, a cohort tree without a ring, and not to be stopped."""
+def _judge_cluster_queue(queue: ClusterQueueSpec, world: _World) -> Verdict:
     if queue.deleting:
-        return _terminating(queue_users(queue.name, specs))
+        return _terminating(queue_users(queue.name, world.specs))
     if queue.stop_policy not in ("", "None"):
         return _inactive("Stopped", f"spec.stopPolicy is {queue.stop_policy}; set it to None to admit workloads")
     admitting = Queue(queue.name, cohort=queue.cohort, groups=(ResourceGroup((), queue.flavors),))
-    return _of(queue_problem(admitting, specs.flavors, caught) or _spread(queue.flavors, specs), _READY_TO_ADMIT)
+    problem = queue_problem(admitting, world.flavors, world.caught) or _spread(queue.flavors, world)
+    return _of(problem, _READY_TO_ADMIT)
 
 
-def judge_local_queue(local: LocalQueueSpec, queues: Mapping[str, Verdict]) -> Verdict:
-    """A LocalQueue needs an active ClusterQueue, given the verdicts on those, and not to be stopped."""
+def _judge_local_queue(local: LocalQueueSpec, queues: Mapping[str, Verdict]) -> Verdict:
     if local.stop_policy not in ("", "None"):
         return _inactive("Stopped", f"spec.stopPolicy is {local.stop_policy}; set it to None to submit workloads")
     verdict = queues.get(local.cluster_queue)
@@ -123,10 +149,10 @@ def users(kind: str, name: str, specs: Specs) -> list[str]:
     return find(name, specs)
 
 
-def _spread(flavors: tuple[str, ...], specs: Specs) -> Problem | None:
+def _spread(flavors: tuple[str, ...], world: _World) -> Problem | None:
     """Return the first problem of the flavors listed, all of which exist."""
     for name in flavors:
-        problem = flavor_problem(specs.flavors[name].topology, specs.topologies)
+        problem = flavor_problem(world.specs.flavors[name].topology, world.topologies)
         if problem is not None:
             return Problem(problem.reason, f"ResourceFlavor {name}: {problem.message}")
     return None

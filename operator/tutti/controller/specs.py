@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 Raw: TypeAlias = Mapping[str, Any]
+ObjectKey: TypeAlias = tuple[str, str, str]
+"""Kind, namespace (empty where there is none) and name."""
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -66,7 +68,12 @@ class TopologySpec:
 
 @dataclass(slots=True)
 class Specs:
-    """All specs of the kinds that refer to one another, by name, and which workloads each ClusterQueue has admitted."""
+    """All specs of the kinds that refer to one another, by name.
+
+    Attributes:
+        admitted: Which ClusterQueue's quota each workload holds, for those that hold any.
+        broken: What is wrong with each object that cannot be read.
+    """
 
     topologies: dict[str, TopologySpec] = field(default_factory=dict)
     flavors: dict[str, FlavorSpec] = field(default_factory=dict)
@@ -74,6 +81,7 @@ class Specs:
     cluster_queues: dict[str, ClusterQueueSpec] = field(default_factory=dict)
     local_queues: dict[tuple[str, str], LocalQueueSpec] = field(default_factory=dict)
     admitted: dict[tuple[str, str], str] = field(default_factory=dict)
+    broken: dict[ObjectKey, str] = field(default_factory=dict)
 
     def add(self, kind: str, raw: Raw) -> bool:
         """Take in, or replace, an object of any of our kinds, and say whether that changed anything here.

@@ -1,0 +1,212 @@
+"""Carries decisions out: each kind goes to the writer it belongs to, and what became of it is observed.
+
+Nothing here waits for a write before taking the next decision; what must be in order is in order because it is about
+one object, and each object has one writer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, assert_never
+
+import msgspec
+import structlog
+
+from tutti.api.model import API_VERSION
+from tutti.controller.crds import RESOURCES
+from tutti.controller.gang_times import GangTimes
+from tutti.controller.metrics import Metrics
+from tutti.engine.decisions import (
+    AnyDecision,
+    Bind,
+    CreatePodGroup,
+    DeletePodGroup,
+    EmitEvent,
+    Evict,
+    PatchStatus,
+    SetPodCondition,
+)
+from tutti.engine.observations import AnyObservation, BindFinished, EvictFinished
+from tutti.kube.binder import Binder, Binding, BindOutcome
+from tutti.kube.client import Client
+from tutti.kube.errors import ApiError, WireError
+from tutti.kube.events import EventRecorder, Happening, Reference
+from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
+from tutti.kube.fencing import Fence
+from tutti.kube.resources import PODS
+from tutti.kube.retry import retrying
+from tutti.kube.statuses import PodVerdict, StatusWriter, Target
+
+log = structlog.get_logger(__name__)
+
+_POD_GROUPS = RESOURCES["PodGroup"]
+_BIND_OUTCOMES: Mapping[BindOutcome, str] = {
+    BindOutcome.BOUND: "Bound",
+    BindOutcome.ALREADY_HERE: "Bound",
+    BindOutcome.ELSEWHERE: "BoundElsewhere",
+    BindOutcome.GONE: "Gone",
+    BindOutcome.GATED: "Gated",
+    BindOutcome.REFUSED: "Failed",
+    BindOutcome.FAILED: "Failed",
+    # Should it be bound after all, the pod's own stream says so.
+    BindOutcome.UNKNOWN: "Failed",
+}
+
+
+class Dispatch:
+    """The way from the engine to the writers, and back for their results.
+
+    `carry_out` may be called only while `run` runs.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        fence: Fence,
+        observe: Callable[[AnyObservation], None],
+        metrics: Metrics,
+        times: GangTimes,
+        instance: str,
+        concurrency: int = 64,
+    ) -> None:
+        self._client = client
+        self._fence = fence
+        self._observe = observe
+        self._metrics = metrics
+        self._times = times
+        self._binder = Binder(client, fence=fence, concurrency=concurrency)
+        self._evictor = Evictor(client, fence=fence)
+        self._statuses = StatusWriter(client, fence=fence)
+        self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
+        self._wanted: dict[Target, dict[str, Any]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Keep the writers running until cancelled; a write that fails in a way nobody expects ends it."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            group.create_task(self._statuses.run(), name="status writer")
+            group.create_task(self._events.run(), name="event recorder")
+
+    def carry_out(self, decisions: Sequence[AnyDecision]) -> None:
+        """Start every write of one decision; all its binds are under way before this returns."""
+        self._times.decided([decision for decision in decisions if isinstance(decision, Bind)])
+        for decision in decisions:
+            self._start(decision)
+
+    def _start(self, decision: AnyDecision) -> None:
+        match decision:
+            case Bind():
+                self._spawn(self._bind(decision))
+            case Evict():
+                self._spawn(self._evict(decision))
+            case SetPodCondition():
+                verdict = PodVerdict(
+                    "PodScheduled", "False", decision.reason, decision.message, decision.observed_generation
+                )
+                self._statuses.put_pod_condition(decision.namespace, decision.name, decision.uid, verdict=verdict)
+            case PatchStatus():
+                self._put_status(decision)
+            case EmitEvent():
+                self.record(decision)
+            case CreatePodGroup():
+                self._spawn(self._create(decision))
+            case DeletePodGroup():
+                self._spawn(self._delete(decision))
+            case _:
+                assert_never(decision)
+
+    def record(self, event: EmitEvent) -> None:
+        """Record an event about an object."""
+        about = Reference(event.api_version, event.kind, event.name, event.namespace, event.uid)
+        self._events.record(Happening(about, event.reason, event.note, event.action, event.type))
+
+    def forget(self, kind: str, namespace: str, name: str, uid: str) -> None:
+        """Drop what is remembered of an object that is gone: a pod, or one of our kinds."""
+        target = Target(PODS if kind == "Pod" else RESOURCES[kind], namespace, name, uid)
+        self._wanted.pop(target, None)
+        self._statuses.forget(target)
+
+    async def drain(self, *, within_seconds: float) -> None:
+        """Wait until everything started has been written, or the time is over; nothing more may be started."""
+        deadline = asyncio.get_running_loop().time() + within_seconds
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=within_seconds)
+        for flush in (self._statuses.flush, self._events.flush):
+            await flush(within_seconds=max(0.0, deadline - asyncio.get_running_loop().time()))
+        if self._under_way:
+            log.warning("writes_abandoned", left=len(self._under_way))
+
+    def _spawn(self, write: Coroutine[Any, Any, None]) -> None:
+        if self._group is None:
+            raise RuntimeError("decisions can be carried out only while the dispatch runs")
+        task = self._group.create_task(write)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _bind(self, bind: Bind) -> None:
+        binding = Binding(bind.namespace, bind.name, bind.uid, bind.node, bind.annotations)
+        result = await self._binder.bind(binding)
+        outcome = _BIND_OUTCOMES[result.outcome]
+        self._metrics.binds.labels(outcome).inc()
+        self._times.answered(bind)
+        self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, outcome, result.message))
+
+    async def _evict(self, evict: Evict) -> None:
+        wanted = Eviction(evict.namespace, evict.name, evict.uid, evict.reason, evict.message)
+        result = await self._evictor.evict(wanted)
+        done = result.outcome in (EvictOutcome.LEAVING, EvictOutcome.GONE)
+        self._metrics.evictions.labels(str(done).lower()).inc()
+        self._observe(EvictFinished(evict.namespace, evict.name, evict.uid, done, result.message))
+
+    def _put_status(self, patch: PatchStatus) -> None:
+        """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost."""
+        target = Target(RESOURCES[patch.kind], patch.namespace, patch.name, patch.uid)
+        wanted = self._wanted[target] = composed(self._wanted.get(target, {}), patch.status)
+        self._statuses.put(target, wanted)
+
+    async def _create(self, create: CreatePodGroup) -> None:
+        document = {
+            "apiVersion": API_VERSION,
+            "kind": "PodGroup",
+            "metadata": {"name": create.name, "namespace": create.namespace, "labels": create.labels},
+            "spec": create.spec,
+        }
+        await self._write("POST", create.namespace, create.name, document)
+
+    async def _delete(self, delete: DeletePodGroup) -> None:
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": delete.uid}}
+        await self._write("DELETE", delete.namespace, delete.name, options)
+
+    async def _write(self, method: str, namespace: str, name: str, document: Mapping[str, Any]) -> None:
+        """Create or delete a PodGroup; that it is there, or gone, already is as good as having done it."""
+        path = _POD_GROUPS.path(namespace, None if method == "POST" else name)
+        body = msgspec.json.encode(document)
+
+        async def attempt() -> bytes:
+            self._fence()
+            return await self._client.request(method, path, body=body)
+
+        try:
+            await retrying(attempt)
+        except WireError as error:
+            if not (isinstance(error, ApiError) and error.status in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)):
+                log.error(  # noqa: TRY400 - the reason is in the answer, not in our stack
+                    "pod_group_not_written", method=method, namespace=namespace, name=name, error=str(error)
+                )
+
+
+def composed(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one merge patch (RFC 7386) that does what two do one after the other."""
+    result = dict(first)
+    for field, value in then.items():
+        before = result.get(field)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            result[field] = composed(before, value)
+        else:
+            result[field] = value
+    return result
