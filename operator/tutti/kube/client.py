@@ -1,7 +1,8 @@
 """A thin client: bytes in, bytes out, on one HTTP session.
 
-No models and no hidden retries: what is safe to repeat, and what an error means, only the caller knows. The exception
-is a 401, after which the credentials are read again and the request is sent once more, for it was refused unseen.
+No models and no hidden retries: what is safe to repeat, and what an error means, only the caller knows. The exceptions
+are a 401, after which the credentials are read again and the request is sent once more, for it was refused unseen, and
+an idempotent method (GET, PUT, DELETE; never POST or PATCH) that dies on a kept connection, which aiohttp sends again.
 """
 
 from __future__ import annotations

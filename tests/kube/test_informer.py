@@ -1,0 +1,317 @@
+"""An informer's consumer ends up with what the server has, whatever happens in between."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tutti.kube.backoff import Backoff
+from tutti.kube.changes import Gone, Key, Seen
+from tutti.kube.informer import Informer
+from tutti.kube.resources import PODS
+
+
+class Thing(msgspec.Struct):
+    value: int = 0
+
+
+class World:
+    """What a consumer makes of the changes, refusing any that contradict what it was told before."""
+
+    def __init__(self) -> None:
+        self.things: dict[Key, tuple[str, int]] = {}
+        self.history: list[Seen[Thing] | Gone] = []
+        self._changed = asyncio.Event()
+
+    def deliver(self, changes) -> None:
+        assert changes
+        for change in changes:
+            self.history.append(change)
+            held = self.things.get(change.key)
+            if isinstance(change, Gone):
+                assert held is None or held[0] == change.uid
+                self.things.pop(change.key, None)
+            else:
+                assert held is None or held[0] == change.uid, "another object under the same name was not Gone first"
+                self.things[change.key] = (change.uid, change.obj.value)
+        self._changed.set()
+
+    def values(self) -> dict[str, int]:
+        return {key.name: value for key, (_, value) in self.things.items()}
+
+    async def until(self, values: dict[str, int]) -> None:
+        while self.values() != values:
+            await self._changed.wait()
+            self._changed.clear()
+
+
+@asynccontextmanager
+async def informing(server, world, **options):
+    options.setdefault("backoff", Backoff(first=0.001, longest=0.01))
+    informer = Informer(
+        server.client, PODS, decode=msgspec.json.Decoder(Thing).decode, deliver=world.deliver, **options
+    )
+    task = asyncio.create_task(informer.run())
+    try:
+        yield informer
+        assert not task.done(), task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def metric(server, name, **labels):
+    return getattr(server.client.metrics, name).labels("pods", *labels.values())._value.get()
+
+
+async def test_pages_make_one_list_and_then_changes_flow(serve, collection):
+    for n in range(7):
+        collection.put(f"p{n}", value=n)
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world, page_size=3, label_selector="a=b") as informer:
+        await informer.synced.wait()
+        assert world.values() == {f"p{n}": n for n in range(7)}
+        collection.put("p0", value=10)
+        collection.delete("p1")
+        collection.put("p7", value=7)
+        await world.until({"p0": 10, **{f"p{n}": n for n in range(2, 8)}})
+        assert informer.keys == world.things.keys()
+    lists = [call.query for call in server.calls if "watch" not in call.query]
+    assert [query.get("limit") for query in lists] == ["3", "3", "3"]
+    assert all(call.query["labelSelector"] == "a=b" for call in server.calls)
+    assert metric(server, "watched", type="LISTED") == 7
+    assert metric(server, "objects") == 7
+    assert metric(server, "synced") == 1
+
+
+async def test_a_watch_goes_on_from_the_last_version_bookmarks_included(serve, collection):
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world) as informer:
+        await informer.synced.wait()
+        collection.put("a", value=1)
+        await world.until({"a": 1})
+        collection.bookmark()
+        collection.put("b", value=2)
+        await world.until({"a": 1, "b": 2})
+        collection.bookmark()
+        marked = collection.version
+        collection.put("c", value=3)
+        await world.until({"a": 1, "b": 2, "c": 3})
+        collection.end_watches()
+        collection.put("d", value=4)
+        await world.until({"a": 1, "b": 2, "c": 3, "d": 4})
+    assert collection.watch_from[1:] == [marked + 1]
+    assert metric(server, "relists") == 1
+    assert [change.key.name for change in world.history] == ["a", "b", "c", "d"]
+
+
+EXPIRY = ["watch answers 410", "stream says 410", "history compacted"]
+
+
+@pytest.mark.parametrize("how", EXPIRY)
+async def test_what_vanished_during_a_gap_is_reported_gone(serve, collection, how):
+    for name in "abc":
+        collection.put(name, value=1)
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world) as informer:
+        await world.until({"a": 1, "b": 1, "c": 1})
+        await informer.synced.wait()
+        if how == "watch answers 410":
+            collection.faults.append(("watch", "410"))
+        elif how == "stream says 410":
+            collection.faults.append(("watch", "error410"))
+        # Nothing of this reaches the watch: it ends first, and its history is gone with it.
+        collection.log.clear()
+        collection.objects.pop(("default", "a"))
+        collection.objects["default", "b"]["metadata"].update(uid="another", resourceVersion="900")
+        collection.objects["default", "b"]["value"] = 2
+        collection.version = 901
+        collection.compact()
+        collection.end_watches()
+        await world.until({"b": 2, "c": 1})
+    assert metric(server, "relists") == 2
+    after = world.history[3:]
+    assert [(type(change), change.key.name) for change in after] == [(Gone, "b"), (Seen, "b"), (Gone, "a")]
+
+
+async def test_an_expired_continue_token_starts_the_list_over_and_then_asks_for_all_at_once(serve, collection):
+    for n in range(5):
+        collection.put(f"p{n}", value=n)
+    collection.faults.extend([("continue", "410"), ("continue", "410")])
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world, page_size=2) as informer:
+        await informer.synced.wait()
+        assert world.values() == {f"p{n}": n for n in range(5)}
+    assert [call.query.get("limit") for call in server.calls if "watch" not in call.query][-1] is None
+    assert len(world.history) == 5  # pages that were read again bring nothing new
+
+
+INTERRUPTIONS = [
+    ("watch", "error500"),
+    ("watch", "error429"),
+    ("watch", "500"),
+    ("watch", "hang_up"),
+    ("watch", "cut"),
+    ("watch", "<html>not a watch</html>"),
+    ("watch", '{"type":"ERROR","object":7}'),
+    ("watch", '{"type":"BOOKMARK","object":7}'),
+]
+
+
+@pytest.mark.parametrize("fault", INTERRUPTIONS, ids=str)
+async def test_after_an_interruption_nothing_is_missing_or_repeated(serve, collection, fault):
+    collection.put("a", value=1)
+    collection.faults.append(fault)
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world):
+        await world.until({"a": 1})
+        collection.put("b", value=2)
+        await world.until({"a": 1, "b": 2})
+    assert metric(server, "relists") == 1
+    # A reading request that dies on a kept connection is sent once more by the HTTP library itself.
+    assert metric(server, "watch_errors") == (0 if fault[1] == "hang_up" else 1)
+    assert len(world.history) == 2
+
+
+async def test_a_stream_that_fails_again_and_again_is_listed_anew(serve, collection):
+    collection.put("a", value=1)
+    collection.faults.extend([("watch", "error500")] * 7)
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world):
+        await world.until({"a": 1})
+        collection.put("b", value=2)
+        await world.until({"a": 1, "b": 2})
+        assert metric(server, "relists") > 1
+
+
+async def test_a_stalled_watch_is_noticed(serve, collection):
+    collection.put("a", value=1)
+    collection.faults.append(("watch", "stall"))
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world, stall_seconds=0.1):
+        await world.until({"a": 1})
+        collection.put("b", value=2)
+        await world.until({"a": 1, "b": 2})
+
+
+@pytest.mark.parametrize("answer", ["404", "403", "401"])
+async def test_a_kind_that_is_not_served_yet_is_waited_for_visibly(serve, collection, answer):
+    collection.faults.extend([("list", answer)] * 6)
+    collection.put("a", value=1)
+    server, world = await serve(collection.handle), World()
+    problems = set()
+    async with informing(server, world) as informer:
+        while not informer.synced.is_set():
+            problems.add(informer.problem)
+            await asyncio.sleep(0)
+        assert informer.problem is None
+    assert any(problem and problem.startswith(answer) for problem in problems)
+    assert world.values() == {"a": 1}
+
+
+async def test_an_object_that_cannot_be_decoded_stops_no_other(serve, collection):
+    collection.put("bad", value="text")
+    collection.put("good", value=1)
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world) as informer:
+        await informer.synced.wait()
+        assert world.values() == {"good": 1}
+        assert informer.keys == {Key("default", "bad"), Key("default", "good")}
+        collection.put("worse", value={})
+        collection.put("better", value=2)
+        await world.until({"good": 1, "better": 2})
+        assert metric(server, "decode_errors") == 2
+        collection.put("bad", value=3)
+        await world.until({"good": 1, "better": 2, "bad": 3})
+        collection.delete("worse")
+        collection.delete("good")
+        await world.until({"better": 2, "bad": 3})
+    assert Gone in {type(change) for change in world.history if change.key.name == "worse"}
+
+
+async def test_an_object_without_a_name_is_counted_and_left_out(serve, collection):
+    collection.objects["", ""] = {"metadata": {}}
+    collection.put("a", value=1)
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world) as informer:
+        await informer.synced.wait()
+    assert world.values() == {"a": 1}
+    assert metric(server, "decode_errors") == 1
+
+
+async def test_a_server_restored_from_a_backup_is_listed_anew(serve, collection):
+    collection.put("a", value=1)
+    collection.put("b", value=2)
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world) as informer:
+        await informer.synced.wait()
+        await world.until({"a": 1, "b": 2})
+        collection.put("a", value=3)
+        await world.until({"a": 3, "b": 2})  # so the watch is open
+        collection.log.clear()
+        del collection.objects["default", "b"]
+        collection.objects["default", "a"]["metadata"]["resourceVersion"] = "49"
+        collection.version = 50
+        collection.end_watches()
+        await world.until({"a": 3})
+
+
+async def test_a_consumer_that_fails_stops_the_informer_loudly(serve, collection):
+    collection.put("a", value=1)
+    server = await serve(collection.handle)
+
+    def deliver(changes):
+        raise OSError("the consumer is broken")
+
+    informer = Informer(server.client, PODS, decode=msgspec.json.Decoder(Thing).decode, deliver=deliver)
+    with pytest.raises(OSError, match="the consumer is broken"):
+        await informer.run()
+
+
+steps = st.one_of(
+    st.tuples(st.just("put"), st.sampled_from("abcd"), st.integers(0, 3)),
+    st.tuples(st.just("replace"), st.sampled_from("abcd"), st.integers(0, 3)),
+    st.tuples(st.just("delete"), st.sampled_from("abcd")),
+    st.tuples(st.just("compact")),
+    st.tuples(st.just("end")),
+    st.tuples(
+        st.just("fault"), st.sampled_from([*INTERRUPTIONS, ("list", "500"), ("continue", "410"), ("watch", "410")])
+    ),
+    st.tuples(st.just("wait")),
+)
+
+
+@given(st.lists(steps, max_size=25), st.integers(1, 3))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_happens_the_consumer_ends_with_what_the_server_has(kube, script, page_size):
+    asyncio.run(follow(kube, script, page_size))
+
+
+async def follow(kube, script, page_size):
+    collection, world = kube.Collection(), World()
+    async with (
+        kube.serving(collection.handle) as server,
+        informing(server, world, page_size=page_size, stall_seconds=0.2),
+    ):
+        for n, step in enumerate(script):
+            match step:
+                case "put", name, value:
+                    collection.put(name, value=value)
+                case "replace", name, value:
+                    collection.put(name, uid=f"new-{n}", value=value)
+                case "delete", name if ("default", name) in collection.objects:
+                    collection.delete(name)
+                case ("compact",):
+                    collection.compact()
+                case ("end",):
+                    collection.end_watches()
+                case "fault", fault:
+                    collection.faults.append(fault)
+                case ("wait",):
+                    await asyncio.sleep(0.005)
+        collection.faults.clear()
+        collection.end_watches()
+        await world.until({name: obj["value"] for (_, name), obj in collection.objects.items()})
