@@ -137,6 +137,7 @@ class TuttiConfiguration(Model):
     profiles: Annotated[list[Profile], Field(min_length=1)] = [Profile()]
     require_queue: bool = False
     permit_timeout_seconds: Positive = 300
+    bind_window_seconds: Positive = 60
     backoff: Backoff = Backoff()
     seed: int = 0
     client_connection: ClientConnection = ClientConnection()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tutti.api.resources import describe
@@ -18,6 +18,7 @@ from tutti.engine.workloads import Charge, Group, Hold, Member, Phase, Workload
 from tutti.placement.framework import Rows
 from tutti.placement.gang import Ask, hardest_first, place
 from tutti.placement.misfit import Misfit, explain
+from tutti.placement.scores import Packing
 from tutti.quota.flavors import Assignment, Queue, assignments, uncovered, usage_of, where_of
 
 
@@ -39,10 +40,26 @@ class Need:
 
 
 @dataclass(slots=True)
+class Left:
+    """What is left to be taken of a need; `start` is the member that gets the next row."""
+
+    required: int
+    extra: int
+    start: int = 0
+
+    def count(self, taken: int) -> None:
+        """Count so many pods as taken; the required ones come first."""
+        self.extra -= taken - self.required
+        self.start += taken
+        self.required = 0
+
+
+@dataclass(slots=True)
 class Taken:
-    """What has been reserved for one need: one row per pod, and what each pod uses of quota."""
+    """What has been reserved of one need, from member `start` on: one row per pod, and what each uses of quota."""
 
     need: Need
+    start: int
     rows: Rows
     charge: Charge | None
 
@@ -53,6 +70,7 @@ class Attempt:
 
     state: State
     queue: Queue | None
+    packing: Packing
     transaction: Transaction
     taken: list[Taken] = field(default_factory=list)
 
@@ -76,7 +94,7 @@ def reserve(state: State, workload: Workload) -> Explanation | None:
     if isinstance(needs, Explanation):
         return needs
     with state.cluster.transaction() as transaction:
-        attempt = Attempt(state, queue, transaction)
+        attempt = Attempt(state, queue, _packing(state, workload), transaction)
         why = _take_all(attempt, needs)
         if why is not None:
             attempt.undo_charges()
@@ -85,6 +103,22 @@ def reserve(state: State, workload: Workload) -> Explanation | None:
     _assign(state, attempt.taken)
     workload.cluster_queue = queue.name if queue else ""
     return None
+
+
+def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
+    """Return why the members that are still without a node, beyond the required ones, have none; None if none are."""
+    queue = queue_of(state, workload)
+    if isinstance(queue, Explanation):
+        return queue
+    waiting = [m for m in workload.members() if m.pod.placeable]
+    if not waiting:
+        return None
+    group = workload.groups[state.home[waiting[0].pod.key][1]]
+    with state.cluster.transaction() as transaction:
+        attempt = Attempt(state, queue, _packing(state, workload), transaction)
+        why = _take(attempt, Need(group, waiting[0].pod.klass, waiting[:1], required=1))
+        attempt.undo_charges()
+    return why or Explanation(Gate.PLACEMENT, "Unschedulable", "no room was left for it in this turn")
 
 
 def needs_of(workload: Workload) -> list[Need] | Explanation:
@@ -135,12 +169,31 @@ def _take_all(attempt: Attempt, needs: list[Need]) -> Explanation | None:
 
 
 def _take(attempt: Attempt, need: Need) -> Explanation | None:
-    """Take quota and nodes for one need, in the first flavors in which both can be had."""
-    state, queue = attempt.state, attempt.queue
+    """Take quota and nodes for one need: the required pods in the first flavors in which all of them can have both.
+
+    What is extra goes wherever there is room, in the order of the flavors.
+    """
     if need.klass.problem:
         return Explanation(Gate.PLACEMENT, "InvalidPod", need.klass.problem)
+    ways = _ways(attempt, need)
+    if isinstance(ways, Explanation):
+        return ways if need.required else None
+    left = Left(need.required, need.extra)
+    whys: list[Explanation] = []
+    for assignment in ways:
+        why = _take_in(attempt, need, left, assignment)
+        if why is not None:
+            whys.append(why)
+        if not left.required and not left.extra:
+            break
+    return _closest(whys, attempt.queue) if left.required else None
+
+
+def _ways(attempt: Attempt, need: Need) -> Iterable[Assignment] | Explanation:
+    """Return the ways to count a need in its queue's flavors; one empty way without a queue."""
+    queue = attempt.queue
     if queue is None:
-        return _take_in(attempt, need, {})
+        return [{}]
     missing = uncovered(queue, need.klass.requests)
     if missing:
         return Explanation(
@@ -149,33 +202,29 @@ def _take(attempt: Attempt, need: Need) -> Explanation | None:
             f"ClusterQueue {queue.name} has no quota of {', '.join(missing)}; add it to coveredResources, "
             "or do not request it",
         )
-    whys: list[Explanation] = []
-    for assignment in assignments(queue, state.catalog.flavors, need.klass.requests, need.klass.spec.tolerations):
-        why = _take_in(attempt, need, assignment)
-        if why is None:
-            return None
-        whys.append(why)
-    return _closest(whys, queue)
+    return assignments(queue, attempt.state.catalog.flavors, need.klass.requests, need.klass.spec.tolerations)
 
 
-def _take_in(attempt: Attempt, need: Need, assignment: Assignment) -> Explanation | None:
+def _take_in(attempt: Attempt, need: Need, left: Left, assignment: Assignment) -> Explanation | None:
+    """Take what is left of a need under one assignment: all that is required, or nothing."""
     state, queue = attempt.state, attempt.queue
-    extra = need.extra
+    extra = left.extra
     per_pod = usage_of(assignment, need.klass.requests)
     if queue is not None:
         room = state.ledger.room_for(queue.name, per_pod)
-        if room < need.required:
-            return _short_of_quota(state, queue, per_pod, need.required)
-        extra = min(extra, room - need.required)
-    ask = Ask(need.klass, need.required, extra, where_of(assignment, state.catalog.flavors))
-    rows = place(state.cluster.nodes, attempt.transaction, ask, state.packing)
+        if room < left.required:
+            return _short_of_quota(state, queue, per_pod, left.required)
+        extra = min(extra, room - left.required)
+    ask = Ask(need.klass, left.required, extra, where_of(assignment, state.catalog.flavors))
+    rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.packing)
     if rows is None:
         return _misfit(explain(state.cluster.nodes, ask), assignment)
     charge = None
     if queue is not None:
         charge = Charge(queue.name, assignment, per_pod)
         state.ledger.charge(queue.name, _times(per_pod, len(rows)))
-    attempt.taken.append(Taken(need, rows, charge))
+    attempt.taken.append(Taken(need, left.start, rows, charge))
+    left.count(len(rows))
     return None
 
 
@@ -183,12 +232,19 @@ def _assign(state: State, taken: list[Taken]) -> None:
     """Hand the reserved rows to the members, and keep what is left for those that are only promised."""
     for one in taken:
         rows = one.rows.tolist()
-        for member, row in zip(one.need.members, rows, strict=False):
+        members = one.need.members[one.start : one.start + len(rows)]
+        for member, row in zip(members, rows, strict=False):
             state.cluster.assume(member.pod, row)
             member.charge = one.charge
-        for row in rows[len(one.need.members) :]:
+        for row in rows[len(members) :]:
             node, number = state.cluster.hold(one.need.klass, row)
             one.need.group.holds.append(Hold(one.need.klass, node, number, one.charge))
+
+
+def _packing(state: State, workload: Workload) -> Packing:
+    """Return the packing of the profile that the members name; a gang without members yet takes the first."""
+    scheduler = next((member.scheduler for member in workload.members()), "")
+    return state.packings.get(scheduler) or next(iter(state.packings.values()))
 
 
 def _by_rank(member: Member) -> tuple[int, str]:
@@ -254,9 +310,10 @@ def _misfit(misfit: Misfit, assignment: Assignment) -> Explanation:
     )
 
 
-def _closest(whys: list[Explanation], queue: Queue) -> Explanation:
+def _closest(whys: list[Explanation], queue: Queue | None) -> Explanation:
     """Of several flavors that failed, tell the one that came furthest; name the others' reasons behind it."""
     if not whys:
+        assert queue is not None  # without a queue there is one way, and it said why not
         return Explanation(
             Gate.QUOTA,
             "NoMatchingFlavor",

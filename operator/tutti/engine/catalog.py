@@ -16,8 +16,8 @@ from tutti.api.core import Namespace, PriorityClass
 from tutti.api.kinds import (
     ClusterQueue,
     Cohort,
-    Object,
     LocalQueue,
+    Object,
     ObjectError,
     PodGroup,
     ResourceFlavor,

@@ -8,6 +8,7 @@ from tutti.engine.catalog import ObjectKey
 from tutti.engine.workloads import Counted, Workload
 
 NOWHERE: Counted = ("", "", "")
+"""What is counted in no queue."""
 
 
 class QueueCounts:
@@ -37,10 +38,6 @@ class QueueCounts:
         self._add(before, -1)
         self._add(to, 1)
         workload.counted = to
-
-    def remove(self, workload: Workload, changed: dict[str, None]) -> None:
-        """Stop counting a workload."""
-        self.move(workload, NOWHERE, changed)
 
     def _add(self, where: Counted, by: int) -> None:
         local, cluster, bucket = where

@@ -19,7 +19,8 @@ from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine import binding, life, reservation
-from tutti.engine.admission import reserve
+from tutti.engine.admission import reserve, why_surplus_waits
+from tutti.engine.counting import NOWHERE
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.observing import observe
@@ -88,6 +89,7 @@ class Engine:
                 if life.is_over(state, workload):
                     del state.workloads[key]
                     self._candidates.drop(workload)
+                    state.counts.move(workload, NOWHERE, state.changed_queues)
                     changed.pop(key, None)
                 else:
                     changed[key] = workload
@@ -103,5 +105,9 @@ class Engine:
         self._candidates.drop(workload)
         if workload.phase is Phase.WAITING and not reservation.all_there(workload):
             reservation.await_members(state, workload)
-        else:
-            binding.send(state, workload)
+            return
+        binding.send(state, workload)
+        surplus = why_surplus_waits(state, workload)
+        if surplus is not None:
+            workload.explanation = surplus
+            self._candidates.park(state, workload, surplus)

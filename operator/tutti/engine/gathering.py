@@ -34,7 +34,7 @@ def put_member(state: State, pod: Pod) -> None:
         member = None
     claim, problem = _claim(state, pod)
     if member is None:
-        member = state.members[record.key] = Member(record, claim)
+        member = state.members[record.key] = Member(record, pod.spec.scheduler_name, claim)
     member.claim, member.problem = claim, problem
     member.annotation = pod.metadata.annotations.get(ADMISSION_ANNOTATION, "")
     member.told = member.told if member.told[0] else _told(pod)
@@ -136,7 +136,7 @@ def _unfile(state: State, key: PodKey) -> None:
 
 
 def _read_workload_object(state: State, workload: Workload, found: WorkloadObject | None) -> None:
-    kind, namespace, name = workload.key
+    _, namespace, name = workload.key
     if found is None:
         workload.problem = Explanation(
             Gate.GATHER,

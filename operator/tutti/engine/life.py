@@ -56,6 +56,11 @@ def wants_nodes(workload: Workload) -> bool:
     return any(m.pod.placeable for m in workload.members())
 
 
+def is_broken(workload: Workload) -> bool:
+    """Whether a gang runs, or is being bound, with fewer members than it needs: it is mended before new work starts."""
+    return workload.phase in (Phase.BINDING, Phase.SCHEDULED) and not workload.complete
+
+
 def is_over(state: State, workload: Workload) -> bool:
     """Whether nothing is left of a workload: no member, no hold, no object."""
     return not any(g.members or g.holds for g in workload.groups.values()) and state.catalog.find(workload.key) is None

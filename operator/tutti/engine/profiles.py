@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from tutti.api.configuration import TuttiConfiguration
+from tutti.api.configuration import ScoringStrategy, TuttiConfiguration
 from tutti.placement.scores import Packing
 
 
-@lru_cache(maxsize=8)
-def packing_of(configuration: TuttiConfiguration) -> Packing:
-    """Return how full nodes should be, by the first profile."""
-    strategy = configuration.profiles[0].scoring_strategy
+def packings(configuration: TuttiConfiguration) -> dict[str, Packing]:
+    """Return how full nodes should be, per schedulerName."""
+    return {one.scheduler_name: _packing(one.scoring_strategy) for one in configuration.profiles}
+
+
+def _packing(strategy: ScoringStrategy) -> Packing:
     return Packing(
         resources=tuple((one.name, one.weight) for one in strategy.resources), most=strategy.type == "MostAllocated"
     )

@@ -37,22 +37,21 @@ def announce(state: State, workload: Workload, kind: str, reason: str, note: str
 
 def report(state: State, changed: dict[WorkloadKey, Workload]) -> None:
     """Tell what has become of the workloads that something happened to, and of their queues."""
-    queues: dict[str, None] = {}
     for workload in changed.values():
         if workload.key not in state.workloads:
             continue
         keep_pod_group(state, workload)
         _tell_why(state, workload)
         _tell_status(state, workload)
-        statuses.count(state, workload, queues)
+        statuses.count(state, workload)
     _tell_broken(state)
-    statuses.tell_queues(state, queues)
+    statuses.tell_queues(state)
 
 
 def _tell_why(state: State, workload: Workload) -> None:
     why = workload.explanation
     if why is None:
-        workload.told, workload.tell_at = ("", "", 0.0), None
+        workload.told, workload.tell_at, workload.shown = ("", "", 0.0), None, None
         return
     if why.reason != workload.told[0]:
         announce(state, workload, "Warning", "FailedScheduling", why.message)
@@ -61,7 +60,7 @@ def _tell_why(state: State, workload: Workload) -> None:
             workload.tell_at = workload.told[2] + RETELL_SECONDS
             state.timed[workload.key] = workload
         return
-    workload.told = (why.reason, why.message, state.now)
+    workload.told, workload.shown = (why.reason, why.message, state.now), why
     if not (why.gate is Gate.GATHER and why.reason in SILENT):
         for member in workload.members():
             _tell_pod(state, member, why)

@@ -98,7 +98,8 @@ def await_members(state: State, workload: Workload) -> None:
     workload.explanation = Explanation(
         Gate.PERMIT,
         "WaitingForMembers",
-        f"quota and nodes are reserved; {held} promised members have not been created yet (given back after {seconds} s)",
+        f"quota and nodes are reserved; {held} promised members have not been created yet "
+        f"(given back after {seconds} s)",
         {"missing": str(held), "timeoutSeconds": str(seconds)},
     )
 

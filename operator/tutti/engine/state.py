@@ -14,8 +14,8 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.catalog import Catalog
 from tutti.engine.counting import QueueCounts
 from tutti.engine.decisions import AnyDecision
+from tutti.engine.profiles import packings
 from tutti.engine.workloads import Member, Workload, WorkloadKey
-from tutti.engine.profiles import packing_of
 from tutti.placement.scores import Packing
 from tutti.queueing.backoff import delay
 from tutti.quota.ledger import Ledger
@@ -32,6 +32,8 @@ class State:
         now: Unix seconds, as `decide` was told.
         home: Where each member is filed.
         dirty: Workloads that something was observed about since the last decision.
+        changed_queues: Queues whose counts or usage may have changed since they were last told.
+        packings: How full nodes should be, per schedulerName of ours.
         timed: Workloads that have a deadline, a backoff or something to tell later.
         out: What has been decided in this turn.
     """
@@ -46,18 +48,14 @@ class State:
     home: dict[PodKey, Address] = field(default_factory=dict)
     dirty: dict[WorkloadKey, None] = field(default_factory=dict)
     counts: QueueCounts = field(default_factory=QueueCounts)
-    scheduler_names: frozenset[str] = frozenset()
+    changed_queues: dict[str, None] = field(default_factory=dict)
+    packings: dict[str, Packing] = field(default_factory=dict)
     timed: dict[WorkloadKey, Workload] = field(default_factory=dict)
     out: list[AnyDecision] = field(default_factory=list)
     now: float = 0.0
 
     def __post_init__(self) -> None:
-        self.scheduler_names = frozenset(one.scheduler_name for one in self.configuration.profiles)
-
-    @property
-    def packing(self) -> Packing:
-        """How full nodes should be, by the configuration."""
-        return packing_of(self.configuration)
+        self.packings = packings(self.configuration)
 
     def back_off(self, workload: Workload) -> None:
         """Count one more failure, and do not try the workload again before its backoff is over."""

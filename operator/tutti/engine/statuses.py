@@ -6,7 +6,6 @@ patch on the status subresource.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from tutti.api import conditions as cond
@@ -44,20 +43,21 @@ def invalid(state: State, key: ObjectKey, error: ObjectError) -> dict[str, Any]:
     return {"conditions": cond.to_json(cond.merge([], [news], now=state.now))}
 
 
-def count(state: State, workload: Workload, queues: dict[str, None]) -> None:
+def count(state: State, workload: Workload) -> None:
     """Count a workload in the queues it waits or runs in, and note which queues that changes."""
     bucket = ""
-    if workload.phase is Phase.WAITING and workload.queue and workload.tally().live:
+    if workload.phase is Phase.WAITING and workload.queue and (workload.key[0] == "Workload" or workload.tally().live):
         bucket = "pending"
     elif workload.phase in ADMITTED and workload.queue:
         bucket = "admitted"
     local = f"{workload.key[1]}/{workload.queue}" if workload.queue else ""
     cluster = workload.cluster_queue or state.leads_to(workload.key[1], workload.queue)
-    state.counts.move(workload, (local, cluster, bucket), queues)
+    state.counts.move(workload, (local, cluster, bucket), state.changed_queues)
 
 
-def tell_queues(state: State, changed: Mapping[str, None]) -> None:
+def tell_queues(state: State) -> None:
     """Write the counts and usage of the queues that something happened in."""
+    changed, state.changed_queues = state.changed_queues, {}
     for name in changed:
         if "/" in name:
             namespace, local = name.split("/", 1)
@@ -134,19 +134,15 @@ def _pod_group_status(state: State, workload: Workload) -> dict[str, Any]:  # no
 
 
 def _pending(workload: Workload) -> dict[str, Any] | None:
-    told, why = workload.told, workload.explanation
+    why = workload.shown
     if why is None:
         return None
     reason = {"gate": why.gate.value, "reason": why.reason, "message": why.message, "details": why.details}
-    if why.reason == told[0] and why.message != told[1]:
-        # A newer text under the same reason waits its turn (see reporting); so do its numbers.
-        kept: dict[str, Any] | None = workload.status.get("pending") or workload.status.get("pendingReason")
-        return kept
     return {"since": cond.timestamp(workload.created), "reasons": [reason]}
 
 
 def _conditions(workload: Workload) -> list[Condition]:
-    why, tally = workload.explanation, workload.tally()
+    why, tally = workload.shown, workload.tally()
     ended = workload.phase is Phase.FINISHED
     admitted = workload.phase in ADMITTED or ended
 
@@ -177,7 +173,7 @@ def _conditions(workload: Workload) -> list[Condition]:
 
 
 def _reason(why: Explanation | None) -> tuple[str, str]:
-    return ("Pending", "not evaluated yet") if why is None else (why.reason, why.message)
+    return ("Binding", "its members are being bound") if why is None else (why.reason, why.message)
 
 
 def _as_found(found: Object) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Candidates:
             if 0 < workload.not_before <= state.now:
                 workload.not_before = 0.0
                 woken[workload.key] = workload
-        for workload in sorted(woken.values(), key=lambda w: (w.phase is Phase.WAITING, w.order)):
+        for workload in sorted(woken.values(), key=lambda w: (not life.is_broken(w), w.order)):
             if life.wants_nodes(workload) and workload.not_before <= state.now:
                 self.evaluated += 1
                 yield workload

@@ -73,6 +73,7 @@ class Member:
     """
 
     pod: PodRecord
+    scheduler: str
     claim: Claim
     problem: str = ""
     charge: Charge | None = None
@@ -175,6 +176,7 @@ class Workload:
         deadline: When the reservation is given back, or the bind window is over, Unix seconds.
         was_scheduled: Whether all its required members have been bound together before.
         told: What was last written of why it waits.
+        shown: The explanation that this was; statuses go by it, so that they do not change with every number.
         tell_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
         status: The status last written to its object, or found there.
         counted: Queues and bucket it is counted in at present.
@@ -199,6 +201,7 @@ class Workload:
     deadline: float | None = None
     was_scheduled: bool = False
     told: Told = ("", "", 0.0)
+    shown: Explanation | None = None
     tell_at: float | None = None
     status: dict[str, Any] = field(default_factory=dict)
     counted: Counted = ("", "", "")

@@ -38,7 +38,7 @@ class ResourceGroup:
 
 
 class Problem(NamedTuple):
-    """What is wrong with a queue, cohort or flavor: a CamelCase reason, and a sentence that says what would be right."""
+    """What is wrong with a queue, cohort or flavor: a CamelCase reason, and what would be right."""
 
     reason: str
     message: str
@@ -89,9 +89,7 @@ def assignments(
             fit = [f for f in group.flavors if f in flavors and tolerated(flavors[f], tolerations)]
             concerned.append((names, fit))
     for choice in itertools.product(*(fit for _, fit in concerned)):
-        yield {
-            name: flavor for (names, _), flavor in zip(concerned, choice, strict=True) for name in names
-        }
+        yield {name: flavor for (names, _), flavor in zip(concerned, choice, strict=True) for name in names}
 
 
 def tolerated(flavor: Flavor, tolerations: Sequence[Toleration]) -> bool:

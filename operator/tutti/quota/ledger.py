@@ -44,7 +44,12 @@ class Ledger:
         self.tree.add(queue, usage)
 
     def refund(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
-        """Use less in a queue: the reverse of `charge`."""
+        """Use less in a queue: others may have it now."""
+        self.undo(queue, usage)
+        self.freed += 1
+
+    def undo(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
+        """Take back a charge of a decision that did not come about: nothing has become available."""
         mine = self.usage[queue]
         for what, amount in usage.items():
             left = mine[what] - amount
@@ -55,7 +60,6 @@ class Ledger:
         if not mine:
             del self.usage[queue]
         self.tree.remove(queue, usage)
-        self.freed += 1
 
     def room_for(self, queue: str, per_pod: Mapping[FlavorResource, int]) -> int:
         """Return how many pods of this usage the queue has quota for now; without any usage, no limit (2**62)."""

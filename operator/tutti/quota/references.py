@@ -40,9 +40,7 @@ def ring_problem(ring: tuple[str, ...]) -> Problem:
     return Problem("CohortRing", f"cohorts are their own ancestors: {spelled}; clear parentName of one of them")
 
 
-def queue_problem(
-    queue: Queue, flavors: Collection[str], caught: Mapping[str, tuple[str, ...]]
-) -> Problem | None:
+def queue_problem(queue: Queue, flavors: Collection[str], caught: Mapping[str, tuple[str, ...]]) -> Problem | None:
     """Return why a ClusterQueue cannot be used, if it cannot.
 
     Args:

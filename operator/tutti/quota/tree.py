@@ -123,7 +123,7 @@ class QuotaTree:
     ) -> None:
         self.queues = {name: QuotaNode(name, quotas) for name, (_, quotas) in queues.items()}
         self.cohorts = {name: QuotaNode(name, quotas) for name, (_, quotas) in cohorts.items()}
-        for name, (parent, _) in (*cohorts.items(), *queues.items()):
+        for _, (parent, _) in (*cohorts.items(), *queues.items()):
             if parent and parent not in self.cohorts:
                 self.cohorts[parent] = QuotaNode(parent, {})
         self._join(self.cohorts, cohorts)
