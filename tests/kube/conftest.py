@@ -181,7 +181,8 @@ class Collection:
             error = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
             await response.write(json.dumps({"type": "ERROR", "object": error}).encode() + b"\n")
             return response
-        ended = asyncio.ensure_future(self._end_watches.wait())
+        seconds = float(request.query["timeoutSeconds"])
+        ended = asyncio.ensure_future(asyncio.wait([asyncio.ensure_future(self._end_watches.wait())], timeout=seconds))
         position = 0
         while not ended.done():
             changed = asyncio.ensure_future(self._changed.wait())

@@ -246,8 +246,7 @@ async def test_a_server_restored_from_a_backup_is_listed_anew(serve, collection)
     collection.put("a", value=1)
     collection.put("b", value=2)
     server, world = await serve(collection.handle), World()
-    async with informing(server, world) as informer:
-        await informer.synced.wait()
+    async with informing(server, world, watch_seconds=1):
         await world.until({"a": 1, "b": 2})
         collection.put("a", value=3)
         await world.until({"a": 3, "b": 2})  # so the watch is open
