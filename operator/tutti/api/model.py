@@ -38,6 +38,12 @@ LENIENT = ConfigDict(
     alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, arbitrary_types_allowed=True
 )
 _QUANTITY_PATTERN = r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE][+-]?[0-9]+))?$"
+_QUANTITY_SCHEMA: dict[str, Any] = {
+    "x-kubernetes-int-or-string": True,
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "pattern": _QUANTITY_PATTERN,
+    "maxLength": 64,
+}
 
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 """RFC 1123 subdomain: what the name of an object may be."""
@@ -158,17 +164,12 @@ Quantity = Annotated[
     BeforeValidator(quantity.parse),
     Field(ge=0),
     PlainSerializer(quantity.shortest),
-    WithJsonSchema(
-        {
-            "x-kubernetes-int-or-string": True,
-            "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "pattern": _QUANTITY_PATTERN,
-            "minimum": 0,
-            "maxLength": 64,
-        }
-    ),
+    WithJsonSchema(_QUANTITY_SCHEMA | {"minimum": 0}),
 ]
 """An amount that is not negative: users write a quantity, it is kept as milli-units (`tutti.api.quantity`)."""
+
+QuantityText = Annotated[str, BeforeValidator(str), WithJsonSchema(_QUANTITY_SCHEMA)]
+"""An amount that a controller has written, as text."""
 
 Name = Annotated[str, Field(max_length=253, pattern=NAME_PATTERN)]
 """The name of an object."""

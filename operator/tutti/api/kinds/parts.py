@@ -18,6 +18,7 @@ from tutti.api.model import (
     Model,
     Name,
     Quantity,
+    QuantityText,
     Record,
     ResourceName,
     Rule,
@@ -194,8 +195,8 @@ class FlavorUsage(Lenient):
         """How much of one resource is used: quantities as text."""
 
         name: str
-        total: str | int = "0"
-        borrowed: str | int = "0"
+        total: QuantityText = "0"
+        borrowed: QuantityText = "0"
 
     name: str
     resources: list[Resource] = Field(default=[], max_length=64, json_schema_extra=list_map("name"))

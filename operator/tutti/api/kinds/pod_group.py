@@ -11,7 +11,7 @@ from tutti.api.model import ATOMIC, Count, LabelKey, Lenient, Model, Name, Rule,
 
 
 class Gang(Model):
-    """All or nothing: at least `min_count` members are placed at once, or none."""
+    """All or nothing: at least `minCount` members are placed at once, or none."""
 
     min_count: Annotated[int, Field(ge=1, le=100_000)]
 

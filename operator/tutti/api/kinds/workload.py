@@ -45,7 +45,7 @@ class TopologyRequest(Model):
 
 
 class WorkloadPodGroup(Model):
-    """A pod group of a workload: `count` members are charged, of which at least `min_count` must be placed."""
+    """A pod group of a workload: `count` members are charged, of which at least `minCount` must be placed."""
 
     name: ShortName = "main"
     count: Members
