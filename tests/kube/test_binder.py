@@ -1,0 +1,197 @@
+"""What became of a binding is always found out."""
+
+import asyncio
+
+import pytest
+from aiohttp import web
+
+from tutti.kube.backoff import Backoff
+from tutti.kube.binder import Binder, Binding, BindOutcome
+from tutti.kube.fencing import LeadershipLost, unfenced
+
+ASKED = Binding("default", "p", "uid-p", "n1")
+
+
+class Pods:
+    """Pods that can be bound, as kube-apiserver 1.36 does it; `faults` are what happens to the next bindings.
+
+    A fault ending in `+` strikes after the binding took effect.
+    """
+
+    def __init__(self, kube, **pod) -> None:
+        self.kube = kube
+        self.pods = {"p": {"uid": "uid-p", **pod}}
+        self.faults = []
+        self.unreadable = 0
+        self.in_flight = self.most_in_flight = 0
+
+    async def handle(self, request):
+        name = request.path.split("/")[6]
+        if request.method == "GET":
+            return self.read(request, name)
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        await asyncio.sleep(0)
+        self.in_flight -= 1
+        fault = self.faults.pop(0) if self.faults else ""
+        if fault and not fault.endswith("+"):
+            return self.fail(request, fault)
+        answer = self.bind(name, await request.json())
+        return self.fail(request, fault[:-1]) if fault else answer
+
+    def fail(self, request, fault):
+        if fault == "hang up":
+            return self.kube.hang_up(request)
+        return self.kube.status(int(fault), "Fault", "told to fail")
+
+    def read(self, request, name):
+        if self.unreadable:
+            self.unreadable -= 1
+            return self.kube.hang_up(request)
+        pod = self.pods.get(name)
+        if pod is None:
+            return self.kube.status(404, "NotFound")
+        meta = {"name": name, "uid": pod["uid"], "deletionTimestamp": pod.get("deleted")}
+        spec = {"nodeName": pod.get("node", ""), "schedulingGates": [{"name": g} for g in pod.get("gates", ())]}
+        return web.json_response({"metadata": meta, "spec": spec})
+
+    def bind(self, name, body):
+        assert body["apiVersion"] == "v1"
+        assert body["kind"] == "Binding"
+        pod = self.pods.get(name)
+        if pod is None:
+            return self.kube.status(404, "NotFound", f'pods "{name}" not found')
+        if pod["uid"] != body["metadata"]["uid"] or pod.get("deleted") or pod.get("node") or pod.get("gates"):
+            return self.kube.status(409, "Conflict", "in words that nobody reads")
+        pod["node"] = body["target"]["name"]
+        pod["annotations"] = body["metadata"].get("annotations")
+        return web.json_response({"kind": "Status", "status": "Success"}, status=201)
+
+
+def binder(server, **options):
+    options.setdefault("fence", unfenced)
+    return Binder(server.client, backoff=lambda: Backoff(first=0.001), **options)
+
+
+@pytest.mark.parametrize(
+    ("pod", "outcome", "message"),
+    [
+        ({}, BindOutcome.BOUND, ""),
+        ({"node": "n1"}, BindOutcome.ALREADY_HERE, "found bound"),
+        ({"node": "n2"}, BindOutcome.ELSEWHERE, "on node 'n2'"),
+        ({"uid": "another"}, BindOutcome.GONE, "no more"),
+        ({"deleted": "2026-01-01T00:00:00Z"}, BindOutcome.GONE, "being deleted"),
+        ({"gates": ["hold", "wait"]}, BindOutcome.GATED, "hold, wait"),
+    ],
+    ids=["free", "here", "elsewhere", "another pod", "being deleted", "gated"],
+)
+async def test_the_state_of_the_pod_decides(serve, kube, pod, outcome, message):
+    pods = Pods(kube, **pod)
+    result = await binder(await serve(pods.handle)).bind(ASKED)
+    assert result.outcome is outcome
+    assert message in result.message
+    assert (result.namespace, result.name, result.uid, result.node) == ("default", "p", "uid-p", "n1")
+
+
+async def test_a_pod_that_is_no_more(serve, kube):
+    pods = Pods(kube)
+    pods.pods.clear()
+    assert (await binder(await serve(pods.handle)).bind(ASKED)).outcome is BindOutcome.GONE
+
+
+@pytest.mark.parametrize(
+    ("faults", "outcome"),
+    [
+        (["500", "503", "429"], BindOutcome.BOUND),
+        (["hang up"], BindOutcome.BOUND),
+        (["hang up+"], BindOutcome.BOUND),
+        (["504+"], BindOutcome.BOUND),
+        (["hang up", "409"], BindOutcome.BOUND),
+        (["409"], BindOutcome.BOUND),
+        (["403"], BindOutcome.REFUSED),
+        (["422"], BindOutcome.REFUSED),
+        (["429"] * 5, BindOutcome.FAILED),
+        (["409"] * 5, BindOutcome.FAILED),
+        (["500"] * 5, BindOutcome.UNKNOWN),
+        (["hang up"] * 5, BindOutcome.UNKNOWN),
+    ],
+    ids=str,
+)
+async def test_trouble_is_retried_with_the_same_target_or_named(serve, kube, faults, outcome):
+    pods = Pods(kube)
+    pods.faults = list(faults)
+    server = await serve(pods.handle)
+    result = await binder(server).bind(ASKED)
+    assert result.outcome is outcome
+    assert (pods.pods["p"].get("node") == "n1") == (outcome is BindOutcome.BOUND)
+    assert {call.body["target"]["name"] for call in server.sent("POST")} == {"n1"}
+    assert len(server.sent("POST")) <= 5
+
+
+async def test_a_pod_that_cannot_be_read_back_is_tried_again(serve, kube):
+    pods = Pods(kube)
+    pods.faults = ["hang up+"]
+    pods.unreadable = 4
+    assert (await binder(await serve(pods.handle)).bind(ASKED)).outcome is BindOutcome.BOUND
+
+
+async def test_an_unreachable_server_binds_nothing(serve, kube, unused_tcp_port):
+    from tutti.kube.client import Client
+    from tutti.kube.credentials import Access, Credentials
+
+    async with Client(Credentials.fixed(Access(f"http://127.0.0.1:{unused_tcp_port}"))) as client:
+        result = await Binder(client, fence=unfenced, tries=2, backoff=lambda: Backoff(first=0.001)).bind(ASKED)
+    assert result.outcome is BindOutcome.FAILED
+    assert "cannot connect" in result.message
+
+
+async def test_annotations_go_with_the_binding(serve, kube):
+    pods = Pods(kube)
+    bound = Binding("default", "p", "uid-p", "n1", annotations={"a": "b"})
+    assert (await binder(await serve(pods.handle)).bind(bound)).outcome.on_node
+    assert pods.pods["p"]["annotations"] == {"a": "b"}
+
+
+async def test_many_bindings_keep_their_order_and_their_limit(serve, kube):
+    pods = Pods(kube)
+    pods.pods = {f"p{n}": {"uid": f"u{n}"} for n in range(40)}
+    del pods.pods["p7"]
+    asked = [Binding("default", f"p{n}", f"u{n}", f"n{n}") for n in range(40)]
+    server = await serve(pods.handle)
+    results = await binder(server, concurrency=6).bind_all(asked)
+    assert [result.name for result in results] == [binding.name for binding in asked]
+    assert [n for n, result in enumerate(results) if result.outcome is not BindOutcome.BOUND] == [7]
+    assert pods.most_in_flight <= 6
+    assert server.client.metrics.writes.labels("bind", "bound")._value.get() == 39
+
+
+async def test_a_deposed_leader_sends_nothing_more(serve, kube):
+    pods = Pods(kube)
+    pods.pods = {f"p{n}": {"uid": f"u{n}"} for n in range(20)}
+    left = [5]
+
+    def fence():
+        left[0] -= 1
+        if left[0] < 0:
+            raise LeadershipLost("another leads")
+
+    asked = [Binding("default", f"p{n}", f"u{n}", "n") for n in range(20)]
+    server = await serve(pods.handle)
+    with pytest.raises(LeadershipLost, match="another leads"):
+        await binder(server, fence=fence, concurrency=2).bind_all(asked)
+    assert len(server.sent("POST")) <= 5
+
+
+async def test_the_fence_is_asked_before_every_try(serve, kube):
+    pods = Pods(kube)
+    pods.faults = ["500"]
+    allowed = iter([True, False])
+
+    def fence():
+        if not next(allowed):
+            raise LeadershipLost("lost between two tries")
+
+    server = await serve(pods.handle)
+    with pytest.raises(LeadershipLost):
+        await binder(server, fence=fence).bind(ASKED)
+    assert len(server.sent("POST")) == 1

@@ -1,0 +1,121 @@
+"""What became of an eviction."""
+
+import pytest
+from aiohttp import web
+
+from tutti.kube.backoff import Backoff
+from tutti.kube.client import STRATEGIC_MERGE_PATCH
+from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
+from tutti.kube.fencing import LeadershipLost, unfenced
+
+VICTIM = Eviction("default", "p", "uid-p", message="preempted by team-a/train")
+
+
+class Victim:
+    """One pod; `answers` are given, in order, to attempts to remove it before it goes."""
+
+    def __init__(self, kube, *answers, uid="uid-p", markable=True) -> None:
+        self.kube, self.answers, self.uid, self.markable = kube, list(answers), uid, markable
+
+    async def handle(self, request):
+        if request.method == "GET":
+            return web.json_response({"metadata": {"name": "p", "uid": self.uid}})
+        if request.method == "PATCH":
+            return web.json_response({}) if self.markable else self.kube.status(422, "Invalid")
+        if self.answers:
+            answer = self.answers.pop(0)
+            return self.kube.hang_up(request) if answer == "hang up" else answer(self.kube)
+        body = await request.json()
+        options = body.get("deleteOptions", body)
+        if options["preconditions"]["uid"] != self.uid:
+            return self.kube.status(409, "Conflict")
+        return web.json_response({}, status=201)
+
+
+def refusing(code, reason="Fault", **details):
+    return lambda kube: kube.status(code, reason, "told to", **details)
+
+
+def evictor(server, fence=unfenced):
+    return Evictor(server.client, fence=fence, backoff=lambda: Backoff(first=0.001))
+
+
+async def test_a_victim_is_marked_and_then_deleted_with_its_uid(serve, kube):
+    server = await serve(Victim(kube).handle)
+    result = await evictor(server).evict(Eviction("default", "p", "uid-p", message="m", grace_seconds=5))
+    assert result.outcome is EvictOutcome.LEAVING
+    mark, removal = server.calls
+    assert mark.path.endswith("/pods/p/status")
+    assert mark.headers["Content-Type"] == STRATEGIC_MERGE_PATCH
+    assert mark.body["metadata"] == {"uid": "uid-p"}
+    condition = mark.body["status"]["conditions"][0]
+    assert (condition["type"], condition["reason"], condition["message"]) == (
+        "DisruptionTarget",
+        "PreemptionByScheduler",
+        "m",
+    )
+    assert removal.method == "DELETE"
+    assert removal.body["preconditions"] == {"uid": "uid-p"}
+    assert removal.body["gracePeriodSeconds"] == 5
+
+
+async def test_the_grace_period_is_the_pods_own_unless_said(serve, kube):
+    server = await serve(Victim(kube).handle)
+    await evictor(server).evict(VICTIM)
+    assert "gracePeriodSeconds" not in server.sent("DELETE")[0].body
+
+
+async def test_a_polite_eviction_asks_the_eviction_api(serve, kube):
+    server = await serve(Victim(kube).handle)
+    result = await evictor(server).evict(Eviction("default", "p", "uid-p", polite=True))
+    assert result.outcome is EvictOutcome.LEAVING
+    (call,) = server.calls
+    assert (call.method, call.path) == ("POST", "/api/v1/namespaces/default/pods/p/eviction")
+    assert call.body["deleteOptions"]["preconditions"] == {"uid": "uid-p"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome", "tries"),
+    [
+        ([refusing(404, "NotFound")], EvictOutcome.GONE, 1),
+        ([refusing(500), refusing(429), "hang up"], EvictOutcome.LEAVING, 4),
+        ([refusing(403, "Forbidden")], EvictOutcome.REFUSED, 1),
+        ([refusing(409, "Conflict")], EvictOutcome.LEAVING, 2),
+        ([refusing(503)] * 5, EvictOutcome.FAILED, 5),
+    ],
+    ids=["gone", "passing trouble", "forbidden", "a conflict on the same pod", "trouble that stays"],
+)
+async def test_answers_are_told_apart(serve, kube, answers, outcome, tries):
+    server = await serve(Victim(kube, *answers).handle)
+    result = await evictor(server).evict(Eviction("default", "p", "uid-p", polite=True))
+    assert result.outcome is outcome
+    assert len(server.sent("POST")) == tries
+
+
+async def test_another_pod_of_the_same_name_is_left_alone(serve, kube):
+    server = await serve(Victim(kube, uid="another").handle)
+    assert (await evictor(server).evict(VICTIM)).outcome is EvictOutcome.GONE
+    assert len(server.sent("DELETE")) == 1
+
+
+async def test_a_budget_blocks_and_says_when_to_ask_again(serve, kube):
+    budget = refusing(429, "TooManyRequests", causes=[{"reason": "DisruptionBudget"}], retryAfterSeconds=10)
+    server = await serve(Victim(kube, budget).handle)
+    result = await evictor(server).evict(Eviction("default", "p", "uid-p", polite=True))
+    assert (result.outcome, result.retry_after) == (EvictOutcome.BLOCKED, 10.0)
+    assert len(server.sent("POST")) == 1
+
+
+async def test_a_victim_that_cannot_be_marked_is_evicted_all_the_same(serve, kube):
+    server = await serve(Victim(kube, markable=False).handle)
+    assert (await evictor(server).evict(VICTIM)).outcome is EvictOutcome.LEAVING
+
+
+async def test_a_deposed_leader_evicts_nobody(serve, kube):
+    def fence():
+        raise LeadershipLost("another leads")
+
+    server = await serve(Victim(kube).handle)
+    with pytest.raises(LeadershipLost):
+        await evictor(server, fence).evict(VICTIM)
+    assert server.calls == []

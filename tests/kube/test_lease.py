@@ -1,0 +1,267 @@
+"""Two processes never lead at once, and a leader knows in time that it is none any more."""
+
+import re
+
+import pytest
+from aiohttp import web
+
+from tutti.kube.fencing import LeadershipLost
+from tutti.kube.lease import Elector, LeaseTimes
+
+MICRO_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Leases:
+    """One Lease with compare-and-swap; `faults` name what to do to the next write, `lost` after applying it."""
+
+    def __init__(self, kube) -> None:
+        self.kube = kube
+        self.document = None
+        self.version = 0
+        self.faults = []
+        self.down = False
+
+    def store(self, document):
+        self.version += 1
+        document["metadata"]["resourceVersion"] = str(self.version)
+        self.document = document
+        return web.json_response(document)
+
+    async def handle(self, request):
+        if self.down:
+            return self.kube.status(503, "ServiceUnavailable")
+        if request.method == "GET":
+            return web.json_response(self.document) if self.document else self.kube.status(404, "NotFound")
+        fault = self.faults.pop(0) if self.faults else ""
+        if fault == "refused":
+            return self.kube.status(500, "InternalError")
+        if fault == "deleted":
+            self.document = None
+        answer = self.write(request.method, await request.json())
+        return self.kube.hang_up(request) if fault == "lost" else answer
+
+    def write(self, method, document):
+        spec = document["spec"]
+        assert all(MICRO_TIME.match(spec[field]) for field in ("acquireTime", "renewTime"))
+        if method == "POST":
+            return self.kube.status(409, "AlreadyExists") if self.document else self.store(document)
+        if self.document is None:
+            return self.kube.status(404, "NotFound")
+        if document["metadata"]["resourceVersion"] != str(self.version):
+            return self.kube.status(409, "Conflict")
+        return self.store(document)
+
+    @property
+    def spec(self):
+        return self.document["spec"]
+
+
+@pytest.fixture
+async def scene(serve, kube):
+    leases, clock = Leases(kube), Clock()
+    server = await serve(leases.handle)
+
+    def elector(identity, clock=clock):
+        return Elector(server.client, namespace="tutti-system", name="tutti", identity=identity, clock=clock)
+
+    return leases, clock, elector
+
+
+async def test_the_first_candidate_leads_and_the_second_waits(scene):
+    leases, _clock, elector = scene
+    first, second = elector("one"), elector("two")
+    assert await first.try_acquire()
+    first.check()
+    assert leases.spec["holderIdentity"] == "one"
+    assert (leases.spec["leaseDurationSeconds"], leases.spec["leaseTransitions"]) == (15, 0)
+    assert not await second.try_acquire()
+    with pytest.raises(LeadershipLost, match="two does not hold lease tutti-system/tutti"):
+        second.check()
+
+
+async def test_a_silent_leader_gives_up_before_another_takes_over(scene):
+    leases, clock, elector = scene
+    first, second = elector("one"), elector("two")
+    assert await first.try_acquire()
+    assert not await second.try_acquire()
+    clock.now += 9.9
+    first.check()
+    clock.now += 0.1
+    with pytest.raises(LeadershipLost):
+        first.check()
+    clock.now += 4.9
+    assert not await second.try_acquire()
+    clock.now += 0.1
+    assert await second.try_acquire()
+    assert (leases.spec["holderIdentity"], leases.spec["leaseTransitions"]) == ("two", 1)
+
+
+async def test_expiry_counts_from_when_this_candidate_saw_the_record_change(scene):
+    leases, clock, elector = scene
+    first, second = elector("one"), elector("two")
+    assert await first.try_acquire()
+    leases.spec["renewTime"] = "1999-01-01T00:00:00.000000Z"  # a host with a clock that is far off
+    assert not await second.try_acquire()
+    for _ in range(4):
+        clock.now += 8
+        await first.renew()
+        assert not await second.try_acquire()
+    clock.now += 14
+    assert not await second.try_acquire()
+    clock.now += 1
+    assert await second.try_acquire()
+
+
+async def test_a_deposed_leader_learns_it_at_its_next_renewal(scene):
+    _leases, _clock, elector = scene
+    other_clock = Clock()
+    first, second = elector("one"), elector("two", other_clock)
+    assert await first.try_acquire()
+    assert not await second.try_acquire()
+    other_clock.now += 15
+    assert await second.try_acquire()
+    await first.renew()  # the write is refused; who holds it now is read next
+    with pytest.raises(LeadershipLost, match="another has taken it"):
+        await first.renew()
+    with pytest.raises(LeadershipLost):
+        first.check()
+    second.check()
+
+
+async def test_a_release_lets_the_next_lead_at_once(scene):
+    leases, _clock, elector = scene
+    first, second = elector("one"), elector("two")
+    assert await first.try_acquire()
+    await first.release()
+    assert leases.spec["holderIdentity"] == ""
+    with pytest.raises(LeadershipLost):
+        first.check()
+    assert await second.try_acquire()
+    assert leases.spec["leaseTransitions"] == 1
+
+
+async def test_a_candidate_that_never_led_releases_nothing(scene):
+    leases, _clock, elector = scene
+    assert await elector("one").try_acquire()
+    await elector("two").release()
+    assert leases.spec["holderIdentity"] == "one"
+
+
+async def test_two_processes_of_one_name_do_not_both_lead(scene):
+    leases, clock, elector = scene
+    first, twin = elector("same"), elector("same")
+    assert await first.try_acquire()
+    assert not await twin.try_acquire()
+    clock.now += 15
+    assert await twin.try_acquire()
+    assert leases.spec["leaseTransitions"] == 0
+    with pytest.raises(LeadershipLost):
+        await first.renew()
+
+
+@pytest.mark.parametrize("existing", [False, True])
+async def test_an_acquisition_whose_answer_was_lost_is_recognised(scene, existing):
+    leases, clock, elector = scene
+    if existing:
+        before = elector("before")
+        assert await before.try_acquire()
+        await before.release()
+    # The HTTP library repeats a PUT whose connection died, so an answer is lost for good only the second time.
+    leases.faults = ["lost", "lost"]
+    one = elector("one")
+    assert not await one.try_acquire()
+    clock.now += 4
+    leases.faults.clear()
+    assert await one.try_acquire()
+    clock.now += 5.9
+    one.check()
+    clock.now += 0.1
+    with pytest.raises(LeadershipLost):
+        one.check()  # counted from the sending, not from when it was found
+
+
+async def test_a_late_discovery_of_an_own_record_is_renewed_and_not_waited_for(scene):
+    leases, clock, elector = scene
+    leases.faults = ["lost"]
+    one = elector("one")
+    assert not await one.try_acquire()
+    clock.now += 12
+    assert await one.try_acquire()
+    one.check()
+
+
+@pytest.mark.parametrize("fault", ["lost", "refused"])
+async def test_a_failed_renewal_is_made_up_for_while_time_is_left(scene, fault):
+    leases, clock, elector = scene
+    one = elector("one")
+    assert await one.try_acquire()
+    clock.now += 2
+    leases.faults = [fault, fault]
+    await one.renew()
+    leases.faults.clear()
+    clock.now += 2
+    await one.renew()
+    clock.now += 9
+    one.check()
+
+
+async def test_a_leader_that_cannot_renew_in_time_stops(scene):
+    leases, clock, elector = scene
+    one = elector("one")
+    assert await one.try_acquire()
+    leases.down = True
+    for _ in range(4):
+        clock.now += 2
+        await one.renew()
+    clock.now += 2
+    with pytest.raises(LeadershipLost, match="could not be renewed for"):
+        await one.renew()
+
+
+async def test_a_deleted_lease_ends_leadership(scene):
+    leases, _clock, elector = scene
+    one = elector("one")
+    assert await one.try_acquire()
+    leases.document = None
+    with pytest.raises(LeadershipLost, match="it was deleted"):
+        await one.renew()
+
+
+async def test_fields_of_others_survive_and_their_edits_do_not_depose(scene):
+    leases, _clock, elector = scene
+    one = elector("one")
+    assert await one.try_acquire()
+    leases.store({**leases.document, "metadata": {**leases.document["metadata"], "labels": {"team": "a"}}})
+    leases.spec["strategy"] = "OldestEmulationVersion"
+    await one.renew()
+    await one.renew()
+    assert leases.document["metadata"]["labels"] == {"team": "a"}
+    assert leases.spec["strategy"] == "OldestEmulationVersion"
+    one.check()
+
+
+async def test_a_lease_is_held_by_renewing_it_until_it_is_lost(serve, kube):
+    leases = Leases(kube)
+    server = await serve(leases.handle)
+    times = LeaseTimes(lease_seconds=60, renew_seconds=30, retry_seconds=0.001)
+    one = Elector(server.client, namespace="n", name="l", identity="one", times=times)
+    await one.acquire()
+    leases.faults = ["", "refused", "", "lost", "lost", "", "deleted"]
+    with pytest.raises(LeadershipLost, match="it was deleted"):
+        await one.hold()
+    assert leases.faults == []
+    assert leases.version >= 4
+
+
+@pytest.mark.parametrize("times", [(10, 10.0, 2.0), (15, 2.0, 2.0), (15, 10.0, 0.0)])
+def test_times_that_leave_no_margin_are_refused(times):
+    with pytest.raises(ValueError, match="each must be longer than the next"):
+        LeaseTimes(*times)
