@@ -42,6 +42,20 @@ fix: $(READY) ## Let ruff mend what it can
 crds: $(READY) ## Generate crds/ from the models
 	@$(BIN)/python -m tutti.api.crds crds
 
+bench: $(READY) ## How long the engine takes to decide, without an API server
+	@$(BIN)/python bench/decide.py
+
+e2e: $(READY) ## The user stories, on the embedded cluster
+	@$(BIN)/python -m pytest e2e
+
+e2e-kind: $(READY) ## The user stories, on kind (needs Docker: exits 3 without it)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" e2e/kind.sh
+
+test-envtest: $(READY) ## The user stories, on a real kube-apiserver and etcd from KUBEBUILDER_ASSETS
+	@if [ -z "$$KUBEBUILDER_ASSETS" ]; then \
+	  echo "skipped: set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd (setup-envtest use -p path)"; \
+	else $(BIN)/python -m pytest e2e --cluster envtest; fi
+
 lock: $(READY) ## Freeze the newest allowed versions into the lock files
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
