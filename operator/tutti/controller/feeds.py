@@ -42,6 +42,7 @@ T = TypeVar("T")
 class _Stream:
     """A kind of object: where it is served, how it is read, and what to observe for it."""
 
+    kind: str
     resource: Resource
     view: Any
     seen: Callable[[Any], AnyObservation]
@@ -49,15 +50,22 @@ class _Stream:
 
 
 _CORE = (
-    _Stream(PODS, Pod, PodSeen, lambda gone: PodGone(gone.key.namespace, gone.key.name, gone.uid)),
-    _Stream(NODES, Node, NodeSeen, lambda gone: NodeGone(gone.key.name)),
-    _Stream(NAMESPACES, Namespace, NamespaceSeen, lambda gone: NamespaceGone(gone.key.name)),
-    _Stream(PRIORITY_CLASSES, PriorityClass, PriorityClassSeen, lambda gone: PriorityClassGone(gone.key.name)),
+    _Stream("Pod", PODS, Pod, PodSeen, lambda gone: PodGone(gone.key.namespace, gone.key.name, gone.uid)),
+    _Stream("Node", NODES, Node, NodeSeen, lambda gone: NodeGone(gone.key.name)),
+    _Stream("Namespace", NAMESPACES, Namespace, NamespaceSeen, lambda gone: NamespaceGone(gone.key.name)),
+    _Stream(
+        "PriorityClass",
+        PRIORITY_CLASSES,
+        PriorityClass,
+        PriorityClassSeen,
+        lambda gone: PriorityClassGone(gone.key.name),
+    ),
 )
 
 
 def _ours(kind: str, resource: Resource) -> _Stream:
     return _Stream(
+        kind,
         resource,
         dict[str, Any],
         lambda raw: ObjectSeen(kind, raw),
@@ -66,17 +74,22 @@ def _ours(kind: str, resource: Resource) -> _Stream:
 
 
 class Feeds:
-    """All informers of the operator; they tell the engine everything and the catalogue what is ours."""
+    """All informers of the operator: they tell the engine everything, and the catalogue what is ours.
+
+    `forget` is given the kind, namespace, name and uid of each pod and object of ours that is gone.
+    """
 
     def __init__(
         self,
         client: Client,
         *,
         observe: Callable[[AnyObservation], None],
+        forget: Callable[[str, str, str, str], None],
         catalogue: Catalogue,
         health: Health,
     ) -> None:
         self._observe = observe
+        self._forget = forget
         self._catalogue = catalogue
         self.synced = asyncio.Event()
         # The order is that of a restart's explanations: what others refer to first.
@@ -94,13 +107,18 @@ class Feeds:
         return informer
 
     def _deliver(self, stream: _Stream, changes: Sequence[Change[Any]]) -> None:
+        ours = stream.kind in RESOURCES
         for change in changes:
-            observation = stream.gone(change) if isinstance(change, Gone) else stream.seen(change.obj)
-            self._observe(observation)
-            if isinstance(observation, ObjectSeen):
-                self._catalogue.seen(observation.kind, observation.raw)
-            elif isinstance(observation, ObjectGone):
-                self._catalogue.gone(observation.kind, observation.namespace, observation.name)
+            if isinstance(change, Gone):
+                self._observe(stream.gone(change))
+                if ours:
+                    self._catalogue.gone(stream.kind, *change.key)
+                if ours or stream.kind == "Pod":
+                    self._forget(stream.kind, *change.key, change.uid)
+            else:
+                self._observe(stream.seen(change.obj))
+                if ours:
+                    self._catalogue.seen(stream.kind, change.obj)
 
     async def run(self) -> None:
         """List and watch everything until cancelled; `synced` is set once each kind was listed in full."""

@@ -86,6 +86,11 @@ def _verdicts(world: _World, queues: Mapping[str, Verdict]) -> Iterator[tuple[Ob
         yield ("LocalQueue", local.namespace, local.name), _judge_local_queue(local, queues)
 
 
+def verdict_on(key: ObjectKey, specs: Specs) -> Verdict | None:
+    """Return the verdict on one object, or None where there is none of that name."""
+    return dict(judge(specs)).get(key)
+
+
 def caught_cohorts(specs: Specs) -> dict[str, tuple[str, ...]]:
     """Return each cohort that is in a ring of cohorts, or below one, with that ring."""
     return rings({cohort.name: cohort.parent for cohort in specs.cohorts.values()})
@@ -161,5 +166,10 @@ def _spread(flavors: tuple[str, ...], world: _World) -> Problem | None:
 def _terminating(used_by: list[str]) -> Verdict:
     if not used_by:
         return _inactive("Terminating", "It is being deleted; nothing uses it any more")
-    shown = ", ".join(used_by[:_NAMED]) + (f" and {len(used_by) - _NAMED} more" if len(used_by) > _NAMED else "")
-    return _inactive("Terminating", f"It is being deleted once nothing uses it; still used by {shown}")
+    return _inactive("Terminating", f"It is being deleted once nothing uses it; still used by {listed(used_by)}")
+
+
+def listed(used_by: list[str]) -> str:
+    """Return the first few of many users in words, and how many more there are."""
+    more = len(used_by) - _NAMED
+    return ", ".join(used_by[:_NAMED]) + (f" and {more} more" if more > 0 else "")

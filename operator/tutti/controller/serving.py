@@ -45,7 +45,12 @@ def application(health: Health, registry: CollectorRegistry) -> web.Application:
 
 @asynccontextmanager
 async def serving(app: web.Application, *, host: str, port: int) -> AsyncIterator[int]:
-    """Serve `app` until the block ends and yield the port it listens on; port 0 takes a free one.
+    """Serve `app` until the block ends and yield the port it listens on.
+
+    Args:
+        app: what is served.
+        host: the address to listen on; empty for all, IPv6 included where the system has it.
+        port: 0 takes a free one.
 
     Raises:
         OSError: the port cannot be listened on.
@@ -53,8 +58,14 @@ async def serving(app: web.Application, *, host: str, port: int) -> AsyncIterato
     runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listener = _listen(host, port)
         await web.SockSite(runner, listener).start()
         yield int(listener.getsockname()[1])
     finally:
         await runner.cleanup()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if not host and socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)

@@ -83,6 +83,19 @@ class Specs:
     admitted: dict[tuple[str, str], str] = field(default_factory=dict)
     broken: dict[ObjectKey, str] = field(default_factory=dict)
 
+    def with_object(self, kind: str, raw: Raw) -> Specs:
+        """Return a copy in which the object is as given and can be read, as if it had been accepted."""
+        copy = Specs(
+            dict(self.topologies),
+            dict(self.flavors),
+            dict(self.cohorts),
+            dict(self.cluster_queues),
+            dict(self.local_queues),
+            self.admitted,
+        )
+        copy.add(kind, raw)
+        return copy
+
     def add(self, kind: str, raw: Raw) -> bool:
         """Take in, or replace, an object of any of our kinds, and say whether that changed anything here.
 

@@ -6,7 +6,7 @@ kopf alone would not notice that the engine has died and would keep answering pr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import structlog
 
@@ -40,9 +40,10 @@ class Supervisor:
             if not self._stop.is_set():
                 raise RuntimeError("the engine ended though nobody asked it to")  # noqa: TRY301 - the crash it reports
         except BaseException as error:
-            self._health.died("engine", repr(error))
+            reasons = [repr(leaf) for leaf in leaves(error)]
+            self._health.died("engine", ", ".join(reasons))
             if not isinstance(error, asyncio.CancelledError):
-                log.critical("engine_crashed", exc_info=error)
+                log.critical("engine_crashed", errors=reasons)
             raise
         finally:
             self._stop.set()
@@ -56,3 +57,12 @@ class Supervisor:
         """Raise what the work raised, if it has ended with an error."""
         if self._task is not None and self._task.done():
             self._task.result()
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors that a task group, or several within one another, has bundled."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error

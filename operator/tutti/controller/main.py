@@ -1,0 +1,193 @@
+"""The process: what is started in which order, what stops it, and with which exit code it ends.
+
+Our code owns the process and kopf is embedded in it. A signal, a crash of the engine and a crash of kopf all end in
+the same place: nothing more is decided, what was decided is written, the lease is given back, and the process ends;
+with exit code 0 only if it was asked to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from tutti import __version__
+from tutti.api.configuration import TuttiConfiguration
+from tutti.controller.deletion import Holder
+from tutti.controller.health import Health
+from tutti.controller.journaling import journal_at
+from tutti.controller.metrics import Metrics
+from tutti.controller.operator import registry_for, run_kopf, settings_for
+from tutti.controller.room import Room, Surroundings
+from tutti.controller.serving import application, serving
+from tutti.controller.supervisor import Supervisor, leaves
+from tutti.controller.webhooks import Reviewer
+from tutti.engine.engine import Engine
+from tutti.kube.client import Client
+from tutti.kube.credentials import Credentials
+from tutti.kube.fencing import LeadershipLost
+from tutti.kube.metrics import WireMetrics
+
+log = structlog.get_logger(__name__)
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Crashed(Exception):  # noqa: N818 - it says what has happened to the process
+    """The operator could not go on; the cause is what stopped it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What the process was started with."""
+
+    configuration: TuttiConfiguration
+    kubeconfig: Path | None = None
+    context: str | None = None
+    journal: Path | None = None
+
+
+async def operate(launch: Launch, *, serves_at: Callable[[int], None] | None = None) -> None:
+    """Run the operator until a signal, or what ends it.
+
+    Args:
+        launch: what to run.
+        serves_at: called with the port of probes and metrics once they are served.
+
+    Raises:
+        CredentialsError: there is no usable way to a cluster.
+        OSError: the port for probes cannot be listened on, or the journal not be written.
+        Crashed: the engine or kopf could not go on.
+    """
+    configuration = launch.configuration
+    credentials = await Credentials.load(launch.kubeconfig, launch.context)
+    stop = asyncio.Event()
+    with _signals(stop), journal_at(launch.journal, configuration) as journal:
+        health, metrics = Health(), Metrics()
+        async with (
+            _serving(configuration, health, metrics) as port,
+            Client(credentials, metrics=WireMetrics(metrics.registry)) as client,
+        ):
+            log.info("started", version=__version__, cluster=credentials.source, port=port)
+            if serves_at is not None:
+                serves_at(port)
+            around = Surroundings(client, configuration, health, metrics, journal)
+            try:
+                await _operate(Room(Engine(configuration), around), around, credentials, stop)
+            except Exception as error:
+                raise Crashed(", ".join(str(leaf) or repr(leaf) for leaf in leaves(error))) from error
+    log.info("stopped")
+
+
+async def _operate(room: Room, around: Surroundings, credentials: Credentials, stop: asyncio.Event) -> None:
+    """Run engine and kopf together; the engine starts and ends within kopf's own life."""
+    supervisor = Supervisor(lambda: room.run(stop), stop=stop, health=around.health)
+
+    async def startup() -> None:
+        supervisor.start()
+        try:
+            await _first(room.synced, stop)
+        except asyncio.CancelledError:
+            stop.set()  # kopf was told to stop before the engine was
+            raise
+
+    async def cleanup() -> None:
+        stop.set()
+        await supervisor.finished()
+
+    reviewer = Reviewer(room.catalogue) if around.configuration.webhook.enabled else None
+    holder = Holder(room.catalogue, leading=room.leading, record=room.record)
+    registry = registry_for(credentials=credentials, startup=startup, cleanup=cleanup, holder=holder, reviewer=reviewer)
+    ready = asyncio.Event()
+    # Started before kopf, which counts every later task as its own.
+    resigned = asyncio.create_task(_take_signals_back(ready, stop), name="signals")
+    try:
+        await run_kopf(registry, settings_for(around.configuration), stop=stop, ready=ready)
+    finally:
+        resigned.cancel()
+        await cleanup()
+    supervisor.result()
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Return once any of the events is set."""
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()
+
+
+@asynccontextmanager
+async def _serving(configuration: TuttiConfiguration, health: Health, metrics: Metrics) -> AsyncIterator[int]:
+    host, _, port = configuration.metrics.bind_address.rpartition(":")
+    async with serving(application(health, metrics.registry), host=host.strip("[]"), port=int(port)) as served:
+        yield served
+
+
+@contextmanager
+def _signals(stop: asyncio.Event) -> Iterator[None]:
+    """Have signals ask for a stop; outside of the main thread there are none to have."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    _handle_signals(loop, stop)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def _handle_signals(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+
+
+async def _take_signals_back(ready: asyncio.Event, stop: asyncio.Event) -> None:
+    """Replace the handlers that kopf has put in place of ours: the engine must hear of a signal as soon as kopf."""
+    await ready.wait()
+    if threading.current_thread() is threading.main_thread():
+        _handle_signals(asyncio.get_running_loop(), stop)
+
+
+def run(launch: Launch) -> int:
+    """Run the operator in a loop of its own and return the exit code of the process.
+
+    Raises:
+        CredentialsError: there is no usable way to a cluster.
+        OSError: the port for probes cannot be listened on, or the journal not be written.
+    """
+    # Views of pods and nodes live long and hold no cycles; the default thresholds would walk them over and over.
+    gc.set_threshold(100_000, 50, 1000)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_exit_code(launch))
+
+
+async def _exit_code(launch: Launch) -> int:
+    try:
+        await operate(launch)
+    except Crashed as crash:
+        lost = all(isinstance(leaf, LeadershipLost) for leaf in leaves(crash.__cause__ or crash))
+        # To lose the lease is the end of a process but no fault of it: no stack is of use.
+        log.critical("crashed", error=str(crash), exc_info=None if lost else crash.__cause__)
+        return 1
+    return 0
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None
+    import uvloop  # noqa: PLC0415 - not to be had on Windows
+
+    return uvloop.new_event_loop

@@ -1,0 +1,178 @@
+"""Everything that turns round one engine: streams in, the cycle, writers out, and the lease that lets them write.
+
+    CRDs served ─▶ all listed ─▶ lease acquired ─▶ deciding ─▶ (asked to stop) ─▶ writers drained ─▶ lease released
+
+A standby goes as far as the second step and waits there with everything known, so that it can take over at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import structlog
+
+from tutti.api.configuration import TuttiConfiguration
+from tutti.controller.catalogue import Catalogue
+from tutti.controller.conditions import ConditionKeeper
+from tutti.controller.crds import installed
+from tutti.controller.cycle import Cycle, EngineLike, Journal
+from tutti.controller.dispatch import Dispatch
+from tutti.controller.feeds import Feeds
+from tutti.controller.gang_times import GangTimes
+from tutti.controller.health import Check, Health
+from tutti.controller.metrics import Metrics
+from tutti.engine.decisions import EmitEvent
+from tutti.engine.observations import AnyObservation, PodGone, PodSeen
+from tutti.kube.client import Client
+from tutti.kube.fencing import Fence, unfenced
+from tutti.kube.lease import Elector, LeaseTimes, default_identity
+from tutti.kube.statuses import StatusWriter
+
+log = structlog.get_logger(__name__)
+
+_DRAIN_SECONDS = 15.0
+_LAG_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a room is given by the process it runs in."""
+
+    client: Client
+    configuration: TuttiConfiguration
+    health: Health
+    metrics: Metrics
+    journal: Journal | None = None
+
+
+class Room:
+    """Runs one engine against one cluster.
+
+    Attributes:
+        catalogue: What is known of our kinds; kopf's handlers read it.
+        synced: Set once everything was listed.
+        leading: Set once this process may write.
+    """
+
+    def __init__(self, engine: EngineLike, around: Surroundings) -> None:
+        self.catalogue = Catalogue()
+        self.synced = asyncio.Event()
+        self.leading = asyncio.Event()
+        self._around = around
+        self._elector = _elector(around)
+        fence: Fence = self._elector.check if self._elector else unfenced
+        self._times = GangTimes(around.metrics)
+        self._dispatch = Dispatch(
+            around.client,
+            fence=fence,
+            observe=self._observe,
+            metrics=around.metrics,
+            times=self._times,
+            instance=self._elector.identity if self._elector else default_identity(),
+            concurrency=around.configuration.client_connection.concurrency,
+        )
+        self._cycle = Cycle(engine, self._dispatch.carry_out, metrics=around.metrics, journal=around.journal)
+        self._conditions = StatusWriter(around.client, fence=fence, concurrency=2)
+        around.health.waiting("crds", "not looked for yet")
+        around.health.ready["synced"] = lambda: Check(self.synced.is_set(), "ok" if self.synced.is_set() else "listing")
+        self._feeds = Feeds(
+            around.client,
+            observe=self._observe,
+            forget=self._dispatch.forget,
+            catalogue=self.catalogue,
+            health=around.health,
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set, then finish what was begun.
+
+        Raises:
+            ExceptionGroup: Of what ended the work, such as LeadershipLost.
+        """
+        work = asyncio.create_task(self._work(), name="engine work")
+        stopping = asyncio.create_task(stop.wait(), name="wait for stop")
+        try:
+            await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                await self._finish(work)
+        finally:
+            for task in (work, stopping):
+                task.cancel()
+            await asyncio.wait({work, stopping})
+            if self._elector is not None:
+                await self._elector.release()
+        if not work.cancelled():
+            work.result()
+
+    def record(self, event: EmitEvent) -> None:
+        """Record an event about an object of ours; only while leading."""
+        self._dispatch.record(event)
+
+    async def _work(self) -> None:
+        await installed(self._around.client, self._around.health)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._feeds.run(), name="feeds")
+            group.create_task(self._cycle.run(), name="cycle")
+            group.create_task(self._dispatch.run(), name="dispatch")
+            group.create_task(self._conditions.run(), name="condition writer")
+            group.create_task(_measure_lag(self._around.metrics), name="loop lag")
+            await self._feeds.synced.wait()
+            self._cycle.synced()
+            self.synced.set()
+            log.info("synced")
+            if self._elector is not None:
+                log.info("waiting_for_lease", identity=self._elector.identity)
+                await self._elector.acquire()
+                group.create_task(self._elector.hold(), name="lease")
+            self._lead(group)
+
+    def _lead(self, group: asyncio.TaskGroup) -> None:
+        self._cycle.lead()
+        self.leading.set()
+        group.create_task(ConditionKeeper(self.catalogue, self._conditions).run(), name="conditions")
+        # Deletions were held without regard to what uses the object; now they may be let go.
+        self.catalogue.touch()
+        log.info("deciding")
+
+    async def _finish(self, work: asyncio.Task[None]) -> None:
+        """Decide nothing more, and let writers end what was decided."""
+        self._cycle.rest()
+        if not self.leading.is_set():
+            return
+        log.info("draining")
+        draining = asyncio.create_task(self._drain(), name="drain")
+        await asyncio.wait({work, draining}, return_when=asyncio.FIRST_COMPLETED)
+        if draining.done():
+            draining.result()
+        else:
+            draining.cancel()
+            await asyncio.wait({draining})
+
+    async def _drain(self) -> None:
+        await self._dispatch.drain(within_seconds=_DRAIN_SECONDS)
+        await self._conditions.flush(within_seconds=1.0)
+
+    def _observe(self, observation: AnyObservation) -> None:
+        if isinstance(observation, PodSeen):
+            self._times.seen(observation.pod)
+        elif isinstance(observation, PodGone):
+            self._times.gone(observation.namespace, observation.name)
+        self._cycle.observe(observation)
+
+
+def _elector(around: Surroundings) -> Elector | None:
+    election = around.configuration.leader_election
+    if not election.enabled:
+        return None
+    times = LeaseTimes(election.lease_duration_seconds, election.renew_deadline_seconds, election.retry_period_seconds)
+    return Elector(around.client, namespace=election.lease_namespace, name=election.lease_name, times=times)
+
+
+async def _measure_lag(metrics: Metrics) -> None:
+    """Note how late the loop comes back to a timer: what every lease renewal and webhook has to wait, too."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + _LAG_SECONDS
+        await asyncio.sleep(_LAG_SECONDS)
+        metrics.loop_lag_seconds.observe(max(0.0, loop.time() - due))
