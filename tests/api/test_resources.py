@@ -1,0 +1,61 @@
+"""Amounts in scheduling units (kube-scheduler 1.36: MilliValue for cpu, Value for the rest)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.api.resources import AmountError, amounts, describe, from_milli, to_milli
+
+
+def test_cpu_counts_in_milli_cores_and_the_rest_in_whole_units():
+    given_text = {"cpu": "1500m", "memory": "64Gi", "nvidia.com/gpu": 8, "ephemeral-storage": "1G", "pods": "110"}
+
+    assert amounts(given_text) == {
+        "cpu": 1500,
+        "memory": 64 * 2**30,
+        "nvidia.com/gpu": 8,
+        "ephemeral-storage": 10**9,
+        "pods": 110,
+    }
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "amount"), [("cpu", "100u", 1), ("memory", "1500m", 2), ("pods", "-1500m", -2)]
+)
+def test_fractions_round_away_from_zero(resource, text, amount):
+    assert amounts({resource: text}) == {resource: amount}
+
+
+def test_amounts_fit_int64_columns():
+    assert amounts({"cpu": "1e30", "memory": "1e30"}) == {"cpu": 2**63 - 1, "memory": 2**63 - 1}
+
+
+def test_an_error_names_the_resource_and_the_text():
+    with pytest.raises(AmountError, match=r"^nvidia.com/gpu: 'eight' is not a quantity"):
+        amounts({"cpu": 1, "nvidia.com/gpu": "eight"})
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [
+        ("cpu", 1500, "1500m"),
+        ("cpu", 2000, "2"),
+        ("memory", 64 * 2**30, "64Gi"),
+        ("memory", 1_500_000_000, "1500M"),
+        ("memory", 0, "0"),
+        ("hugepages-2Mi", 4 * 2**20, "4Mi"),
+        ("nvidia.com/gpu", 8, "8"),
+        ("nvidia.com/gpu", 2048, "2048"),
+        ("pods", 110, "110"),
+    ],
+)
+def test_amounts_read_as_a_person_writes_them(resource, amount, text):
+    assert describe(resource, amount) == text
+
+
+@given(st.sampled_from(["cpu", "memory", "pods"]), st.integers(min_value=-(10**15), max_value=10**15))
+def test_description_and_milli_units_are_exact(resource, amount):
+    assert from_milli(resource, to_milli(resource, amount)) == amount
+    assert amounts({resource: describe(resource, amount)}) == {resource: amount}
