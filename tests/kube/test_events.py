@@ -1,0 +1,200 @@
+"""Events are created once, counted after, and never hold anybody up."""
+
+import asyncio
+import re
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.kube.backoff import Backoff
+from tutti.kube.client import MERGE_PATCH
+from tutti.kube.events import EventRecorder, Happening, RecorderLimits, Reference, cut
+from tutti.kube.fencing import LeadershipLost, unfenced
+
+POD = Reference("v1", "Pod", "p", "team-a", "uid-p")
+BOUND = Happening(POD, "Scheduled", "Successfully assigned team-a/p to n1", "Binding")
+
+
+class Events:
+    """Takes events; `answers` come first."""
+
+    def __init__(self, kube) -> None:
+        self.kube, self.answers = kube, []
+
+    async def handle(self, request):
+        answer = self.answers.pop(0) if self.answers else 201
+        if answer == "hang up":
+            return self.kube.hang_up(request)
+        return web.json_response({}, status=201) if answer == 201 else self.kube.status(answer, "Fault", "told to")
+
+
+def make(server, **limits):
+    return EventRecorder(
+        server.client,
+        fence=unfenced,
+        controller="scheduling.tutti.dev/tutti",
+        instance="tutti-0",
+        limits=RecorderLimits(**limits),
+        backoff=lambda: Backoff(first=0.001),
+    )
+
+
+@asynccontextmanager
+async def running(recorder):
+    task = asyncio.create_task(recorder.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def dropped(server, reason):
+    return server.client.metrics.events_dropped.labels(reason)._value.get()
+
+
+async def test_an_event_says_all_that_the_server_requires(serve, kube):
+    server = await serve(Events(kube).handle)
+    recorder = make(server)
+    async with running(recorder):
+        recorder.record(
+            Happening(POD, "Preempted", "n" * 2000, "Preempting", "Warning", Reference("v1", "Pod", "q", "team-b"))
+        )
+        assert await recorder.flush() == 0
+    (call,) = server.calls
+    assert (call.method, call.path) == ("POST", "/apis/events.k8s.io/v1/namespaces/team-a/events")
+    body = call.body
+    assert re.fullmatch(r"p\.[0-9a-f]{16}", body["metadata"]["name"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", body["eventTime"])
+    assert body["reportingController"] == "scheduling.tutti.dev/tutti"
+    assert body["reportingInstance"] == "tutti-0"
+    assert (body["reason"], body["action"], body["type"]) == ("Preempted", "Preempting", "Warning")
+    assert body["regarding"] == {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "team-a", "uid": "uid-p"}
+    assert body["related"] == {"apiVersion": "v1", "kind": "Pod", "name": "q", "namespace": "team-b"}
+    assert len(body["note"]) == 1024
+    assert "series" not in body
+
+
+async def test_events_of_cluster_scoped_objects_live_in_the_default_namespace(serve, kube):
+    server = await serve(Events(kube).handle)
+    recorder = make(server)
+    async with running(recorder):
+        recorder.record(Happening(Reference("v1", "Node", "n" * 253), "Full", "no room", "Scheduling"))
+        await recorder.flush()
+    (call,) = server.calls
+    assert "/namespaces/default/" in call.path
+    assert len(call.body["metadata"]["name"]) == 253
+
+
+async def test_repeats_become_a_series_of_one_event(serve, kube):
+    server = await serve(Events(kube).handle)
+    recorder = make(server, series_seconds=3600.0)
+    async with running(recorder):
+        recorder.record(BOUND)
+        await recorder.flush()
+        for _ in range(9):
+            recorder.record(BOUND)
+        assert await recorder.flush() == 0
+        recorder.record(BOUND)
+        await recorder.flush()
+    create, *patches = server.calls
+    assert [call.method for call in patches] == ["PATCH", "PATCH"]
+    assert [call.body["series"]["count"] for call in patches] == [10, 11]
+    assert all(call.headers["Content-Type"] == MERGE_PATCH for call in patches)
+    assert all(call.path.endswith("/" + create.body["metadata"]["name"]) for call in patches)
+
+
+async def test_other_words_are_another_event(serve, kube):
+    server = await serve(Events(kube).handle)
+    recorder = make(server)
+    async with running(recorder):
+        for n in range(3):
+            recorder.record(Happening(POD, "FailedScheduling", f"0/{n} nodes", "Scheduling", "Warning"))
+        await recorder.flush()
+    assert [call.method for call in server.calls] == ["POST"] * 3
+
+
+async def test_a_flood_about_one_object_is_dropped_and_spares_others(serve, kube):
+    server = await serve(Events(kube).handle)
+    recorder = make(server, burst=5, refill_seconds=1e9)
+    async with running(recorder):
+        for n in range(20):
+            recorder.record(Happening(POD, "Odd", f"{n}", "Scheduling"))
+        recorder.record(Happening(Reference("v1", "Pod", "q", "team-a"), "Odd", "0", "Scheduling"))
+        await recorder.flush()
+    assert len(server.calls) == 6
+    assert dropped(server, "flood") == 15
+
+
+async def test_a_full_queue_drops_instead_of_blocking(serve, kube):
+    server = await serve(Events(kube).handle)
+    recorder = make(server, waiting=10)
+    for n in range(30):
+        recorder.record(Happening(Reference("v1", "Pod", f"p{n}", "team-a"), "Odd", "", "Scheduling"))
+    assert dropped(server, "queue_full") == 20
+    async with running(recorder):
+        assert await recorder.flush() == 0
+    assert len(server.calls) == 10
+
+
+@pytest.mark.parametrize("answers", [[500, 429], ["hang up"], ["hang up", 409]], ids=str)
+async def test_passing_trouble_is_retried_under_the_same_name(serve, kube, answers):
+    events = Events(kube)
+    events.answers = list(answers)
+    server = await serve(events.handle)
+    recorder = make(server)
+    async with running(recorder):
+        recorder.record(BOUND)
+        await recorder.flush()
+    assert len({call.body["metadata"]["name"] for call in server.calls}) == 1
+    assert dropped(server, "error") == 0
+
+
+async def test_an_event_that_the_server_refuses_is_dropped_and_the_next_is_written(serve, kube):
+    events = Events(kube)
+    events.answers = [422]
+    server = await serve(events.handle)
+    recorder = make(server)
+    async with running(recorder):
+        recorder.record(BOUND)
+        assert await recorder.flush() == 0
+        recorder.record(BOUND)
+        await recorder.flush()
+    assert [call.method for call in server.calls] == ["POST", "POST"]
+    assert dropped(server, "error") == 1
+
+
+async def test_a_series_whose_event_has_expired_is_created_anew(serve, kube):
+    events = Events(kube)
+    events.answers = [201, 404]
+    server = await serve(events.handle)
+    recorder = make(server)
+    async with running(recorder):
+        recorder.record(BOUND)
+        await recorder.flush()
+        recorder.record(BOUND)
+        await recorder.flush()
+    assert [call.method for call in server.calls] == ["POST", "PATCH", "POST"]
+    assert server.calls[-1].body["series"]["count"] == 2
+
+
+async def test_a_deposed_leader_reports_nothing(serve, kube):
+    def fence():
+        raise LeadershipLost("another leads")
+
+    server = await serve(Events(kube).handle)
+    recorder = EventRecorder(server.client, fence=fence, controller="c", instance="i")
+    recorder.record(BOUND)
+    with pytest.raises(ExceptionGroup):
+        await recorder.run()
+    assert server.calls == []
+
+
+@given(st.text(max_size=1500))
+def test_a_cut_note_fits_and_keeps_its_beginning(note):
+    short = cut(note)
+    assert len(short.encode()) <= 1024
+    assert short == note or (short.endswith("...") and note.startswith(short[:-3]))

@@ -1,0 +1,232 @@
+"""The latest wish wins, nothing is written twice, and trouble with one object holds up no other."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from tutti.kube.fencing import LeadershipLost, unfenced
+from tutti.kube.resources import Resource
+from tutti.kube.statuses import PodVerdict, StatusWriter, Target
+
+WORKLOADS = Resource("scheduling.tutti.dev", "v1alpha1", "workloads")
+TARGET = Target(WORKLOADS, "team-a", "train", "uid-train")
+VERDICT = PodVerdict("PodScheduled", "False", "Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.", 2)
+
+
+class Statuses:
+    """Takes patches; `answers` come first, and while `hold` is clear nothing is answered."""
+
+    def __init__(self, kube) -> None:
+        self.kube = kube
+        self.answers = []
+        self.arrived = asyncio.Event()
+        self.hold = asyncio.Event()
+        self.hold.set()
+
+    async def handle(self, request):
+        self.arrived.set()
+        await self.hold.wait()
+        if self.answers:
+            answer = self.answers.pop(0)
+            return self.kube.hang_up(request) if answer == "hang up" else self.kube.status(answer, "Fault", "told to")
+        return web.json_response({})
+
+
+@asynccontextmanager
+async def writing(server, **options):
+    options.setdefault("fence", unfenced)
+    options.setdefault("spacing_seconds", 0.0)
+    writer = StatusWriter(server.client, **options)
+    task = asyncio.create_task(writer.run())
+    try:
+        yield writer
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_a_status_is_a_merge_patch_bound_to_its_object(serve, kube):
+    server = await serve(Statuses(kube).handle)
+    async with writing(server) as writer:
+        writer.put(TARGET, {"pending": {"position": 3}})
+        assert await writer.flush() == 0
+    (call,) = server.calls
+    assert call.path == "/apis/scheduling.tutti.dev/v1alpha1/namespaces/team-a/workloads/train/status"
+    assert call.headers["Content-Type"] == MERGE_PATCH
+    assert call.body == {"metadata": {"uid": "uid-train"}, "status": {"pending": {"position": 3}}}
+
+
+async def test_a_pod_condition_is_a_strategic_merge_patch(serve, kube):
+    server = await serve(Statuses(kube).handle)
+    async with writing(server) as writer:
+        writer.put_pod_condition("team-a", "p", "uid-p", verdict=VERDICT, nominated_node="n1")
+        await writer.flush()
+        writer.put_pod_condition("team-a", "p", "uid-p", verdict=VERDICT, nominated_node="")
+        await writer.flush()
+    first, second = server.calls
+    assert first.path == "/api/v1/namespaces/team-a/pods/p/status"
+    assert first.headers["Content-Type"] == STRATEGIC_MERGE_PATCH
+    (condition,) = first.body["status"]["conditions"]
+    assert condition.pop("lastTransitionTime").endswith("Z")
+    assert condition == {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": VERDICT.message,
+        "observedGeneration": 2,
+    }
+    assert first.body["status"]["nominatedNodeName"] == "n1"
+    assert second.body["status"]["nominatedNodeName"] is None
+
+
+async def test_what_is_there_already_is_not_written_again(serve, kube):
+    server = await serve(Statuses(kube).handle)
+    async with writing(server) as writer:
+        writer.put(TARGET, {"a": 1, "b": 2})
+        await writer.flush()
+        writer.put(TARGET, {"b": 2, "a": 1})
+        writer.put_pod_condition("team-a", "p", "uid-p", verdict=VERDICT)
+        await writer.flush()
+        writer.put_pod_condition("team-a", "p", "uid-p", verdict=VERDICT)
+        await writer.flush()
+        assert len(server.calls) == 2
+        writer.put(TARGET, {"a": 2, "b": 2})
+        await writer.flush()
+    assert len(server.calls) == 3
+
+
+async def test_what_was_observed_counts_as_there(serve, kube):
+    server = await serve(Statuses(kube).handle)
+    async with writing(server) as writer:
+        writer.observe(TARGET, {"a": 1})
+        writer.observe_pod_condition("team-a", "p", "uid-p", verdict=VERDICT)
+        writer.put(TARGET, {"a": 1})
+        writer.put_pod_condition("team-a", "p", "uid-p", verdict=VERDICT)
+        await writer.flush()
+        assert server.calls == []
+        writer.observe(TARGET, {"a": 2})  # somebody else changed it
+        writer.put(TARGET, {"a": 1})
+        await writer.flush()
+    assert len(server.calls) == 1
+
+
+async def test_wishes_that_come_while_one_is_written_become_one_write(serve, kube):
+    statuses = Statuses(kube)
+    server = await serve(statuses.handle)
+    async with writing(server) as writer:
+        statuses.hold.clear()
+        writer.put(TARGET, {"n": 0})
+        await statuses.arrived.wait()
+        for n in range(1, 50):
+            writer.put(TARGET, {"n": n})
+        statuses.hold.set()
+        await writer.flush()
+    assert [call.body["status"]["n"] for call in server.calls] == [0, 49]
+
+
+async def test_a_wish_that_returns_to_what_is_being_written_adds_no_write(serve, kube):
+    statuses = Statuses(kube)
+    server = await serve(statuses.handle)
+    async with writing(server) as writer:
+        statuses.hold.clear()
+        writer.put(TARGET, {"n": 0})
+        await statuses.arrived.wait()
+        writer.put(TARGET, {"n": 1})
+        writer.put(TARGET, {"n": 0})
+        statuses.hold.set()
+        assert await writer.flush() == 0
+    assert len(server.calls) == 1
+
+
+async def test_writes_of_one_object_are_spaced_and_a_flush_does_not_wait_for_that(serve, kube):
+    server = await serve(Statuses(kube).handle)
+    async with writing(server, spacing_seconds=3600.0) as writer:
+        writer.put(TARGET, {"n": 0})
+        other = Target(WORKLOADS, "team-a", "other")
+        await writer.flush()
+        writer.put(TARGET, {"n": 1})
+        writer.put(TARGET, {"n": 2})
+        writer.put(other, {"n": 9})
+        assert await writer.flush() == 0
+    assert [call.body["status"]["n"] for call in server.calls if call.path.endswith("/train/status")] == [0, 2]
+    assert len(server.calls) == 3
+
+
+@pytest.mark.parametrize("answer", [429, 500, 503, "hang up"])
+async def test_passing_trouble_is_retried_with_the_latest_wish(serve, kube, answer):
+    statuses = Statuses(kube)
+    statuses.answers = [answer]
+    server = await serve(statuses.handle)
+    async with writing(server) as writer:
+        statuses.hold.clear()
+        writer.put(TARGET, {"n": 0})
+        await statuses.arrived.wait()
+        writer.put(TARGET, {"n": 1})
+        statuses.hold.set()
+        assert await writer.flush() == 0
+    assert [call.body["status"]["n"] for call in server.calls] == [0, 1]
+
+
+@pytest.mark.parametrize("answer", [404, 409, 422, 403])
+async def test_what_cannot_be_written_is_dropped_and_may_be_wished_again(serve, kube, answer):
+    statuses = Statuses(kube)
+    statuses.answers = [answer]
+    server = await serve(statuses.handle)
+    async with writing(server) as writer:
+        writer.put(TARGET, {"n": 0})
+        assert await writer.flush() == 0
+        assert len(server.calls) == 1
+        writer.put(TARGET, {"n": 0})
+        await writer.flush()
+    assert len(server.calls) == 2
+
+
+async def test_one_object_in_trouble_holds_up_no_other(serve, kube):
+    statuses = Statuses(kube)
+    statuses.answers = [503]
+    server = await serve(statuses.handle)
+    async with writing(server, concurrency=1) as writer:
+        for n in range(5):
+            writer.put(Target(WORKLOADS, "team-a", f"w{n}"), {"n": n})
+        assert await writer.flush() == 0
+    assert [call.path.split("/")[-2] for call in server.calls] == ["w0", "w1", "w2", "w3", "w4", "w0"]
+
+
+async def test_a_forgotten_object_is_not_written(serve, kube):
+    statuses = Statuses(kube)
+    server = await serve(statuses.handle)
+    async with writing(server) as writer:
+        writer.put(TARGET, {"n": 0})
+        writer.forget(TARGET)
+        assert await writer.flush() == 0
+        assert server.calls == []
+        writer.put(TARGET, {"n": 0})
+        await writer.flush()
+    assert len(server.calls) == 1
+
+
+async def test_a_flush_that_cannot_finish_says_what_is_left(serve, kube):
+    statuses = Statuses(kube)
+    server = await serve(statuses.handle)
+    async with writing(server) as writer:
+        statuses.hold.clear()
+        writer.put(TARGET, {"n": 0})
+        assert await writer.flush(within_seconds=0.05) == 1
+        statuses.hold.set()
+        assert await writer.flush() == 0
+
+
+async def test_a_deposed_leader_stops_writing(serve, kube):
+    def fence():
+        raise LeadershipLost("another leads")
+
+    server = await serve(Statuses(kube).handle)
+    writer = StatusWriter(server.client, fence=fence)
+    writer.put(TARGET, {"n": 0})
+    with pytest.raises(ExceptionGroup) as caught:
+        await writer.run()
+    assert caught.group_contains(LeadershipLost, match="another leads")
+    assert server.calls == []
