@@ -17,8 +17,8 @@ from tutti.engine.workloads import Member, Told, Workload, WorkloadKey
 RETELL_SECONDS = 10.0
 """How long a text stands before a newer one under the same reason replaces it."""
 
-SILENT = ("WaitingForMembers", "")
-"""Reasons that pods do not carry: a gang that is still gathering is nothing to scale a cluster up for."""
+SILENT = ("WaitingForMembers",)
+"""Reasons that are told in the status only: a gang that is still gathering has not failed at anything."""
 
 
 def announce(state: State, workload: Workload, kind: str, reason: str, note: str) -> None:
@@ -53,7 +53,8 @@ def _tell_why(state: State, workload: Workload) -> None:
     if why is None:
         workload.told, workload.tell_at, workload.shown = ("", "", 0.0), None, None
         return
-    if why.reason != workload.told[0]:
+    gathering = why.gate is Gate.GATHER and why.reason in SILENT
+    if why.reason != workload.told[0] and not gathering:
         announce(state, workload, "Warning", "FailedScheduling", why.message)
     if not _is_news(state, why.reason, why.message, workload.told):
         if why.message != workload.told[1] and workload.tell_at is None:
@@ -61,7 +62,7 @@ def _tell_why(state: State, workload: Workload) -> None:
             state.timed[workload.key] = workload
         return
     workload.told, workload.shown = (why.reason, why.message, state.now), why
-    if not (why.gate is Gate.GATHER and why.reason in SILENT):
+    if not gathering:
         for member in workload.members():
             _tell_pod(state, member, why)
 
