@@ -1,0 +1,374 @@
+"""Specs that are right and specs that are wrong, for the parser, the CEL rules and a real API server alike."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import yaml
+
+from tutti.api.kinds import KINDS
+from tutti.api.model import API_VERSION
+
+QUOTA = """
+resourceGroups:
+- coveredResources: [cpu, memory]
+  flavors:
+  - name: on-demand
+    resources: [{name: cpu, nominalQuota: 9}, {name: memory, nominalQuota: 36Gi}]
+"""
+
+
+class Wrong(NamedTuple):
+    """A spec that is refused; `server` is False where only the parser can tell."""
+
+    kind: str
+    spec: str
+    path: str
+    message: str
+    server: bool = True
+
+
+def manifest(kind: str, spec: str) -> dict[str, Any]:
+    metadata = {"name": "sample"} | ({"namespace": "default"} if KINDS[kind].NAMESPACED else {})
+    frame: dict[str, Any] = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata}
+    body = yaml.safe_load(spec)
+    return frame | (body if kind == "WorkloadPriorityClass" else {"spec": body})
+
+
+RIGHT: dict[str, tuple[str, str]] = {
+    "empty flavor": ("ResourceFlavor", "{}"),
+    "flavor as Kueue documents it": (
+        "ResourceFlavor",
+        """
+        nodeLabels: {instance-type: spot}
+        nodeTaints: [{effect: NoSchedule, key: spot, value: "true"}]
+        tolerations:
+        - {key: spot-taint, operator: Exists, effect: NoSchedule}
+        - {operator: Exists, effect: NoExecute, tolerationSeconds: 30}
+        - {key: a, value: b}
+        """,
+    ),
+    "topology": ("Topology", "levels: [{nodeLabel: example.com/block}, {nodeLabel: kubernetes.io/hostname}]"),
+    "smallest cluster queue": ("ClusterQueue", "{}"),
+    "cluster queue as Kueue documents it": ("ClusterQueue", "namespaceSelector: {}\n" + QUOTA),
+    "cluster queue with every default spelt out": (
+        "ClusterQueue",
+        """
+        cohortName: team-ab
+        queueingStrategy: StrictFIFO
+        stopPolicy: Hold
+        namespaceSelector:
+          matchLabels: {team: a}
+          matchExpressions: [{key: env, operator: NotIn, values: [prod]}, {key: x, operator: Exists}]
+        flavorFungibility: {whenCanBorrow: MayStopSearch, whenCanPreempt: TryNextFlavor}
+        preemption:
+          withinClusterQueue: Never
+          reclaimWithinCohort: Never
+          borrowWithinCohort: {policy: Never}
+        fairSharing: {weight: 1}
+        admissionScope: {admissionMode: NoAdmissionFairSharing}
+        priority: {offset: 0, fence: false}
+        resourceGroups:
+        - coveredResources: [nvidia.com/gpu]
+          flavors:
+          - name: a100
+            resources: [{name: nvidia.com/gpu, nominalQuota: "8", borrowingLimit: 4, lendingLimit: 0}]
+        """,
+    ),
+    "weight as text": ("ClusterQueue", 'fairSharing: {weight: "1"}'),
+    "root cohort": ("Cohort", QUOTA),
+    "child cohort": ("Cohort", "parentName: org\nfairSharing: {}\n" + QUOTA),
+    "local queue": ("LocalQueue", "clusterQueue: team-a\nstopPolicy: None"),
+    "priority class": ("WorkloadPriorityClass", "value: -5\ndescription: sample priority"),
+    "workload": (
+        "Workload",
+        """
+        queueName: user-queue
+        priorityClassRef: {name: urgent}
+        priority: 100
+        active: true
+        scheduleTimeoutSeconds: 60
+        requeue: {backoffBaseSeconds: 1, backoffMaxSeconds: 2, limit: 3}
+        podGroups:
+        - {name: driver, count: 1}
+        - name: workers
+          count: 8
+          minCount: 4
+          template: {spec: {containers: [{name: c, resources: {requests: {cpu: "1"}}}], nodeSelector: {a: b}}}
+        """,
+    ),
+    "workload with a class of the cluster": (
+        "Workload",
+        "{priorityClassRef: {group: scheduling.k8s.io, kind: PriorityClass, name: high}, podGroups: [{count: 1}]}",
+    ),
+    "gang": ("PodGroup", "schedulingPolicy: {gang: {minCount: 4}}"),
+    "basic group with everything that is there": (
+        "PodGroup",
+        """
+        schedulingPolicy: {basic: {}}
+        schedulingConstraints: {}
+        disruptionMode: Pod
+        priorityClassName: high
+        queueName: user-queue
+        scheduleTimeoutSeconds: 30
+        workloadRef: {name: w, podGroup: workers}
+        """,
+    ),
+}
+
+_FLAVOR_OF_CPU = "{name: f, resources: [{name: cpu, nominalQuota: 1}]}"
+
+WRONG: dict[str, Wrong] = {
+    "toleration of nothing": Wrong(
+        "ResourceFlavor",
+        "tolerations: [{effect: NoSchedule}]",
+        "spec.tolerations[0]",
+        "an empty key needs operator Exists",
+    ),
+    "toleration of a value that exists": Wrong(
+        "ResourceFlavor", "tolerations: [{key: a, operator: Exists, value: b}]", "spec.tolerations[0]", "takes no value"
+    ),
+    "toleration for a time without eviction": Wrong(
+        "ResourceFlavor",
+        "tolerations: [{key: a, tolerationSeconds: 3}]",
+        "spec.tolerations[0]",
+        "needs effect NoExecute",
+    ),
+    "taint without effect": Wrong(
+        "ResourceFlavor", "nodeTaints: [{key: a}]", "spec.nodeTaints[0].effect", "must be given"
+    ),
+    "flavor in a topology": Wrong(
+        "ResourceFlavor", "{nodeLabels: {a: b}, topologyName: t}", "spec.topologyName", "not supported yet"
+    ),
+    "flavor with weights": Wrong(
+        "ResourceFlavor", "resourceWeights: {cpu: 2}", "spec.resourceWeights", "not supported yet"
+    ),
+    "no levels": Wrong("Topology", "levels: []", "spec.levels", "at least 1 item"),
+    "a level twice": Wrong(
+        "Topology", "levels: [{nodeLabel: a}, {nodeLabel: a}]", "spec", "may stand in one level only"
+    ),
+    "hostname above another level": Wrong(
+        "Topology",
+        "levels: [{nodeLabel: kubernetes.io/hostname}, {nodeLabel: a}]",
+        "spec",
+        "can only be the last level",
+    ),
+    "misspelt field": Wrong("ClusterQueue", "cohort: a", "spec.cohort", "did you mean 'cohortName'?"),
+    "empty cohort name": Wrong("ClusterQueue", 'cohortName: ""', "spec.cohortName", "does not have the form"),
+    "selector without values": Wrong(
+        "ClusterQueue",
+        "namespaceSelector: {matchExpressions: [{key: a, operator: In}]}",
+        "spec.namespaceSelector.matchExpressions[0]",
+        "need at least one value",
+    ),
+    "selector with values too many": Wrong(
+        "ClusterQueue",
+        "namespaceSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}",
+        "spec.namespaceSelector.matchExpressions[0]",
+        "take none",
+    ),
+    "flavor that lacks a resource": Wrong(
+        "ClusterQueue",
+        "resourceGroups: [{coveredResources: [cpu, memory], flavors: [" + _FLAVOR_OF_CPU + "]}]",
+        "spec.resourceGroups[0]",
+        "exactly the coveredResources",
+    ),
+    "flavor in another order": Wrong(
+        "ClusterQueue",
+        "resourceGroups: [{coveredResources: [cpu, memory], flavors: [{name: f, resources: "
+        "[{name: memory, nominalQuota: 1}, {name: cpu, nominalQuota: 1}]}]}]",
+        "spec.resourceGroups[0]",
+        "in the same order",
+    ),
+    "resource in two groups": Wrong(
+        "ClusterQueue",
+        "resourceGroups: [{coveredResources: [cpu], flavors: [" + _FLAVOR_OF_CPU + "]}, {coveredResources: [cpu], "
+        "flavors: [{name: g, resources: [{name: cpu, nominalQuota: 1}]}]}]",
+        "spec",
+        "one resource group only",
+        server=False,
+    ),
+    "borrowing without a cohort": Wrong(
+        "ClusterQueue",
+        "resourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: "
+        "[{name: cpu, nominalQuota: 1, borrowingLimit: 1}]}]}]",
+        "spec",
+        "need a cohortName",
+    ),
+    "lending more than there is": Wrong(
+        "ClusterQueue",
+        "{cohortName: c, resourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: "
+        "[{name: cpu, nominalQuota: 1, lendingLimit: 2}]}]}]}",
+        "spec",
+        "cannot be above nominalQuota",
+        server=False,
+    ),
+    "negative quota": Wrong(
+        "ClusterQueue",
+        "resourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: [{name: cpu, nominalQuota: -1}]}]}]",
+        "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota",
+        "greater than or equal to 0",
+    ),
+    "negative quota as text": Wrong(
+        "ClusterQueue",
+        'resourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: [{name: cpu, nominalQuota: "-1"}]}]}]',
+        "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota",
+        "greater than or equal to 0",
+    ),
+    "quota that is no quantity": Wrong(
+        "ClusterQueue",
+        "resourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: [{name: cpu, nominalQuota: 1 Gi}]}]}]",
+        "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota",
+        "'1 Gi' is not a quantity",
+    ),
+    "unknown strategy": Wrong(
+        "ClusterQueue", "queueingStrategy: FIFO", "spec.queueingStrategy", "must be 'StrictFIFO' or 'BestEffortFIFO'"
+    ),
+    "preference without its condition": Wrong(
+        "ClusterQueue",
+        "flavorFungibility: {preference: PreemptionOverBorrowing}",
+        "spec.flavorFungibility",
+        "preference needs TryNextFlavor",
+    ),
+    "borrowing by preemption without reclaiming": Wrong(
+        "ClusterQueue",
+        "preemption: {borrowWithinCohort: {policy: LowerPriority}}",
+        "spec.preemption",
+        "needs reclaimWithinCohort",
+    ),
+    "preemption": Wrong(
+        "ClusterQueue",
+        "preemption: {withinClusterQueue: LowerPriority}",
+        "spec.preemption.withinClusterQueue",
+        "preemption is not supported yet",
+    ),
+    "reclaiming": Wrong(
+        "ClusterQueue",
+        "preemption: {reclaimWithinCohort: Any}",
+        "spec.preemption.reclaimWithinCohort",
+        "set preemption.reclaimWithinCohort to Never",
+    ),
+    "borrowing by preemption": Wrong(
+        "ClusterQueue",
+        "preemption: {reclaimWithinCohort: Any, borrowWithinCohort: {policy: LowerPriority}}",
+        "spec.preemption.borrowWithinCohort.policy",
+        "set preemption.borrowWithinCohort.policy to Never",
+    ),
+    "fungibility of borrowing": Wrong(
+        "ClusterQueue",
+        "flavorFungibility: {whenCanBorrow: TryNextFlavor}",
+        "spec.flavorFungibility.whenCanBorrow",
+        "not supp",
+    ),
+    "fungibility of preemption": Wrong(
+        "ClusterQueue",
+        "flavorFungibility: {whenCanPreempt: MayStopSearch}",
+        "spec.flavorFungibility.whenCanPreempt",
+        "set flavorFungibility.whenCanPreempt to TryNextFlavor",
+    ),
+    "draining": Wrong("ClusterQueue", "stopPolicy: HoldAndDrain", "spec.stopPolicy", "set stopPolicy to Hold"),
+    "weight": Wrong(
+        "ClusterQueue", "fairSharing: {weight: 2}", "spec.fairSharing.weight", "set fairSharing.weight to 1"
+    ),
+    "weight as other text": Wrong(
+        "Cohort", 'fairSharing: {weight: "0.5"}', "spec.fairSharing.weight", "not supported yet"
+    ),
+    "usage ordering": Wrong(
+        "ClusterQueue",
+        "admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}",
+        "spec.admissionScope.admissionMode",
+        "not supported yet",
+    ),
+    "admission checks": Wrong(
+        "ClusterQueue",
+        "admissionChecksStrategy: {admissionChecks: [{name: a, onFlavors: [b]}]}",
+        "spec.admissionChecksStrategy",
+        "leave admissionChecksStrategy out",
+    ),
+    "concurrent admission": Wrong(
+        "ClusterQueue",
+        "concurrentAdmissionPolicy: {migration: {mode: RetainFirstAdmission}}",
+        "spec.concurrentAdmissionPolicy",
+        "not supported yet",
+    ),
+    "priority offset": Wrong("ClusterQueue", "priority: {offset: 5}", "spec.priority.offset", "not supported yet"),
+    "priority fence": Wrong("ClusterQueue", "priority: {fence: true}", "spec.priority.fence", "not supported yet"),
+    "limits of a root cohort": Wrong(
+        "Cohort",
+        "resourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: "
+        "[{name: cpu, nominalQuota: 1, lendingLimit: 1}]}]}]",
+        "spec",
+        "need a parentName",
+    ),
+    "draining a local queue": Wrong("LocalQueue", "stopPolicy: HoldAndDrain", "spec.stopPolicy", "not supported yet"),
+    "weight of a local queue": Wrong(
+        "LocalQueue", "fairSharing: {weight: 3}", "spec.fairSharing.weight", "not supported"
+    ),
+    "wall time": Wrong(
+        "LocalQueue", "wallTimePolicy: {wallTimeAllocatedHours: 3}", "spec.wallTimePolicy", "not supported yet"
+    ),
+    "priority beyond int32": Wrong("WorkloadPriorityClass", "value: 2147483648", "value", "less than or equal to"),
+    "priority missing": Wrong("WorkloadPriorityClass", "description: a", "value", "must be given"),
+    "no pod groups": Wrong("Workload", "podGroups: []", "spec.podGroups", "at least 1 item"),
+    "pod groups of one name": Wrong(
+        "Workload", "podGroups: [{name: a, count: 1}, {name: a, count: 2}]", "spec", "a name of its own", server=False
+    ),
+    "minCount above count": Wrong(
+        "Workload", "podGroups: [{count: 2, minCount: 3}]", "spec.podGroups[0]", "minCount cannot be above count"
+    ),
+    "minCount of nothing": Wrong(
+        "Workload", "podGroups: [{count: 2, minCount: 0}]", "spec.podGroups[0].minCount", "greater than or equal to 1"
+    ),
+    "topology without level": Wrong(
+        "Workload", "podGroups: [{count: 2, topology: {mode: Required}}]", "spec.podGroups[0].topology", "need a level"
+    ),
+    "topology of a pod group": Wrong(
+        "Workload",
+        "podGroups: [{count: 1}, {name: b, count: 2, topology: {mode: Unconstrained}}]",
+        "spec.podGroups[1].topology",
+        "topology-aware placement is not supported yet",
+    ),
+    "class of another group": Wrong(
+        "Workload",
+        "{podGroups: [{count: 1}], priorityClassRef: {kind: PriorityClass, name: a}}",
+        "spec.priorityClassRef",
+        "PriorityClass to scheduling.k8s.io",
+    ),
+    "backoff upside down": Wrong(
+        "Workload",
+        "{podGroups: [{count: 1}], requeue: {backoffBaseSeconds: 9, backoffMaxSeconds: 3}}",
+        "spec.requeue",
+        "below",
+    ),
+    "ready timeout": Wrong(
+        "Workload", "{podGroups: [{count: 1}], readyTimeoutSeconds: 3}", "spec.readyTimeoutSeconds", "not supported yet"
+    ),
+    "execution time": Wrong(
+        "Workload",
+        "{podGroups: [{count: 1}], maximumExecutionTimeSeconds: 3}",
+        "spec.maximumExecutionTimeSeconds",
+        "not supported yet",
+    ),
+    "no policy": Wrong("PodGroup", "schedulingPolicy: {}", "spec.schedulingPolicy", "exactly one policy"),
+    "two policies": Wrong(
+        "PodGroup", "schedulingPolicy: {basic: {}, gang: {minCount: 1}}", "spec.schedulingPolicy", "exactly one policy"
+    ),
+    "gang of nothing": Wrong(
+        "PodGroup",
+        "schedulingPolicy: {gang: {minCount: 0}}",
+        "spec.schedulingPolicy.gang.minCount",
+        "greater than or equal",
+    ),
+    "topology of a group": Wrong(
+        "PodGroup",
+        "{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: rack}]}}",
+        "spec.schedulingConstraints.topology",
+        "not supported yet",
+    ),
+    "disruption of a group": Wrong(
+        "PodGroup",
+        "{schedulingPolicy: {basic: {}}, disruptionMode: PodGroup}",
+        "spec.disruptionMode",
+        "set disruptionMode",
+    ),
+}

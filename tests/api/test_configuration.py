@@ -1,0 +1,93 @@
+"""The configuration file: its defaults, and errors that say what is right."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tutti.api.configuration import ConfigurationError, TuttiConfiguration, load
+
+
+def test_an_empty_file_gives_the_defaults():
+    for text in ("", "---\n", "# nothing\n", "{}"):
+        assert load(text) == TuttiConfiguration()
+    assert load("").scheduler_names == ["tutti"]
+    assert load("").profiles[0].scoring_strategy.type == "LeastAllocated"
+    assert load("").permit_timeout_seconds == 300
+
+
+def test_a_full_file_is_read():
+    configuration = load(
+        """
+        apiVersion: scheduling.tutti.dev/v1alpha1
+        kind: TuttiConfiguration
+        profiles:
+        - schedulerName: tutti
+          scoringStrategy:
+            type: MostAllocated
+            resources: [{name: nvidia.com/gpu, weight: 5}, {name: cpu}]
+        - schedulerName: tutti-spread
+        requireQueue: true
+        backoff: {baseSeconds: 2, maxSeconds: 60}
+        seed: 7
+        clientConnection: {concurrency: 16}
+        conventions: {pfnetPrefix: example.com/gang, volcano: false}
+        leaderElection: {enabled: false}
+        metrics: {bindAddress: "127.0.0.1:9000"}
+        webhook: {enabled: true, port: 8443}
+        logging: {format: console, level: debug}
+        """
+    )
+
+    assert configuration.scheduler_names == ["tutti", "tutti-spread"]
+    assert configuration.profiles[0].scoring_strategy.resources[0].weight == 5
+    assert configuration.conventions.pfnet_prefix == "example.com/gang"
+    assert not configuration.conventions.volcano
+    assert configuration.require_queue
+
+
+def test_what_is_written_out_is_read_back():
+    text = yaml.safe_dump(TuttiConfiguration().model_dump(by_alias=True))
+    assert load(text) == TuttiConfiguration()
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "message"),
+    [
+        ("permitTimeoutSecond: 3", "permitTimeoutSecond", "did you mean 'permitTimeoutSeconds'?"),
+        ("backoff: {base: 3}", "backoff.base", "did you mean 'baseSeconds'?"),
+        ("profiles: [{schedulername: a}]", "profiles[0].schedulername", "did you mean 'schedulerName'?"),
+        (
+            "profiles: [{}, {schedulerName: b, scoringStrategy: {resources: [{nme: cpu}]}}]",
+            "profiles[1].scoringStrategy.resources[0].nme",
+            "did you mean 'name'?",
+        ),
+        ("logging: {zzz: 1}", "logging.zzz", "known here: format, level"),
+        ("permitTimeoutSeconds: soon", "permitTimeoutSeconds", "'soon'"),
+        ("permitTimeoutSeconds: 0", "permitTimeoutSeconds", "greater than or equal to 1"),
+        ("logging: {level: loud}", "logging.level", "'debug', 'info', 'warning' or 'error', not 'loud'"),
+        ("backoff: {baseSeconds: 9, maxSeconds: 3}", "backoff", "maxSeconds cannot be below baseSeconds"),
+        ("leaderElection: {leaseDurationSeconds: 5}", "leaderElection", "must be above renewDeadlineSeconds"),
+        ("profiles: [{}, {}]", "", "each schedulerName needs one profile, and only one: tutti, tutti"),
+        ("profiles: []", "profiles", "at least 1"),
+        ("kind: KubeSchedulerConfiguration", "kind", "'TuttiConfiguration'"),
+        ("metrics: {bindAddress: '8080'}", "metrics.bindAddress", "does not have the form"),
+        ("[1]", "", "must be a mapping"),
+        ("a: [", "", "this is not YAML"),
+    ],
+)
+def test_a_wrong_key_or_value_is_named_with_its_place_and_what_is_right(text, path, message):
+    with pytest.raises(ConfigurationError) as caught:
+        load(text, "tutti.yaml")
+
+    found = {problem.path: problem.message for problem in caught.value.problems}
+    assert message in found[path]
+    assert len(found) == 1 or set(found) == {path, "profiles[1].scoringStrategy.resources[0].name"}
+    assert str(caught.value).startswith("tutti.yaml: ")
+
+
+def test_every_problem_is_reported_at_once():
+    with pytest.raises(ConfigurationError) as caught:
+        load("seeed: 1\nlogging: {level: loud}\nbackoff: {baseSeconds: -1}")
+
+    assert {problem.path for problem in caught.value.problems} == {"seeed", "logging.level", "backoff.baseSeconds"}

@@ -1,0 +1,298 @@
+"""Gang conventions: manifests in the shape that each project documents, and the claim they amount to."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+import yaml
+
+from tutti.api.configuration import Conventions
+from tutti.api.conventions import Claim, ConventionError, claim_of
+from tutti.api.core import Pod
+
+SETTINGS = Conventions()
+
+
+def pod(text: str) -> Pod:
+    return msgspec.convert(yaml.safe_load(text), Pod)
+
+
+def claim(text: str, settings: Conventions = SETTINGS) -> Claim:
+    return claim_of(pod(text), settings)
+
+
+def annotated(**annotations: str) -> Pod:
+    raw = {"metadata": {"name": "p", "namespace": "ml", "uid": "u1", "annotations": annotations}}
+    return msgspec.convert(raw, Pod)
+
+
+def pfnet(**suffixes: str) -> Pod:
+    prefix = "gang-scheduling.preferred.jp/gang-"
+    return annotated(**{prefix + key.replace("_", "-"): value for key, value in suffixes.items()})
+
+
+ORDINARY = "metadata: {name: p, namespace: ml}"
+CASES = {
+    "ordinary pod": (ORDINARY, Claim(namespace="ml")),
+    "our queue alone": (
+        "metadata: {namespace: ml, labels: {scheduling.tutti.dev/queue-name: train}}",
+        Claim(convention="tutti", namespace="ml", queue="train"),
+    ),
+    "our pod group in a queue": (
+        """
+        metadata:
+          namespace: ml
+          labels:
+            scheduling.tutti.dev/queue-name: train
+            scheduling.tutti.dev/pod-group: trio
+            scheduling.tutti.dev/priority-class: urgent
+        """,
+        Claim(convention="tutti", namespace="ml", queue="train", group="trio", priority_class="urgent"),
+    ),
+    "our workload with a pod group of it": (
+        "metadata: {namespace: ml, labels: {scheduling.tutti.dev/workload: w, scheduling.tutti.dev/pod-group: g}}",
+        Claim(convention="tutti", namespace="ml", workload="w", group="g"),
+    ),
+    "Kubernetes 1.36 scheduling group": (
+        "{metadata: {namespace: ml}, spec: {schedulingGroup: {podGroupName: g}}}",
+        Claim(convention="kubernetes", namespace="ml", group="g"),
+    ),
+    "Kubernetes 1.35 workload reference": (
+        "{metadata: {namespace: ml}, spec: {workloadRef: {name: w, podGroup: workers, podGroupReplicaKey: '3'}}}",
+        Claim(convention="kubernetes", namespace="ml", group="w-workers-3", workload="w"),
+    ),
+    "scheduler-plugins label": (
+        "metadata: {namespace: ml, labels: {scheduling.x-k8s.io/pod-group: nginx}}",
+        Claim(convention="schedulerPlugins", namespace="ml", group="nginx"),
+    ),
+    "pfnet gang": (
+        """
+        metadata:
+          namespace: ml
+          annotations:
+            gang-scheduling.preferred.jp/gang-name: Gang_1
+            gang-scheduling.preferred.jp/gang-size: "3"
+            gang-scheduling.preferred.jp/gang-schedule-timeout-seconds: "90"
+        """,
+        Claim(
+            convention="pfnet",
+            namespace="ml",
+            group="gang-1-949b0684",
+            min_count=3,
+            count=3,
+            timeout_seconds=90,
+            implicit=True,
+        ),
+    ),
+    "Volcano group that exists, and a queue": (
+        """
+        metadata:
+          namespace: ml
+          annotations: {scheduling.k8s.io/group-name: job-1, scheduling.volcano.sh/queue-name: q}
+        """,
+        Claim(convention="volcano", namespace="ml", group="job-1", queue="q"),
+    ),
+    "Volcano size without a group": (
+        """
+        metadata:
+          namespace: ml
+          uid: u1
+          ownerReferences: [{kind: ReplicaSet, name: rs, uid: rs-uid, controller: true}]
+          annotations: {scheduling.volcano.sh/group-min-member: "4"}
+        """,
+        Claim(convention="volcano", namespace="ml", group="podgroup-rs-uid", min_count=4, implicit=True),
+    ),
+    "koordinator gang": (
+        """
+        metadata:
+          namespace: ml
+          annotations:
+            gang.scheduling.koordinator.sh/name: gang-a
+            gang.scheduling.koordinator.sh/min-available: "2"
+            gang.scheduling.koordinator.sh/total-number: "5"
+            gang.scheduling.koordinator.sh/waiting-time: 1m30s
+            gang.scheduling.koordinator.sh/mode: NonStrict
+            gang.scheduling.koordinator.sh/groups: '["ml/gang-a"]'
+        """,
+        Claim(
+            convention="koordinator",
+            namespace="ml",
+            group="gang-a",
+            min_count=2,
+            count=5,
+            timeout_seconds=90,
+            implicit=True,
+        ),
+    ),
+    "YuniKorn job": (
+        """
+        metadata:
+          namespace: ml
+          labels: {applicationId: batch-1, queue: root.sandbox}
+          annotations:
+            yunikorn.apache.org/task-group-name: sleepers
+            yunikorn.apache.org/task-groups: '[{"name": "sleepers", "minMember": 5, "minResource": {"cpu": "1"}}]'
+            yunikorn.apache.org/schedulingPolicyParameters: placeholderTimeoutInSeconds=60 gangSchedulingStyle=Hard
+        """,
+        Claim(
+            convention="yunikorn",
+            namespace="ml",
+            group="batch-1-sleepers",
+            queue="sandbox",
+            min_count=5,
+            timeout_seconds=60,
+            implicit=True,
+        ),
+    ),
+    "YuniKorn member whose gang is defined elsewhere": (
+        """
+        metadata:
+          namespace: ml
+          labels: {applicationId: spark-1, queue: root.sandbox}
+          annotations: {yunikorn.apache.org/task-group-name: executors}
+        """,
+        Claim(convention="yunikorn", namespace="ml", queue="sandbox"),
+    ),
+    "Kueue queue alone": (
+        "metadata: {namespace: ml, labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/priority-class: high}}",
+        Claim(convention="kueue", namespace="ml", queue="q", priority_class="high"),
+    ),
+    "Kueue pod group": (
+        """
+        metadata:
+          namespace: ml
+          labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/pod-group-name: g}
+          annotations: {kueue.x-k8s.io/pod-group-total-count: "2"}
+        """,
+        Claim(convention="kueue", namespace="ml", group="g", queue="q", min_count=2, count=2, implicit=True),
+    ),
+    "gang of one convention in a queue of another": (
+        "metadata: {namespace: ml, labels: {scheduling.x-k8s.io/pod-group: g, kueue.x-k8s.io/queue-name: q}}",
+        Claim(convention="schedulerPlugins", namespace="ml", group="g", queue="q"),
+    ),
+    "our labels win over all others": (
+        "metadata: {namespace: ml, labels: {scheduling.tutti.dev/pod-group: ours, scheduling.x-k8s.io/pod-group: theirs}}",
+        Claim(convention="tutti", namespace="ml", group="ours"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_documented_manifest_gives_its_claim(name):
+    text, expected = CASES[name]
+    assert claim(text) == expected
+
+
+@pytest.mark.parametrize("size", ["1", "0", "-4"])
+def test_a_pfnet_size_of_one_or_less_is_an_ordinary_pod(size):
+    assert claim_of(pfnet(name="g", size=size), SETTINGS) == Claim(namespace="ml")
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(None, 30), ("7", 7), ("100", 100), ("101", 100)])
+def test_a_pfnet_timeout_is_the_pods_or_the_default_within_the_limit(timeout, seconds):
+    suffixes = {"name": "g", "size": "2"} | ({"schedule_timeout_seconds": timeout} if timeout else {})
+    assert claim_of(pfnet(**suffixes), SETTINGS).timeout_seconds == seconds
+
+
+def test_the_pfnet_prefix_is_configurable():
+    settings = Conventions(pfnet_prefix="example.com/band")
+    member = annotated(**{"example.com/band-name": "g", "example.com/band-size": "2"})
+    assert claim_of(member, settings).group == "g"
+    assert claim_of(member, SETTINGS).group == ""
+    assert claim_of(pfnet(name="g", size="three"), settings).group == ""
+
+
+KOORD = "gang.scheduling.koordinator.sh/"
+YUNIKORN = "yunikorn.apache.org/"
+BROKEN = {
+    "pfnet size": (pfnet(name="g", size="three"), "gang-size", "'three' is not a whole number"),
+    "pfnet size missing": (pfnet(name="g"), "gang-size", "must be given"),
+    "pfnet name missing": (pfnet(size="2"), "gang-name", "must be given"),
+    "pfnet timeout": (pfnet(name="g", size="2", schedule_timeout_seconds="0"), "gang-schedule-timeout", "at least 1"),
+    "volcano size": (annotated(**{"scheduling.volcano.sh/group-min-member": "x"}), "group-min-member", "'x'"),
+    "volcano name": (annotated(**{"scheduling.k8s.io/group-name": "Job_1"}), "group-name", "cannot be the name"),
+    "koordinator size missing": (annotated(**{f"{KOORD}name": "g"}), "min-available", "must be given"),
+    "koordinator total": (
+        annotated(**{f"{KOORD}name": "g", f"{KOORD}min-available": "3", f"{KOORD}total-number": "2"}),
+        "total-number",
+        "below",
+    ),
+    "koordinator waiting time": (
+        annotated(**{f"{KOORD}name": "g", f"{KOORD}min-available": "3", f"{KOORD}waiting-time": "30"}),
+        "waiting-time",
+        "'30' is not a duration",
+    ),
+    "koordinator mode": (
+        annotated(**{f"{KOORD}name": "g", f"{KOORD}min-available": "3", f"{KOORD}mode": "Lax"}),
+        "mode",
+        "Strict or NonStrict",
+    ),
+    "koordinator other gangs": (
+        annotated(**{f"{KOORD}name": "g", f"{KOORD}min-available": "3", f"{KOORD}groups": '["ml/g","ml/h"]'}),
+        "groups",
+        "not supported yet",
+    ),
+    "yunikorn task groups": (
+        annotated(**{f"{YUNIKORN}app-id": "a", f"{YUNIKORN}task-group-name": "t", f"{YUNIKORN}task-groups": "[{"}),
+        "task-groups",
+        "not JSON",
+    ),
+    "yunikorn size": (
+        annotated(
+            **{
+                f"{YUNIKORN}app-id": "a",
+                f"{YUNIKORN}task-group-name": "t",
+                f"{YUNIKORN}task-groups": '[{"name": "t", "minMember": "two"}]',
+            }
+        ),
+        "task-groups",
+        "minMember of 't'",
+    ),
+    "kueue total count missing": (
+        annotated(**{"kueue.x-k8s.io/pod-group-name": "g"}),
+        "pod-group-total-count",
+        "must be given",
+    ),
+    "kueue required topology": (
+        annotated(
+            **{
+                "kueue.x-k8s.io/pod-group-name": "g",
+                "kueue.x-k8s.io/pod-group-total-count": "2",
+                "kueue.x-k8s.io/podset-required-topology": "rack",
+            }
+        ),
+        "podset-required-topology",
+        "not supported yet",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_cannot_be_read_is_an_error_that_says_where_and_what_is_right(name):
+    broken, where, message = BROKEN[name]
+    with pytest.raises(ConventionError) as caught:
+        claim_of(broken, SETTINGS)
+
+    assert where in caught.value.where
+    assert message in caught.value.message
+    assert str(caught.value) == f"{caught.value.where}: {caught.value.message}"
+
+
+@pytest.mark.parametrize(
+    "name", ["kubernetes", "scheduler_plugins", "pfnet", "volcano", "koordinator", "yunikorn", "kueue"]
+)
+def test_a_convention_that_is_off_is_not_read(name):
+    off = Conventions(**{name: False})
+    convention = {"scheduler_plugins": "schedulerPlugins"}.get(name, name)
+    texts = [text for text, expected in CASES.values() if expected.convention == convention]
+    assert texts
+    assert all(claim(text, off).convention != convention for text in texts)
+
+
+def test_names_made_for_gangs_are_valid_and_tell_gangs_apart():
+    names = {
+        claim_of(pfnet(name=name, size="2"), SETTINGS).group for name in ("A", "a", "a_", "_", "\u97f3", "-" * 300)
+    }
+    assert len(names) == 6
+    assert all(name == name.lower() and name.isascii() and len(name) <= 253 for name in names)
+    assert all(name[0].isalnum() and name[-1].isalnum() for name in names)
