@@ -128,6 +128,14 @@ async def test_trouble_is_retried_with_the_same_target_or_named(serve, kube, fau
     assert len(server.sent("POST")) <= 5
 
 
+async def test_a_server_that_is_too_busy_is_not_asked_to_explain(serve, kube):
+    pods = Pods(kube)
+    pods.faults = ["429", "429"]
+    server = await serve(pods.handle)
+    assert (await binder(server).bind(ASKED)).outcome is BindOutcome.BOUND
+    assert server.sent("GET") == []
+
+
 async def test_a_pod_that_cannot_be_read_back_is_tried_again(serve, kube):
     pods = Pods(kube)
     pods.faults = ["hang up+"]

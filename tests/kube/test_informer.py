@@ -133,6 +133,7 @@ async def test_what_vanished_during_a_gap_is_reported_gone(serve, collection, ho
         collection.end_watches()
         await world.until({"b": 2, "c": 1})
     assert metric(server, "relists") == 2
+    assert metric(server, "watch_errors") == 1
     after = world.history[3:]
     assert [(type(change), change.key.name) for change in after] == [(Gone, "b"), (Seen, "b"), (Gone, "a")]
 

@@ -113,6 +113,31 @@ async def test_what_was_observed_counts_as_there(serve, kube):
     assert len(server.calls) == 1
 
 
+async def test_what_is_there_already_does_not_even_wait_for_a_writer(serve, kube):
+    server = await serve(Statuses(kube).handle)
+    writer = StatusWriter(server.client, fence=unfenced)  # nobody runs it
+    writer.observe(TARGET, {"a": 1})
+    writer.put(TARGET, {"a": 1})
+    assert await writer.flush(within_seconds=0.05) == 0
+    writer.put(TARGET, {"a": 2})
+    assert await writer.flush(within_seconds=0.05) == 1
+
+
+async def test_a_flush_spares_the_spacing_after_a_write_under_way(serve, kube):
+    statuses = Statuses(kube)
+    server = await serve(statuses.handle)
+    async with writing(server, spacing_seconds=3600.0) as writer:
+        statuses.hold.clear()
+        writer.put(TARGET, {"n": 0})
+        await statuses.arrived.wait()
+        writer.put(TARGET, {"n": 1})
+        flushing = asyncio.create_task(writer.flush())
+        await asyncio.sleep(0)
+        statuses.hold.set()
+        assert await flushing == 0
+    assert [call.body["status"]["n"] for call in server.calls] == [0, 1]
+
+
 async def test_wishes_that_come_while_one_is_written_become_one_write(serve, kube):
     statuses = Statuses(kube)
     server = await serve(statuses.handle)
