@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -18,6 +19,16 @@ from tutti.kube.statuses import StatusWriter, Target
 log = structlog.get_logger(__name__)
 
 ACTIVE = "Active"
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What was last asked to be written, and the condition that it was to replace."""
+
+    uid: str
+    generation: int
+    verdict: Verdict
+    instead_of: Mapping[str, Any]
 
 
 class ConditionKeeper:
@@ -37,7 +48,7 @@ class ConditionKeeper:
         self._catalogue = catalogue
         self._statuses = statuses
         self._clock = clock
-        self._said: dict[ObjectKey, tuple[str, Verdict, int]] = {}
+        self._said: dict[ObjectKey, _Said] = {}
 
     async def run(self) -> None:
         """Keep conditions true until cancelled; to be started once everything is listed and this process leads."""
@@ -52,19 +63,15 @@ class ConditionKeeper:
             if stored is not None:
                 self._say(key, stored, verdict)
         for key in self._said.keys() - self._catalogue.stored.keys():
-            uid = self._said.pop(key)[0]
-            self._statuses.forget(_target(key, uid))
+            self._statuses.forget(_target(key, self._said.pop(key).uid))
 
     def _say(self, key: ObjectKey, stored: Stored, verdict: Verdict) -> None:
-        said = (stored.uid, verdict, stored.generation)
-        if is_said(stored, verdict):
-            self._said[key] = said
-            return
-        if self._said.get(key) == said and not _overwritten(stored, verdict):
-            return  # on its way: the server has yet to show it
+        before = stored.condition(ACTIVE)
+        said = _Said(stored.uid, stored.generation, verdict, instead_of=before)
+        if is_said(stored, verdict) or self._said.get(key) == said:
+            return  # it is there, or on its way: the server has yet to show it
         self._said[key] = said
         kind, namespace, name = key
-        before = stored.condition(ACTIVE)
         if before.get("status") != _status(verdict) or before.get("reason") != verdict.reason:
             log.info(
                 "condition_changed",
@@ -102,12 +109,6 @@ def with_active(stored: Stored, verdict: Verdict, *, now: float) -> list[Mapping
         "observedGeneration": stored.generation,
     }
     return [*(c for c in stored.conditions if c.get("type") != ACTIVE), condition]
-
-
-def _overwritten(stored: Stored, verdict: Verdict) -> bool:
-    """Whether somebody else has written another verdict about this generation since."""
-    condition = stored.condition(ACTIVE)
-    return condition.get("observedGeneration") == stored.generation and condition.get("status") != _status(verdict)
 
 
 def _status(verdict: Verdict) -> str:

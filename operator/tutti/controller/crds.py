@@ -11,7 +11,7 @@ import structlog
 
 from tutti.api.kinds import KINDS
 from tutti.api.model import GROUP, VERSION
-from tutti.controller.health import Health
+from tutti.controller.health import Check, Health
 from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
 from tutti.kube.informer import Informer
@@ -58,49 +58,47 @@ class _Definition(msgspec.Struct, frozen=True):
 class _Missing:
     """The definitions that are still missing; moved by an informer."""
 
-    def __init__(self, wanted: Iterable[str], health: Health) -> None:
+    def __init__(self, wanted: Iterable[str]) -> None:
+        self.names = set(wanted)
         self._wanted = frozenset(wanted)
-        self._served: set[str] = set()
-        self._health = health
-        self._said: frozenset[str] = frozenset()
         self.none = asyncio.Event()
 
     def take(self, changes: Sequence[Change[_Definition]]) -> None:
         """Apply what the informer saw."""
         for change in changes:
-            self._served.discard(change.key.name)
-            if not isinstance(change, Gone) and change.obj.serves_ours:
-                self._served.add(change.key.name)
-        self.say()
-
-    def say(self) -> None:
-        """Tell probes and people what is missing, once per change."""
-        missing = self._wanted - self._served
-        if not missing:
-            self._health.passed("crds")
+            name = change.key.name
+            if name in self._wanted and (isinstance(change, Gone) or not change.obj.serves_ours):
+                self.names.add(name)
+            else:
+                self.names.discard(name)
+        if not self.names:
             self.none.set()
-        elif missing != self._said:
-            self._health.waiting("crds", "not installed: " + ", ".join(sorted(missing)))
-        self._said = missing
 
 
 async def installed(client: Client, health: Health) -> None:
     """Return once the server serves all our kinds; until then the check `crds` and the log say which are missing."""
-    missing = _Missing((resource.label for resource in RESOURCES.values()), health)
-    missing.say()
+    missing = _Missing([resource.label for resource in RESOURCES.values()])
     informer = Informer(client, _CRDS, decode=msgspec.json.Decoder(_Definition).decode, deliver=missing.take)
+    health.ready["crds"] = lambda: _check(missing, informer)
     watching = asyncio.create_task(informer.run(), name="watch CRDs")
-    waiting = asyncio.create_task(missing.none.wait(), name="wait for CRDs")
-    synced = asyncio.create_task(informer.synced.wait(), name="list CRDs")
+    listed = asyncio.create_task(informer.synced.wait(), name="list CRDs")
+    complete = asyncio.create_task(missing.none.wait(), name="wait for CRDs")
     try:
-        await asyncio.wait({watching, synced}, return_when=asyncio.FIRST_COMPLETED)
-        if not missing.none.is_set() and not watching.done():
-            log.warning("crds_not_installed", hint="kubectl apply -k crds", check="/readyz")
-        await asyncio.wait({watching, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({watching, listed}, return_when=asyncio.FIRST_COMPLETED)
+        if missing.names and not watching.done():
+            log.warning("crds_not_installed", missing=sorted(missing.names), hint="kubectl apply -k crds")
+        await asyncio.wait({watching, complete}, return_when=asyncio.FIRST_COMPLETED)
         if watching.done():
-            await watching
+            watching.result()
     finally:
-        tasks = (watching, waiting, synced)
+        tasks = (watching, listed, complete)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+    health.passed("crds")
+
+
+def _check(missing: _Missing, informer: Informer[_Definition]) -> Check:
+    if informer.problem or not informer.synced.is_set():
+        return Check(ok=False, detail=informer.problem or "not listed yet")
+    return Check(ok=not missing.names, detail="not installed: " + ", ".join(sorted(missing.names)))
