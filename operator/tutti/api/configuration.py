@@ -93,7 +93,7 @@ class LeaderElection(Model):
 
     enabled: bool = True
     lease_name: Name = "tutti"
-    lease_namespace: Name = "tutti-system"
+    lease_namespace: Name = "kube-system"
     lease_duration_seconds: Positive = 15
     renew_deadline_seconds: Positive = 10
     retry_period_seconds: Positive = 2

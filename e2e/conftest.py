@@ -1,0 +1,51 @@
+"""One cluster per session, of the kind that `--cluster` names; one namespace and operator per story."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kubernetes import client
+
+from e2e.harness.clusters import Cluster, started
+from e2e.harness.crds import install_crds
+from e2e.harness.story import Story
+
+_numbers = itertools.count(1)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--cluster", default="embedded", choices=["embedded", "envtest", "kind"], help="what the stories in e2e/ run on"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Stories share a cluster, so one worker runs them all."""
+    for item in items:
+        if "e2e" in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group("e2e"))
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder: Path = tmp_path_factory.mktemp("cluster")
+    with started(request.config.getoption("--cluster"), folder) as found:
+        with found.connect() as api:
+            install_crds(api)
+        yield found
+
+
+@pytest.fixture
+def story(cluster: Cluster, tmp_path: Path) -> Iterator[Story]:
+    told = Story(cluster, f"story-{next(_numbers)}", tmp_path)
+    yield told
+    told.close()
+
+
+@pytest.fixture
+def core(cluster: Cluster) -> Iterator[client.CoreV1Api]:
+    with cluster.connect() as api:
+        yield client.CoreV1Api(api)

@@ -1,0 +1,1 @@
+"""What the stories run on: a cluster of some kind, the operator as a process, and words for telling a story."""

@@ -1,0 +1,214 @@
+"""Words for telling a story: who makes what, what is seen, and who dies."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from kubernetes import client
+
+from e2e.harness.clusters import Cluster, wait_for
+
+GROUP, VERSION = "scheduling.tutti.dev", "v1alpha1"
+PLURALS = {
+    "ResourceFlavor": "resourceflavors", "ClusterQueue": "clusterqueues", "Cohort": "cohorts",
+    "LocalQueue": "localqueues", "Workload": "workloads", "PodGroup": "podgroups", "Topology": "topologies",
+}  # fmt: skip
+NAMESPACED = {"LocalQueue", "Workload", "PodGroup"}
+PAUSE = "registry.k8s.io/pause:3.9"
+
+
+class Story:
+    """One story in one namespace of a cluster."""
+
+    def __init__(self, cluster: Cluster, namespace: str, folder: Path) -> None:
+        self.cluster, self.namespace, self.folder = cluster, namespace, folder
+        self.api = cluster.connect()
+        self.core = client.CoreV1Api(self.api)
+        self.custom = client.CustomObjectsApi(self.api)
+        self.operator: subprocess.Popen[bytes] | None = None
+        self._made: list[tuple[str, str]] = []
+        self.core.create_namespace({"metadata": {"name": namespace}})
+
+    def close(self) -> None:
+        """Stop the operator and remove what the story has made."""
+        self.stop_operator()
+        self.core.delete_collection_namespaced_pod(self.namespace, grace_period_seconds=0)
+        for kind, name in reversed(self._made):
+            with contextlib.suppress(client.ApiException):  # the story itself may have removed it
+                self.remove(kind, name)
+        self.core.delete_namespace(self.namespace)
+        self.api.close()
+
+    # ---- the operator
+
+    def start_operator(self, **configuration: Any) -> None:
+        """Start the operator as a user would."""
+        document = {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": "TuttiConfiguration",
+            "leaderElection": {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPeriodSeconds": 1},
+            "metrics": {"bindAddress": "127.0.0.1:0"},
+            **configuration,
+        }
+        file = self.folder / "config.yaml"
+        file.write_text(yaml.safe_dump(document))
+        command = [sys.executable, "-m", "tutti", "run", "--kubeconfig", str(self.cluster.kubeconfig)]
+        command += ["--config", str(file), "--journal", str(self.folder / "journal")]
+        with self.log.open("ab") as log:
+            self.operator = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+
+    def kill_operator(self) -> None:
+        """Kill -9: nothing is said, nothing is released."""
+        assert self.operator is not None
+        self.operator.kill()
+        self.operator.wait()
+        self.operator = None
+
+    def stop_operator(self) -> int | None:
+        """Ask the operator to end; returns its exit code."""
+        if self.operator is None:
+            return None
+        self.operator.send_signal(signal.SIGTERM)
+        code = self.operator.wait(20)
+        self.operator = None
+        return code
+
+    @property
+    def log(self) -> Path:
+        """What the operator has said."""
+        return self.folder / "operator.log"
+
+    # ---- what users make
+
+    def object(self, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """Make an object of one of our kinds."""
+        body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        if kind in NAMESPACED:
+            made = self.custom.create_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURALS[kind], body)
+        else:
+            made = self.custom.create_cluster_custom_object(GROUP, VERSION, PLURALS[kind], body)
+        self._made.append((kind, name))
+        return dict(made)
+
+    def remove(self, kind: str, name: str) -> None:
+        """Delete an object of one of our kinds."""
+        if kind in NAMESPACED:
+            self.custom.delete_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURALS[kind], name)
+        else:
+            self.custom.delete_cluster_custom_object(GROUP, VERSION, PLURALS[kind], name)
+
+    def queue(self, name: str, gpus: int, **spec: Any) -> None:
+        """A ClusterQueue with so many GPUs and plenty of the rest, and a LocalQueue of the same name to it."""
+        covered = {"nvidia.com/gpu": gpus, "cpu": 1000, "memory": "10Ti"}
+        flavor = {"name": name, "resources": [{"name": r, "nominalQuota": n} for r, n in covered.items()]}
+        groups = [{"coveredResources": list(covered), "flavors": [flavor]}]
+        self.object("ResourceFlavor", name, {})
+        self.object("ClusterQueue", name, {"resourceGroups": groups, "namespaceSelector": {}, **spec})
+        self.object("LocalQueue", name, {"clusterQueue": name})
+
+    def gang(self, name: str, size: int, *, gpus: int = 1, queue: str = "", **pod: Any) -> None:
+        """A PodGroup that needs all its members, and the members."""
+        spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": size}}}
+        if queue:
+            spec["queueName"] = queue
+        self.object("PodGroup", name, spec)
+        for rank in range(size):
+            self.pod(f"{name}-{rank}", gpus=gpus, labels={f"{GROUP}/pod-group": name}, **pod)
+
+    def pod(
+        self, name: str, *, gpus: int | str = 0, cpu: str = "10m", labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None, selector: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """A pod for Tutti."""
+        requests = {"cpu": cpu, "memory": "8Mi"}
+        gpu = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+        spec = {
+            "schedulerName": "tutti",
+            "nodeSelector": selector or {},
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "c", "image": PAUSE, "resources": {"requests": {**requests, **gpu}, "limits": gpu}}],
+        }
+        meta = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
+        self.core.create_namespaced_pod(self.namespace, {"metadata": meta, "spec": spec})
+
+    def label_nodes(self, names: tuple[str, ...], labels: dict[str, str | None]) -> None:
+        """Put labels on nodes, or (with None) take them off."""
+        for name in names:
+            self.core.patch_node(name, {"metadata": {"labels": labels}})
+
+    def finish(self, prefix: str) -> None:
+        """Let the work of pods come to an end."""
+        for pod in self.pods(prefix):
+            if self.cluster.kind == "kind":
+                self.core.delete_namespaced_pod(pod.metadata.name, self.namespace)
+            else:
+                self.core.patch_namespaced_pod_status(
+                    pod.metadata.name, self.namespace, {"status": {"phase": "Succeeded"}}
+                )
+
+    # ---- what is seen
+
+    def pods(self, prefix: str) -> list[Any]:
+        """Pods whose name begins so."""
+        found = self.core.list_namespaced_pod(self.namespace).items
+        return [pod for pod in found if pod.metadata.name.startswith(prefix)]
+
+    def where(self, prefix: str) -> dict[str, str]:
+        """Pods that have a node and have not ended, and the node."""
+        return {
+            pod.metadata.name: pod.spec.node_name
+            for pod in self.pods(prefix)
+            if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed")
+        }
+
+    def get(self, kind: str, name: str) -> dict[str, Any]:
+        """An object of one of our kinds, as it is now."""
+        if kind in NAMESPACED:
+            return dict(self.custom.get_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURALS[kind], name))
+        return dict(self.custom.get_cluster_custom_object(GROUP, VERSION, PLURALS[kind], name))
+
+    def why(self, group: str) -> dict[str, Any]:
+        """The reason a PodGroup gives for waiting; empty where it gives none."""
+        status = self.get("PodGroup", group).get("status", {})
+        reasons = (status.get("pendingReason") or {}).get("reasons") or [{}]
+        return dict(reasons[0])
+
+    def condition(self, kind: str, name: str, type_: str) -> dict[str, Any]:
+        """A condition of an object; empty where it has none of that type."""
+        conditions = self.get(kind, name).get("status", {}).get("conditions", [])
+        return next((dict(c) for c in conditions if c["type"] == type_), {})
+
+    def pod_condition(self, name: str) -> tuple[str, str]:
+        """Reason and message of a pod's PodScheduled condition."""
+        pod = self.core.read_namespaced_pod(name, self.namespace)
+        for condition in pod.status.conditions or []:
+            if condition.type == "PodScheduled" and condition.status == "False":
+                return condition.reason, condition.message
+        return "", ""
+
+    def events(self, name: str) -> list[tuple[str, str]]:
+        """Reasons and notes of the events about an object."""
+        found = client.EventsV1Api(self.api).list_namespaced_event(self.namespace).items
+        return [(e.reason, e.note) for e in found if e.regarding.name == name]
+
+    def wait(self, so: Callable[[], object], what: str, seconds: float = 30) -> None:
+        """Wait until something is so; fails with the end of the operator's log."""
+        wait_for(so, what, self.operator, self.log, seconds)
+
+    def binds(self) -> Iterator[tuple[str, str, str]]:
+        """Every bind that the journal records: pod, uid and node."""
+        import msgspec
+
+        for line in (self.folder / "journal").read_bytes().splitlines():
+            with contextlib.suppress(msgspec.DecodeError):  # a last line that kill -9 cut off
+                entry = msgspec.json.decode(line)
+                for decision in entry.get("decisions", ()):
+                    if decision["do"] == "bind":
+                        yield decision["name"], decision["uid"], decision["node"]
