@@ -10,7 +10,7 @@ from tutti.kube.backoff import Backoff
 
 @given(st.integers(0, 200), st.integers())
 def test_a_wait_lies_in_the_upper_half_of_its_ceiling(failures, seed):
-    backoff = Backoff(first=0.5, longest=30.0, failures=failures, random=Random(seed))
+    backoff = Backoff(first=0.5, longest=30.0, failures=failures, uniform=Random(seed).uniform)
     ceiling = min(30.0, 0.5 * 2**failures)
     assert ceiling / 2 <= backoff.next() <= ceiling
     assert backoff.failures == failures + 1

@@ -5,8 +5,9 @@ Jitter keeps many clients, or the many streams of one, from coming back in step 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from random import Random
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 _LONGEST_EXPONENT: Final = 32
@@ -19,13 +20,13 @@ class Backoff:
     first: float = 0.2
     longest: float = 30.0
     failures: int = 0
-    random: Random = field(default_factory=Random)
+    uniform: Callable[[float, float], float] = random.uniform
 
     def next(self, at_least: float | None = None) -> float:
         """Count one failure and return the seconds to wait, never less than what the server asked for."""
         ceiling = min(self.longest, self.first * 2.0 ** min(self.failures, _LONGEST_EXPONENT))
         self.failures += 1
-        return max(ceiling * self.random.uniform(0.5, 1.0), at_least or 0.0)
+        return max(ceiling * self.uniform(0.5, 1.0), at_least or 0.0)
 
     def reset(self) -> None:
         """Forget the failures: something worked."""

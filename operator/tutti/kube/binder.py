@@ -90,6 +90,8 @@ class Binder:
         self._slots = asyncio.Semaphore(concurrency)
         self._tries = tries
         self._backoff = backoff
+        self._seconds = client.metrics.write_seconds.labels("bind")
+        self._counts = {outcome: client.metrics.writes.labels("bind", outcome.value) for outcome in BindOutcome}
 
     async def bind_all(self, bindings: Iterable[Binding]) -> list[BindResult]:
         """Bind many pods and return their results in the same order.
@@ -112,9 +114,9 @@ class Binder:
             LeadershipLost: Before anything, or anything more, was sent.
         """
         async with self._slots:
-            with self._client.metrics.write_seconds.labels("bind").time():
+            with self._seconds.time():
                 outcome, message = await self._settle(binding)
-        self._client.metrics.writes.labels("bind", outcome.value).inc()
+        self._counts[outcome].inc()
         if not outcome.on_node:
             log.info(
                 "pod_not_bound",

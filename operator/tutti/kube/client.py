@@ -16,6 +16,7 @@ from typing import Final, Self, TypeAlias
 
 import aiohttp
 import structlog
+from prometheus_client import Counter
 from yarl import URL
 
 from tutti import __version__
@@ -74,6 +75,7 @@ class Client:
         self._timeout_seconds = timeout_seconds
         self._user_agent = user_agent
         self._opened: aiohttp.ClientSession | None = None
+        self._counters: dict[tuple[str, str], Counter] = {}
 
     async def __aenter__(self) -> Self:
         # Writers bound their own concurrency, so the pool does not; compression would cost more CPU than it saves
@@ -187,12 +189,19 @@ class Client:
                 proxy=access.proxy,
                 allow_redirects=False,
             )
-            self.metrics.requests.labels(call.method, str(response.status)).inc()
+            self._count(call.method, str(response.status))
             if response.status < HTTPStatus.MULTIPLE_CHOICES:
                 return response
             async with response:
                 wait = response.headers.get("Retry-After")
                 raise ApiError.parse(response.status, await _read_refusal(response), retry_after=wait)
+
+    def _count(self, method: str, code: str) -> None:
+        """Count a request; looking labels up each time would cost more than the counting."""
+        counter = self._counters.get((method, code))
+        if counter is None:
+            counter = self._counters[method, code] = self.metrics.requests.labels(method, code)
+        counter.inc()
 
     @contextmanager
     def _translating(self, call: _Call) -> Iterator[None]:
@@ -200,10 +209,10 @@ class Client:
         try:
             yield
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            self.metrics.requests.labels(call.method, "not_sent").inc()
+            self._count(call.method, "not_sent")
             raise NotSent(f"{call.method} {call.path}: cannot connect: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self.metrics.requests.labels(call.method, "unknown").inc()
+            self._count(call.method, "unknown")
             what = str(error) or type(error).__name__
             raise UnknownOutcome(f"{call.method} {call.path}: no answer: {what}") from error
 

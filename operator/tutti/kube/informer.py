@@ -12,9 +12,9 @@ server does, the informer comes back; it ends only by cancellation, or when its 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
-from random import Random
 from time import time
 from typing import Final, Generic, TypeVar
 
@@ -75,7 +75,6 @@ class Informer(Generic[T]):
         self._watch_seconds = watch_seconds
         self._stall_seconds = stall_seconds
         self._backoff = backoff or Backoff()
-        self._random = Random()  # noqa: S311 - spreads the ends of watches, guards nothing
         self._known: dict[Key, tuple[str, str]] = {}  # uid and resourceVersion
         self._version: str | None = None  # what the watch goes on from; None: list first
         self._expired_lists = 0
@@ -175,7 +174,8 @@ class Informer(Generic[T]):
 
     async def _watch(self) -> None:
         """Follow the changes since the last version until the stream ends."""
-        seconds = self._random.randint(max(1, self._watch_seconds // 2), self._watch_seconds)
+        shortest = max(1, self._watch_seconds // 2)
+        seconds = random.randint(shortest, self._watch_seconds)  # noqa: S311 - spreads the ends of watches only
         query = self._scope.query(
             watch="1",
             allowWatchBookmarks="true",

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import socket
 import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from random import Random
 from typing import Any, Final
 
 import msgspec
@@ -82,7 +82,6 @@ class Elector:
         self._name = name
         self._times = times or LeaseTimes()
         self._clock = clock
-        self._random = Random()  # noqa: S311 - keeps candidates out of step, guards nothing
         self._document: dict[str, Any] | None = None  # as last read or written
         self._unchanged_since = _NEVER
         self._sent: dict[str, float] = {}  # renewTime of writes of unknown outcome -> when they were sent
@@ -112,7 +111,8 @@ class Elector:
         while True:
             if await self.try_acquire():
                 return
-            await asyncio.sleep(self._times.retry_seconds * self._random.uniform(1.0, 1.2))
+            apart = random.uniform(1.0, 1.2)  # noqa: S311 - keeps candidates out of step, guards nothing
+            await asyncio.sleep(self._times.retry_seconds * apart)
 
     async def hold(self) -> None:
         """Renew the lease until it is lost.
