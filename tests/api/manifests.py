@@ -293,6 +293,12 @@ WRONG: dict[str, Wrong] = {
     ),
     "priority offset": Wrong("ClusterQueue", "priority: {offset: 5}", "spec.priority.offset", "not supported yet"),
     "priority fence": Wrong("ClusterQueue", "priority: {fence: true}", "spec.priority.fence", "not supported yet"),
+    "cohort flavor that lacks a resource": Wrong(
+        "Cohort",
+        "resourceGroups: [{coveredResources: [cpu, memory], flavors: [" + _FLAVOR_OF_CPU + "]}]",
+        "spec.resourceGroups[0]",
+        "exactly the coveredResources",
+    ),
     "limits of a root cohort": Wrong(
         "Cohort",
         "resourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: "
@@ -311,7 +317,7 @@ WRONG: dict[str, Wrong] = {
     "priority missing": Wrong("WorkloadPriorityClass", "description: a", "value", "must be given"),
     "no pod groups": Wrong("Workload", "podGroups: []", "spec.podGroups", "at least 1 item"),
     "pod groups of one name": Wrong(
-        "Workload", "podGroups: [{name: a, count: 1}, {name: a, count: 2}]", "spec", "a name of its own", server=False
+        "Workload", "podGroups: [{name: a, count: 1}, {name: a, count: 2}]", "spec", "a name of its own"
     ),
     "minCount above count": Wrong(
         "Workload", "podGroups: [{count: 2, minCount: 3}]", "spec.podGroups[0]", "minCount cannot be above count"

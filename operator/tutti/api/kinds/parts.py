@@ -103,7 +103,7 @@ class TolerationText(Model):
     operator: Literal["Equal", "Exists"] = "Equal"
     value: LabelValue = ""
     effect: Effect | None = None
-    toleration_seconds: int | None = None
+    toleration_seconds: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
     RULES: ClassVar = (
         Rule(
             message="an empty key needs operator Exists: it tolerates every taint",
@@ -185,7 +185,7 @@ APPEAR_ONCE = Rule(
 class FairSharing(Model):
     """The share of unused quota this one gets, relative to its siblings."""
 
-    weight: Quantity = 1000
+    weight: Quantity = Field(default=1000, json_schema_extra={"default": 1})
 
 
 class FlavorUsage(Lenient):

@@ -137,6 +137,9 @@ def _cel(parent: str, parts: list[str], fine: tuple[str | int | bool, ...]) -> s
     field = f"{parent}.{head}"
     if rest:
         return f"!has({field}) || {_cel(field, rest, fine)}"
+    if len({type(value) for value in fine}) > 1:
+        # A quantity may be a number or text, and not every implementation of CEL compares the two.
+        return " || ".join([f"!has({field})", *sorted({f"string({field}) == '{value}'" for value in fine})])
     return " || ".join([f"!has({field})", *(f"{field} == {_literal(value)}" for value in fine)])
 
 

@@ -1,0 +1,176 @@
+"""What a real API server makes of the CRDs. Runs where KUBEBUILDER_ASSETS holds etcd, kube-apiserver and kubectl."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tests.api.manifests import RIGHT, WRONG, manifest
+
+from tutti.api.crds import file_name
+from tutti.api.kinds import KINDS
+
+ASSETS = Path(os.environ.get("KUBEBUILDER_ASSETS", "/nowhere"))
+CRDS = Path(__file__).parents[2] / "crds"
+SAMPLES = Path(__file__).parents[2] / "manifests" / "samples"
+
+pytestmark = [
+    pytest.mark.envtest,
+    pytest.mark.skipif(not (ASSETS / "kube-apiserver").exists(), reason="KUBEBUILDER_ASSETS has no kube-apiserver"),
+]
+
+
+class Cluster:
+    """A running API server, and kubectl for it."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self.flags = [f"--server=https://127.0.0.1:{port}", f"--token={token}", "--insecure-skip-tls-verify"]
+
+    def kubectl(self, *arguments: str, given: object = None) -> subprocess.CompletedProcess[str]:
+        text = None if given is None else json.dumps(given)
+        command = [str(ASSETS / "kubectl"), *self.flags, *arguments]
+        return subprocess.run(command, input=text, text=True, capture_output=True, check=False)
+
+
+def free_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return held.getsockname()[1]
+
+
+def wait_until_ready(url: str, token: str, process: subprocess.Popen[bytes]) -> None:
+    context = ssl._create_unverified_context()
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            with opener.open(request, timeout=5):
+                return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("apiserver")
+    etcd, peer, port = free_port(), free_port(), free_port()
+    token = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().strip("=")
+    (directory / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
+    key = directory / "sa.key"
+    subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
+    commands = [
+        [
+            *(str(ASSETS / "etcd"), "--data-dir", str(directory / "etcd"), "--unsafe-no-fsync"),
+            *(
+                "--listen-client-urls",
+                f"http://127.0.0.1:{etcd}",
+                "--advertise-client-urls",
+                f"http://127.0.0.1:{etcd}",
+            ),
+            *("--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls"),
+            *(f"http://127.0.0.1:{peer}", "--initial-cluster", f"default=http://127.0.0.1:{peer}"),
+        ],
+        [
+            *(str(ASSETS / "kube-apiserver"), "--etcd-servers", f"http://127.0.0.1:{etcd}"),
+            *("--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", str(port)),
+            *("--cert-dir", str(directory / "certs"), "--endpoint-reconciler-type", "none"),
+            *("--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", str(key)),
+            *("--service-account-signing-key-file", str(key), "--token-auth-file", str(directory / "tokens.csv")),
+            *("--authorization-mode", "RBAC", "--disable-admission-plugins", "ServiceAccount"),
+            *("--service-cluster-ip-range", "10.0.0.0/24"),
+        ],
+    ]
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for command in commands:
+            with (directory / f"{len(processes)}.log").open("wb") as log:
+                processes.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+        wait_until_ready(f"https://127.0.0.1:{port}/readyz", token, processes[1])
+        running = Cluster(port, token)
+        files = [f"--filename={CRDS / file_name(kind)}" for kind in KINDS.values()]
+        applied = running.kubectl("apply", *files)
+        assert applied.returncode == 0, applied.stderr
+        names = [f"crd/{kind.PLURAL}.scheduling.tutti.dev" for kind in KINDS.values()]
+        waited = running.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+        assert waited.returncode == 0, waited.stderr
+        yield running
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+            process.wait(timeout=30)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_the_parser_accepts_the_server_accepts(cluster, name):
+    kind, spec = RIGHT[name]
+    created = cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", given=manifest(kind, spec))
+    assert created.returncode == 0, created.stderr
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_the_parser_refuses_the_server_refuses(cluster, name):
+    wrong = WRONG[name]
+    given = manifest(wrong.kind, wrong.spec)
+    created = cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", given=given)
+    assert (created.returncode != 0) is wrong.server, created.stderr
+    if wrong.server and any(words in wrong.message for words in ("not supported", "need", "exactly", "cannot be")):
+        assert wrong.message in created.stderr
+
+
+TRANSITIONS = [
+    ("LocalQueue", "clusterQueue: a", "clusterQueue: b", "clusterQueue cannot be changed"),
+    ("LocalQueue", "clusterQueue: a", "stopPolicy: Hold", "clusterQueue cannot be changed"),
+    ("LocalQueue", "{}", "clusterQueue: a", None),
+    ("LocalQueue", "clusterQueue: a", "{clusterQueue: a, stopPolicy: Hold}", None),
+    ("Topology", "levels: [{nodeLabel: a}]", "levels: [{nodeLabel: b}]", "levels cannot be changed"),
+    ("Workload", "podGroups: [{count: 1}]", "podGroups: [{count: 2}]", "podGroups cannot be changed"),
+    ("Workload", "podGroups: [{count: 1}]", "{podGroups: [{count: 1}], active: false}", None),
+    ("PodGroup", "schedulingPolicy: {gang: {minCount: 2}}", "schedulingPolicy: {basic: {}}", "cannot change between"),
+    ("PodGroup", "schedulingPolicy: {gang: {minCount: 2}}", "schedulingPolicy: {gang: {minCount: 3}}", None),
+]
+
+
+@pytest.mark.parametrize(("kind", "before", "after", "message"), TRANSITIONS)
+def test_what_cannot_change_stays(cluster, kind, before, after, message):
+    cluster.kubectl("delete", "--ignore-not-found", "-f", "-", given=manifest(kind, before))
+    created = cluster.kubectl("create", "-f", "-", given=manifest(kind, before))
+    assert created.returncode == 0, created.stderr
+    replaced = cluster.kubectl("replace", "-f", "-", given=manifest(kind, after))
+    assert (replaced.returncode == 0) is (message is None), replaced.stderr
+    assert message is None or message in replaced.stderr
+
+
+def test_the_samples_are_accepted_in_any_order_after_the_queues(cluster):
+    for name in ("two-queues.yaml", "gang.yaml", "job-gang.yaml", "pfnet-gang.yaml"):
+        applied = cluster.kubectl("apply", "--validate=strict", "-f", str(SAMPLES / name))
+        assert applied.returncode == 0, applied.stderr
+
+
+def test_get_says_what_a_pod_group_is_doing_and_why_not(cluster):
+    cluster.kubectl("delete", "--ignore-not-found", "podgroup/sample")
+    cluster.kubectl("create", "-f", "-", given=manifest("PodGroup", "schedulingPolicy: {gang: {minCount: 4}}"))
+    reason = {"gate": "Gather", "reason": "MembersMissing", "message": "3 of 4 members exist"}
+    condition = {"type": "Scheduled", "status": "False", "reason": "Gather", "message": ""}
+    condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    status = {"members": 3, "bound": 0, "phase": "Gathering", "conditions": [condition]}
+    status["pendingReason"] = {"since": "2026-01-01T00:00:00Z", "reasons": [reason]}
+    patch = json.dumps({"status": status})
+    patched = cluster.kubectl("patch", "podgroup/sample", "--subresource=status", "--type=merge", "-p", patch)
+    assert patched.returncode == 0, patched.stderr
+
+    heading, row = cluster.kubectl("get", "pg").stdout.splitlines()
+    assert heading.split() == ["NAME", "MIN", "MEMBERS", "BOUND", "PHASE", "WHY", "AGE"]
+    assert row.split()[:5] == ["sample", "4", "3", "0", "Gathering"]
+    assert "3 of 4 members exist" in row

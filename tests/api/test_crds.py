@@ -1,0 +1,175 @@
+"""The generated CRDs: in step with the kinds, structural, and with CEL that says what the parser says."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import celpy
+import pytest
+import yaml
+from celpy.adapter import json_to_cel
+from tests.api.manifests import RIGHT, WRONG, manifest
+
+from tutti.api.crds import crd, file_name, main, to_yaml
+from tutti.api.kinds import KINDS
+
+DIRECTORY = Path(__file__).parents[2] / "crds"
+ENVIRONMENT = celpy.Environment()
+
+
+def schema_of(kind: str) -> dict[str, Any]:
+    return crd(KINDS[kind])["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def nodes(schema: dict[str, Any], place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    yield place, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from nodes(child, f"{place}.{name}")
+    for name in ("items", "additionalProperties"):
+        if name in schema:
+            yield from nodes(schema[name], f"{place}.{name}")
+
+
+def defaulted(schema: dict[str, Any], value: Any) -> Any:
+    """What the API server stores: defaults filled in where the parent is there."""
+    if isinstance(value, dict) and "properties" in schema:
+        for name, child in schema["properties"].items():
+            if name not in value and "default" in child:
+                value[name] = copy.deepcopy(child["default"])
+            if name in value:
+                defaulted(child, value[name])
+    elif isinstance(value, list):
+        for item in value:
+            defaulted(schema["items"], item)
+    return value
+
+
+def broken_rules(schema: dict[str, Any], value: Any) -> set[str]:
+    """The messages of all rules that do not hold, as the API server would evaluate them on creation."""
+    broken = set()
+    for rule in schema.get("x-kubernetes-validations", []):
+        if "oldSelf" not in rule["rule"]:
+            program = ENVIRONMENT.program(ENVIRONMENT.compile(rule["rule"]))
+            if not program.evaluate({"self": json_to_cel(value)}):
+                broken.add(rule["message"])
+    if isinstance(value, dict):
+        for name, child in schema.get("properties", {}).items():
+            if name in value:
+                broken |= broken_rules(child, value[name])
+    elif isinstance(value, list):
+        for item in value:
+            broken |= broken_rules(schema["items"], item)
+    return broken
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_files_are_in_step_with_the_kinds(kind):
+    written = (DIRECTORY / file_name(KINDS[kind])).read_text(encoding="utf-8")
+    assert written == to_yaml(KINDS[kind]), "run `make crds`"
+
+
+def test_every_generated_file_belongs_to_a_kind(tmp_path):
+    assert main([str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {
+        path.name for path in DIRECTORY.glob("scheduling.tutti.dev_*")
+    }
+    assert main([]) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_schemas_are_structural_and_bounded(kind):
+    for place, node in nodes(schema_of(kind)):
+        assert not {"$ref", "$defs", "title", "const", "oneOf", "allOf", "not"} & node.keys(), place
+        assert "type" in node or node.get("x-kubernetes-int-or-string"), place
+        assert "anyOf" not in node or node.get("x-kubernetes-int-or-string"), place
+        assert not ("properties" in node and "additionalProperties" in node), place
+        assert node.get("type") != "array" or ("maxItems" in node and "x-kubernetes-list-type" in node), place
+        assert "additionalProperties" not in node or "maxProperties" in node, place
+        for name in node.get("required", []):
+            assert name in node["properties"], place
+        for key in node.get("x-kubernetes-list-map-keys", []):
+            item = node["items"]
+            assert key in item["required"] or "default" in item["properties"][key], place
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_spec_fields_that_users_write_are_bounded_texts(kind):
+    for place, node in nodes(schema_of(kind)["properties"].get("spec", {"type": "object"}), "spec"):
+        assert node.get("type") != "string" or "enum" in node or "maxLength" in node, place
+        assert node.get("type") != "integer" or "maximum" in node, place
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_added_to_what_controllers_write(kind):
+    status = schema_of(kind)["properties"].get("status")
+    assert status is None or all("default" not in node for _, node in nodes(status))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_field_paths_of_rules_exist(kind):
+    for place, node in nodes(schema_of(kind)):
+        for rule in node.get("x-kubernetes-validations", []):
+            child = node
+            for part in rule.get("fieldPath", "").split(".")[1:]:
+                child = child["properties"][part]
+            assert len(rule["message"]) < 256, place
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_cel_holds_for_what_the_parser_accepts(name):
+    kind, spec = RIGHT[name]
+    schema = schema_of(kind)
+    assert broken_rules(schema, defaulted(schema, manifest(kind, spec))) == set()
+
+
+def rules_of(kind: str) -> set[str]:
+    return {rule["message"] for _, node in nodes(schema_of(kind)) for rule in node.get("x-kubernetes-validations", [])}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_cel_refuses_what_the_parser_refuses_in_the_same_words(name):
+    wrong = WRONG[name]
+    schema = schema_of(wrong.kind)
+    expected = {message for message in rules_of(wrong.kind) if wrong.message in message}
+    if not expected or not wrong.server:
+        pytest.skip("the schema itself, or only the parser, refuses it")
+    broken = broken_rules(schema, defaulted(schema, manifest(wrong.kind, wrong.spec)))
+    assert broken & expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_rule_on_creation_is_broken_by_some_manifest(kind):
+    schema = schema_of(kind)
+    broken: set[str] = set()
+    for wrong in WRONG.values():
+        if wrong.kind == kind:
+            broken |= broken_rules(schema, defaulted(schema, manifest(kind, wrong.spec)))
+    transitions = {
+        message for message in rules_of(kind) if "cannot be changed" in message or "cannot change" in message
+    }
+    assert rules_of(kind) - broken == transitions
+
+
+def test_a_pod_template_may_hold_anything():
+    groups = schema_of("Workload")["properties"]["spec"]["properties"]["podGroups"]
+    template = groups["items"]["properties"]["template"]
+    assert template == {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def test_defaults_are_written_as_users_would():
+    schema = schema_of("ClusterQueue")["properties"]["spec"]["properties"]
+    assert schema["fairSharing"]["properties"]["weight"]["default"] == 1
+    assert schema["queueingStrategy"]["default"] == "BestEffortFIFO"
+    assert "default" not in schema["cohortName"]
+
+
+def test_names_and_short_names_are_unique():
+    definitions = [yaml.safe_load(to_yaml(kind)) for kind in KINDS.values()]
+    names = [definition["spec"]["names"] for definition in definitions]
+    taken = [word for name in names for word in (name["plural"], name["singular"], *name.get("shortNames", []))]
+    assert len(taken) == len(set(taken))
+    assert {"cq", "lq", "wl", "pg", "rf"} <= set(taken)
+    assert all(name["categories"] == ["tutti"] for name in names)
