@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tutti.kube.backoff import Backoff
 from tutti.kube.client import MERGE_PATCH
-from tutti.kube.events import EventRecorder, Happening, RecorderLimits, Reference, cut
+from tutti.kube.events import EventRecorder, RecorderLimits
 from tutti.kube.fencing import LeadershipLost, unfenced
+from tutti.kube.happenings import Happening, Reference, cut
 
 POD = Reference("v1", "Pod", "p", "team-a", "uid-p")
 BOUND = Happening(POD, "Scheduled", "Successfully assigned team-a/p to n1", "Binding")

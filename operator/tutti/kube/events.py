@@ -23,55 +23,17 @@ from tutti.kube.backoff import Backoff
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence
+from tutti.kube.happenings import Happening, Reference, cut
 from tutti.kube.resources import EVENTS
 from tutti.kube.retry import retrying
 from tutti.kube.timestamps import micro_time, now
 
 log = structlog.get_logger(__name__)
 
-LONGEST_NOTE: Final = 1024
-"""kube-apiserver refuses longer notes (core validation, NoteLengthLimit)."""
 _LONGEST_INSTANCE: Final = 128
 _LONGEST_NAME: Final = 253
 _SERIES_SECONDS: Final = 360.0
 _TRACKED: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """The object an event is about, or is related to."""
-
-    api_version: str
-    kind: str
-    name: str
-    namespace: str = ""
-    uid: str = ""
-
-    def as_dict(self) -> dict[str, str]:
-        """Return it as a core/v1 ObjectReference."""
-        fields = {
-            "apiVersion": self.api_version,
-            "kind": self.kind,
-            "name": self.name,
-            "namespace": self.namespace,
-            "uid": self.uid,
-        }
-        return {name: value for name, value in fields.items() if value}
-
-
-@dataclass(frozen=True, slots=True)
-class Happening:
-    """One event as its reporter says it; equal ones are repeats of each other.
-
-    `type` is Normal or Warning, `action` what was done about it; both are required by the server, as is `reason`.
-    """
-
-    regarding: Reference
-    reason: str
-    note: str
-    action: str
-    type: str = "Normal"
-    related: Reference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,14 +286,6 @@ class _Outstanding:
         self.count -= 1
         if not self.count:
             self.none.set()
-
-
-def cut(note: str) -> str:
-    """Return the note within the server's limit, which counts bytes; a cut one ends in an ellipsis."""
-    encoded = note.encode()
-    if len(encoded) <= LONGEST_NOTE:
-        return note
-    return encoded[: LONGEST_NOTE - 3].decode("utf-8", "ignore") + "..."
 
 
 def _as_series(series: _Series, count: int) -> dict[str, Any]:

@@ -187,17 +187,23 @@ class Informer(Generic[T]):
         stall = self._stall_seconds or seconds + _STALL_GRACE_SECONDS
         splitter = LineSplitter()
         heard = False
-        opened = asyncio.get_running_loop().time()
+        clock = asyncio.get_running_loop().time
         async with self._client.stream(self._scope.path, query=query, idle_seconds=stall) as chunks:
             self._report(None)
-            async for chunk in chunks:
-                lines = splitter.feed(chunk)
-                self._take_lines(lines)
-                heard = heard or bool(lines)
-                await asyncio.sleep(0)
+            opened = clock()
+            try:
+                async for chunk in chunks:
+                    lines = splitter.feed(chunk)
+                    self._take_lines(lines)
+                    heard = heard or bool(lines)
+                    await asyncio.sleep(0)
+            finally:
+                brief = clock() - opened < _BRIEF_SECONDS
+                if not brief:
+                    self._backoff.reset()
         if not heard:
             await self._check_history()
-            if asyncio.get_running_loop().time() - opened < _BRIEF_SECONDS:
+            if brief:
                 await asyncio.sleep(self._backoff.next())
 
     async def _check_history(self) -> None:
