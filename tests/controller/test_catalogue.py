@@ -14,9 +14,8 @@ def queue(*, generation=1, deleting=False, pending=0, conditions=()):
     return {"metadata": meta, "spec": {}, "status": {"pendingWorkloads": pending, "conditions": list(conditions)}}
 
 
-def workload(name, admitted=""):
-    status = {"admission": {"clusterQueue": admitted}} if admitted else {}
-    return {"metadata": {"name": name, "namespace": "team"}, "status": status}
+def workload(name):
+    return {"metadata": {"name": name, "namespace": "team"}, "status": {"conditions": []}}
 
 
 def test_a_change_of_usage_alone_wakes_nobody():
@@ -25,7 +24,7 @@ def test_a_change_of_usage_alone_wakes_nobody():
     version = catalogue.version
 
     catalogue.seen("ClusterQueue", queue(pending=5))
-    catalogue.seen("Workload", workload("a", "cq"))
+    catalogue.seen("Workload", workload("a"))
 
     assert catalogue.version == version
 
@@ -42,17 +41,18 @@ def test_a_new_generation_and_a_new_condition_wake():
     assert catalogue.stored["ClusterQueue", "", "cq"].condition("Other") == {}
 
 
-def test_a_workload_wakes_only_once_its_queue_waits_to_be_deleted():
-    catalogue = Catalogue()
+def test_users_are_counted_only_while_a_queue_waits_to_be_deleted():
+    holds = {("PodGroup", "team", "a"): "cq"}
+    catalogue = Catalogue(lambda: dict(holds))
     catalogue.seen("ClusterQueue", queue())
-    catalogue.seen("Workload", workload("a", "cq"))
-    catalogue.seen("ClusterQueue", queue(deleting=True))
-    version = catalogue.version
+    assert not catalogue.count_users()
 
-    catalogue.seen("Workload", workload("b"))
-    assert catalogue.version == version
-    catalogue.gone("Workload", "team", "a")
-    assert catalogue.version == version + 1
+    catalogue.seen("ClusterQueue", queue(deleting=True))
+    assert catalogue.count_users()
+    assert catalogue.specs.admitted == holds
+    assert not catalogue.count_users()
+    holds.clear()
+    assert catalogue.count_users()
 
 
 def test_what_was_never_seen_can_go_without_waking_anybody():

@@ -154,30 +154,28 @@ def test_users_of_a_flavor_and_of_a_topology_are_named():
     assert topology_users("other", known) == []
 
 
-def workload(name, queue=None, *, finished=False):
-    conditions = [{"type": "Finished", "status": "True"}] if finished else []
-    status = {"conditions": conditions} | ({"admission": {"clusterQueue": queue}} if queue else {})
-    return "Workload", {"metadata": {"name": name, "namespace": "team"}, "spec": {}, "status": status}
-
-
-def test_a_queue_is_used_by_the_workloads_that_hold_its_quota_until_they_finish_or_leave():
-    known = specs(workload("a", "cq"), workload("b", "cq"), workload("c"), workload("d", "cq", finished=True))
-    assert queue_users("cq", known) == ["Workload/team/a", "Workload/team/b"]
-
-    known.add(*workload("a"))
-    known.add(*workload("b", "cq", finished=True))
-    assert queue_users("cq", known) == []
-
-
-def test_what_is_being_deleted_says_what_still_uses_it_and_how_many_more():
-    known = specs(cluster_queue(deleting=True), *(workload(f"w{number}", "cq") for number in range(7)))
+def test_a_queue_being_deleted_says_which_workloads_hold_its_quota_and_how_many_more():
+    known = specs(cluster_queue(deleting=True))
+    known.admitted = {("PodGroup", "team", f"w{number}"): "cq" for number in range(7)} | {("Pod", "team", "x"): "other"}
     said = verdict(known, "ClusterQueue", "cq").message
-    assert "Workload/team/w0" in said
+    assert len(queue_users("cq", known)) == 7
+    assert "PodGroup/team/w0" in said
     assert said.endswith("and 2 more")
 
-    for number in range(7):
-        known.remove("Workload", "team", f"w{number}")
+    known.admitted = {}
     assert verdict(known, "ClusterQueue", "cq").message == "It is being deleted; nothing uses it any more"
+
+
+def test_what_cannot_be_read_is_invalid_and_absent_for_those_that_refer_to_it():
+    known = specs(cluster_queue(flavors=["a"]), flavor("a"))
+    known.broken["ResourceFlavor", "", "a"] = "spec.nodeLabels: wrong"
+    assert verdict(known, "ResourceFlavor", "a").reason == "Invalid"
+    assert verdict(known, "ClusterQueue", "cq").reason == "FlavorNotFound"
+
+    known.broken = {("ClusterQueue", "", "cq"): "spec: wrong"}
+    known.add(*local_queue())
+    assert verdict(known, "ClusterQueue", "cq").message == "spec: wrong"
+    assert verdict(known, "LocalQueue", "lq", "team").reason == "ClusterQueueIsInactive"
 
 
 def test_a_flavor_and_a_topology_being_deleted_keep_their_users_going():

@@ -66,8 +66,11 @@ def test_nothing_is_allowed_by_a_wildcard_and_nothing_that_no_scheduler_needs():
     assert not allows(GROUP, "workloads", "delete")
 
 
-def test_the_configuration_can_be_read_and_changes_no_default():
-    assert load((BASE / "tutti.yaml").read_text()) == TuttiConfiguration()
+def test_the_configuration_can_be_read_and_changes_nothing_but_where_the_lease_is():
+    shipped, default = load((BASE / "tutti.yaml").read_text()), TuttiConfiguration()
+
+    here = default.leader_election.model_copy(update={"lease_namespace": "tutti-system"})
+    assert shipped == default.model_copy(update={"leader_election": here})
 
 
 def test_the_pod_runs_with_no_rights_on_its_node():

@@ -6,7 +6,7 @@ Fed by the same streams as the engine, so that it knows of no ghosts; kopf's han
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +31,13 @@ class Stored:
 
 
 class Catalogue:
-    """Objects of our kinds by key, with a way to wait for the next change."""
+    """Objects of our kinds by key, with a way to wait for the next change.
 
-    def __init__(self) -> None:
+    `charged` tells which ClusterQueue's quota each workload holds at the moment.
+    """
+
+    def __init__(self, charged: Callable[[], Mapping[ObjectKey, str]] = dict) -> None:
+        self._charged = charged
         self.specs = Specs()
         self.stored: dict[ObjectKey, Stored] = {}
         self.version = 0
@@ -58,6 +62,12 @@ class Catalogue:
         self.specs.broken.pop((kind, namespace, name), None)
         if self.specs.remove(kind, namespace, name) or known:
             self.touch()
+
+    def count_users(self) -> bool:
+        """Bring up to date who holds quota, where a ClusterQueue waits for that; return whether it has changed."""
+        before = self.specs.admitted
+        self.specs.admitted = self._charged() if self.specs.queue_is_leaving else {}
+        return before != self.specs.admitted
 
     def _read(self, key: ObjectKey, raw: Raw) -> None:
         """Note what is wrong with an object, if anything is."""

@@ -58,6 +58,7 @@ class ConditionKeeper:
             self._review()
 
     def _review(self) -> None:
+        self._catalogue.count_users()
         for key, verdict in judge(self._catalogue.specs):
             stored = self._catalogue.stored.get(key)
             if stored is not None:

@@ -52,6 +52,7 @@ class Cycle:
     """Runs one engine. Everything happens in one loop, so nothing here is locked.
 
     Before `synced()` the engine is only fed; it is asked only while `lead()` was called and `rest()` was not.
+    `decided` is called after each time.
     """
 
     def __init__(
@@ -61,12 +62,14 @@ class Cycle:
         *,
         metrics: Metrics,
         journal: Journal | None = None,
+        decided: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._engine = engine
         self._carry_out = carry_out
         self._metrics = metrics
         self._journal = journal
+        self._decided = decided
         self._clock = clock
         self._buffer: list[AnyObservation] = []
         self._woken = asyncio.Event()
@@ -149,3 +152,4 @@ class Cycle:
             log.debug("decided", decision=decision)
         if decisions:
             self._carry_out(decisions)
+        self._decided()

@@ -25,12 +25,13 @@ HELD = ("ClusterQueue", "ResourceFlavor", "Topology")
 class Holder:
     """Decides when an object that is being deleted may go.
 
-    A replica that does not lead holds on: it would act on what only the leader may end.
+    A replica that does not lead holds on: it would act on what only the leader may end. Nor is anything released before
+    our own stream, which is the engine's, has shown the deletion: only then does the engine admit nothing more.
     """
 
-    def __init__(self, catalogue: Catalogue, *, leading: asyncio.Event, record: Callable[[EmitEvent], None]) -> None:
+    def __init__(self, catalogue: Catalogue, *, deciding: asyncio.Event, record: Callable[[EmitEvent], None]) -> None:
         self._catalogue = catalogue
-        self._leading = leading
+        self._deciding = deciding
         self._record = record
 
     async def released(self, kind: str, name: str, uid: str) -> None:
@@ -38,7 +39,8 @@ class Holder:
         said: list[str] = []
         while (kind, "", name) in self._catalogue.stored:
             version = self._catalogue.version
-            if self._leading.is_set():
+            if self._deciding.is_set() and self._catalogue.specs.is_leaving(kind, name):
+                self._catalogue.count_users()
                 used_by = users(kind, name, self._catalogue.specs)
                 if not used_by:
                     log.info("deletion_released", kind=kind, name=name)

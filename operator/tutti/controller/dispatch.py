@@ -32,9 +32,10 @@ from tutti.engine.observations import AnyObservation, BindFinished, EvictFinishe
 from tutti.kube.binder import Binder, Binding, BindOutcome
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, WireError
-from tutti.kube.events import EventRecorder, Happening, Reference
+from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
 from tutti.kube.fencing import Fence
+from tutti.kube.happenings import Happening, Reference
 from tutti.kube.resources import PODS
 from tutti.kube.retry import retrying
 from tutti.kube.statuses import PodVerdict, StatusWriter, Target

@@ -104,7 +104,7 @@ async def _operate(room: Room, around: Surroundings, credentials: Credentials, s
         await supervisor.finished()
 
     reviewer = Reviewer(room.catalogue) if around.configuration.webhook.enabled else None
-    holder = Holder(room.catalogue, leading=room.leading, record=room.record)
+    holder = Holder(room.catalogue, deciding=room.deciding, record=room.record)
     registry = registry_for(credentials=credentials, startup=startup, cleanup=cleanup, holder=holder, reviewer=reviewer)
     ready = asyncio.Event()
     # Started before kopf, which counts every later task as its own.

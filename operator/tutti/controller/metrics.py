@@ -5,7 +5,7 @@ A registry per process part, not the library's global one: two operators in one 
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 # kube-scheduler's own spacing (1.36, pkg/scheduler/metrics): doubling from a millisecond, here from a quarter of one.
 _DECIDE_BUCKETS = tuple(0.00025 * 2**i for i in range(16))
@@ -19,10 +19,6 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.pending_workloads = Gauge(
-            "tutti_pending_workloads", "Workloads that wait for admission, by queue.",
-            ["cluster_queue"], registry=self.registry,
-        )  # fmt: skip
         self.observations = Counter(
             "tutti_observations", "What the engine was told, by kind of observation.",
             ["kind"], registry=self.registry,

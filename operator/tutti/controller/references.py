@@ -132,8 +132,8 @@ def _judge_local_queue(local: LocalQueueSpec, queues: Mapping[str, Verdict]) -> 
 
 
 def queue_users(name: str, specs: Specs) -> list[str]:
-    """Return the Workloads that hold quota of ClusterQueue `name`, as `Kind/namespace/name`, sorted."""
-    return sorted(f"Workload/{ns}/{workload}" for (ns, workload), queue in specs.admitted.items() if queue == name)
+    """Return the workloads that hold quota of ClusterQueue `name`, as `Kind/namespace/name`, sorted."""
+    return sorted("/".join(key) for key, queue in specs.admitted.items() if queue == name)
 
 
 def flavor_users(name: str, specs: Specs) -> list[str]:

@@ -16,13 +16,15 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.conditions import ConditionKeeper
 from tutti.controller.crds import installed
-from tutti.controller.cycle import Cycle, EngineLike, Journal
+from tutti.controller.cycle import Cycle, Journal
 from tutti.controller.dispatch import Dispatch
 from tutti.controller.feeds import Feeds
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.health import Check, Health
 from tutti.controller.metrics import Metrics
+from tutti.controller.usage import QueueGauges, charged
 from tutti.engine.decisions import EmitEvent
+from tutti.engine.engine import Engine
 from tutti.engine.observations import AnyObservation, PodGone, PodSeen
 from tutti.kube.client import Client
 from tutti.kube.fencing import Fence, unfenced
@@ -52,14 +54,15 @@ class Room:
     Attributes:
         catalogue: What is known of our kinds; kopf's handlers read it.
         synced: Set once everything was listed.
-        leading: Set once this process may write.
+        deciding: Set once this process leads and the engine has settled what it found.
     """
 
-    def __init__(self, engine: EngineLike, around: Surroundings) -> None:
-        self.catalogue = Catalogue()
+    def __init__(self, engine: Engine, around: Surroundings) -> None:
+        self.catalogue = Catalogue(lambda: charged(engine.state))
         self.synced = asyncio.Event()
-        self.leading = asyncio.Event()
+        self.deciding = asyncio.Event()
         self._around = around
+        self._leads = False
         self._elector = _elector(around)
         fence: Fence = self._elector.check if self._elector else unfenced
         self._times = GangTimes(around.metrics)
@@ -72,7 +75,14 @@ class Room:
             instance=self._elector.identity if self._elector else default_identity(),
             concurrency=around.configuration.client_connection.concurrency,
         )
-        self._cycle = Cycle(engine, self._dispatch.carry_out, metrics=around.metrics, journal=around.journal)
+        self._cycle = Cycle(
+            engine,
+            self._dispatch.carry_out,
+            metrics=around.metrics,
+            journal=around.journal,
+            decided=self._decided,
+        )
+        QueueGauges(engine, around.metrics.registry)
         self._conditions = StatusWriter(around.client, fence=fence, concurrency=2)
         around.health.waiting("crds", "not looked for yet")
         around.health.ready["synced"] = lambda: Check(self.synced.is_set(), "ok" if self.synced.is_set() else "listing")
@@ -128,17 +138,23 @@ class Room:
             self._lead(group)
 
     def _lead(self, group: asyncio.TaskGroup) -> None:
+        self._leads = True
         self._cycle.lead()
-        self.leading.set()
         group.create_task(ConditionKeeper(self.catalogue, self._conditions).run(), name="conditions")
-        # Deletions were held without regard to what uses the object; now they may be let go.
-        self.catalogue.touch()
-        log.info("deciding")
+
+    def _decided(self) -> None:
+        """Wake those who wait for the engine to have looked, or for workloads to have left a queue."""
+        if not self.deciding.is_set():
+            self.deciding.set()
+            log.info("deciding")
+            self.catalogue.touch()
+        elif self.catalogue.specs.queue_is_leaving and self.catalogue.count_users():
+            self.catalogue.touch()
 
     async def _finish(self, work: asyncio.Task[None]) -> None:
         """Decide nothing more, and let writers end what was decided."""
         self._cycle.rest()
-        if not self.leading.is_set():
+        if not self._leads:
             return
         log.info("draining")
         draining = asyncio.create_task(self._drain(), name="drain")

@@ -71,7 +71,7 @@ class Specs:
     """All specs of the kinds that refer to one another, by name.
 
     Attributes:
-        admitted: Which ClusterQueue's quota each workload holds, for those that hold any.
+        admitted: Which ClusterQueue's quota each workload holds; filled in while a ClusterQueue is being deleted.
         broken: What is wrong with each object that cannot be read.
     """
 
@@ -80,7 +80,7 @@ class Specs:
     cohorts: dict[str, CohortSpec] = field(default_factory=dict)
     cluster_queues: dict[str, ClusterQueueSpec] = field(default_factory=dict)
     local_queues: dict[tuple[str, str], LocalQueueSpec] = field(default_factory=dict)
-    admitted: dict[tuple[str, str], str] = field(default_factory=dict)
+    admitted: Mapping[ObjectKey, str] = field(default_factory=dict)
     broken: dict[ObjectKey, str] = field(default_factory=dict)
 
     def with_object(self, kind: str, raw: Raw) -> Specs:
@@ -118,8 +118,6 @@ class Specs:
                 queue, stop = text(raw, "spec", "clusterQueue"), text(raw, "spec", "stopPolicy")
                 spec = LocalQueueSpec(namespace, name, queue, stop, deleting)
                 return _put(self.local_queues, (namespace, name), spec)
-            case "Workload":
-                return self._admit((namespace, name), admitted_to(raw))
             case _:
                 return False
 
@@ -136,21 +134,23 @@ class Specs:
                 return self.cluster_queues.pop(name, None) is not None
             case "LocalQueue":
                 return self.local_queues.pop((namespace, name), None) is not None
-            case "Workload":
-                return self._admit((namespace, name), "")
             case _:
                 return False
 
-    def _admit(self, workload: tuple[str, str], queue: str) -> bool:
-        """Note which queue's quota a workload holds; that matters only where that queue waits to be deleted."""
-        before = self.admitted.pop(workload, "")
-        if queue:
-            self.admitted[workload] = queue
-        return before != queue and any(self._deleting(name) for name in (before, queue))
-
-    def _deleting(self, queue: str) -> bool:
-        spec = self.cluster_queues.get(queue)
+    def is_leaving(self, kind: str, name: str) -> bool:
+        """Whether a ClusterQueue, ResourceFlavor or Topology is known to be on its way out."""
+        tables: Mapping[str, Mapping[str, ClusterQueueSpec | FlavorSpec | TopologySpec]] = {
+            "ClusterQueue": self.cluster_queues,
+            "ResourceFlavor": self.flavors,
+            "Topology": self.topologies,
+        }
+        spec = tables[kind].get(name)
         return spec is not None and spec.deleting
+
+    @property
+    def queue_is_leaving(self) -> bool:
+        """Whether any ClusterQueue is being deleted, which is when it matters who holds quota."""
+        return any(queue.deleting for queue in self.cluster_queues.values())
 
 
 def _put(table: dict[K, V], key: K, value: V) -> bool:
@@ -179,13 +179,6 @@ def flavors_of(raw: Raw) -> tuple[str, ...]:
             if name:
                 names[name] = None
     return tuple(names)
-
-
-def admitted_to(raw: Raw) -> str:
-    """Return the ClusterQueue whose quota a Workload holds, or empty: never admitted, evicted or finished."""
-    if any(text(c, "type") == "Finished" and text(c, "status") == "True" for c in conditions_of(raw)):
-        return ""
-    return text(raw, "status", "admission", "clusterQueue")
 
 
 def conditions_of(raw: Raw) -> list[Raw]:
