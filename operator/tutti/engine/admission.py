@@ -19,6 +19,7 @@ from tutti.placement.framework import Rows
 from tutti.placement.gang import Ask, hardest_first, place
 from tutti.placement.misfit import Misfit, explain
 from tutti.placement.scores import Packing
+from tutti.placement.unsupported import unsupported
 from tutti.quota.flavors import Assignment, Queue, assignments, uncovered, usage_of, where_of
 
 
@@ -175,6 +176,10 @@ def _take(attempt: Attempt, need: Need) -> Explanation | None:
     """
     if need.klass.problem:
         return Explanation(Gate.PLACEMENT, "InvalidPod", need.klass.problem)
+    beyond = unsupported(need.klass.spec)
+    if beyond:
+        text = f"Tutti cannot place by {', '.join(beyond)} yet; leave it out, or let another scheduler place the pod"
+        return Explanation(Gate.PLACEMENT, "UnsupportedConstraint", text)
     ways = _ways(attempt, need)
     if isinstance(ways, Explanation):
         return ways if need.required else None

@@ -18,6 +18,10 @@ class Gate(enum.StrEnum):
     VICTIMS = "Victims"
 
 
+LACKS_NODE = ("Unschedulable", "Impossible")
+"""Reasons at the Placement gate that more nodes could mend."""
+
+
 class Explanation(msgspec.Struct, frozen=True):
     """What a workload waits for.
 
@@ -39,4 +43,5 @@ class Explanation(msgspec.Struct, frozen=True):
 
         Autoscalers add nodes for pods that are `Unschedulable`, so only those that lack a node say so.
         """
-        return "Unschedulable" if self.gate is Gate.PLACEMENT else self.reason
+        lacks_node = self.gate is Gate.PLACEMENT and self.reason in LACKS_NODE
+        return "Unschedulable" if lacks_node else self.reason
