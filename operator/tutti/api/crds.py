@@ -14,7 +14,7 @@ from tutti.api.schema import structural_schema
 
 if TYPE_CHECKING:
     from tutti.api.kinds import Object
-    from tutti.api.kinds.parts import Column
+    from tutti.api.kinds.frame import Column
 
 CATEGORY = "tutti"
 _HEADER = "# Generated from operator/tutti/api/kinds by `make crds`. Change the kinds instead.\n"

@@ -31,12 +31,15 @@ GROUP = "scheduling.tutti.dev"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 
-STRICT = ConfigDict(
-    alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, arbitrary_types_allowed=True
+_COMMON = ConfigDict(
+    alias_generator=to_camel,
+    populate_by_name=True,
+    frozen=True,
+    arbitrary_types_allowed=True,
+    use_attribute_docstrings=True,
 )
-LENIENT = ConfigDict(
-    alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, arbitrary_types_allowed=True
-)
+STRICT = ConfigDict(**_COMMON, extra="forbid")
+LENIENT = ConfigDict(**_COMMON, extra="ignore")
 _QUANTITY_PATTERN = r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE][+-]?[0-9]+))?$"
 _QUANTITY_SCHEMA: dict[str, Any] = {
     "x-kubernetes-int-or-string": True,

@@ -13,7 +13,7 @@ from tutti.api.kinds.unsupported import UNSUPPORTED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tutti.api.kinds.parts import Object
+    from tutti.api.kinds.frame import Object
 
 _REFERENCE = "#/$defs/"
 _KEPT = (

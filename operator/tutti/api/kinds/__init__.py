@@ -2,9 +2,9 @@
 
 from tutti.api.kinds.cluster_queue import ClusterQueue
 from tutti.api.kinds.cohort import Cohort
+from tutti.api.kinds.frame import Object
 from tutti.api.kinds.local_queue import LocalQueue
 from tutti.api.kinds.parsing import KINDS, ObjectError, parse_object
-from tutti.api.kinds.parts import Object
 from tutti.api.kinds.pod_group import PodGroup
 from tutti.api.kinds.resource_flavor import ResourceFlavor
 from tutti.api.kinds.topology import Topology

@@ -6,18 +6,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tutti.api.kinds.parts import (
-    AGE,
-    APPEAR_ONCE,
-    Column,
-    FairSharing,
-    LabelSelector,
-    Object,
-    QueueStatus,
-    ResourceGroups,
-    StopPolicy,
-    has_limit,
-)
+from tutti.api.kinds.frame import AGE, Column, Object
+from tutti.api.kinds.matching import LabelSelector
+from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, StopPolicy, has_limit
+from tutti.api.kinds.statuses import QueueStatus
 from tutti.api.model import Model, Name, Rule, list_map
 
 Fungibility = Literal["MayStopSearch", "TryNextFlavor"]
@@ -28,8 +20,11 @@ class FlavorFungibility(Model):
     """Whether a flavor that needs borrowing or preemption is taken, or the next one looked at."""
 
     when_can_borrow: Fungibility = "MayStopSearch"
+    """Whether to stop at a flavor that fits by borrowing; only MayStopSearch is supported yet."""
     when_can_preempt: Fungibility = "TryNextFlavor"
+    """Whether to stop at a flavor that fits by preemption; only TryNextFlavor is supported yet."""
     preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] | None = None
+    """Which of borrowing and preemption is better where every flavor needs one."""
     RULES: ClassVar = (
         Rule(
             message="preference needs TryNextFlavor in both whenCanBorrow and whenCanPreempt; otherwise leave it out",
@@ -44,15 +39,20 @@ class BorrowWithinCohort(Model):
     """Whether a workload that borrows may take others out."""
 
     policy: Literal["Never", "LowerPriority"] = "Never"
+    """Only Never is supported yet."""
     max_priority_threshold: Int32 | None = None
+    """The highest priority that may be taken out."""
 
 
 class Preemption(Model):
     """Which running workloads may be taken out for a waiting one."""
 
     within_cluster_queue: Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] = "Never"
+    """Of this queue; only Never is supported yet."""
     reclaim_within_cohort: Literal["Never", "LowerPriority", "Any"] = "Never"
+    """Of queues that borrow; only Never is supported yet."""
     borrow_within_cohort: BorrowWithinCohort | None = None
+    """Of other queues, for a workload that borrows itself."""
     RULES: ClassVar = (
         Rule(
             message="borrowWithinCohort.policy needs reclaimWithinCohort other than Never",
@@ -71,62 +71,84 @@ class AdmissionCheck(Model):
     """A check to pass before admission, for some flavors or, if none is named, for all."""
 
     name: Name
+    """The AdmissionCheck."""
     on_flavors: list[Name] = Field(default=[], max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"})
+    """The flavors that it is for; left out: all."""
 
 
 class AdmissionChecksStrategy(Model):
     """The checks to pass before admission."""
 
     admission_checks: list[AdmissionCheck] = Field(min_length=1, max_length=64, json_schema_extra=list_map("name"))
+    """The checks."""
 
 
 class AdmissionScope(Model):
     """Whether local queues are ordered by what they have used."""
 
     admission_mode: Literal["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]
+    """Only NoAdmissionFairSharing is supported yet."""
 
 
 class MigrationConstraints(Model):
     """How far a workload may migrate."""
 
     last_acceptable_flavor_name: Name = ""
+    """The last flavor that it may migrate to."""
 
 
 class Migration(Model):
     """When an admitted workload moves to a better flavor."""
 
     mode: Literal["TryPreferredFlavors", "RetainFirstAdmission"]
+    """Whether it moves at all."""
     constraints: MigrationConstraints | None = None
+    """How far it may move."""
 
 
 class ConcurrentAdmissionPolicy(Model):
     """Whether a workload waits for several flavors at once."""
 
     migration: Migration
+    """When it moves to a better flavor."""
 
 
 class QueuePriority(Model):
     """What is added to the priority of the queue's workloads, and whether it counts outside of the queue."""
 
     offset: Int32 = 0
+    """What is added to each priority; only 0 is supported yet."""
     fence: bool = False
+    """Whether priorities count within the queue only; only false is supported yet."""
 
 
 class ClusterQueueSpec(Model):
     """Quota, and the rules by which it is given out."""
 
     resource_groups: ResourceGroups = []
+    """The quota, by group of resources."""
     cohort_name: Name = ""
+    """The cohort in which it borrows and lends; left out: neither."""
     queueing_strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
+    """StrictFIFO: the head is waited for. BestEffortFIFO: those behind it may go first if they fit."""
     namespace_selector: LabelSelector | None = None
+    """The namespaces that may use it; left out: none, empty: all."""
     flavor_fungibility: FlavorFungibility = FlavorFungibility()
+    """When the next flavor is looked at."""
     preemption: Preemption = Preemption()
+    """Which running workloads may be taken out for a waiting one; not supported yet."""
     admission_checks_strategy: AdmissionChecksStrategy | None = None
+    """Checks to pass before admission; not supported yet."""
     stop_policy: StopPolicy = "None"
+    """Hold: nothing more is admitted, what runs goes on. HoldAndDrain is not supported yet."""
     fair_sharing: FairSharing | None = None
+    """Its weight in the cohort."""
     admission_scope: AdmissionScope | None = None
+    """How its LocalQueues are ordered among one another."""
     concurrent_admission_policy: ConcurrentAdmissionPolicy | None = None
+    """Waiting for several flavors at once; not supported yet."""
     priority: QueuePriority = QueuePriority()
+    """How priorities of its workloads count; not supported yet."""
     RULES: ClassVar = (
         APPEAR_ONCE,
         Rule(

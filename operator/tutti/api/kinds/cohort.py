@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tutti.api.kinds.parts import (
-    AGE,
-    APPEAR_ONCE,
-    Column,
-    ConditionsOnly,
-    FairSharing,
-    Object,
-    ResourceGroups,
-    has_limit,
-)
+from tutti.api.kinds.frame import AGE, Column, Object
+from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, has_limit
+from tutti.api.kinds.statuses import ConditionsOnly
 from tutti.api.model import Model, Name, Rule
 
 
@@ -21,8 +14,11 @@ class CohortSpec(Model):
     """Its parent, and the quota that its members share on top of their own."""
 
     parent_name: Name = ""
+    """The cohort above; left out: none."""
     resource_groups: ResourceGroups = []
+    """Quota that members share on top of their own."""
     fair_sharing: FairSharing | None = None
+    """Its weight in the parent."""
     RULES: ClassVar = (
         APPEAR_ONCE,
         Rule(

@@ -19,7 +19,7 @@ from tutti.api.kinds.workload_priority_class import WorkloadPriorityClass
 from tutti.api.problems import Problem, nearest, problems_of
 
 if TYPE_CHECKING:
-    from tutti.api.kinds.parts import Object
+    from tutti.api.kinds.frame import Object
 
 KINDS: Mapping[str, type[Object]] = {
     kind.KIND: kind

@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tutti.api.kinds.parts import AGE, Column, Conditions, Object, Pending
+from tutti.api.kinds.frame import AGE, Column, Object
+from tutti.api.kinds.statuses import Conditions, Pending
 from tutti.api.model import ATOMIC, Count, LabelKey, Lenient, Model, Name, Rule, ShortName
 
 
@@ -14,6 +15,7 @@ class Gang(Model):
     """All or nothing: at least `minCount` members are placed at once, or none."""
 
     min_count: Annotated[int, Field(ge=1, le=100_000)]
+    """How many members must be placed at once."""
 
 
 class Basic(Model):
@@ -24,7 +26,9 @@ class SchedulingPolicy(Model):
     """How the members are placed: exactly one of the two."""
 
     gang: Gang | None = None
+    """All or nothing."""
     basic: Basic | None = None
+    """One by one."""
     RULES: ClassVar = (
         Rule(
             message="exactly one policy must be given: gang with a minCount, or basic: {}",
@@ -42,32 +46,44 @@ class TopologyConstraint(Model):
     """Members belong within one value of a node label."""
 
     key: LabelKey
+    """The node label."""
     mode: Literal["Required", "Preferred"] = "Required"
+    """How firm the wish is."""
 
 
 class SchedulingConstraints(Model):
     """Where the members must be, relative to one another."""
 
     topology: list[TopologyConstraint] = Field(default=[], max_length=8, json_schema_extra=ATOMIC)
+    """Within one value of which node labels members belong; not supported yet."""
 
 
 class WorkloadRef(Model):
     """The workload, and the pod group in it, that this is."""
 
     name: Name
+    """The Workload."""
     pod_group: ShortName = ""
+    """The pod group in it."""
 
 
 class PodGroupSpec(Model):
     """How the members are placed, in which queue they wait, and how long a reservation is held for them."""
 
     scheduling_policy: SchedulingPolicy
+    """How the members are placed."""
     scheduling_constraints: SchedulingConstraints = SchedulingConstraints()
+    """Where the members must be, relative to one another."""
     disruption_mode: Literal["Pod", "PodGroup"] = "Pod"
+    """Whether members are taken out one by one (Pod) or all at once; only Pod is supported yet."""
     priority_class_name: Name = ""
+    """The PriorityClass of the group."""
     queue_name: Name = ""
+    """The LocalQueue it waits in; left out: none, and no quota."""
     schedule_timeout_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    """How long a complete reservation is held for it."""
     workload_ref: WorkloadRef | None = None
+    """The Workload that it is part of."""
 
     @property
     def min_count(self) -> int:
@@ -79,15 +95,25 @@ class PodGroupStatus(Lenient):
     """How many members there are and how far they have come, and why the group waits."""
 
     phase: Annotated[str, Field(max_length=63)] = ""
+    """How far it has come, in one word."""
     members: Count = 0
+    """How many pods belong to it."""
     pending: Count = 0
+    """How many members wait for a node."""
     reserved: Count = 0
+    """How many members have a node reserved."""
     bound: Count = 0
+    """How many members are bound."""
     ready: Count = 0
+    """How many members are ready."""
     succeeded: Count = 0
+    """How many members have succeeded."""
     failed: Count = 0
+    """How many members have failed."""
     conditions: Conditions = []
+    """How far it has come."""
     pending_reason: Pending | None = None
+    """Why it waits."""
 
 
 class PodGroup(Object):

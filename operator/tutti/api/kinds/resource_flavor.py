@@ -6,7 +6,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from tutti.api.kinds.parts import AGE, Column, ConditionsOnly, LabelValue, Object, Taint, Toleration
+from tutti.api.kinds.frame import AGE, Column, Object
+from tutti.api.kinds.matching import LabelValue, Taint, Toleration
+from tutti.api.kinds.statuses import ConditionsOnly
 from tutti.api.model import ATOMIC, Model, Name, Quantity
 
 
@@ -16,10 +18,15 @@ class ResourceFlavorSpec(Model):
     node_labels: dict[str, LabelValue] = Field(
         default={}, max_length=8, json_schema_extra={"x-kubernetes-map-type": "atomic"}
     )
+    """The labels that nodes of this flavor have."""
     node_taints: list[Taint] = Field(default=[], max_length=8, json_schema_extra=ATOMIC)
+    """The taints that nodes of this flavor have; pods must tolerate them to get it."""
     tolerations: list[Toleration] = Field(default=[], max_length=8, json_schema_extra=ATOMIC)
+    """Tolerations that pods of this flavor are treated as having."""
     topology_name: Name = ""
+    """The Topology of these nodes; not supported yet."""
     resource_weights: Annotated[dict[str, Quantity], Field(max_length=16)] = {}
+    """Weights for fair sharing; not supported yet."""
 
 
 class ResourceFlavor(Object):

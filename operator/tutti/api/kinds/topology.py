@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from tutti.api.kinds.parts import AGE, Column, ConditionsOnly, Object
+from tutti.api.kinds.frame import AGE, Column, Object
+from tutti.api.kinds.statuses import ConditionsOnly
 from tutti.api.model import ATOMIC, LabelKey, Model, Rule
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -16,12 +17,14 @@ class TopologyLevel(Model):
     """One level, by the node label whose value names the domain."""
 
     node_label: LabelKey
+    """The node label whose value names the domain at this level."""
 
 
 class TopologySpec(Model):
     """The levels, from coarse to fine."""
 
     levels: list[TopologyLevel] = Field(min_length=1, max_length=16, json_schema_extra=ATOMIC)
+    """The levels, from coarse to fine."""
     RULES: ClassVar = (
         Rule(
             message="levels cannot be changed: make another Topology and point the flavor at it",

@@ -6,7 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from tutti.api.kinds.parts import AGE, Column, Conditions, Object, Pending
+from tutti.api.kinds.frame import AGE, Column, Object
+from tutti.api.kinds.statuses import Conditions, Pending
 from tutti.api.model import GROUP, Count, LabelKey, Lenient, Model, Name, Rule, ShortName, list_map
 
 Seconds = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -17,8 +18,11 @@ class PriorityClassRef(Model):
     """A WorkloadPriorityClass, or a PriorityClass of the cluster."""
 
     group: Literal["scheduling.tutti.dev", "scheduling.k8s.io"] = "scheduling.tutti.dev"
+    """The API group of the class."""
     kind: Literal["WorkloadPriorityClass", "PriorityClass"] = "WorkloadPriorityClass"
+    """The kind of the class."""
     name: Name
+    """The name of the class."""
     RULES: ClassVar = (
         Rule(
             message=f"kind WorkloadPriorityClass belongs to group {GROUP}, kind PriorityClass to scheduling.k8s.io",
@@ -32,9 +36,13 @@ class TopologyRequest(Model):
     """How near the members of a pod group must be."""
 
     mode: Literal["Required", "Preferred", "Unconstrained"]
+    """How firm the wish is."""
     level: LabelKey = ""
+    """The node label within one value of which members belong."""
     slice_size: Members | None = None
+    """How many members make a slice."""
     slice_level: LabelKey = ""
+    """The node label within one value of which a slice belongs."""
     RULES: ClassVar = (
         Rule(
             message="mode Required and Preferred need a level: the node label within one value of which members belong",
@@ -48,13 +56,18 @@ class WorkloadPodGroup(Model):
     """A pod group of a workload: `count` members are charged, of which at least `minCount` must be placed."""
 
     name: ShortName = "main"
+    """The name, by which pods and status refer to it."""
     count: Members
+    """How many members it has."""
     min_count: Members | None = None
+    """How many must be placed together; left out: all."""
     template: dict[str, Any] | None = Field(
         default=None,
         json_schema_extra={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     )
+    """A pod template, so that it can be admitted before its pods exist."""
     topology: TopologyRequest | None = None
+    """How near the members must be; not supported yet."""
     RULES: ClassVar = (
         Rule(
             message="minCount cannot be above count: ask for as many members as must run, and at most count of them",
@@ -74,8 +87,11 @@ class Requeue(Model):
     """How long an evicted workload waits before it is tried again, and how often."""
 
     backoff_base_seconds: Seconds = 60
+    """How long it waits after the first time; doubled each time."""
     backoff_max_seconds: Seconds = 3600
+    """How long it waits at most."""
     limit: Count | None = None
+    """How often it is requeued before it is set inactive; left out: for ever."""
     RULES: ClassVar = (
         Rule(
             message="backoffMaxSeconds cannot be below backoffBaseSeconds",
@@ -90,14 +106,23 @@ class WorkloadSpec(Model):
     """The queue it waits in, its priority, its pod groups and its patience."""
 
     queue_name: Name = ""
+    """The LocalQueue it waits in; left out: none, and no quota."""
     priority_class_ref: PriorityClassRef | None = None
+    """The class its priority comes from."""
     priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
+    """Its priority, instead of a class."""
     active: bool = True
+    """Whether it may be admitted."""
     pod_groups: list[WorkloadPodGroup] = Field(min_length=1, max_length=18, json_schema_extra=list_map("name"))
+    """What it is made of."""
     schedule_timeout_seconds: Seconds | None = None
+    """How long a complete reservation is held for it."""
     ready_timeout_seconds: Seconds | None = None
+    """How long it may take to get ready; not supported yet."""
     requeue: Requeue = Requeue()
+    """How long it waits after it was taken out."""
     maximum_execution_time_seconds: Seconds | None = None
+    """How long it may run; not supported yet."""
     RULES: ClassVar = (
         Rule(
             message="each pod group needs a name of its own",
@@ -116,31 +141,42 @@ class PodGroupAssignment(Lenient):
     """What one pod group was admitted with: how many members, in which flavor of each resource."""
 
     name: str
+    """The pod group."""
     count: int = 0
+    """How many members were charged."""
     flavors: dict[str, str] = Field(default={}, max_length=64)
+    """The flavor of each resource."""
 
 
 class Admission(Lenient):
     """What the workload was admitted with."""
 
     cluster_queue: str
+    """The ClusterQueue that it was admitted by."""
     pod_groups: list[PodGroupAssignment] = Field(default=[], max_length=18, json_schema_extra=list_map("name"))
+    """What each pod group got."""
 
 
 class RequeueState(Lenient):
     """How often it was requeued, and when it is tried again."""
 
     count: Count = 0
+    """How often it was requeued."""
     at: str = Field(default="", json_schema_extra={"format": "date-time"})
+    """When it is tried again."""
 
 
 class WorkloadStatus(Lenient):
     """What it got, or why it waits."""
 
     conditions: Conditions = []
+    """How far it has come."""
     admission: Admission | None = None
+    """What it was admitted with."""
     pending: Pending | None = None
+    """Why it waits."""
     requeue: RequeueState | None = None
+    """When it is tried again."""
 
 
 class Workload(Object):

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from tutti.api.kinds.parts import AGE, Column, Object
+from tutti.api.kinds.frame import AGE, Column, Object
 
 
 class WorkloadPriorityClass(Object):
@@ -18,4 +18,6 @@ class WorkloadPriorityClass(Object):
     COLUMNS: ClassVar = (Column("Value", ".value", "integer"), AGE)
 
     value: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+    """The priority; higher goes first."""
     description: Annotated[str, Field(max_length=2048)] = ""
+    """When to use it."""

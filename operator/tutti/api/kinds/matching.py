@@ -1,0 +1,94 @@
+"""Selectors, taints and tolerations as users write them; they are kept as the records that match (`tutti.api`)."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tutti.api import labels, taints
+from tutti.api.model import ATOMIC, LabelKey, Model, Record, Rule
+
+Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+LabelValue = Annotated[str, Field(max_length=63)]
+
+
+class LabelRequirementText(Model):
+    """A label expression as users write it."""
+
+    key: LabelKey
+    """The label's key."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    """In, NotIn, Exists or DoesNotExist."""
+    values: list[LabelValue] = Field(default=[], max_length=64, json_schema_extra=ATOMIC)
+    """The values for In and NotIn."""
+    RULES: ClassVar = (
+        Rule(
+            message="In and NotIn need at least one value; Exists and DoesNotExist take none",
+            holds=lambda it: bool(it.values) == (it.operator in ("In", "NotIn")),
+            cel="(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+        ),
+    )
+
+
+class LabelSelectorText(Model):
+    """A label selector as users write it."""
+
+    match_labels: dict[str, LabelValue] = Field(default={}, max_length=64)
+    """Labels that must have exactly these values."""
+    match_expressions: list[LabelRequirementText] = Field(default=[], max_length=64, json_schema_extra=ATOMIC)
+    """Expressions that must all hold."""
+
+
+LabelSelector = Annotated[labels.LabelSelector, Record(labels.LabelSelector, LabelSelectorText)]
+
+
+class TaintText(Model):
+    """A taint as users write it."""
+
+    key: LabelKey
+    """The taint's key."""
+    value: LabelValue = ""
+    """The taint's value."""
+    effect: Effect
+    """PreferNoSchedule is not counted here."""
+    time_added: str = Field(default="", max_length=64)
+    """When the taint was added; not used."""
+
+
+Taint = Annotated[taints.Taint, Record(taints.Taint, TaintText)]
+
+
+class TolerationText(Model):
+    """A toleration as users write it."""
+
+    key: LabelKey = ""
+    """The taint's key; empty, with Exists: every key."""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    """Equal compares the value, Exists does not."""
+    value: LabelValue = ""
+    """The taint's value."""
+    effect: Effect | None = None
+    """The taint's effect; left out: every effect."""
+    toleration_seconds: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
+    """How long a NoExecute taint is tolerated."""
+    RULES: ClassVar = (
+        Rule(
+            message="an empty key needs operator Exists: it tolerates every taint",
+            holds=lambda it: bool(it.key) or it.operator == "Exists",
+            cel="(has(self.key) && self.key != '') || self.operator == 'Exists'",
+        ),
+        Rule(
+            message="operator Exists takes no value: leave value out, or use Equal",
+            holds=lambda it: it.operator != "Exists" or not it.value,
+            cel="self.operator != 'Exists' || !has(self.value) || self.value == ''",
+        ),
+        Rule(
+            message="tolerationSeconds needs effect NoExecute: other effects never evict",
+            holds=lambda it: it.toleration_seconds is None or it.effect == "NoExecute",
+            cel="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+        ),
+    )
+
+
+Toleration = Annotated[taints.Toleration, Record(taints.Toleration, TolerationText)]

@@ -1,0 +1,82 @@
+"""Quotas as ClusterQueues and Cohorts state them, and what must hold between them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from tutti.api.model import ATOMIC, Model, Name, Quantity, ResourceName, Rule, list_map
+
+StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
+
+
+class ResourceQuota(Model):
+    """How much of one resource of one flavor; amounts are milli-units."""
+
+    name: ResourceName
+    """The resource: cpu, memory, nvidia.com/gpu."""
+    nominal_quota: Quantity
+    """How much is this queue's own."""
+    borrowing_limit: Quantity | None = None
+    """How much more it may use of what others in the cohort leave idle; left out: no limit."""
+    lending_limit: Quantity | None = None
+    """How much of its own it lends when idle; left out: all of it."""
+
+
+class FlavorQuotas(Model):
+    """The quota in one flavor."""
+
+    name: Name
+    """The ResourceFlavor."""
+    resources: list[ResourceQuota] = Field(min_length=1, max_length=64, json_schema_extra=list_map("name"))
+    """The quota of each covered resource, in the order of coveredResources."""
+
+
+class ResourceGroup(Model):
+    """Resources that a pod gets in the same flavor, and the flavors, in the order in which they are tried."""
+
+    covered_resources: list[ResourceName] = Field(min_length=1, max_length=64, json_schema_extra=ATOMIC)
+    """The resources whose quota stands here; each in one group only."""
+    flavors: list[FlavorQuotas] = Field(min_length=1, max_length=64, json_schema_extra=list_map("name"))
+    """The flavors, in the order in which they are tried."""
+    RULES: ClassVar = (
+        Rule(
+            message="every flavor must list exactly the coveredResources, in the same order",
+            holds=lambda it: all([r.name for r in f.resources] == it.covered_resources for f in it.flavors),
+            cel="self.flavors.all(f, f.resources.map(r, r.name) == self.coveredResources)",
+        ),
+    )
+
+
+ResourceGroups = Annotated[list[ResourceGroup], Field(max_length=16, json_schema_extra=ATOMIC)]
+
+
+def appear_once(spec: Any) -> bool:
+    """Whether each resource and each flavor of a spec's resource groups stands in one place only."""
+    resources = [name for group in spec.resource_groups for name in group.covered_resources]
+    flavors = [flavor.name for group in spec.resource_groups for flavor in group.flavors]
+    return len(resources) == len(set(resources)) and len(flavors) == len(set(flavors))
+
+
+def has_limit(spec: Any) -> bool:
+    """Whether any quota of a spec's resource groups limits borrowing or lending."""
+    return any(
+        quota.borrowing_limit is not None or quota.lending_limit is not None
+        for group in spec.resource_groups
+        for flavor in group.flavors
+        for quota in flavor.resources
+    )
+
+
+APPEAR_ONCE = Rule(
+    message="a resource and a flavor may stand in one resource group only, and once: merge the groups",
+    holds=appear_once,
+)
+
+
+class FairSharing(Model):
+    """The share of unused quota this one gets, relative to its siblings."""
+
+    weight: Quantity = Field(default=1000, json_schema_extra={"default": 1})
+    """The share relative to siblings; only 1 is supported yet."""

@@ -1,0 +1,84 @@
+"""What statuses have in common: conditions, explanations of why something waits, counts and usage."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tutti.api.conditions import Condition
+from tutti.api.model import ATOMIC, Count, Lenient, QuantityText, list_map
+
+
+class FlavorUsage(Lenient):
+    """How much of one flavor is used."""
+
+    class Resource(Lenient):
+        """How much of one resource is used: quantities as text."""
+
+        name: str
+        """The resource."""
+        total: QuantityText = "0"
+        """All that is used, borrowed quota included."""
+        borrowed: QuantityText = "0"
+        """What is used above the nominal quota."""
+
+    name: str
+    """The flavor."""
+    resources: list[Resource] = Field(default=[], max_length=64, json_schema_extra=list_map("name"))
+    """What is used of each resource."""
+
+
+Gate = Literal["Gather", "Queue", "Quota", "Placement", "Permit", "Victims"]
+
+
+class Reason(Lenient):
+    """One thing that keeps a workload waiting: at which gate, why, and the figures."""
+
+    gate: Gate
+    """What it waits at."""
+    reason: str = Field(max_length=256)
+    """Why, in one word for programs."""
+    message: str = Field(default="", max_length=32768)
+    """Why, and what would unblock it, for people."""
+    details: dict[str, str] = Field(default={}, max_length=64)
+    """The figures behind the message."""
+
+
+class Pending(Lenient):
+    """The one current explanation of why something waits, the most telling reason first."""
+
+    position: int | None = None
+    """The place in the queue, the head being 1."""
+    since: str = Field(default="", json_schema_extra={"format": "date-time"})
+    """Since when it waits."""
+    reasons: list[Reason] = Field(default=[], max_length=16, json_schema_extra=ATOMIC)
+    """Why it waits, the most telling reason first."""
+
+
+Conditions = Annotated[list[Condition], Field(max_length=16, json_schema_extra=list_map("type"))]
+Usage = Annotated[list[FlavorUsage], Field(max_length=64, json_schema_extra=list_map("name"))]
+
+
+class ConditionsOnly(Lenient):
+    """The status of a kind that counts nothing."""
+
+    conditions: Conditions = []
+    """Whether it can be used, and why not."""
+
+
+class QueueStatus(Lenient):
+    """The status of both kinds of queue: how many workloads wait and run, and what they use."""
+
+    conditions: Conditions = []
+    """Whether the queue admits workloads, and why not."""
+    pending_workloads: Count = 0
+    """How many workloads wait."""
+    reserving_workloads: Count = 0
+    """How many workloads hold quota."""
+    admitted_workloads: Count = 0
+    """How many workloads are admitted and not finished."""
+    flavors_reservation: Usage = []
+    """The quota that is held, by flavor."""
+    flavors_usage: Usage = []
+    """The quota that admitted workloads use, by flavor."""
