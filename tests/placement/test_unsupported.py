@@ -46,7 +46,7 @@ def test_a_pod_that_cannot_be_weighed_waits_and_asks_for_no_nodes():
     pod = world.pod("spread")
     plain = msgspec.to_builtins(pod.spec)
     spec = msgspec.convert({**plain, "topologySpreadConstraints": [{"topologyKey": "zone"}]}, PodSpec)
-    world._put(msgspec.structs.replace(pod, spec=spec))
+    world.put(msgspec.structs.replace(pod, spec=spec))
     world.run()
 
     assert world.where() == {}

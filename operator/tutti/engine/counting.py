@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable
 from typing import Any
 
 from tutti.engine.catalog import ObjectKey
 from tutti.engine.workloads import Counted, Workload
+from tutti.queueing.order import OrderKey
 
 NOWHERE: Counted = ("", "", "")
 """What is counted in no queue."""
@@ -47,3 +50,25 @@ class QueueCounts:
             if name:
                 counts = self._counts.setdefault(name, [0, 0])
                 counts[0 if bucket == "pending" else 1] += by
+
+
+class Positions:
+    """Where each pending workload stands in its ClusterQueue, from 1; worked out once, when first asked for."""
+
+    def __init__(self, workloads: Iterable[Workload]) -> None:
+        self._workloads = workloads
+        self._orders: dict[str, list[OrderKey]] | None = None
+
+    def of(self, workload: Workload) -> int | None:
+        """Return the position of a workload, or None where it is pending in no queue."""
+        _, cluster, bucket = workload.counted
+        if bucket != "pending" or not cluster:
+            return None
+        if self._orders is None:
+            self._orders = {}
+            for one in self._workloads:
+                if one.counted[2] == "pending":
+                    self._orders.setdefault(one.counted[1], []).append(one.order)
+            for orders in self._orders.values():
+                orders.sort()
+        return bisect_left(self._orders[cluster], workload.order) + 1

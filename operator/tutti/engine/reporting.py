@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tutti.api.model import API_VERSION
 from tutti.engine import statuses
+from tutti.engine.counting import Positions
 from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.implicit import keep_pod_group
@@ -37,13 +38,14 @@ def announce(state: State, workload: Workload, kind: str, reason: str, note: str
 
 def report(state: State, changed: dict[WorkloadKey, Workload]) -> None:
     """Tell what has become of the workloads that something happened to, and of their queues."""
-    for workload in changed.values():
-        if workload.key not in state.workloads:
-            continue
+    living = [workload for workload in changed.values() if workload.key in state.workloads]
+    for workload in living:
+        statuses.count(state, workload)
+    positions = Positions(state.workloads.values())
+    for workload in living:
         keep_pod_group(state, workload)
         _tell_why(state, workload)
-        _tell_status(state, workload)
-        statuses.count(state, workload)
+        _tell_status(state, workload, positions)
     _tell_broken(state)
     statuses.tell_queues(state)
 
@@ -78,11 +80,11 @@ def _is_news(state: State, reason: str, message: str, told: Told) -> bool:
     return reason != told[0] or (message != told[1] and state.now >= told[2] + RETELL_SECONDS)
 
 
-def _tell_status(state: State, workload: Workload) -> None:
+def _tell_status(state: State, workload: Workload, positions: Positions) -> None:
     found = state.catalog.find(workload.key)
     if found is None or not workload.uid:
         return
-    status = statuses.status_of(state, workload, found)
+    status = statuses.status_of(state, workload, found, positions)
     if status:
         state.out.append(PatchStatus(*workload.key, workload.uid, status))
 

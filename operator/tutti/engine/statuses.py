@@ -13,6 +13,7 @@ from tutti.api.conditions import Condition, Status
 from tutti.api.kinds import Object, ObjectError
 from tutti.api.resources import describe
 from tutti.engine.catalog import ObjectKey
+from tutti.engine.counting import Positions
 from tutti.engine.decisions import PatchStatus
 from tutti.engine.explanation import Explanation
 from tutti.engine.state import State
@@ -22,11 +23,15 @@ from tutti.quota.tree import QuotaNode
 ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
 
 
-def status_of(state: State, workload: Workload, found: Object) -> dict[str, Any]:
+def status_of(state: State, workload: Workload, found: Object, positions: Positions) -> dict[str, Any]:
     """Return what is to be changed in the status of a Workload or PodGroup; empty where nothing is."""
     if not workload.status:
         workload.status = _as_found(found)
-    wanted = _workload_status(state, workload) if workload.key[0] == "Workload" else _pod_group_status(state, workload)
+    pending = _pending(workload, positions)
+    if workload.key[0] == "Workload":
+        wanted = _workload_status(state, workload) | {"pending": pending}
+    else:
+        wanted = _pod_group_status(workload) | {"pendingReason": pending}
     before = [Condition.model_validate(c) for c in workload.status.get("conditions", [])]
     merged = cond.merge(before, _conditions(workload), now=state.now)
     wanted["conditions"] = cond.to_json(merged)
@@ -115,10 +120,10 @@ def _workload_status(state: State, workload: Workload) -> dict[str, Any]:
     requeue: dict[str, Any] | None = {"count": workload.attempts} if workload.attempts else None
     if requeue and workload.not_before > state.now:
         requeue["at"] = cond.timestamp(workload.not_before)
-    return {"admission": admission, "pending": _pending(workload), "requeue": requeue}
+    return {"admission": admission, "requeue": requeue}
 
 
-def _pod_group_status(state: State, workload: Workload) -> dict[str, Any]:  # noqa: ARG001 - one signature for both
+def _pod_group_status(workload: Workload) -> dict[str, Any]:
     tally = workload.tally()
     return {
         "phase": workload.phase.value,
@@ -129,16 +134,19 @@ def _pod_group_status(state: State, workload: Workload) -> dict[str, Any]:  # no
         "ready": tally.ready,
         "succeeded": tally.succeeded,
         "failed": tally.failed,
-        "pendingReason": _pending(workload),
     }
 
 
-def _pending(workload: Workload) -> dict[str, Any] | None:
+def _pending(workload: Workload, positions: Positions) -> dict[str, Any] | None:
     why = workload.shown
     if why is None:
         return None
     reason = {"gate": why.gate.value, "reason": why.reason, "message": why.message, "details": why.details}
-    return {"since": cond.timestamp(workload.created), "reasons": [reason]}
+    said: dict[str, Any] = {"since": cond.timestamp(workload.created), "reasons": [reason]}
+    before = workload.status.get("pending") or workload.status.get("pendingReason") or {}
+    # A position moves with every admission; it is written along with a new reason, not for its own sake.
+    position = before.get("position") if before.get("reasons") == said["reasons"] else positions.of(workload)
+    return said if position is None else {"position": position, **said}
 
 
 def _conditions(workload: Workload) -> list[Condition]:
