@@ -1,0 +1,66 @@
+"""`tutti cluster`: an embedded cluster to try things on, until it is interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import click
+import uvloop
+
+from tutti.sim.cluster import EmbeddedCluster
+from tutti.sim.hollow.nodes import Fleet
+
+
+@click.command(name="cluster")
+@click.option("--nodes", default=20, show_default=True, help="Hollow nodes.")
+@click.option("--gpus", default=8, show_default=True, help="nvidia.com/gpu of each node.")
+@click.option("--cpu", default="64", show_default=True, help="CPU of each node.")
+@click.option("--memory", default="512Gi", show_default=True, help="Memory of each node.")
+@click.option("--pods", default=110, show_default=True, help="Pods that fit on a node.")
+@click.option("--nodes-per-rack", default=4, show_default=True, help="Nodes that share a topology.tutti.dev/rack.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=0, show_default=True, help="Port to listen on; 0 takes a free one.")
+@click.option("--tls/--no-tls", default=True, help="Serve HTTPS; kubectl sends no token over plain HTTP.")
+@click.option("--token", help="Bearer token of the administrator; a random one if not given.")
+@click.option("--controllers/--no-controllers", default=True, help="Look after namespaces, garbage and Jobs.")
+@click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="File to write, once it answers.")
+def command(
+    *,
+    nodes: int,
+    gpus: int,
+    cpu: str,
+    memory: str,
+    pods: int,
+    nodes_per_rack: int,
+    host: str,
+    port: int,
+    tls: bool,
+    token: str | None,
+    controllers: bool,
+    kubeconfig: Path | None,
+) -> None:
+    """Run a Kubernetes API server in memory, with hollow nodes that pretend to run pods."""
+    fleet = Fleet(nodes=nodes, gpus=gpus, cpu=cpu, memory=memory, pods=pods, per_rack=nodes_per_rack)
+    cluster = EmbeddedCluster(fleet=fleet, host=host, port=port, tls=tls, token=token, controllers=controllers)
+    uvloop.run(_serve(cluster, kubeconfig))
+
+
+async def _serve(cluster: EmbeddedCluster, kubeconfig: Path | None) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with cluster:
+        if kubeconfig is not None:
+            cluster.write_kubeconfig(kubeconfig)
+        where = f", kubeconfig in {kubeconfig}" if kubeconfig else f", token {cluster.token}"
+        click.echo(f"listening on {cluster.url}{where}")
+        serving = asyncio.create_task(cluster.serve())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if serving.done():
+            serving.result()
+        serving.cancel()

@@ -1,0 +1,1 @@
+"""The controllers that a cluster needs to be usable: namespaces, garbage, Jobs."""

@@ -1,0 +1,1 @@
+"""Custom resources: definitions, structural schemas, and rules in CEL."""

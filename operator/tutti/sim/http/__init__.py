@@ -1,0 +1,1 @@
+"""The wire: routes, content types, streams, discovery and OpenAPI."""

@@ -1,0 +1,1 @@
+"""The built-in kinds: their types, defaults, validation and columns."""

@@ -1,0 +1,174 @@
+"""What the table of types does not say: quantities, micro times, list keys and which zero values are left out.
+
+Sources: the `+patchMergeKey`, `+listType` and `+listMapKey` markers and the `omitempty` tags of the API types, 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+QUANTITY_MAPS = frozenset(
+    [
+        "allocatable",
+        "allocatedResources",
+        "capacity",
+        "consumedCapacity",
+        "default",
+        "defaultRequest",
+        "hard",
+        "limits",
+        "max",
+        "maxLimitRequestRatio",
+        "min",
+        "overhead",
+        "podFixed",
+        "requests",
+        "used",
+    ]
+)
+QUANTITIES = frozenset(
+    {
+        "EmptyDirVolumeSource.sizeLimit",
+        "ResourceFieldSelector.divisor",
+        "CSIStorageCapacity.capacity",
+        "CSIStorageCapacity.maximumVolumeSize",
+    }
+)
+MICRO_TIMES = frozenset(
+    {
+        "LeaseSpec.acquireTime",
+        "LeaseSpec.renewTime",
+        "CoreV1Event.eventTime",
+        "EventsV1Event.eventTime",
+        "CoreV1EventSeries.lastObservedTime",
+        "EventsV1EventSeries.lastObservedTime",
+    }
+)
+INT_OR_STRING = frozenset(
+    {
+        "ServicePort.targetPort",
+        "HTTPGetAction.port",
+        "TCPSocketAction.port",
+        "PodDisruptionBudgetSpec.minAvailable",
+        "PodDisruptionBudgetSpec.maxUnavailable",
+        "RollingUpdateDeployment.maxSurge",
+        "RollingUpdateDeployment.maxUnavailable",
+        "RollingUpdateDaemonSet.maxSurge",
+        "RollingUpdateDaemonSet.maxUnavailable",
+        "RollingUpdateStatefulSetStrategy.maxUnavailable",
+    }
+)
+
+# Strings whose empty value means something, so that it is kept.
+KEEP_EMPTY = frozenset({"storageClassName", "volumeAttributesClassName", "holderIdentity", "group"})
+# Booleans and numbers that are left out when they are false or zero, because Go does not tell that from absent.
+DROP_FALSE = frozenset(
+    [
+        "deprecated",
+        "exclusiveMaximum",
+        "exclusiveMinimum",
+        "globalDefault",
+        "hostIPC",
+        "hostNetwork",
+        "hostPID",
+        "nullable",
+        "paused",
+        "preserveUnknownFields",
+        "publishNotReadyAddresses",
+        "readOnly",
+        "setAsDefault",
+        "stdin",
+        "stdinOnce",
+        "tty",
+        "unschedulable",
+        "uniqueItems",
+        "x-kubernetes-embedded-resource",
+        "x-kubernetes-int-or-string",
+    ]
+)
+DROP_ZERO = frozenset(
+    [
+        "active",
+        "availableReplicas",
+        "count",
+        "currentReplicas",
+        "deprecatedCount",
+        "failed",
+        "fullyLabeledReplicas",
+        "generation",
+        "hostPort",
+        "nodePort",
+        "observedGeneration",
+        "readyReplicas",
+        "succeeded",
+        "unavailableReplicas",
+        "updatedReplicas",
+        "weight",
+    ]
+)
+KEEP_ZERO_IN = frozenset({"PreferredSchedulingTerm", "WeightedPodAffinityTerm", "ReplicaSetStatus", "ScaleStatus"})
+
+# Lists of objects: the key a strategic merge patch joins items by, and the keys that server-side apply tells them
+# apart by. A list that is not named here is replaced as a whole.
+_ITEM_KEYS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "Container.ports": ("containerPort", ("containerPort", "protocol")),
+    "Container.env": ("name", ("name",)),
+    "Container.volumeMounts": ("mountPath", ("mountPath",)),
+    "Container.volumeDevices": ("devicePath", ("devicePath",)),
+    "EphemeralContainer.ports": ("containerPort", ("containerPort", "protocol")),
+    "EphemeralContainer.env": ("name", ("name",)),
+    "EphemeralContainer.volumeMounts": ("mountPath", ("mountPath",)),
+    "EphemeralContainer.volumeDevices": ("devicePath", ("devicePath",)),
+    "PodSpec.containers": ("name", ("name",)),
+    "PodSpec.initContainers": ("name", ("name",)),
+    "PodSpec.ephemeralContainers": ("name", ("name",)),
+    "PodSpec.volumes": ("name", ("name",)),
+    "PodSpec.imagePullSecrets": ("name", ("name",)),
+    "PodSpec.hostAliases": ("ip", ("ip",)),
+    "PodSpec.topologySpreadConstraints": ("topologyKey", ("topologyKey", "whenUnsatisfiable")),
+    "PodSpec.schedulingGates": ("name", ("name",)),
+    "PodSpec.resourceClaims": ("name", ("name",)),
+    "PodStatus.podIPs": ("ip", ("ip",)),
+    "PodStatus.hostIPs": ("ip", ()),
+    "PodStatus.resourceClaimStatuses": ("name", ("name",)),
+    "NodeStatus.addresses": ("type", ("type",)),
+    "ServiceSpec.ports": ("port", ("port", "protocol")),
+    "ServiceAccount.secrets": ("name", ("name",)),
+    "ServiceAccount.imagePullSecrets": ("name", ("name",)),
+    "ObjectMeta.ownerReferences": ("uid", ("uid",)),
+    "ResourceRequirements.claims": ("", ("name",)),
+    "ValidatingWebhookConfiguration.webhooks": ("name", ("name",)),
+    "MutatingWebhookConfiguration.webhooks": ("name", ("name",)),
+    "ValidatingWebhook.matchConditions": ("name", ("name",)),
+    "MutatingWebhook.matchConditions": ("name", ("name",)),
+    "CSINodeSpec.drivers": ("name", ("name",)),
+    "CustomResourceDefinitionStatus.conditions": ("", ("type",)),
+    "JSONSchemaProps.x-kubernetes-validations": ("rule", ("rule",)),
+}
+SETS = frozenset({"ObjectMeta.finalizers", "NodeSpec.podCIDRs", "LoadBalancerIngress.ports"})
+MERGED_SETS = frozenset({"ObjectMeta.finalizers", "NodeSpec.podCIDRs"})
+ATOMIC = frozenset(
+    {
+        "LabelSelector",
+        "NodeSelector",
+        "NodeSelectorTerm",
+        "SecretKeySelector",
+        "ConfigMapKeySelector",
+        "ObjectFieldSelector",
+        "ResourceFieldSelector",
+        "LocalObjectReference",
+        "ObjectReference",
+        "SecretReference",
+        "TypedLocalObjectReference",
+        "ScopeSelector",
+    }
+)
+ATOMIC_FIELDS = frozenset({"PodSpec.nodeSelector", "ServiceSpec.selector", "PersistentVolumeClaimSpec.dataSource"})
+
+
+def item_keys(owner: str, field: str) -> tuple[str, tuple[str, ...]] | None:
+    """The merge key and the map keys of a list field; None where the list is atomic."""
+    found = _ITEM_KEYS.get(f"{owner}.{field}")
+    if found is None and field == "conditions":
+        return ("type", ("type",))
+    return found

@@ -1,0 +1,226 @@
+"""Strategies of the kinds that make pods: Jobs, CronJobs, Deployments and their kin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tutti.sim.kinds.podrules import check_spec
+from tutti.sim.kinds.podspec import default_spec
+from tutti.sim.kinds.strategy import Strategy
+from tutti.sim.meta.errors import FieldError, invalid, required, unsupported
+from tutti.sim.meta.labels import from_object
+
+Json = dict[str, Any]
+
+IMMUTABLE = "field is immutable"
+
+
+def default_template(owner: Json) -> None:
+    """Fill in the pod template of a workload's specification."""
+    template = owner.setdefault("template", {})
+    template.setdefault("metadata", {})
+    default_spec(template.setdefault("spec", {}))
+
+
+class WorkloadStrategy(Strategy):
+    """Kinds with a pod template and a selector over its labels."""
+
+    generation = True
+    has_status = True
+    answers_object = False
+    initial_status: Json = {}
+
+    def default(self, obj: Json) -> None:
+        """Fill in what apps/v1 defaults."""
+        spec = obj.setdefault("spec", {})
+        default_template(spec)
+        if obj["kind"] != "DaemonSet":
+            spec.setdefault("replicas", 1)
+        if obj["kind"] == "Deployment":
+            _deployment(spec)
+        elif obj["kind"] in ("StatefulSet", "DaemonSet"):
+            _stateful(spec, obj["kind"])
+
+    def prepare_create(self, obj: Json) -> None:
+        """Nothing runs yet."""
+        obj["status"] = dict(self.initial_status)
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """Check selector and template."""
+        spec = obj["spec"]
+        errors: list[FieldError] = []
+        labels = spec["template"].get("metadata", {}).get("labels", {})
+        selector = spec.get("selector")
+        if obj["kind"] == "ReplicationController":
+            selector = {"matchLabels": selector or labels}
+        if not selector:
+            errors.append(required("spec.selector"))
+        elif not from_object(selector)(labels):
+            errors.append(
+                invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+            )
+        errors.extend(check_spec(spec["template"]["spec"], "spec.template.spec"))
+        return errors
+
+    def validate_update(self, new: Json, old: Json) -> list[FieldError]:
+        """The selector stays."""
+        errors = self.validate(new)
+        if new["spec"].get("selector") != old["spec"].get("selector"):
+            errors.append(invalid("spec.selector", new["spec"].get("selector"), IMMUTABLE))
+        return errors
+
+
+class ReplicaSetStrategy(WorkloadStrategy):
+    """Replica sets, whose status counts from zero."""
+
+    initial_status: Json = {"replicas": 0}
+
+
+def _deployment(spec: Json) -> None:
+    strategy = spec.setdefault("strategy", {})
+    strategy.setdefault("type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+
+
+def _stateful(spec: Json, kind: str) -> None:
+    strategy = spec.setdefault("updateStrategy", {})
+    strategy.setdefault("type", "RollingUpdate")
+    if kind == "StatefulSet":
+        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+        spec.setdefault("podManagementPolicy", "OrderedReady")
+        policy = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+        policy.setdefault("whenDeleted", "Retain")
+        policy.setdefault("whenScaled", "Retain")
+    else:
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", 1)
+        rolling.setdefault("maxSurge", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+
+
+class JobStrategy(Strategy):
+    """Jobs: their pods are told by labels that carry the Job's uid."""
+
+    generation = True
+    has_status = True
+    orphans = True
+
+    def default(self, obj: Json) -> None:
+        """Fill in what batch/v1 defaults."""
+        spec = obj.setdefault("spec", {})
+        default_job(spec)
+
+    def prepare_create(self, obj: Json) -> None:
+        """Select the Job's own pods, unless the creator selects by hand."""
+        obj["status"] = {}
+        spec, meta = obj["spec"], obj["metadata"]
+        if spec.get("manualSelector"):
+            return
+        uid = meta["uid"]
+        labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
+        labels["batch.kubernetes.io/controller-uid"] = uid
+        labels["batch.kubernetes.io/job-name"] = meta["name"]
+        labels["controller-uid"] = uid
+        labels["job-name"] = meta["name"]
+        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """Check template and counts."""
+        return check_job(obj["spec"], "spec")
+
+    def validate_update(self, new: Json, old: Json) -> list[FieldError]:
+        """Template, selector and completions stay; a suspended Job's scheduling directives may change."""
+        errors = self.validate(new)
+        before, after = old["spec"], new["spec"]
+        fixed = ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"]
+        if before.get("completionMode") != "Indexed":
+            fixed.append("completions")
+        errors.extend(
+            invalid(f"spec.{field}", after.get(field), IMMUTABLE)
+            for field in fixed
+            if before.get(field) != after.get(field)
+        )
+        loose = bool(before.get("suspend")) and "startTime" not in old.get("status", {})
+        if _template(before, loose=loose) != _template(after, loose=loose):
+            errors.append(invalid("spec.template", after["template"], IMMUTABLE))
+        return errors
+
+
+def _template(spec: Json, *, loose: bool) -> Json:
+    """The part of a Job's template that may not change."""
+    template = dict(spec["template"])
+    if loose:
+        directives = ("nodeSelector", "tolerations", "schedulingGates", "affinity")
+        template["spec"] = {key: value for key, value in template["spec"].items() if key not in directives}
+        template.pop("metadata", None)
+    return template
+
+
+def default_job(spec: Json) -> None:
+    """Fill in a Job's specification, also as the template of a CronJob."""
+    default_template(spec)
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = spec["parallelism"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+
+
+def check_job(spec: Json, at: str) -> list[FieldError]:
+    """What is wrong with a Job's specification."""
+    errors = [
+        invalid(f"{at}.{field}", spec[field], "must be greater than or equal to 0")
+        for field in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
+        if spec.get(field, 0) < 0
+    ]
+    pod = spec["template"]["spec"]
+    if pod.get("restartPolicy") not in ("OnFailure", "Never"):
+        where = f"{at}.template.spec.restartPolicy"
+        if pod.get("restartPolicy") == "Always":
+            errors.append(required(where, 'valid values: "OnFailure", "Never"'))
+        else:
+            errors.append(unsupported(where, pod.get("restartPolicy"), ("OnFailure", "Never")))
+    if spec.get("completionMode") not in ("NonIndexed", "Indexed"):
+        errors.append(unsupported(f"{at}.completionMode", spec["completionMode"], ("NonIndexed", "Indexed")))
+    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
+        errors.append(required(f"{at}.completions", "when completion mode is Indexed"))
+    errors.extend(check_spec(pod, f"{at}.template.spec"))
+    return errors
+
+
+class CronJobStrategy(Strategy):
+    """Cron jobs, which are stored but never fire."""
+
+    generation = True
+    has_status = True
+
+    def default(self, obj: Json) -> None:
+        """Fill in what batch/v1 defaults."""
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("concurrencyPolicy", "Allow")
+        spec.setdefault("suspend", False)
+        spec.setdefault("successfulJobsHistoryLimit", 3)
+        spec.setdefault("failedJobsHistoryLimit", 1)
+        template = spec.setdefault("jobTemplate", {})
+        template.setdefault("metadata", {})
+        job = template.setdefault("spec", {})
+        single = "completions" not in job and "parallelism" not in job
+        default_job(job)
+        if single:
+            del job["completions"], job["parallelism"]
+
+    def prepare_create(self, obj: Json) -> None:
+        """Nothing has run yet."""
+        obj["status"] = {}
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """Check schedule and template."""
+        errors = [] if obj["spec"].get("schedule") else [required("spec.schedule")]
+        return [*errors, *check_job(obj["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec")]

@@ -1,0 +1,1 @@
+"""What all kinds share: errors, names, selectors, times, quantities and metadata rules."""

@@ -1,0 +1,63 @@
+"""Times as the API writes them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+MICRO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
+
+
+def now() -> str:
+    """The current time to the second, as metav1.Time is written."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def later(seconds: int) -> str:
+    """The time that many seconds from now."""
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse(text: str) -> datetime:
+    """The moment that an API time names."""
+    return datetime.fromisoformat(text)
+
+
+def canonical(text: str) -> str:
+    """An API time in UTC and whole seconds, as metav1.Time keeps it; ValueError when it is no RFC 3339 time."""
+    if len(text) == len("2006-01-02T15:04:05Z") and text[-1] == "Z" and RFC3339.fullmatch(text):
+        return text
+    if not RFC3339.fullmatch(text):
+        raise ValueError(text)
+    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def age(created: str | None) -> str:
+    """How long ago a time was, in kubectl's short form: `5s`, `3m20s`, `2d4h`."""
+    if not created:
+        return "<unknown>"
+    return span((datetime.now(UTC) - parse(created)).total_seconds())
+
+
+def span(seconds: float) -> str:
+    """A duration in kubectl's short form (apimachinery/pkg/util/duration, HumanDuration)."""
+    whole = int(seconds)
+    if whole < 0:
+        return "<invalid>" if whole < -1 else "0s"
+    if whole < 120:  # noqa: PLR2004 - the thresholds of HumanDuration
+        return f"{whole}s"
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    if minutes < 10:  # noqa: PLR2004 - as above
+        return f"{minutes}m" + (f"{whole % 60}s" if whole % 60 else "")
+    if hours < 3:  # noqa: PLR2004 - as above
+        return f"{minutes}m"
+    if hours < 8:  # noqa: PLR2004 - as above
+        return f"{hours}h" + (f"{minutes % 60}m" if minutes % 60 else "")
+    if hours < 48:  # noqa: PLR2004 - as above
+        return f"{hours}h"
+    if days < 8:  # noqa: PLR2004 - as above
+        return f"{days}d" + (f"{hours % 24}h" if hours % 24 else "")
+    if days < 730:  # noqa: PLR2004 - as above
+        return f"{days}d"
+    return f"{days // 365}y"

@@ -1,0 +1,1 @@
+"""What a request does to the store: reads, writes, deletions, subresources and admission."""

@@ -1,0 +1,1 @@
+"""The revisioned store: objects, their history, and who watches them."""
