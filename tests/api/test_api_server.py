@@ -14,8 +14,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from tests.api.manifests import RIGHT, WRONG, manifest
 
+from tests.api.manifests import RIGHT, WRONG, manifest
 from tutti.api.crds import file_name
 from tutti.api.kinds import KINDS
 

@@ -11,8 +11,8 @@ import celpy
 import pytest
 import yaml
 from celpy.adapter import json_to_cel
-from tests.api.manifests import RIGHT, WRONG, Wrong, manifest
 
+from tests.api.manifests import RIGHT, WRONG, Wrong, manifest
 from tutti.api.crds import crd, file_name, main, to_yaml
 from tutti.api.kinds import KINDS
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.api.manifests import RIGHT, WRONG, manifest
 
+from tests.api.manifests import RIGHT, WRONG, manifest
 from tutti.api.kinds import KINDS, ClusterQueue, ObjectError, PodGroup, Workload, parse_object
 from tutti.api.kinds.unsupported import UNSUPPORTED
 from tutti.api.labels import LabelSelector

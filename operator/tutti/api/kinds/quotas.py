@@ -12,7 +12,7 @@ StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
 
 class ResourceQuota(Model):
-    """How much of one resource of one flavor; amounts are milli-units."""
+    """How much of one resource of one flavor."""
 
     name: ResourceName
     """The resource: cpu, memory, nvidia.com/gpu."""
