@@ -80,20 +80,19 @@ def envtest(folder: Path, assets: Path) -> Iterator[Cluster]:
     token, kubeconfig = secrets.token_hex(16), folder / "kubeconfig"
     etcd_port, peer_port, api_port = free_ports(3)
     (folder / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
-    subprocess.run(
-        ["openssl", "genrsa", "-out", str(folder / "sa.key"), "2048"], check=True, stderr=subprocess.DEVNULL
-    )
+    etcd_url, peer_url = f"http://127.0.0.1:{etcd_port}", f"http://127.0.0.1:{peer_port}"
+    key = str(folder / "sa.key")
+    subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, stderr=subprocess.DEVNULL)
     etcd = [
         str(assets / "etcd"), "--data-dir", str(folder / "etcd"), "--log-level", "error", "--unsafe-no-fsync",
-        "--listen-client-urls", f"http://127.0.0.1:{etcd_port}", "--advertise-client-urls", f"http://127.0.0.1:{etcd_port}",
-        "--listen-peer-urls", f"http://127.0.0.1:{peer_port}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer_port}",
-        "--initial-cluster", f"default=http://127.0.0.1:{peer_port}",
+        "--listen-client-urls", etcd_url, "--advertise-client-urls", etcd_url, "--listen-peer-urls", peer_url,
+        "--initial-advertise-peer-urls", peer_url, "--initial-cluster", f"default={peer_url}",
     ]  # fmt: skip
     apiserver = [
-        str(assets / "kube-apiserver"), "--etcd-servers", f"http://127.0.0.1:{etcd_port}", "--bind-address", "127.0.0.1",
-        "--secure-port", str(api_port), "--cert-dir", str(folder / "certs"), "--service-cluster-ip-range", "10.0.0.0/24",
-        "--service-account-issuer", "https://kubernetes.default.svc",
-        "--service-account-key-file", str(folder / "sa.key"), "--service-account-signing-key-file", str(folder / "sa.key"),
+        str(assets / "kube-apiserver"), "--etcd-servers", etcd_url, "--bind-address", "127.0.0.1",
+        "--secure-port", str(api_port), "--cert-dir", str(folder / "certs"),
+        "--service-cluster-ip-range", "10.0.0.0/24", "--service-account-issuer", "https://kubernetes.default.svc",
+        "--service-account-key-file", key, "--service-account-signing-key-file", key,
         "--token-auth-file", str(folder / "tokens.csv"), "--authorization-mode", "RBAC",
         "--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition",
     ]  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 from kubernetes import client
 
@@ -129,11 +130,12 @@ class Story:
         """A pod for Tutti."""
         requests = {"cpu": cpu, "memory": "8Mi"}
         gpu = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+        resources = {"requests": {**requests, **gpu}, "limits": gpu}
         spec = {
             "schedulerName": "tutti",
             "nodeSelector": selector or {},
             "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "c", "image": PAUSE, "resources": {"requests": {**requests, **gpu}, "limits": gpu}}],
+            "containers": [{"name": "c", "image": PAUSE, "resources": resources}],
         }
         meta = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
         self.core.create_namespaced_pod(self.namespace, {"metadata": meta, "spec": spec})
@@ -204,8 +206,6 @@ class Story:
 
     def binds(self) -> Iterator[tuple[str, str, str]]:
         """Every bind that the journal records: pod, uid and node."""
-        import msgspec
-
         for line in (self.folder / "journal").read_bytes().splitlines():
             with contextlib.suppress(msgspec.DecodeError):  # a last line that kill -9 cut off
                 entry = msgspec.json.decode(line)

@@ -143,7 +143,7 @@ def _pending(workload: Workload, positions: Positions) -> dict[str, Any] | None:
         return None
     reason = {"gate": why.gate.value, "reason": why.reason, "message": why.message, "details": why.details}
     said: dict[str, Any] = {"since": cond.timestamp(workload.created), "reasons": [reason]}
-    before = workload.status.get("pending") or workload.status.get("pendingReason") or {}
+    before = workload.status.get("pending" if workload.key[0] == "Workload" else "pendingReason") or {}
     # A position moves with every admission; it is written along with a new reason, not for its own sake.
     position = before.get("position") if before.get("reasons") == said["reasons"] else positions.of(workload)
     return said if position is None else {"position": position, **said}
