@@ -20,7 +20,7 @@ class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Base of all views: immutable, camelCase on the wire, unknown fields dropped."""
 
 
-class OwnerReference(View):
+class OwnerReference(View, frozen=True):
     """Who owns an object; the controller among the owners tells members of one Job apart from another's."""
 
     api_version: str = ""
@@ -30,7 +30,7 @@ class OwnerReference(View):
     controller: bool = False
 
 
-class ObjectMeta(View):
+class ObjectMeta(View, frozen=True):
     """The metadata of any object."""
 
     name: str = ""
@@ -51,14 +51,14 @@ class ObjectMeta(View):
         return self.creation_timestamp.timestamp() if self.creation_timestamp else 0.0
 
 
-class ResourceRequirements(View):
+class ResourceRequirements(View, frozen=True):
     """Requests and limits as quantities in text, by resource name."""
 
     requests: dict[str, str | int | float] = {}
     limits: dict[str, str | int | float] = {}
 
 
-class ContainerPort(View):
+class ContainerPort(View, frozen=True):
     """A port; only one with a host port constrains placement."""
 
     container_port: int = 0
@@ -67,7 +67,7 @@ class ContainerPort(View):
     protocol: str = "TCP"
 
 
-class Container(View):
+class Container(View, frozen=True):
     """A container, init container (`restart_policy` Always: a sidecar)."""
 
     name: str = ""
@@ -77,14 +77,14 @@ class Container(View):
     ports: list[ContainerPort] = []
 
 
-class PreferredSchedulingTerm(View):
+class PreferredSchedulingTerm(View, frozen=True):
     """A node selector term with the weight it adds where it matches."""
 
     weight: int = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
-class NodeAffinity(View):
+class NodeAffinity(View, frozen=True):
     """Required and preferred node affinity."""
 
     required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
@@ -93,7 +93,7 @@ class NodeAffinity(View):
     )
 
 
-class PodAffinityTerm(View):
+class PodAffinityTerm(View, frozen=True):
     """Which pods, in which namespaces, over which topology."""
 
     topology_key: str = ""
@@ -102,14 +102,14 @@ class PodAffinityTerm(View):
     namespace_selector: LabelSelector | None = None
 
 
-class WeightedPodAffinityTerm(View):
+class WeightedPodAffinityTerm(View, frozen=True):
     """A pod affinity term with the weight it adds."""
 
     weight: int = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
-class PodAffinity(View):
+class PodAffinity(View, frozen=True):
     """Required and preferred inter-pod affinity, or anti-affinity."""
 
     required: list[PodAffinityTerm] = msgspec.field(default=[], name="requiredDuringSchedulingIgnoredDuringExecution")
@@ -118,7 +118,7 @@ class PodAffinity(View):
     )
 
 
-class Affinity(View):
+class Affinity(View, frozen=True):
     """All affinity of a pod."""
 
     node_affinity: NodeAffinity | None = None
@@ -126,7 +126,7 @@ class Affinity(View):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class TopologySpreadConstraint(View):
+class TopologySpreadConstraint(View, frozen=True):
     """How evenly pods must, or should, spread over a topology."""
 
     topology_key: str = ""
@@ -139,19 +139,19 @@ class TopologySpreadConstraint(View):
     match_label_keys: list[str] = []
 
 
-class SchedulingGate(View):
+class SchedulingGate(View, frozen=True):
     """A gate that keeps the pod out of scheduling until somebody removes it."""
 
     name: str = ""
 
 
-class ClaimSource(View):
+class ClaimSource(View, frozen=True):
     """The claim a volume is made of."""
 
     claim_name: str = ""
 
 
-class Volume(View):
+class Volume(View, frozen=True):
     """A volume, as far as it constrains placement."""
 
     name: str = ""
@@ -159,13 +159,13 @@ class Volume(View):
     ephemeral: dict[str, Any] | None = None
 
 
-class SchedulingGroup(View):
+class SchedulingGroup(View, frozen=True):
     """Membership in a native pod group (Kubernetes 1.36)."""
 
     pod_group_name: str = ""
 
 
-class WorkloadReference(View):
+class WorkloadReference(View, frozen=True):
     """Membership in a native workload (Kubernetes 1.35)."""
 
     name: str = ""
@@ -173,7 +173,7 @@ class WorkloadReference(View):
     pod_group_replica_key: str = ""
 
 
-class PodSpec(View):
+class PodSpec(View, frozen=True):
     """What a pod asks for."""
 
     scheduler_name: str = ""
@@ -196,7 +196,7 @@ class PodSpec(View):
     workload_ref: WorkloadReference | None = None
 
 
-class PodCondition(View):
+class PodCondition(View, frozen=True):
     """A condition of a pod, without its times."""
 
     type: str = ""
@@ -205,7 +205,7 @@ class PodCondition(View):
     message: str = ""
 
 
-class ContainerStatus(View):
+class ContainerStatus(View, frozen=True):
     """What the kubelet has granted a container, which an in-place resize may hold apart from its spec."""
 
     name: str = ""
@@ -213,7 +213,7 @@ class ContainerStatus(View):
     allocated_resources: dict[str, str | int | float] = {}
 
 
-class PodStatus(View):
+class PodStatus(View, frozen=True):
     """How a pod is doing."""
 
     phase: str = "Pending"
@@ -227,7 +227,7 @@ class PodStatus(View):
     allocated_resources: dict[str, str | int | float] = {}
 
 
-class Pod(View):
+class Pod(View, frozen=True):
     """A pod of any scheduler."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -245,21 +245,21 @@ class Pod(View):
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
 
 
-class ContainerImage(View):
+class ContainerImage(View, frozen=True):
     """An image present on a node."""
 
     names: list[str] = []
     size_bytes: int = 0
 
 
-class NodeSpec(View):
+class NodeSpec(View, frozen=True):
     """What an administrator says of a node."""
 
     unschedulable: bool = False
     taints: list[Taint] = []
 
 
-class NodeStatus(View):
+class NodeStatus(View, frozen=True):
     """What a node offers."""
 
     allocatable: dict[str, str | int | float] = {}
@@ -268,7 +268,7 @@ class NodeStatus(View):
     declared_features: list[str] = []
 
 
-class Node(View):
+class Node(View, frozen=True):
     """A node."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -276,13 +276,13 @@ class Node(View):
     status: NodeStatus = NodeStatus()
 
 
-class Namespace(View):
+class Namespace(View, frozen=True):
     """A namespace; its labels decide which queues it may use."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
-class PriorityClass(View):
+class PriorityClass(View, frozen=True):
     """A priority by name."""
 
     metadata: ObjectMeta = ObjectMeta()
