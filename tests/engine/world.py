@@ -1,10 +1,12 @@
 """A cluster for engine tests: it tells the engine what exists and carries out what the engine decides.
 
-Nothing here schedules. Binds succeed unless a test says otherwise, and become visible at once unless `hold_binds`.
+Nothing here schedules. Binds and evictions succeed and are seen at once, unless a test holds them back or names
+another outcome. What the engine is told and decides is journalled, so that every test can replay itself.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 from datetime import UTC, datetime
 from typing import Any
@@ -20,15 +22,25 @@ from tutti.api.core import (
     NodeStatus,
     ObjectMeta,
     Pod,
+    PodCondition,
     PodSpec,
-    PodStatus,
     ResourceRequirements,
     SchedulingGate,
 )
-from tutti.api.labels import LabelSelector  # noqa: F401 - re-exported for tests
-from tutti.api.taints import Taint
-from tutti.engine.decisions import AnyDecision, Bind, CreatePodGroup, DeletePodGroup, EmitEvent, Evict, PatchStatus
+from tutti.api.taints import Taint, Toleration
+from tutti.engine.decisions import (
+    AnyDecision,
+    Bind,
+    CreatePodGroup,
+    DeletePodGroup,
+    EmitEvent,
+    Evict,
+    PatchStatus,
+    SetPodCondition,
+)
 from tutti.engine.engine import Engine
+from tutti.engine.explanation import Explanation
+from tutti.engine.journal import JournalWriter, Replay, replay
 from tutti.engine.observations import (
     AnyObservation,
     BindFinished,
@@ -45,35 +57,73 @@ from tutti.engine.observations import (
 
 START = 1_000_000.0
 NAMESPACED = {"Workload", "PodGroup", "LocalQueue"}
+GPU = "nvidia.com/gpu"
+
+replaced = msgspec.structs.replace
 
 
 class World:
-    """A cluster and the engine that schedules it."""
+    """A cluster and the engine that schedules it.
 
-    def __init__(self, *, namespaces: tuple[str, ...] = ("default",), synced: bool = True, **configuration: Any) -> None:
-        self.engine = Engine(TuttiConfiguration(**configuration))
+    `hold_binds` keeps binds in `pending_binds` until `answer`; `outcomes` names the next outcomes of a pod's binds;
+    `hold_evictions` keeps evicted pods there, being deleted, until `delete`.
+    """
+
+    def __init__(
+        self, *, namespaces: tuple[str, ...] = ("default",), synced: bool = True, **configuration: Any
+    ) -> None:
+        self.configuration = TuttiConfiguration(**configuration)
         self.now = START
+        self.namespaces = namespaces
         self.pods: dict[tuple[str, str], Pod] = {}
         self.nodes: dict[str, Node] = {}
         self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.pending_binds: list[Bind] = []
         self.hold_binds = False
+        self.hold_evictions = False
+        self.outcomes: dict[str, list[str]] = {}
         self.log: list[AnyDecision] = []
-        self.journal: list[tuple[str, Any]] = []
         self._uids = itertools.count(1)
-        for name in namespaces:
+        self._start(synced=synced)
+
+    def _start(self, *, synced: bool) -> None:
+        self.engine = Engine(self.configuration)
+        self.journal = io.BytesIO()
+        self._writer = JournalWriter(self.journal, self.configuration)
+        for name in self.namespaces:
             self.tell(NamespaceSeen(Namespace(ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name}))))
         if synced:
             self.tell(Synced())
 
-    # ---- what exists
+    def restart(self, *, backwards: bool = False) -> None:
+        """Start a new engine and list everything to it; answers that are still out are lost with the old one."""
+        self.pending_binds.clear()
+        self._start(synced=False)
+        seen: list[AnyObservation] = [
+            *(ObjectSeen(key[0], raw) for key, raw in self.objects.items()),
+            *(NodeSeen(node) for node in self.nodes.values()),
+            *(PodSeen(pod) for pod in self.pods.values()),
+        ]
+        for observation in reversed(seen) if backwards else seen:
+            self.tell(observation)
+        self.tell(Synced())
 
-    def node(self, name: str, *, gpus: int = 8, cpu: int = 64, labels: dict[str, str] | None = None,
-             taints: list[Taint] | None = None, cordoned: bool = False) -> None:  # fmt: skip
+    # What exists.
+
+    def node(
+        self,
+        name: str,
+        *,
+        gpus: int | str = 8,
+        cpu: int | str = 64,
+        labels: dict[str, str] | None = None,
+        taints: list[Taint] | None = None,
+        cordoned: bool = False,
+    ) -> None:
         self.nodes[name] = Node(
             ObjectMeta(name=name, labels={"kubernetes.io/hostname": name, **(labels or {})}),
             NodeSpec(cordoned, taints or []),
-            NodeStatus({"cpu": str(cpu), "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}),
+            NodeStatus({"cpu": str(cpu), "memory": "512Gi", "pods": "110", GPU: str(gpus)}),
         )
         self.tell(NodeSeen(self.nodes[name]))
 
@@ -81,60 +131,122 @@ class World:
         del self.nodes[name]
         self.tell(NodeGone(name))
 
-    def pod(self, name: str, *, gpus: int | str = 1, cpu: str = "1", namespace: str = "default", group: str = "",
-            workload: str = "", queue: str = "", node: str = "", scheduler: str = "tutti", gated: bool = False,
-            priority: int = 0, selector: dict[str, str] | None = None, annotations: dict[str, str] | None = None,
-            ) -> Pod:  # fmt: skip
-        labels = {
-            key: value
-            for key, value in (
-                ("scheduling.tutti.dev/pod-group", group),
-                ("scheduling.tutti.dev/workload", workload),
-                ("scheduling.tutti.dev/queue-name", queue),
-            )
-            if value
-        }
-        requests: dict[str, str | int | float] = {"cpu": cpu, "memory": "1Gi"}
-        if gpus:
-            requests["nvidia.com/gpu"] = str(gpus)
+    def pod(
+        self,
+        name: str,
+        *,
+        gpus: int | str = 1,
+        cpu: str = "1",
+        memory: str = "1Gi",
+        namespace: str = "default",
+        group: str = "",
+        workload: str = "",
+        queue: str = "",
+        node: str = "",
+        scheduler: str = "tutti",
+        gated: bool = False,
+        priority: int = 0,
+        selector: dict[str, str] | None = None,
+        tolerations: list[Toleration] | None = None,
+        annotations: dict[str, str] | None = None,
+    ) -> Pod:
+        named = {"pod-group": group, "workload": workload, "queue-name": queue}
+        requests: dict[str, str | int | float] = {"cpu": cpu, "memory": memory, GPU: str(gpus)}
         pod = Pod(
             ObjectMeta(
-                name=name, namespace=namespace, uid=f"uid-{next(self._uids)}", labels=labels,
-                annotations=annotations or {}, creation_timestamp=datetime.fromtimestamp(self.now, UTC),
+                name=name,
+                namespace=namespace,
+                uid=f"uid-{next(self._uids)}",
+                labels={f"scheduling.tutti.dev/{key}": value for key, value in named.items() if value},
+                annotations=annotations or {},
+                creation_timestamp=self._timestamp(),
             ),
             PodSpec(
-                scheduler_name=scheduler, node_name=node, priority=priority, node_selector=selector or {},
+                scheduler_name=scheduler,
+                node_name=node,
+                priority=priority,
+                node_selector=selector or {},
+                tolerations=tolerations or [],
                 scheduling_gates=[SchedulingGate("wait")] if gated else [],
-                containers=[Container("c", resources=ResourceRequirements(requests))],
+                containers=[
+                    Container("c", resources=ResourceRequirements({r: q for r, q in requests.items() if q != "0"}))
+                ],
             ),
-        )  # fmt: skip
-        self._put(pod)
+        )
+        self.put(pod)
         return pod
 
     def gang(self, name: str, size: int, *, min_count: int | None = None, **pod: Any) -> None:
-        """A PodGroup and its pods."""
-        self.pod_group(name, min_count or size)
+        """A PodGroup and its pods, `name`-0 and so on."""
+        self.pod_group(name, min_count or size, pod.get("namespace", "default"))
         for rank in range(size):
             self.pod(f"{name}-{rank}", group=name, **pod)
 
     def pod_group(self, name: str, min_count: int, namespace: str = "default", **spec: Any) -> None:
         self.object("PodGroup", name, {"schedulingPolicy": {"gang": {"minCount": min_count}}, **spec}, namespace)
 
-    def object(self, kind: str, name: str, spec: dict[str, Any], namespace: str = "default",
-               labels: dict[str, str] | None = None) -> None:  # fmt: skip
+    def workload(self, name: str, *groups: dict[str, Any], **spec: Any) -> None:
+        self.object("Workload", name, {"podGroups": list(groups), **spec})
+
+    def flavor(self, name: str = "default", **spec: Any) -> None:
+        self.object("ResourceFlavor", name, spec)
+
+    def queue(
+        self,
+        name: str,
+        gpus: int,
+        *,
+        cohort: str = "",
+        borrow: int | None = None,
+        lend: int | None = None,
+        flavors: tuple[str, ...] = ("default",),
+        local: str = "queue",
+        namespace: str = "default",
+        **spec: Any,
+    ) -> None:
+        """A ClusterQueue with so many GPUs in each flavor (and plenty of the rest), and a LocalQueue to it."""
+        limits = {"borrowingLimit": borrow, "lendingLimit": lend}
+        gpu_quota = {"name": GPU, "nominalQuota": gpus, **{k: v for k, v in limits.items() if v is not None}}
+        quotas = [gpu_quota, {"name": "cpu", "nominalQuota": 10_000}, {"name": "memory", "nominalQuota": "1000Ti"}]
+        group = {
+            "coveredResources": [quota["name"] for quota in quotas],
+            "flavors": [{"name": flavor, "resources": quotas} for flavor in flavors],
+        }
+        if cohort:
+            spec["cohortName"] = cohort
+        self.object("ClusterQueue", name, {"namespaceSelector": {}, "resourceGroups": [group], **spec})
+        if local:
+            self.object("LocalQueue", local, {"clusterQueue": name}, namespace)
+
+    def object(
+        self,
+        kind: str,
+        name: str,
+        spec: dict[str, Any],
+        namespace: str = "default",
+        labels: dict[str, str] | None = None,
+    ) -> None:
+        """Make an object of ours, or change its spec."""
         key = (kind, namespace if kind in NAMESPACED else "", name)
         before = self.objects.get(key)
-        meta: dict[str, Any] = {
-            "name": name, "uid": before["metadata"]["uid"] if before else f"uid-{next(self._uids)}",
-            "generation": before["metadata"]["generation"] + 1 if before else 1, "labels": labels or {},
-            "creationTimestamp": datetime.fromtimestamp(self.now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        }  # fmt: skip
+        meta = {
+            "name": name,
+            "uid": before["metadata"]["uid"] if before else f"uid-{next(self._uids)}",
+            "generation": before["metadata"]["generation"] + 1 if before else 1,
+            "labels": labels or {},
+            "creationTimestamp": before["metadata"]["creationTimestamp"]
+            if before
+            else self._timestamp().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
         if key[1]:
             meta["namespace"] = key[1]
         self.objects[key] = {
-            "apiVersion": "scheduling.tutti.dev/v1alpha1", "kind": kind, "metadata": meta, "spec": spec,
+            "apiVersion": "scheduling.tutti.dev/v1alpha1",
+            "kind": kind,
+            "metadata": meta,
+            "spec": spec,
             "status": before["status"] if before else {},
-        }  # fmt: skip
+        }
         self.tell(ObjectSeen(kind, self.objects[key]))
 
     def remove_object(self, kind: str, name: str, namespace: str = "default") -> None:
@@ -142,84 +254,72 @@ class World:
         del self.objects[key]
         self.tell(ObjectGone(*key))
 
-    def flavor(self, name: str = "default", **spec: Any) -> None:
-        self.object("ResourceFlavor", name, spec)
+    # What happens to pods.
 
-    def queue(self, name: str, gpus: int | str, *, cohort: str = "", borrow: int | None = None, lend: int | None = None,
-              flavors: tuple[str, ...] = ("default",), local: str = "queue", namespace: str = "default",
-              **spec: Any) -> None:  # fmt: skip
-        """A ClusterQueue with so many GPUs in each flavor (and plenty of the rest), and a LocalQueue to it."""
-
-        def quota(resource: str, nominal: int | str) -> dict[str, Any]:
-            out: dict[str, Any] = {"name": resource, "nominalQuota": nominal}
-            if resource == "nvidia.com/gpu" and borrow is not None:
-                out["borrowingLimit"] = borrow
-            if resource == "nvidia.com/gpu" and lend is not None:
-                out["lendingLimit"] = lend
-            return out
-
-        covered = {"nvidia.com/gpu": gpus, "cpu": 10_000, "memory": "1000Ti"}
-        group = {
-            "coveredResources": list(covered),
-            "flavors": [{"name": f, "resources": [quota(r, n) for r, n in covered.items()]} for f in flavors],
-        }
-        if cohort:
-            spec["cohortName"] = cohort
-        spec.setdefault("namespaceSelector", {})
-        self.object("ClusterQueue", name, {"resourceGroups": [group], **spec})
-        if local:
-            self.object("LocalQueue", local, {"clusterQueue": name}, namespace)
-
-    # ---- what happens to pods
-
-    def change(self, name: str, namespace: str = "default", **status: Any) -> None:
-        """Change a pod: phase=..., gated=False, deleting=True, ready=True, node=..."""
-        pod = self.pods[namespace, name]
-        replace = msgspec.structs.replace
-        if "phase" in status:
-            pod = replace(pod, status=replace(pod.status, phase=status["phase"]))
-        if "node" in status:
-            pod = replace(pod, spec=replace(pod.spec, node_name=status["node"]))
-        if status.get("gated") is False:
-            pod = replace(pod, spec=replace(pod.spec, scheduling_gates=[]))
-        if status.get("deleting"):
-            pod = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=datetime.fromtimestamp(self.now, UTC)))
-        self._put(pod)
-
-    def delete(self, name: str, namespace: str = "default") -> None:
-        pod = self.pods.pop((namespace, name))
-        self.tell(PodGone(namespace, name, pod.metadata.uid))
+    def put(self, pod: Pod) -> None:
+        self.pods[pod.metadata.namespace, pod.metadata.name] = pod
+        self.tell(PodSeen(pod))
 
     def finish(self, *names: str, phase: str = "Succeeded") -> None:
         for name in names:
-            self.change(name, phase=phase)
+            pod = self.pods["default", name]
+            self.put(replaced(pod, status=replaced(pod.status, phase=phase)))
 
-    # ---- the engine
+    def become_ready(self, *names: str) -> None:
+        for name in names:
+            self._set_condition("default", name, PodCondition("Ready", "True"), phase="Running")
+
+    def ungate(self, *names: str) -> None:
+        for name in names:
+            pod = self.pods["default", name]
+            self.put(replaced(pod, spec=replaced(pod.spec, scheduling_gates=[])))
+
+    def begin_deleting(self, *names: str) -> None:
+        """The pod is told to end; it is there until `delete`."""
+        for name in names:
+            pod = self.pods["default", name]
+            self.put(replaced(pod, metadata=replaced(pod.metadata, deletion_timestamp=self._timestamp())))
+
+    def keep(self, name: str) -> None:
+        """The pod is not told to end after all."""
+        pod = self.pods["default", name]
+        self.put(replaced(pod, metadata=replaced(pod.metadata, deletion_timestamp=None)))
+
+    def bound_by_another(self, name: str, node: str) -> None:
+        pod = self.pods["default", name]
+        self.put(replaced(pod, spec=replaced(pod.spec, node_name=node)))
+
+    def delete(self, *names: str, namespace: str = "default") -> None:
+        for name in names:
+            pod = self.pods.pop((namespace, name))
+            self.tell(PodGone(namespace, name, pod.metadata.uid))
+
+    # The engine.
 
     def tell(self, observation: AnyObservation) -> None:
-        # Through the journal's encoding, as a replay would see it.
-        self.journal.append(("saw", observation))
+        self._writer.saw(observation)
         self.engine.observe(observation)
 
     def decide(self, advance: float = 0.0) -> list[AnyDecision]:
         """Let the engine decide once, and carry it out."""
         self.now += advance
         decisions = self.engine.decide(self.now)
-        self.journal.append(("decided", (self.now, decisions)))
+        self._writer.decided(self.now, decisions)
         self.log.extend(decisions)
         for decision in decisions:
             self._carry_out(decision)
         return decisions
 
-    def run(self, turns: int = 20) -> list[AnyDecision]:
+    def run(self, turns: int = 30) -> list[AnyDecision]:
         """Decide until nothing more comes of it."""
         out: list[AnyDecision] = []
         for _ in range(turns):
             decisions = self.decide()
             out += decisions
-            if not decisions:
+            due = self.engine.wakeup()
+            if not decisions and (due is None or due > self.now):
                 return out
-        raise AssertionError(f"no rest after {turns} turns; last: {decisions}")
+        raise AssertionError(f"no rest after {turns} turns; last: {decisions}, next at {due}, now {self.now}")
 
     def until(self, seconds: float) -> list[AnyDecision]:
         """Run on, following the engine's wake-ups, for so many seconds."""
@@ -230,19 +330,33 @@ class World:
         self.now = end
         return out + self.run()
 
-    def answer(self, bind: Bind, outcome: str = "Bound", message: str = "") -> None:
-        """Let a held bind come to an end."""
+    def answer(self, bind: Bind, outcome: str = "Bound", *, seen: bool = True) -> None:
+        """Let a held bind come to an end; without `seen`, the watch has not shown the pod on its node yet."""
         self.pending_binds.remove(bind)
         pod = self.pods.get((bind.namespace, bind.name))
-        if outcome == "Bound" and pod is not None and pod.metadata.uid == bind.uid:
-            spec = msgspec.structs.replace(pod.spec, node_name=bind.node)
-            meta = msgspec.structs.replace(pod.metadata, annotations={**pod.metadata.annotations, **bind.annotations})
-            self._put(msgspec.structs.replace(pod, spec=spec, metadata=meta))
-        elif outcome == "Bound":
+        if outcome == "Bound" and (pod is None or pod.metadata.uid != bind.uid):
             outcome = "Gone"
-        self.tell(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, outcome, message))
+        if outcome == "Bound":
+            self.land(bind, seen=seen)
+        self.tell(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, outcome, f"the server said {outcome}"))
 
-    # ---- what tests look at
+    def land(self, bind: Bind, *, seen: bool = True) -> None:
+        """The server has taken a bind; the answer is another matter."""
+        pod = self.pods[bind.namespace, bind.name]
+        assert not pod.spec.node_name, f"{bind.name} is bound twice"
+        assert not pod.spec.scheduling_gates, f"{bind.name} is bound while gated"
+        assert pod.metadata.deletion_timestamp is None, f"{bind.name} is bound while being deleted"
+        spec = replaced(pod.spec, node_name=bind.node)
+        meta = replaced(pod.metadata, annotations={**pod.metadata.annotations, **bind.annotations})
+        self.pods[bind.namespace, bind.name] = replaced(pod, spec=spec, metadata=meta)
+        if seen:
+            self.tell(PodSeen(self.pods[bind.namespace, bind.name]))
+
+    def replay(self) -> Replay:
+        """Replay the journal of the engine that runs now."""
+        return replay(self.journal.getvalue().splitlines())
+
+    # What tests look at.
 
     def where(self, prefix: str = "", namespace: str = "default") -> dict[str, str]:
         """Bound pods and their nodes."""
@@ -252,41 +366,89 @@ class World:
             if ns == namespace and name.startswith(prefix) and pod.spec.node_name
         }
 
-    def why(self, kind: str, name: str, namespace: str = "default") -> Any:
+    def why(self, kind: str, name: str, namespace: str = "default") -> Explanation | None:
         workload = self.engine.state.workloads.get((kind, namespace, name))
         return workload.explanation if workload else None
 
-    def events(self, reason: str = "") -> list[EmitEvent]:
-        return [d for d in self.log if isinstance(d, EmitEvent) and (not reason or d.reason == reason)]
+    def reason(self, kind: str, name: str) -> str:
+        why = self.why(kind, name)
+        return why.reason if why else ""
 
-    def status(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
-        return self.objects[kind, namespace if kind in NAMESPACED else "", name]["status"]
+    def events(self, reason: str = "", name: str = "") -> list[EmitEvent]:
+        return [
+            d
+            for d in self.log
+            if isinstance(d, EmitEvent) and (not reason or d.reason == reason) and (not name or d.name == name)
+        ]
 
-    def condition(self, kind: str, name: str, type_: str, namespace: str = "default") -> dict[str, Any]:
-        return next(c for c in self.status(kind, name, namespace).get("conditions", []) if c["type"] == type_)
+    def binds(self) -> list[Bind]:
+        return [d for d in self.log if isinstance(d, Bind)]
 
-    def _put(self, pod: Pod) -> None:
-        self.pods[pod.metadata.namespace, pod.metadata.name] = pod
-        self.tell(PodSeen(pod))
+    def status(self, kind: str, name: str) -> dict[str, Any]:
+        status: dict[str, Any] = self.objects[kind, "default" if kind in NAMESPACED else "", name]["status"]
+        return status
+
+    def condition(self, kind: str, name: str, type_: str) -> dict[str, Any]:
+        found: dict[str, Any] = next(c for c in self.status(kind, name)["conditions"] if c["type"] == type_)
+        return found
+
+    def pod_condition(self, name: str) -> PodCondition | None:
+        conditions = self.pods["default", name].status.conditions
+        return next((c for c in conditions if c.type == "PodScheduled"), None)
+
+    def used(self, queue: str, flavor: str = "default", resource: str = GPU) -> int:
+        return self.engine.state.ledger.usage.get(queue, {}).get((flavor, resource), 0)
+
+    # How decisions are carried out.
 
     def _carry_out(self, decision: AnyDecision) -> None:
-        if isinstance(decision, Bind):
-            self.pending_binds.append(decision)
-            if not self.hold_binds:
-                self.answer(decision)
-        elif isinstance(decision, Evict):
-            if (decision.namespace, decision.name) in self.pods:
-                self.delete(decision.name, decision.namespace)
-            self.tell(EvictFinished(decision.namespace, decision.name, decision.uid, done=True))
-        elif isinstance(decision, PatchStatus):
-            found = self.objects[decision.kind, decision.namespace, decision.name]
-            status = {**found["status"], **decision.status}
-            found["status"] = {key: value for key, value in status.items() if value is not None}
-            self.tell(ObjectSeen(decision.kind, found))
-        elif isinstance(decision, CreatePodGroup):
-            self.object("PodGroup", decision.name, decision.spec, decision.namespace, decision.labels)
-        elif isinstance(decision, DeletePodGroup):
-            self.remove_object("PodGroup", decision.name, decision.namespace)
+        match decision:
+            case Bind():
+                self.pending_binds.append(decision)
+                outcomes = self.outcomes.get(decision.name)
+                if not self.hold_binds:
+                    self.answer(decision, outcomes.pop(0) if outcomes else "Bound")
+            case Evict():
+                self._evict(decision)
+            case SetPodCondition():
+                condition = PodCondition("PodScheduled", "False", decision.reason, decision.message)
+                self._set_condition(decision.namespace, decision.name, condition)
+            case PatchStatus():
+                self._patch(decision)
+            case CreatePodGroup():
+                self.object("PodGroup", decision.name, decision.spec, decision.namespace, decision.labels)
+            case DeletePodGroup():
+                self.remove_object("PodGroup", decision.name, decision.namespace)
+            case EmitEvent():
+                pass
 
+    def _evict(self, decision: Evict) -> None:
+        pod = self.pods.get((decision.namespace, decision.name))
+        if pod is not None and pod.metadata.uid == decision.uid:
+            if self.hold_evictions:
+                self.begin_deleting(decision.name)
+            else:
+                self.delete(decision.name, namespace=decision.namespace)
+        self.tell(EvictFinished(decision.namespace, decision.name, decision.uid, done=True))
 
-__all__ = ["START", "PodStatus", "World"]
+    def _patch(self, decision: PatchStatus) -> None:
+        found = self.objects.get((decision.kind, decision.namespace, decision.name))
+        if found is None or found["metadata"]["uid"] != decision.uid:
+            return
+        status = {**found["status"], **decision.status}
+        status = {key: value for key, value in status.items() if value is not None}
+        assert status != found["status"], f"{decision.kind} {decision.name} is told what it says already"
+        # A new document each time: the journal and the engine may still hold the old one.
+        self.objects[decision.kind, decision.namespace, decision.name] = {**found, "status": status}
+        self.tell(ObjectSeen(decision.kind, self.objects[decision.kind, decision.namespace, decision.name]))
+
+    def _set_condition(self, namespace: str, name: str, condition: PodCondition, phase: str = "") -> None:
+        pod = self.pods.get((namespace, name))
+        if pod is None:
+            return
+        others = [c for c in pod.status.conditions if c.type != condition.type]
+        status = replaced(pod.status, conditions=[*others, condition], phase=phase or pod.status.phase)
+        self.put(replaced(pod, status=status))
+
+    def _timestamp(self) -> datetime:
+        return datetime.fromtimestamp(self.now, UTC)

@@ -123,6 +123,11 @@ class Cluster:
         self._holds.setdefault(name, {})[self._next_hold] = self.nodes.vector(klass.requests)
         return name, self._next_hold
 
+    def is_held(self, hold: tuple[str, int]) -> bool:
+        """Whether held room is still held: it is lost with its node."""
+        name, number = hold
+        return number in self._holds.get(name, {})
+
     def adopt(self, hold: tuple[str, int], record: PodRecord) -> None:
         """Give held room to a pod of the held class that has come to exist."""
         name, number = hold

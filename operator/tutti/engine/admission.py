@@ -137,7 +137,8 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
         missing = max(0, group.min_count - tally.placed - tally.reserved - len(group.holds))
         if workload.phase is Phase.SCHEDULED:
             missing = 0
-        promised = missing - len(waiting) if group.promised is not None else 0
+        holds_for_promised = group.promised is not None and workload.phase is Phase.WAITING
+        promised = missing - len(waiting) if holds_for_promised else 0
         if missing > len(waiting) + max(0, promised):
             return _gathering(group)
         needs.extend(_split(group, waiting, missing, max(0, promised)))
@@ -174,13 +175,7 @@ def _take(attempt: Attempt, need: Need) -> Explanation | None:
 
     What is extra goes wherever there is room, in the order of the flavors.
     """
-    if need.klass.problem:
-        return Explanation(Gate.PLACEMENT, "InvalidPod", need.klass.problem)
-    beyond = unsupported(need.klass.spec)
-    if beyond:
-        text = f"Tutti cannot place by {', '.join(beyond)} yet; leave it out, or let another scheduler place the pod"
-        return Explanation(Gate.PLACEMENT, "UnsupportedConstraint", text)
-    ways = _ways(attempt, need)
+    ways = _unplaceable(need) or _ways(attempt, need)
     if isinstance(ways, Explanation):
         return ways if need.required else None
     left = Left(need.required, need.extra)
@@ -192,6 +187,17 @@ def _take(attempt: Attempt, need: Need) -> Explanation | None:
         if not left.required and not left.extra:
             break
     return _closest(whys, attempt.queue) if left.required else None
+
+
+def _unplaceable(need: Need) -> Explanation | None:
+    """Return why pods of this class can never be placed, whatever room there is; None where they can."""
+    if need.klass.problem:
+        return Explanation(Gate.PLACEMENT, "InvalidPod", need.klass.problem)
+    beyond = unsupported(need.klass.spec)
+    if not beyond:
+        return None
+    text = f"Tutti cannot place by {', '.join(beyond)} yet; leave it out, or let another scheduler place the pod"
+    return Explanation(Gate.PLACEMENT, "UnsupportedConstraint", text)
 
 
 def _ways(attempt: Attempt, need: Need) -> Iterable[Assignment] | Explanation:
@@ -224,6 +230,8 @@ def _take_in(attempt: Attempt, need: Need, left: Left, assignment: Assignment) -
     rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.packing)
     if rows is None:
         return _misfit(explain(state.cluster.nodes, ask), assignment)
+    if not len(rows):
+        return None
     charge = None
     if queue is not None:
         charge = Charge(queue.name, assignment, per_pod)

@@ -18,7 +18,7 @@ def send(state: State, workload: Workload) -> None:
     """Bind every member that has a reserved node and has not been sent there yet."""
     for member in workload.members():
         pod = member.pod
-        if pod.assumed and not member.sent:
+        if pod.assumed and not member.sent and not pod.deleting:
             member.sent = True
             state.out.append(
                 Bind(pod.namespace, pod.name, pod.uid, pod.assumed, workload.name, _annotations(member.charge))
@@ -47,10 +47,12 @@ def finished(state: State, result: BindFinished) -> None:
     if member.pod.node:
         return  # it is bound after all, and was seen so before the answer came
     give_back(state, member)
+    if workload.not_before > state.now:
+        return  # several binds that fail together are one failure
     state.back_off(workload)
-    announce(
-        state, workload, "Warning", "BindFailed", f"pod {result.name} was not bound to {result.node}: {result.message}"
-    )
+    text = f"pod {result.name} was not bound to {result.node}: {result.message}"
+    workload.explanation = Explanation(Gate.PERMIT, "BindFailed", text, {"attempts": str(workload.attempts)})
+    announce(state, workload, "Warning", "BindFailed", text)
 
 
 def roll_back(state: State, workload: Workload) -> None:

@@ -19,9 +19,8 @@ from tutti.api.kinds import (
     LocalQueue,
     Object,
     ObjectError,
-    PodGroup,
     ResourceFlavor,
-    Workload,
+    Topology,
     WorkloadPriorityClass,
     parse_object,
 )
@@ -35,6 +34,12 @@ ObjectKey = tuple[str, str, str]
 """Kind, namespace ("" where cluster-scoped) and name."""
 
 
+SHARED = frozenset(
+    one.KIND for one in (ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology, WorkloadPriorityClass)
+)
+"""Kinds that many workloads are admitted by; a Workload or PodGroup concerns its own members only."""
+
+
 class LocalDoor(msgspec.Struct, frozen=True):
     """A LocalQueue: where it leads, and whether it is on hold."""
 
@@ -46,7 +51,7 @@ class Catalog:
     """What users wrote.
 
     Attributes:
-        version: Grows whenever anything that admission reads has changed.
+        version: Grows whenever anything that many workloads are admitted by has changed.
         queues: ClusterQueues that exist and can be read, by name.
         flavors: ResourceFlavors likewise.
         cohorts: Cohort -> (parent, quotas), without those in rings.
@@ -76,11 +81,11 @@ class Catalog:
                 self._news.append(key)
             self.broken[key] = (error, str(meta.get("uid", "")))
             self._objects.pop(key, None)
-            self.version += before is not None
+            self.version += before is not None and kind in SHARED
             return key[1:]
         self.broken.pop(key, None)
         self._objects[key] = parsed
-        if before is None or _said(before) != _said(parsed):
+        if kind in SHARED and (before is None or _said(before) != _said(parsed)):
             self.version += 1
         return key[1:]
 
@@ -88,7 +93,7 @@ class Catalog:
         """Forget an object that does not exist any more."""
         key = (kind, namespace, name)
         self.broken.pop(key, None)
-        if self._objects.pop(key, None) is not None:
+        if self._objects.pop(key, None) is not None and kind in SHARED:
             self.version += 1
 
     def news(self) -> list[tuple[ObjectKey, ObjectError, str]]:
@@ -186,8 +191,6 @@ def _said(found: Object) -> object:
     """Return the part of an object that admission reads: everything but its status and bookkeeping."""
     if isinstance(found, WorkloadPriorityClass):
         return found.value
-    if isinstance(found, Workload | PodGroup):
-        return found.spec, found.metadata.uid, found.metadata.generation
     return getattr(found, "spec", None)
 
 

@@ -5,8 +5,8 @@ with an equal seed give equal decisions, byte for byte, which is what `replay` v
 
 One turn of `decide`, in order:
 
-    1 expire   deadlines that have passed: permits and bind windows
-    2 settle   every workload that something was observed about
+    1 settle   every workload that something was observed about
+    2 expire   deadlines that have passed nevertheless: permits and bind windows
     3 choose   who is tried now, and in which order
     4 reserve  quota and nodes for each in turn, all or nothing
     5 bind     what is reserved and complete
@@ -62,9 +62,11 @@ class Engine:
             return []
         state = self.state
         state.now = now
+        changed: dict[WorkloadKey, Workload] = {}
+        self._settle(changed)
         for workload in self._candidates.due(state):
             life.expire(state, workload)
-        changed = self._settle()
+        self._settle(changed)
         for workload in self._candidates.choose(state, changed):
             self._try(workload)
             changed[workload.key] = workload
@@ -76,9 +78,8 @@ class Engine:
         """Return when `decide` must be called though nothing was observed, Unix seconds; None: not at all."""
         return self._candidates.next_due(self.state) if self._synced else None
 
-    def _settle(self) -> dict[WorkloadKey, Workload]:
+    def _settle(self, changed: dict[WorkloadKey, Workload]) -> None:
         state = self.state
-        changed: dict[WorkloadKey, Workload] = {}
         while state.dirty:
             keys, state.dirty = list(state.dirty), {}
             for key in keys:
@@ -88,12 +89,12 @@ class Engine:
                 life.settle(state, workload)
                 if life.is_over(state, workload):
                     del state.workloads[key]
+                    state.timed.pop(key, None)
                     self._candidates.drop(workload)
                     state.counts.move(workload, NOWHERE, state.changed_queues)
                     changed.pop(key, None)
                 else:
                     changed[key] = workload
-        return changed
 
     def _try(self, workload: Workload) -> None:
         state = self.state

@@ -9,12 +9,13 @@ from tutti.engine import binding, reservation
 from tutti.engine.gathering import read_workload
 from tutti.engine.reporting import announce
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload
+from tutti.engine.workloads import Phase, Tally, Workload
 
 
 def settle(state: State, workload: Workload) -> None:
     """Bring one workload up to date with what has been observed."""
     read_workload(state, workload)
+    reservation.give_back_leaving(state, workload)
     reservation.settle_charges(state, workload)
     match workload.phase:
         case Phase.WAITING:
@@ -22,19 +23,15 @@ def settle(state: State, workload: Workload) -> None:
         case Phase.RESERVED:
             _settle_reserved(state, workload)
         case Phase.BINDING:
-            if workload.complete:
-                _scheduled(state, workload)
+            _settle_binding(state, workload)
         case Phase.LEAVING:
             _settle_leaving(state, workload)
-        case Phase.SCHEDULED:
+        case Phase.SCHEDULED | Phase.FINISHED:
             _settle_scheduled(workload)
-        case Phase.FINISHED:
-            if workload.tally().live:
-                workload.phase = Phase.SCHEDULED if workload.was_scheduled else Phase.WAITING
 
 
 def expire(state: State, workload: Workload) -> None:
-    """Do what is due when a workload's deadline has passed."""
+    """Do what is due when a workload's deadline has passed; binds that are still out are waited for."""
     if workload.deadline is None or state.now < workload.deadline:
         return
     if workload.phase is Phase.RESERVED:
@@ -44,6 +41,8 @@ def expire(state: State, workload: Workload) -> None:
             binding.roll_back(state, workload)
         else:
             reservation.break_up(state, workload)
+    else:
+        return
     state.touch(workload.key)
 
 
@@ -68,9 +67,10 @@ def is_over(state: State, workload: Workload) -> bool:
 
 def _settle_waiting(state: State, workload: Workload) -> None:
     tally = workload.tally()
-    if not tally.placed:
-        return
-    if workload.complete or workload.was_scheduled:
+    required = sum(group.min_count for group in workload.groups.values())
+    if _has_ended(tally) and (workload.was_scheduled or tally.succeeded + tally.failed >= required):
+        workload.phase = Phase.FINISHED
+    elif workload.complete or (workload.was_scheduled and tally.bound):
         _scheduled(state, workload)
     elif tally.bound:
         # Found bound in part, as a crash in the middle of binding leaves it: complete it, or take it out.
@@ -88,27 +88,45 @@ def _settle_reserved(state: State, workload: Workload) -> None:
         binding.send(state, workload)
 
 
+def _settle_binding(state: State, workload: Workload) -> None:
+    tally = workload.tally()
+    if workload.complete:
+        _scheduled(state, workload)
+    elif not tally.placed and not tally.reserved:
+        reservation.break_up(state, workload)
+        _settle_waiting(state, workload)
+
+
 def _settle_leaving(state: State, workload: Workload) -> None:
     if workload.tally().bound:
         binding.evict_bound(state, workload)
     else:
         workload.phase = Phase.WAITING
+        _settle_waiting(state, workload)
 
 
 def _settle_scheduled(workload: Workload) -> None:
+    """Keep a workload scheduled while it runs; once nothing of it does, it is over or starts again as a whole."""
     tally = workload.tally()
-    if tally.succeeded + tally.failed and not tally.live and not tally.leaving:
+    if _has_ended(tally):
         workload.phase = Phase.FINISHED
-        workload.deadline = None
-    elif not tally.placed and not tally.failed:
+    elif tally.bound or workload.complete:
+        workload.phase = Phase.SCHEDULED
+    else:
         workload.phase, workload.was_scheduled = Phase.WAITING, False
+    if not any(m.pod.placeable for m in workload.members()):
+        workload.explanation = None
+
+
+def _has_ended(tally: Tally) -> bool:
+    return tally.succeeded + tally.failed > 0 and not tally.live and not tally.leaving
 
 
 def _scheduled(state: State, workload: Workload) -> None:
-    fresh = not workload.was_scheduled
+    bound_by_us = workload.phase is Phase.BINDING and not workload.was_scheduled
     workload.phase, workload.deadline, workload.explanation = Phase.SCHEDULED, None, None
     workload.was_scheduled, workload.attempts, workload.not_before = True, 0, 0.0
-    if fresh:
+    if bound_by_us:
         nodes = sorted({m.pod.node for m in workload.members() if m.pod.node})
         count = workload.tally().bound
         where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"

@@ -56,7 +56,8 @@ def _tell_why(state: State, workload: Workload) -> None:
         workload.told, workload.tell_at, workload.shown = ("", "", 0.0), None, None
         return
     gathering = why.gate is Gate.GATHER and why.reason in SILENT
-    if why.reason != workload.told[0] and not gathering:
+    announced = why.gate is Gate.PERMIT  # by whoever gave the reservation back
+    if why.reason != workload.told[0] and not gathering and not announced:
         announce(state, workload, "Warning", "FailedScheduling", why.message)
     if not _is_news(state, why.reason, why.message, workload.told):
         if why.message != workload.told[1] and workload.tell_at is None:

@@ -13,7 +13,7 @@ from tutti.cluster.pods import PodRecord
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.reporting import announce
 from tutti.engine.state import State
-from tutti.engine.workloads import Charge, Group, Member, Phase, Workload
+from tutti.engine.workloads import Charge, Group, Hold, Member, Phase, Workload
 from tutti.quota.flavors import uncovered, usage_of
 
 
@@ -26,7 +26,10 @@ def give_back(state: State, member: Member) -> None:
 
 
 def lost_node(state: State, stranded: Iterable[PodRecord]) -> None:
-    """Take back the quota of pods whose reserved node is gone, and look at their workloads again."""
+    """Take back the quota of pods whose reserved node is gone, and look again at all that is reserved."""
+    for workload in state.timed.values():
+        if workload.phase is Phase.RESERVED:
+            state.touch(workload.key)
     for record in stranded:
         member = state.members.get(record.key)
         if member is None:
@@ -35,6 +38,13 @@ def lost_node(state: State, stranded: Iterable[PodRecord]) -> None:
             state.ledger.refund(member.charge.queue, member.charge.usage)
             member.charge = None
         state.touch(state.home[record.key][0])
+
+
+def give_back_leaving(state: State, workload: Workload) -> None:
+    """Give back what is reserved for members that are being deleted; one that was sent is answered for first."""
+    for member in workload.members():
+        if member.pod.deleting and member.pod.assumed and not member.sent:
+            give_back(state, member)
 
 
 def give_back_all(state: State, workload: Workload) -> None:
@@ -64,7 +74,7 @@ def hand_over_holds(state: State, workload: Workload) -> None:
     """Give held room to members that have come to exist and are of the class that was promised."""
     for group in workload.groups.values():
         for member in group.members.values():
-            hold = next((h for h in group.holds if h.klass is member.pod.klass), None)
+            hold = next((h for h in group.holds if h.klass is member.pod.klass and _stands(state, h)), None)
             if hold is not None and member.pod.placeable:
                 group.holds.remove(hold)
                 state.cluster.adopt((hold.node, hold.number), member.pod)
@@ -72,12 +82,14 @@ def hand_over_holds(state: State, workload: Workload) -> None:
 
 
 def is_whole(state: State, workload: Workload) -> bool:
-    """Whether a reservation still covers every required member."""
+    """Whether a reservation still covers every required member, and no member came that is not what was promised."""
     for group in workload.groups.values():
         tally = group.tally()
         if tally.placed + tally.reserved + len(group.holds) < group.min_count:
             return False
-        if any(hold.node not in state.cluster.nodes.rows for hold in group.holds):
+        if not all(_stands(state, hold) for hold in group.holds):
+            return False
+        if group.holds and tally.waiting:
             return False
     return True
 
@@ -118,6 +130,10 @@ def break_up(state: State, workload: Workload) -> None:
     """Give back a whole reservation; the workload waits as before."""
     give_back_all(state, workload)
     workload.phase, workload.deadline = Phase.WAITING, None
+
+
+def _stands(state: State, hold: Hold) -> bool:
+    return state.cluster.is_held((hold.node, hold.number))
 
 
 def _release_holds(state: State, group: Group) -> None:

@@ -13,10 +13,12 @@ from tutti.engine import life
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.queues import queue_of
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.workloads import Group, Phase, Workload, WorkloadKey
 from tutti.quota.flavors import Queue
 
 Shape = tuple[object, ...]
+BLOCKING = (Gate.QUOTA, Gate.PLACEMENT)
+"""The gates at which the head of a strict queue holds back those behind it."""
 
 
 class Candidates:
@@ -30,6 +32,7 @@ class Candidates:
         self.evaluated = 0
         self._parked: dict[Gate, dict[WorkloadKey, Workload]] = {gate: {} for gate in Gate}
         self._gate_of: dict[WorkloadKey, Gate] = {}
+        self._parked_as: dict[WorkloadKey, Shape] = {}
         self._seen = (0, 0, 0)
         self._failed: dict[Shape, Explanation] = {}
         self._queue_moved = False
@@ -46,21 +49,24 @@ class Candidates:
         return out
 
     def next_due(self, state: State) -> float | None:
-        """Return the earliest deadline or end of a backoff, Unix seconds."""
+        """Return when to decide again though nothing is observed, Unix seconds.
+
+        A deadline that has passed and still stands waits for an answer, and that will be observed.
+        """
+        if self._queue_moved and self._parked[Gate.QUEUE]:
+            return state.now
         times: list[float] = []
         for workload in list(state.timed.values()):
-            mine = [t for t in (workload.deadline, workload.tell_at) if t is not None]
-            if workload.not_before:
-                mine.append(workload.not_before)
-            if not mine or workload.key not in state.workloads:
+            mine = [t for t in (workload.deadline, workload.tell_at, workload.not_before or None) if t is not None]
+            if not mine:
                 del state.timed[workload.key]
-            times += mine
+            times += [t for t in mine if t > state.now]
         return min(times, default=None)
 
     def choose(self, state: State, changed: dict[WorkloadKey, Workload]) -> Iterable[Workload]:
         """Yield the workloads to try now, the next one first; what a blocked strict queue holds back is parked."""
         self._failed.clear()
-        woken = dict(changed)
+        woken = {key: workload for key, workload in changed.items() if not self._is_as_parked(state, workload)}
         for gate in self._gates_woken(state):
             woken.update(self._parked[gate])
         for workload in list(state.timed.values()):
@@ -68,13 +74,17 @@ class Candidates:
                 workload.not_before = 0.0
                 woken[workload.key] = workload
         for workload in sorted(woken.values(), key=lambda w: (not life.is_broken(w), w.order)):
-            if life.wants_nodes(workload) and workload.not_before <= state.now:
+            if not life.wants_nodes(workload):
+                self.drop(workload)
+            elif workload.not_before <= state.now:
                 self.evaluated += 1
                 yield workload
 
     def known_failure(self, state: State, workload: Workload) -> Explanation | None:
         """Return why this need not be tried: the head of its strict queue waits, or an equal one has just failed."""
         queue = queue_of(state, workload)
+        if isinstance(queue, Explanation) or workload.problem is not None:
+            return None  # what is wrong with it alone says why it waits
         if isinstance(queue, Queue) and queue.strict and workload.phase is Phase.WAITING:
             head = self._head_before(state, workload, queue)
             if head is not None:
@@ -85,18 +95,31 @@ class Candidates:
 
     def park(self, state: State, workload: Workload, why: Explanation) -> None:
         """Keep a workload that failed until something happens that can help it."""
-        self.drop(workload)
+        before = self._unpark(workload)
+        self._queue_moved = self._queue_moved or (before in BLOCKING and why.gate not in BLOCKING)
+        queue = queue_of(state, workload)
         self._parked[why.gate][workload.key] = workload
         self._gate_of[workload.key] = why.gate
-        if why.gate in (Gate.QUOTA, Gate.PLACEMENT):
-            self._failed[_shape(workload, queue_of(state, workload))] = why
+        self._parked_as[workload.key] = _stance(workload, queue)
+        if why.gate in BLOCKING:
+            self._failed[_shape(workload, queue)] = why
 
     def drop(self, workload: Workload) -> None:
         """Take a workload out, because it has been admitted or is gone."""
+        if self._unpark(workload) in BLOCKING:
+            self._queue_moved = True
+
+    def _unpark(self, workload: Workload) -> Gate | None:
         gate = self._gate_of.pop(workload.key, None)
         if gate is not None:
             del self._parked[gate][workload.key]
-            self._queue_moved = True
+            del self._parked_as[workload.key]
+        return gate
+
+    def _is_as_parked(self, state: State, workload: Workload) -> bool:
+        """Whether what was observed of a parked workload is nothing that its last try went by."""
+        parked_as = self._parked_as.get(workload.key)
+        return parked_as is not None and parked_as == _stance(workload, queue_of(state, workload))
 
     def _gates_woken(self, state: State) -> list[Gate]:
         now = (state.catalog.version, state.ledger.freed, state.cluster.freed)
@@ -109,16 +132,17 @@ class Candidates:
         elif moved:
             woken.append(Gate.QUEUE)
         if ledger:
-            woken.append(Gate.QUOTA)
+            woken += BLOCKING  # of several flavors, one may have lacked quota and another nodes
         if cluster:
             woken.append(Gate.PLACEMENT)
         return list(dict.fromkeys(woken))
 
     def _head_before(self, state: State, workload: Workload, queue: Queue) -> Workload | None:
         """Return a workload that waits in the same queue for quota or nodes and is before this one."""
-        for gate in (Gate.QUOTA, Gate.PLACEMENT):
+        for gate in BLOCKING:
             for other in self._parked[gate].values():
-                if other.order < workload.order and other is not workload and queue_of(state, other) is queue:
+                waits = other.phase is Phase.WAITING and other.order < workload.order
+                if waits and queue_of(state, other) is queue:
                     return other
         return None
 
@@ -126,11 +150,21 @@ class Candidates:
 def _shape(workload: Workload, queue: Queue | Explanation | None) -> Shape:
     """Return what decides whether a workload can be placed: equal shapes fare alike within a turn."""
     name = queue.name if isinstance(queue, Queue) else ""
-    groups = tuple(
-        (
-            group.min_count - group.tally().placed,
-            tuple(m.pod.klass for m in group.members.values() if m.pod.placeable),
-        )
+    return (name, workload.phase, *(_group_shape(group) for group in workload.groups.values()))
+
+
+def _group_shape(group: Group) -> Shape:
+    tally = group.tally()
+    missing = group.min_count - tally.placed - tally.reserved - len(group.holds)
+    waiting = tuple(member.pod.klass for member in group.members.values() if member.pod.placeable)
+    return (missing, group.promised, waiting)
+
+
+def _stance(workload: Workload, queue: Queue | Explanation | None) -> Shape:
+    """Return all of a workload that a try goes by, or that its explanation tells."""
+    apart = tuple(
+        (group.min_count, tally.waiting, tally.gated, tally.leaving, tally.failed)
         for group in workload.groups.values()
+        for tally in (group.tally(),)
     )
-    return (name, workload.phase, groups)
+    return (_shape(workload, queue), queue, workload.problem, workload.order, apart)

@@ -50,7 +50,7 @@ class Ledger:
 
     def undo(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Take back a charge of a decision that did not come about: nothing has become available."""
-        mine = self.usage[queue]
+        mine = self.usage.get(queue, {})  # nothing, where only pods that use no quota were charged
         for what, amount in usage.items():
             left = mine[what] - amount
             if left:
@@ -58,7 +58,7 @@ class Ledger:
             else:
                 del mine[what]
         if not mine:
-            del self.usage[queue]
+            self.usage.pop(queue, None)
         self.tree.remove(queue, usage)
 
     def room_for(self, queue: str, per_pod: Mapping[FlavorResource, int]) -> int:

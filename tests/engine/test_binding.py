@@ -1,0 +1,258 @@
+"""Binds may fail, come late or never; a gang ends up bound whole or not at all."""
+
+from __future__ import annotations
+
+from tests.engine.world import World
+from tutti.engine.decisions import Evict
+from tutti.engine.observations import EvictFinished
+
+
+def test_a_member_whose_bind_failed_is_placed_again():
+    world = World()
+    world.node("n1", gpus=2)
+    world.node("n2", gpus=2)
+    world.outcomes["g-1"] = ["Failed"]
+    world.gang("g", 2)
+    world.until(5.0)
+    assert len(world.where()) == 2
+    (event,) = world.events("BindFailed")
+    assert "g-1" in event.note
+    assert "the server said Failed" in event.note
+    assert len(world.events("Scheduled")) == 1
+
+
+def test_many_binds_that_fail_together_are_one_failure():
+    world = World()
+    world.node("n1")
+    world.outcomes = {f"g-{rank}": ["Failed"] for rank in range(8)}
+    world.gang("g", 8)
+    world.run()
+    assert len(world.events("BindFailed")) == 1
+    assert world.engine.wakeup() <= world.now + 1.25
+    world.until(2.0)
+    assert len(world.where()) == 8
+
+
+def test_a_gang_none_of_whose_members_was_bound_waits_like_any_other():
+    world = World()
+    world.flavor()
+    world.queue("cq", 2)
+    world.node("n1")
+    world.outcomes = {"g-0": ["Failed"], "g-1": ["Failed"]}
+    world.gang("g", 2, queue="queue")
+    world.run()
+    assert world.used("cq") == 0
+    assert world.reason("PodGroup", "g") == "BindFailed"
+    assert world.condition("PodGroup", "g", "Scheduled")["reason"] == "BindFailed"
+
+
+def test_a_gang_that_cannot_be_completed_in_its_bind_window_is_taken_out():
+    world = World()
+    world.node("n1", gpus=1)
+    world.node("n2", gpus=1)
+    world.hold_binds = True
+    world.gang("g", 2)
+    world.run()
+    first, second = world.pending_binds
+    world.answer(first)
+    world.answer(second, "NodeGone")
+    world.remove_node(second.node)
+    world.until(59.0)
+    assert len(world.where()) == 1
+    world.until(2.0)
+    assert world.where() == {}
+    (event,) = world.events("RolledBack")
+    assert "1 required members could not be bound within 60 s" in event.note
+    evicted = [d for d in world.log if isinstance(d, Evict)]
+    assert [d.name for d in evicted] == [first.name]
+
+
+def test_after_a_rollback_the_gang_starts_again_whole():
+    world = World()
+    world.node("n1", gpus=1)
+    world.node("n2", gpus=1)
+    world.hold_binds = world.hold_evictions = True
+    world.gang("g", 2)
+    world.run()
+    first, second = world.pending_binds
+    world.answer(first)
+    world.answer(second, "NodeGone")
+    world.remove_node(second.node)
+    world.until(61.0)
+    world.node("n3", gpus=8)
+    world.run()
+    assert not world.pending_binds  # the evicted member still ends
+    world.delete(first.name)
+    world.hold_binds = False
+    world.until(20.0)
+    assert world.where() == {}  # one member is missing
+    world.pod(first.name, group="g")
+    world.until(20.0)
+    assert set(world.where()) == {"g-0", "g-1"}
+
+
+def test_binds_that_are_answered_after_the_window_still_complete_the_gang():
+    world = World()
+    world.node("n1")
+    world.hold_binds = True
+    world.gang("g", 2)
+    world.run()
+    world.now += 120
+    for bind in list(world.pending_binds):
+        world.answer(bind)
+    world.run()
+    assert len(world.where()) == 2
+    assert world.events("Scheduled")
+    assert not world.events("RolledBack")
+
+
+def test_binds_that_are_out_when_the_window_ends_are_waited_for_without_haste():
+    world = World()
+    world.node("n1")
+    world.hold_binds = True
+    world.gang("g", 2)
+    world.run()
+    world.answer(world.pending_binds[0])
+    world.until(100.0)
+    assert not world.events("RolledBack")
+    assert world.engine.wakeup() is None
+    world.answer(world.pending_binds[0], "Failed")
+    world.until(100.0)
+    assert world.where() == {}
+    assert world.events("RolledBack")
+
+
+def test_a_bind_that_was_answered_and_is_not_seen_yet_is_not_sent_again():
+    world = World()
+    world.node("n1")
+    world.hold_binds = True
+    world.pod("p")
+    world.run()
+    world.answer(world.pending_binds[0], seen=False)
+    world.until(30.0)
+    assert not world.pending_binds
+    world.put(world.pods["default", "p"])
+    world.run()
+    assert len(world.binds()) == 1
+    assert world.events("Scheduled")
+
+
+def test_a_pod_seen_on_its_node_before_the_answer_is_bound_whatever_the_answer():
+    world = World()
+    world.node("n1")
+    world.hold_binds = True
+    world.pod("p")
+    world.run()
+    (bind,) = world.pending_binds
+    world.land(bind)
+    world.run()
+    world.answer(bind, "BoundElsewhere")
+    world.until(30.0)
+    assert world.where() == {"p": "n1"}
+    assert not world.events("BindFailed")
+    assert len(world.binds()) == 1
+
+
+def test_a_pod_that_another_scheduler_bound_is_counted_where_it_is():
+    world = World()
+    world.node("n1", gpus=1)
+    world.node("n2", gpus=1)
+    world.hold_binds = True
+    world.pod("p")
+    world.run()
+    (bind,) = world.pending_binds
+    other = "n2" if bind.node == "n1" else "n1"
+    world.bound_by_another("p", other)
+    world.answer(bind, "BoundElsewhere")
+    world.hold_binds = False
+    world.pod("q")
+    world.until(30.0)
+    assert world.where() == {"p": other, "q": bind.node}
+
+
+def test_a_node_that_vanishes_while_its_pods_are_on_their_way():
+    world = World()
+    world.node("n1", gpus=2)
+    world.hold_binds = True
+    world.gang("g", 2)
+    world.run()
+    world.remove_node("n1")
+    world.node("n2", gpus=2)
+    world.run()
+    for bind in list(world.pending_binds):
+        world.answer(bind, "NodeGone")
+    world.hold_binds = False
+    world.until(30.0)
+    assert set(world.where().values()) == {"n2"}
+
+
+def test_a_node_that_vanishes_under_a_running_pod():
+    world = World()
+    world.flavor()
+    world.queue("cq", 1)
+    world.node("n1", gpus=1)
+    world.pod("p", queue="queue")
+    world.run()
+    world.remove_node("n1")
+    world.run()
+    assert world.used("cq") == 1  # until the pod is gone
+    world.delete("p")
+    world.run()
+    assert world.used("cq") == 0
+    world.node("n1", gpus=1)
+    world.pod("q", queue="queue")
+    world.run()
+    assert world.where() == {"q": "n1"}
+
+
+def test_a_pod_deleted_while_its_bind_is_out_gives_room_and_quota_back():
+    world = World()
+    world.flavor()
+    world.queue("cq", 1)
+    world.node("n1", gpus=1)
+    world.hold_binds = True
+    world.pod("p", queue="queue")
+    world.run()
+    (bind,) = world.pending_binds
+    world.delete("p")
+    world.pod("q", queue="queue")
+    world.run()
+    world.answer(bind)
+    assert [b.name for b in world.pending_binds] == ["q"]
+    assert world.used("cq") == 1
+
+
+def test_a_pod_deleted_while_bound_gives_room_and_quota_back():
+    world = World()
+    world.flavor()
+    world.queue("cq", 1)
+    world.node("n1", gpus=1)
+    world.pod("p", queue="queue")
+    world.pod("q", queue="queue")
+    world.run()
+    assert set(world.where()) == {"p"}
+    world.begin_deleting("p")
+    world.run()
+    assert set(world.where()) == {"p"}  # it holds its room until it is gone
+    world.delete("p")
+    world.run()
+    assert set(world.where()) == {"q"}
+
+
+def test_an_eviction_that_was_refused_is_asked_for_again():
+    world = World()
+    world.node("n1", gpus=1)
+    world.hold_binds = world.hold_evictions = True
+    world.gang("g", 2)
+    world.node("n2", gpus=1)
+    world.run()
+    first, second = world.pending_binds
+    world.answer(first)
+    world.answer(second, "NodeGone")
+    world.remove_node(second.node)
+    world.until(61.0)
+    (evict,) = [d for d in world.log if isinstance(d, Evict)]
+    world.keep(evict.name)
+    world.tell(EvictFinished("default", evict.name, evict.uid, done=False, message="a disruption budget"))
+    world.run()
+    assert len([d for d in world.log if isinstance(d, Evict)]) == 2

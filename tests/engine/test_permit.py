@@ -1,0 +1,162 @@
+"""A complete reservation is held for members that are promised and not created yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.world import World
+
+TEMPLATE = {
+    "spec": {
+        "schedulerName": "tutti",
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}}}],
+    }
+}
+
+
+def promising(count: int = 3, *, seconds: int = 30, **queue) -> World:
+    world = World()
+    world.flavor()
+    world.queue("cq", **({"gpus": 8} | queue))
+    world.node("n1", gpus=8)
+    world.workload("w", {"count": count, "template": TEMPLATE}, queueName="queue", scheduleTimeoutSeconds=seconds)
+    return world
+
+
+def free(world: World) -> int:
+    cluster = world.engine.state.cluster
+    column = cluster.nodes.axis.column("nvidia.com/gpu")
+    return int((cluster.nodes.allocatable - cluster.nodes.requested)[:, column].sum())
+
+
+def test_quota_and_room_are_held_for_promised_members_until_they_come():
+    world = promising()
+    world.run()
+    assert world.used("cq") == 3
+    assert free(world) == 5
+    assert world.why("Workload", "w").details == {"missing": "3", "timeoutSeconds": "30"}
+    assert world.condition("Workload", "w", "Admitted")["status"] == "True"
+    for rank in range(3):
+        world.pod(f"w-{rank}", workload="w")
+        world.run()
+    assert len(world.where()) == 3
+    assert (world.used("cq"), free(world)) == (3, 5)
+
+
+def test_no_member_is_bound_before_all_are_there():
+    world = promising()
+    world.pod("w-0", workload="w")
+    world.pod("w-1", workload="w")
+    world.run()
+    assert world.where() == {}
+    assert free(world) == 5
+
+
+def test_a_permit_that_runs_out_gives_everything_back_with_backoff_and_one_event():
+    world = promising()
+    world.pod("w-0", workload="w")
+    world.run()
+    assert free(world) == 5
+    world.decide(advance=30.0)
+    assert (world.used("cq"), free(world)) == (0, 8)
+    assert len(world.events("PermitTimeout")) == 1
+    assert world.reason("Workload", "w") == "PermitTimeout"
+    assert world.status("Workload", "w")["requeue"]["count"] == 1
+    due = world.engine.wakeup()
+    assert world.now < due <= world.now + 1.25
+    world.until(2.0)
+    assert free(world) == 5  # reserved anew
+    assert len(world.events("PermitTimeout")) == 1
+
+
+def test_the_backoff_grows_with_every_permit_that_runs_out():
+    world = promising(seconds=5)
+    waits = []
+    for _ in range(6):
+        world.run()
+        world.decide(advance=5.0)
+        waits.append(world.engine.wakeup() - world.now)
+        world.now = world.engine.wakeup()
+    assert all(base <= wait <= 1.25 * base for base, wait in zip((1, 2, 4, 8, 10, 10), waits, strict=True))
+
+
+def test_the_last_promised_member_and_the_end_of_the_permit_may_come_together():
+    world = promising(1)
+    world.run()
+    world.pod("w-0", workload="w")
+    world.now += 31
+    world.run()
+    assert world.where() == {"w-0": "n1"}
+    assert not world.events("PermitTimeout")
+
+
+def test_a_node_that_goes_takes_the_reservation_with_it():
+    world = promising()
+    world.run()
+    world.remove_node("n1")
+    world.run()
+    assert world.used("cq") == 0
+    assert world.why("Workload", "w").gate == "Placement"
+    world.pod("w-0", workload="w")
+    world.run()
+    world.node("n2")
+    world.run()
+    assert free(world) == 5
+
+
+def test_a_member_that_is_not_what_was_promised_is_placed_as_it_is():
+    world = promising(2)
+    world.run()
+    world.pod("w-0", workload="w", gpus=2)
+    world.pod("w-1", workload="w", gpus=2)
+    world.run()
+    assert len(world.where()) == 2
+    assert (world.used("cq"), free(world)) == (4, 4)
+
+
+@pytest.mark.parametrize("change", ["delete", "deactivate"])
+def test_a_reservation_ends_with_its_workload(change):
+    world = promising()
+    world.run()
+    if change == "delete":
+        world.remove_object("Workload", "w")
+    else:
+        spec = {"podGroups": [{"count": 3, "template": TEMPLATE}], "queueName": "queue", "active": False}
+        world.object("Workload", "w", spec)
+    world.run()
+    assert (world.used("cq"), free(world)) == (0, 8)
+
+
+def test_nothing_is_held_for_promised_members_while_the_gang_is_being_bound():
+    world = promising(2)
+    world.hold_binds = True
+    world.pod("w-0", workload="w")
+    world.pod("w-1", workload="w")
+    world.run()
+    first, second = world.pending_binds
+    world.answer(first)
+    world.answer(second, "Failed")
+    world.delete(second.name)
+    world.until(5.0)
+    assert free(world) == 7
+    world.pod("w-2", workload="w")
+    world.until(5.0)
+    world.answer(world.pending_binds[0])
+    world.run()
+    assert len(world.where()) == 2
+    assert (world.used("cq"), free(world)) == (2, 6)
+
+
+def test_a_surplus_member_that_is_being_deleted_is_not_bound_with_the_others():
+    world = World()
+    world.node("n1")
+    world.workload("w", {"name": "a", "count": 2, "minCount": 1}, {"name": "b", "count": 1, "template": TEMPLATE})
+    world.pod("a-0", workload="w", group="a")
+    world.pod("a-1", workload="w", group="a")
+    world.run()
+    assert world.why("Workload", "w").gate == "Permit"
+    world.begin_deleting("a-1")
+    world.pod("b-0", workload="w", group="b")
+    world.run()
+    assert set(world.where()) == {"a-0", "b-0"}
+    assert free(world) == 6
