@@ -1,0 +1,249 @@
+"""The operator as a process, over real HTTP, on the embedded cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.controller.objects import cluster_queue, gang, local_queue, obj, pod
+from tests.controller.process import CRDS, operator, until
+from tutti.controller.crds import RESOURCES
+from tutti.controller.operator import FINALIZER
+from tutti.kube.resources import EVENTS, LEASES, PODS
+
+QUEUES, FLAVORS, GROUPS = RESOURCES["ClusterQueue"], RESOURCES["ResourceFlavor"], RESOURCES["PodGroup"]
+DOORS, COHORTS = RESOURCES["LocalQueue"], RESOURCES["Cohort"]
+
+
+@pytest.fixture
+async def running(cluster, kubeconfig, tmp_path):
+    async with operator(kubeconfig, tmp_path, "--journal", str(tmp_path / "journal")) as found:
+        await found.says("deciding")
+        yield found
+
+
+async def open_queue(cluster, **spec):
+    await cluster.create(FLAVORS, obj("ResourceFlavor", "f"))
+    await cluster.create(QUEUES, cluster_queue(**spec))
+    await cluster.create(DOORS, local_queue())
+
+
+async def start_gang(cluster, name, size, **options):
+    group, *members = gang(name, size, **options)
+    await cluster.create(GROUPS, group)
+    for member in members:
+        await cluster.create(PODS, member)
+
+
+async def bound(cluster, prefix):
+    return [
+        p for p in await cluster.list(PODS) if p["metadata"]["name"].startswith(prefix) and p["spec"].get("nodeName")
+    ]
+
+
+async def test_without_the_crds_it_waits_and_says_which_are_missing(bare_cluster, kubeconfig, tmp_path):
+    async with operator(kubeconfig, tmp_path) as running:
+        said = await running.says("crds_not_installed")
+        assert said["missing"] == sorted(resource.label for resource in RESOURCES.values())
+        status, text = await running.ask("/readyz")
+        assert status == 503
+        assert "[-]crds: not installed: clusterqueues.scheduling.tutti.dev" in text
+        assert (await running.ask("/healthz"))[0] == 200
+
+        await bare_cluster.install_crds()
+        await running.says("deciding")
+        assert (await running.ask("/readyz"))[0] == 200
+        assert len(await bare_cluster.list(CRDS)) == len(RESOURCES)
+        assert await running.stop() == 0
+
+
+async def test_a_gang_is_bound_whole_and_everything_says_so(cluster, running):
+    await open_queue(cluster)
+    await start_gang(cluster, "trio", 3)
+
+    await until(lambda: all_bound(cluster, "trio", 3))
+    await until(lambda: says(cluster.condition(GROUPS, "trio", "default", "Scheduled"), status="True"))
+    status, metrics = await running.ask("/metrics")
+    assert status == 200
+    assert 'tutti_binds_total{outcome="Bound"} 3.0' in metrics
+    assert "tutti_gang_wait_seconds_count 1.0" in metrics
+    assert 'tutti_admitted_workloads{cluster_queue="cq"} 1.0' in metrics
+    events = await until(lambda: cluster.list(EVENTS))
+    assert "Scheduled" in {event["reason"] for event in events}
+
+
+async def all_bound(cluster, prefix, size):
+    return len(await bound(cluster, prefix)) == size
+
+
+async def says(condition, **fields):
+    found = await condition
+    return found if fields.items() <= found.items() else None
+
+
+async def test_a_gang_above_quota_waits_with_its_reason_and_goes_once_there_is_room(cluster, running):
+    await open_queue(cluster, cpu="3")
+    await start_gang(cluster, "first", 2)
+    await until(lambda: all_bound(cluster, "first", 2))
+    await start_gang(cluster, "second", 2)
+
+    waits = await until(lambda: says(cluster.condition(PODS, "second-0", "default", "PodScheduled"), status="False"))
+    assert "cq" in waits["message"]
+    assert await bound(cluster, "second") == []
+    for rank in range(2):
+        await cluster.delete(PODS, f"first-{rank}", "default")
+    await until(lambda: all_bound(cluster, "second", 2))
+
+
+async def test_a_gang_of_annotations_gets_a_pod_group_made(cluster, running):
+    prefix = "gang-scheduling.preferred.jp/gang"
+    for rank in range(2):
+        annotations = {f"{prefix}-name": "pair", f"{prefix}-size": "2"}
+        await cluster.create(PODS, pod(f"pair-{rank}", annotations=annotations))
+
+    await until(lambda: all_bound(cluster, "pair", 2))
+    made = [
+        group
+        for group in await cluster.list(GROUPS)
+        if group["metadata"].get("labels", {}).get("scheduling.tutti.dev/implicit")
+    ]
+    assert [group["spec"]["schedulingPolicy"] for group in made] == [{"gang": {"minCount": 2}}]
+
+
+async def test_conditions_say_what_is_missing_and_heal_by_themselves(cluster, running):
+    await cluster.create(DOORS, local_queue())
+    missing = await until(lambda: says(cluster.condition(DOORS, "lq", "default"), reason="ClusterQueueDoesNotExist"))
+    assert missing["status"] == "False"
+
+    await cluster.create(QUEUES, cluster_queue())
+    await until(lambda: says(cluster.condition(QUEUES, "cq"), reason="FlavorNotFound"))
+    await until(lambda: says(cluster.condition(DOORS, "lq", "default"), reason="ClusterQueueIsInactive"))
+
+    await cluster.create(FLAVORS, obj("ResourceFlavor", "f"))
+    await until(lambda: says(cluster.condition(QUEUES, "cq"), status="True", observedGeneration=1))
+    await until(lambda: says(cluster.condition(DOORS, "lq", "default"), status="True"))
+
+
+async def test_a_ring_of_cohorts_is_told_to_all_in_it_and_heals_when_it_is_broken(cluster, running):
+    await cluster.create(COHORTS, obj("Cohort", "a", {"parentName": "b"}))
+    await cluster.create(COHORTS, obj("Cohort", "b", {"parentName": "a"}))
+    for name in "ab":
+        found = await until(lambda name=name: says(cluster.condition(COHORTS, name), reason="CohortRing"))
+        assert "a -> b -> a" in found["message"]
+
+    await cluster.patch(COHORTS, "b", spec={"parentName": None})
+    for name in "ab":
+        await until(lambda name=name: says(cluster.condition(COHORTS, name), status="True"))
+
+
+async def test_a_condition_that_holds_is_not_written_again(cluster, kubeconfig, tmp_path, running):
+    await open_queue(cluster)
+    await until(lambda: says(cluster.condition(DOORS, "lq", "default"), status="True"))
+    assert await running.stop() == 0
+    before = await cluster.get(DOORS, "lq", "default")
+
+    async with operator(kubeconfig, tmp_path) as again:
+        await again.says("deciding")
+        # Something that is written after the first review of conditions shows that nothing else was.
+        await cluster.create(COHORTS, obj("Cohort", "later"))
+        await until(lambda: says(cluster.condition(COHORTS, "later"), status="True"))
+        assert again.said("condition_changed", name="lq") == []
+    assert await cluster.get(DOORS, "lq", "default") == before
+
+
+async def test_a_queue_and_its_flavor_stay_until_nothing_uses_them(cluster, running):
+    await open_queue(cluster)
+    await start_gang(cluster, "pair", 2)
+    await until(lambda: all_bound(cluster, "pair", 2))
+    await until(lambda: held(cluster, QUEUES, "cq"))
+    await until(lambda: held(cluster, FLAVORS, "f"))
+
+    await cluster.delete(FLAVORS, "f")
+    await cluster.delete(QUEUES, "cq")
+    waits = await until(lambda: says(cluster.condition(QUEUES, "cq"), reason="Terminating"))
+    assert "PodGroup/default/pair" in waits["message"]
+    waits = await until(lambda: says(cluster.condition(FLAVORS, "f"), reason="Terminating"))
+    assert "ClusterQueue/cq" in waits["message"]
+    await until(lambda: told(cluster, "StillInUse", "cq"))
+
+    for rank in range(2):
+        await cluster.delete(PODS, f"pair-{rank}", "default")
+    await until(lambda: gone(cluster, QUEUES, "cq"))
+    await until(lambda: gone(cluster, FLAVORS, "f"))
+
+
+async def held(cluster, resource, name):
+    return FINALIZER in (await cluster.get(resource, name))["metadata"].get("finalizers", [])
+
+
+async def gone(cluster, resource, name):
+    return await cluster.get(resource, name) is None
+
+
+async def told(cluster, reason, name):
+    return [e for e in await cluster.list(EVENTS) if e["reason"] == reason and e["regarding"]["name"] == name]
+
+
+async def test_kopf_leaves_no_annotation_on_what_it_holds(cluster, running):
+    await cluster.create(FLAVORS, obj("ResourceFlavor", "f"))
+    await until(lambda: held(cluster, FLAVORS, "f"))
+    await cluster.patch(FLAVORS, "f", spec={"nodeLabels": {"a": "b"}})
+    await until(lambda: says(cluster.condition(FLAVORS, "f"), observedGeneration=2))
+
+    assert (await cluster.get(FLAVORS, "f"))["metadata"].get("annotations", {}) == {}
+
+
+async def test_asked_to_stop_it_ends_well_and_gives_the_lease_back(cluster, running):
+    lease = await cluster.get(LEASES, "tutti", "kube-system")
+    assert lease["spec"]["holderIdentity"]
+
+    assert await running.stop() == 0
+    assert (await cluster.get(LEASES, "tutti", "kube-system"))["spec"]["holderIdentity"] == ""
+    assert running.said("stopped")
+
+
+async def test_asked_to_stop_while_it_waits_for_the_crds_it_ends_well(bare_cluster, kubeconfig, tmp_path):
+    async with operator(kubeconfig, tmp_path) as running:
+        await running.says("crds_not_installed")
+        assert await running.stop() == 0
+
+
+async def test_losing_the_lease_ends_the_process_with_an_error(cluster, running):
+    await cluster.patch(LEASES, "tutti", "kube-system", spec={"holderIdentity": "somebody else"})
+
+    assert await running.ends() == 1
+    assert "lost lease" in running.said("crashed")[0]["error"]
+    assert "exception" not in running.said("crashed")[0]
+
+
+async def test_a_second_replica_waits_ready_and_takes_over_what_the_first_has_begun(
+    cluster, kubeconfig, tmp_path, running
+):
+    await open_queue(cluster, cpu="3")
+    await start_gang(cluster, "first", 2)
+    await until(lambda: all_bound(cluster, "first", 2))
+    (tmp_path / "second").mkdir()
+    async with operator(kubeconfig, tmp_path / "second") as second:
+        await second.says("waiting_for_lease")
+        assert (await second.ask("/readyz"))[0] == 200
+        assert second.said("deciding") == []
+
+        running.process.kill()
+        await second.says("deciding")
+        await start_gang(cluster, "second", 2)
+        await until(lambda: says(cluster.condition(PODS, "second-0", "default", "PodScheduled"), status="False"))
+        assert await bound(cluster, "second") == []
+        assert await second.stop() == 0
+
+
+async def test_what_it_saw_and_decided_can_be_replayed(cluster, tmp_path, running):
+    from tutti.engine.journal import replay
+
+    await open_queue(cluster)
+    await start_gang(cluster, "pair", 2)
+    await until(lambda: all_bound(cluster, "pair", 2))
+    assert await running.stop() == 0
+
+    with (tmp_path / "journal").open("rb") as lines:
+        found = replay(lines)
+    assert found.decisions > 2
+    assert found.differences == []
