@@ -18,6 +18,9 @@ from aiohttp import web
 
 from tutti.sim import bootstrap
 from tutti.sim.certificate import Certificate
+from tutti.sim.controllers.garbage import GarbageCollector
+from tutti.sim.controllers.jobs import JobController
+from tutti.sim.controllers.namespaces import NamespaceController
 from tutti.sim.crd.establishing import Establisher
 from tutti.sim.hollow.kubelet import Kubelet
 from tutti.sim.hollow.nodes import Fleet
@@ -27,6 +30,7 @@ from tutti.sim.kinds.registry import Registry
 from tutti.sim.rest.admission import PLUGINS
 from tutti.sim.rest.backend import Backend
 from tutti.sim.rest.local import Local
+from tutti.sim.rest.webhooks import WebhookCaller
 from tutti.sim.store.store import Store
 
 
@@ -70,6 +74,8 @@ class EmbeddedCluster:
         registry = Registry(resources())
         self.backend = Backend(Store(), registry, random.Random(seed), admission=list(PLUGINS))  # noqa: S311 - names
         self._server = ApiServer(self.backend, token=self.token)
+        self._webhooks = WebhookCaller(self.backend)
+        self.backend.hooks = self._webhooks
         self._runner: web.ServerRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -90,6 +96,11 @@ class EmbeddedCluster:
         self.backend.after.append(Establisher(self.backend).follow)
         kubelet = Kubelet(self.backend)
         self.backend.after.append(kubelet.follow)
+        if self._controllers:
+            jobs = JobController(self.backend)
+            for controller in (NamespaceController(self.backend), GarbageCollector(self.backend), jobs):
+                self.backend.after.append(controller.follow)
+            self._tasks.append(asyncio.create_task(jobs.run(), name="job-controller"))
         local = Local(self.backend, "tutti-cluster")
         await bootstrap.populate(local)
         nodes = self.backend.resource("", "v1", "nodes")
@@ -120,6 +131,7 @@ class EmbeddedCluster:
                 await task
         if self._runner is not None:
             await self._runner.cleanup()
+        await self._webhooks.close()
 
     async def serve(self) -> None:
         """Stay until one of the cluster's own tasks fails, and raise what it failed with."""

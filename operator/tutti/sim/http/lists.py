@@ -81,11 +81,8 @@ def check_options(query: Mapping[str, str], *, watch: bool) -> None:
 
 def _check_match(match: str, version: str, query: Mapping[str, str]) -> list[FieldError]:
     if not version:
-        return [
-            forbidden_field(
-                "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
-            )
-        ]
+        text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        return [forbidden_field("resourceVersionMatch", text)]
     if query.get("continue"):
         return [forbidden_field("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")]
     if match not in MATCHES:
@@ -101,9 +98,8 @@ def number(version: str) -> int:
     if not version:
         return 0
     if not version.isdigit():
-        raise bad_request(
-            f'invalid resource version: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
-        )
+        fault = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise bad_request(f'invalid resource version: Invalid value: "{version}": {fault}')
     return int(version)
 
 
@@ -161,7 +157,8 @@ def _too_old(error: Compacted, *, cont: bool) -> str:
         return str(error)
     return (
         "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-        "without the continue parameter, or use the continue token in this response to retrieve the remainder of the results"
+        "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
+        "the results"
     )
 
 

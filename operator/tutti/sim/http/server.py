@@ -102,9 +102,9 @@ class ApiServer:
                 return render.respond(self._openapi.index())
             case ["openapi", "v3", *rest]:
                 body = self._openapi.v3("/".join(rest))
-                if body is not None:
-                    return render.respond(body)
-        return plain_404()
+                return plain_404() if body is None else render.respond(body)
+            case _:
+                return plain_404()
 
     async def _api(self, incoming: Incoming, segments: list[str]) -> web.StreamResponse:
         target = request.target(segments)
@@ -209,7 +209,8 @@ class ApiServer:
                 return await writes.patch(self._backend, incoming, resource, target, rendering)
             case "DELETE":
                 return await writes.remove(self._backend, incoming, resource, target, rendering)
-        raise method_not_allowed()
+            case _:
+                raise method_not_allowed()
 
     async def _collection(
         self, incoming: Incoming, resource: Resource, target: Target, rendering: negotiate.Rendering
@@ -227,7 +228,8 @@ class ApiServer:
                 return await writes.post(self._backend, incoming, resource, target, rendering)
             case "DELETE" if "deletecollection" in resource.verbs:
                 return await writes.remove_all(self._backend, incoming, resource, target, rendering)
-        raise method_not_allowed()
+            case _:
+                raise method_not_allowed()
 
 
 def _deprecation(resource: Resource) -> list[str]:

@@ -106,7 +106,7 @@ async def stream(
         return response
     try:
         await response.prepare(http)
-        await _run(response, backend, subscription, writer, plan)
+        await _run(response, subscription, writer, plan)
         await response.write_eof()
     except (ConnectionResetError, asyncio.CancelledError):
         if not subscription.closed and asyncio.current_task() and asyncio.current_task().cancelling():  # type: ignore[union-attr]  # checked just before
@@ -140,9 +140,7 @@ def _subscribe(
     return subscription
 
 
-async def _run(
-    response: web.StreamResponse, backend: Backend, subscription: Subscription, writer: Writer, plan: Plan
-) -> None:
+async def _run(response: web.StreamResponse, subscription: Subscription, writer: Writer, plan: Plan) -> None:
     loop = asyncio.get_running_loop()
     start = loop.time()
     end = start + plan.seconds

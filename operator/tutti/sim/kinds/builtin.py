@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tutti.sim.crd.definitions import DefinitionStrategy
-from tutti.sim.kinds import columns, core, events, others, workloads
+from tutti.sim.kinds import columns, core, events, others, volumes, workloads
 from tutti.sim.kinds.pods import PodStrategy
 from tutti.sim.kinds.resource import ALL_VERBS, STATUS_VERBS, BuiltinCodec, Resource, ScalePaths, Subresource
 from tutti.sim.kinds.strategy import Strategy
@@ -59,8 +59,8 @@ LINES = (
     Line("", "secrets", "Secret", core.SecretStrategy),
     Line("", "services", "Service", core.ServiceStrategy, short="svc", subs="status proxy", categories="all"),
     Line("", "serviceaccounts", "ServiceAccount", core.ServiceAccountStrategy, short="sa", subs="token"),
-    Line("", "persistentvolumes", "PersistentVolume", core.VolumeStrategy, False, "pv", subs="status"),
-    Line("", "persistentvolumeclaims", "PersistentVolumeClaim", core.ClaimStrategy, short="pvc", subs="status"),
+    Line("", "persistentvolumes", "PersistentVolume", volumes.VolumeStrategy, False, "pv", subs="status"),
+    Line("", "persistentvolumeclaims", "PersistentVolumeClaim", volumes.ClaimStrategy, short="pvc", subs="status"),
     Line(
         "",
         "replicationcontrollers",

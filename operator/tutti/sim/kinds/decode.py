@@ -1,5 +1,6 @@
-"""Decoding of built-in kinds as Go would: unknown fields dropped with a note, wrong types refused, zero values left out.
+"""Decoding of built-in kinds as Go would do it.
 
+Unknown fields are dropped with a note, wrong types refused, zero values left out.
 Decoders are compiled from the table of types, once for each type, into plain functions over JSON values.
 """
 
@@ -40,9 +41,8 @@ INDEX = re.compile(r"\[\d+\]")
 
 def _mismatch(value: Any, owner: str, path: str, expected: str) -> DecodeError:
     place = INDEX.sub("", path)
-    return DecodeError(
-        f"json: cannot unmarshal {GO_NAMES.get(type(value), 'value')} into Go struct field {owner}.{place} of type {expected}"
-    )
+    have = GO_NAMES.get(type(value), "value")
+    return DecodeError(f"json: cannot unmarshal {have} into Go struct field {owner}.{place} of type {expected}")
 
 
 def _go_type(kind: str) -> str:
@@ -193,17 +193,12 @@ def _compiled(kind: str, owner: str, field: str) -> Decoder:
         return _map(_quantity, owner, kind)
     if kind[0] == "{":
         return _map(_compiled(kind[1:-1], owner, ""), owner, kind)
-    if place in markers.QUANTITIES:
-        return _quantity
-    if place in markers.MICRO_TIMES:
-        return _micro
     if place in markers.INT_OR_STRING:
         return _int_or_string(owner)
-    if kind in LEAVES:
-        return LEAVES[kind]
-    if kind in ("str", "int", "bool", "float"):
+    if kind in ("str", "int", "bool", "float") and place not in markers.QUANTITIES:
         return _scalar(kind, owner)
-    return decoder(kind)
+    special = "quantity" if place in markers.QUANTITIES else "micro" if place in markers.MICRO_TIMES else kind
+    return LEAVES.get(special) or decoder(kind)
 
 
 def decoder(name: str) -> Decoder:

@@ -93,9 +93,7 @@ def _strict(obj: Json) -> list[FieldError]:
     for new, old in (("reportingController", "reportingComponent"), ("reportingInstance", "reportingInstance")):
         if not obj.get(old):
             errors.append(required(new))
-    for field in ("action", "reason"):
-        if not obj.get(field):
-            errors.append(required(field))
+    errors.extend(required(field) for field in ("action", "reason") if not obj.get(field))
     if obj.get("type") not in ("Normal", "Warning"):
         errors.append(unsupported("type", obj.get("type", ""), ("Normal", "Warning")))
     return errors

@@ -9,6 +9,19 @@ RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 MICRO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
 
 
+YEAR = 365 * 86400
+# Below this many seconds: the unit, its seconds, and the smaller unit that is told with it (HumanDuration).
+SPANS = (
+    (120, "s", 1, "", 0),
+    (600, "m", 60, "s", 1),
+    (10800, "m", 60, "", 0),
+    (28800, "h", 3600, "m", 60),
+    (172800, "h", 3600, "", 0),
+    (691200, "d", 86400, "h", 3600),
+    (2 * YEAR, "d", 86400, "", 0),
+)
+
+
 def now() -> str:
     """The current time to the second, as metav1.Time is written."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -45,19 +58,8 @@ def span(seconds: float) -> str:
     whole = int(seconds)
     if whole < 0:
         return "<invalid>" if whole < -1 else "0s"
-    if whole < 120:  # noqa: PLR2004 - the thresholds of HumanDuration
-        return f"{whole}s"
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    if minutes < 10:  # noqa: PLR2004 - as above
-        return f"{minutes}m" + (f"{whole % 60}s" if whole % 60 else "")
-    if hours < 3:  # noqa: PLR2004 - as above
-        return f"{minutes}m"
-    if hours < 8:  # noqa: PLR2004 - as above
-        return f"{hours}h" + (f"{minutes % 60}m" if minutes % 60 else "")
-    if hours < 48:  # noqa: PLR2004 - as above
-        return f"{hours}h"
-    if days < 8:  # noqa: PLR2004 - as above
-        return f"{days}d" + (f"{hours % 24}h" if hours % 24 else "")
-    if days < 730:  # noqa: PLR2004 - as above
-        return f"{days}d"
-    return f"{days // 365}y"
+    for limit, unit, size, smaller, step in SPANS:
+        if whole < limit:
+            rest = whole % size // step if step else 0
+            return f"{whole // size}{unit}" + (f"{rest}{smaller}" if rest else "")
+    return f"{whole // YEAR}y"

@@ -115,12 +115,13 @@ def from_object(selector: Mapping[str, Any] | None) -> Predicate:
     """A predicate from a LabelSelector object; nothing selects nothing, an empty one everything."""
     if selector is None:
         return lambda _: False
-    tests: list[Predicate] = []
-    for key, value in (selector.get("matchLabels") or {}).items():
-        tests.append(lambda labels, key=key, value=value: labels.get(key) == value)  # type: ignore[misc]  # defaults bind the loop's values
-    for expression in selector.get("matchExpressions") or ():
-        tests.append(_expression(expression))
+    tests = [_equal(key, value) for key, value in (selector.get("matchLabels") or {}).items()]
+    tests.extend(_expression(expression) for expression in selector.get("matchExpressions") or ())
     return lambda labels: all(test(labels) for test in tests)
+
+
+def _equal(key: str, value: str) -> Predicate:
+    return lambda labels: labels.get(key) == value
 
 
 def _expression(expression: Mapping[str, Any]) -> Predicate:

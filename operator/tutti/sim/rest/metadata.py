@@ -110,9 +110,11 @@ def _owners(owners: Any) -> list[FieldError]:
     for owner in owners:
         if not owner.get("apiVersion"):
             errors.append(invalid(f"{field}.apiVersion", "", "version must not be empty"))
-        for name in ("kind", "name", "uid"):
-            if not owner.get(name):
-                errors.append(invalid(f"{field}.{name}", "", f"{name} must not be empty"))
+        errors.extend(
+            invalid(f"{field}.{name}", "", f"{name} must not be empty")
+            for name in ("kind", "name", "uid")
+            if not owner.get(name)
+        )
     controllers = [owner for owner in owners if owner.get("controller")]
     if len(controllers) > 1:
         first, second = (f"{one.get('kind')}/{one.get('name')}" for one in controllers[:2])
@@ -132,6 +134,9 @@ def validate_update(resource: Resource, meta: Json, old: Json) -> list[FieldErro
         added = [one for one in meta.get("finalizers", ()) if one not in old.get("finalizers", ())]
         if added:
             listed = ", ".join(f'"{one}"' for one in added)
-            text = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}"
+            text = (
+                "no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers []string{{{listed}}}"
+            )
             errors.append(forbidden_field("metadata.finalizers", text))
     return errors

@@ -56,7 +56,7 @@ def integer(query: Mapping[str, str], name: str) -> int | None:
 
 
 def write_call(query: Mapping[str, str], *, kind: str, user: User, agent: str, apply: bool = False) -> Call:
-    """The options of a write; ApiError 422 names what is wrong. `kind` is CreateOptions, UpdateOptions or PatchOptions."""
+    """The options of a write; ApiError 422 names what is wrong. `kind` is for example CreateOptions."""
     errors: list[FieldError] = []
     dry_run = query.get("dryRun", "")
     if dry_run not in ("", "All"):
