@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.manifests.rbac import BASE, allows, asked, documents, rules
 
+from tests.manifests.rbac import BASE, allows, asked, documents, rules
 from tutti.api.configuration import TuttiConfiguration, load
 from tutti.api.kinds import KINDS
 from tutti.api.model import GROUP

@@ -19,6 +19,14 @@ LogFormat = Literal["json", "console"]
 _QUIETER = (("aiohttp.access", logging.WARNING), ("asyncio", logging.WARNING), ("kopf", logging.WARNING))
 
 
+# kopf logs every refused write as an error of the handler that refused it. To refuse is that handler's work.
+_REFUSAL = "Webhook "
+
+
+def _is_no_refusal(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_REFUSAL)
+
+
 def _renderers(log_format: LogFormat, *, colors: bool) -> list[Processor]:
     if log_format == "json":
         return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
@@ -59,3 +67,4 @@ def configure(log_format: LogFormat, *, level: str = "info", stream: TextIO | No
     root.setLevel(threshold)
     for name, quiet in _QUIETER:
         logging.getLogger(name).setLevel(max(threshold, quiet) if threshold > logging.DEBUG else threshold)
+    logging.getLogger("kopf.objects").addFilter(_is_no_refusal)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import kopf
+import structlog
 
 from tutti.api.kinds import KINDS, ObjectError, parse_object
 from tutti.api.model import GROUP, VERSION
@@ -18,6 +19,8 @@ from tutti.controller.catalogue import Catalogue
 from tutti.controller.references import caught_cohorts, verdict_on
 from tutti.controller.specs import Raw, Specs, text
 from tutti.quota.references import ring_problem
+
+log = structlog.get_logger(__name__)
 
 DEFAULT_QUEUE = "default"
 """The LocalQueue that workloads go to which name none, in namespaces that have it (as in Kueue)."""
@@ -115,6 +118,8 @@ def _validate(registry: kopf.OperatorRegistry, kind: str, reviewer: Reviewer) ->
         found = reviewer.review(kind, body, kwargs.get("old"))
         warnings.extend(found.warnings)
         if found.problems:
+            name, namespace = text(body, "metadata", "name"), text(body, "metadata", "namespace")
+            log.info("write_refused", kind=kind, namespace=namespace, name=name, problems=len(found.problems))
             raise kopf.AdmissionError("; ".join(str(problem) for problem in found.problems), code=_UNPROCESSABLE)
 
 

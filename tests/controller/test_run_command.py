@@ -1,0 +1,85 @@
+"""`tutti run` says in one line what the caller has to mend, and ends with 2."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+
+def tutti_run(*options):
+    command = [sys.executable, "-m", "tutti", "run", *map(str, options)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def only_line(result):
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+def test_a_kubeconfig_that_does_not_exist(tmp_path):
+    result = tutti_run("--kubeconfig", tmp_path / "nowhere")
+
+    assert result.returncode == 2
+    assert str(tmp_path / "nowhere") in only_line(result)
+    assert "does not exist" in only_line(result)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("profiels: []", ["profiels", "did you mean 'profiles'?"], id="an unknown key"),
+        pytest.param(
+            "backoff: {baseSeconds: 20}", ["backoff", "maxSeconds cannot be below baseSeconds"], id="a contradiction"
+        ),
+        pytest.param("a: [", ["not YAML"], id="no YAML"),
+        pytest.param("- a", ["must be a mapping"], id="a list"),
+        pytest.param(
+            "leaderElection: {leaseDurationSeconds: 1}", ["leaderElection"], id="a lease that cannot be renewed"
+        ),
+    ],
+)
+def test_a_configuration_that_cannot_be_used(tmp_path, text, said):
+    file = tmp_path / "tutti.yaml"
+    file.write_text(text)
+
+    result = tutti_run("--config", file, "--kubeconfig", tmp_path / "nowhere")
+
+    assert result.returncode == 2
+    assert str(file) in result.stderr
+    assert all(part in result.stderr for part in said)
+    assert "Traceback" not in result.stderr
+
+
+def test_a_configuration_file_that_is_not_there(tmp_path):
+    result = tutti_run("--config", tmp_path / "nowhere.yaml")
+
+    assert result.returncode == 2
+    assert only_line(result).endswith("cannot be read: No such file or directory")
+
+
+def test_a_context_that_the_kubeconfig_does_not_have(tmp_path):
+    file = tmp_path / "kubeconfig"
+    file.write_text("apiVersion: v1\nkind: Config\ncontexts: []\nclusters: []\nusers: []\n")
+
+    result = tutti_run("--kubeconfig", file, "--context", "other")
+
+    assert result.returncode == 2
+    assert "'other'" in only_line(result)
+
+
+def test_a_port_that_is_taken(tmp_path):
+    file = tmp_path / "kubeconfig"
+    file.write_text(
+        "{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],"
+        " clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {token: t}}]}"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = tmp_path / "tutti.yaml"
+        config.write_text(f"metrics: {{bindAddress: '127.0.0.1:{taken.getsockname()[1]}'}}")
+        result = tutti_run("--kubeconfig", file, "--config", config)
+
+    assert result.returncode == 2
+    assert "Address already in use" in only_line(result)
