@@ -51,8 +51,7 @@ _BIND_OUTCOMES: Mapping[BindOutcome, str] = {
     BindOutcome.GATED: "Gated",
     BindOutcome.REFUSED: "Failed",
     BindOutcome.FAILED: "Failed",
-    # Should it be bound after all, the pod's own stream says so.
-    BindOutcome.UNKNOWN: "Failed",
+    BindOutcome.UNKNOWN: "Unknown",
 }
 
 

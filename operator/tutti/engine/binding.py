@@ -44,6 +44,9 @@ def finished(state: State, result: BindFinished) -> None:
     if result.outcome == "Bound":
         member.sent = not member.pod.node  # until it is seen there, it must not be sent again
         return
+    if result.outcome == "Unknown":
+        state.back_off(workload)  # then the same bind is sent again, which is safe: the server knows the pod's uid
+        return
     if member.pod.node:
         return  # it is bound after all, and was seen so before the answer came
     give_back(state, member)

@@ -71,7 +71,8 @@ class Catalog:
 
     def put(self, kind: str, raw: Mapping[str, Any]) -> tuple[str, str]:
         """Add or change an object; returns its namespace and name."""
-        meta = raw.get("metadata") or {}
+        given = raw.get("metadata")
+        meta = given if isinstance(given, Mapping) else {}
         key = (kind, str(meta.get("namespace", "")), str(meta.get("name", "")))
         before = self._objects.get(key)
         try:

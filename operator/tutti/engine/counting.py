@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Any
 
-from tutti.engine.catalog import ObjectKey
 from tutti.engine.workloads import Counted, Workload
 from tutti.queueing.order import OrderKey
 
@@ -18,11 +17,11 @@ class QueueCounts:
     """Pending and admitted workloads per LocalQueue (`namespace/name`) and ClusterQueue (`name`).
 
     Attributes:
-        told: The status last written per queue.
+        told: The status last written per queue, by the uid of its object.
     """
 
     def __init__(self) -> None:
-        self.told: dict[ObjectKey, dict[str, Any]] = {}
+        self.told: dict[str, dict[str, Any]] = {}
         self._counts: dict[str, list[int]] = {}
 
     def of(self, name: str) -> tuple[int, int]:

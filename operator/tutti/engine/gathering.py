@@ -10,14 +10,17 @@ from datetime import datetime
 
 import msgspec
 
+from tutti.api.conditions import Condition, is_true
 from tutti.api.conventions import Claim, ConventionError, claim_of
 from tutti.api.core import Pod, PodSpec
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.kinds.workload import WorkloadSpec
+from tutti.api.model import Metadata
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
 from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.reservation import give_back
 from tutti.engine.state import Address, State
 from tutti.engine.workloads import Group, Member, Told, Workload
 
@@ -57,6 +60,8 @@ def file(state: State, member: Member) -> None:
     """Put a member where it belongs, and note that its workload must be looked at."""
     key, address = member.pod.key, address_of(state, member)
     if state.home.get(key) != address:
+        if member.pod.assumed and not member.sent:
+            give_back(state, member)  # it was reserved as part of another gang
         _unfile(state, key)
         state.home[key] = address
         workload_key, group = address
@@ -138,13 +143,9 @@ def _unfile(state: State, key: PodKey) -> None:
 def _read_workload_object(state: State, workload: Workload, found: WorkloadObject | None) -> None:
     _, namespace, name = workload.key
     if found is None:
-        workload.problem = Explanation(
-            Gate.GATHER,
-            "WorkloadNotFound",
-            f"Workload {namespace}/{name}, named by its pods, does not exist; create it, or correct the pods' label",
-        )
+        workload.problem = _missing(state, workload)
         return
-    _identify(workload, found.metadata.uid, found.metadata.generation, found.metadata.creation_timestamp)
+    _identify(workload, found.metadata, found.status.conditions)
     spec = found.spec
     workload.queue, workload.active = spec.queue_name, spec.active
     workload.permit_seconds = spec.schedule_timeout_seconds
@@ -180,7 +181,7 @@ def _read_pod_group(state: State, workload: Workload, found: PodGroupObject | No
     _, namespace, name = workload.key
     group = workload.groups.setdefault(name, Group(name))
     if found is not None:
-        _identify(workload, found.metadata.uid, found.metadata.generation, found.metadata.creation_timestamp)
+        _identify(workload, found.metadata, found.status.conditions)
         group.min_count = found.spec.min_count
         workload.queue = found.spec.queue_name
         workload.permit_seconds = found.spec.schedule_timeout_seconds
@@ -190,12 +191,8 @@ def _read_pod_group(state: State, workload: Workload, found: PodGroupObject | No
     workload.uid = ""
     sizes = {m.claim.min_count: m for m in group.members.values() if m.claim.min_count is not None}
     workload.queue, workload.priority = "", _members_priority(workload)
-    if not sizes:
-        workload.problem = Explanation(
-            Gate.GATHER,
-            "PodGroupNotFound",
-            f"PodGroup {namespace}/{name}, named by its pods, does not exist; create it, or correct the pods' label",
-        )
+    if not sizes or workload.key in state.catalog.broken:
+        workload.problem = _missing(state, workload)
     elif len(sizes) > 1:
         said = ", ".join(f"{size} ({m.pod.name})" for size, m in sorted(sizes.items()))
         workload.problem = Explanation(
@@ -245,8 +242,26 @@ def _members_priority(workload: Workload) -> int:
     return max((member.pod.priority for member in workload.members()), default=0)
 
 
-def _identify(workload: Workload, uid: str, generation: int, created: str) -> None:
-    workload.uid, workload.generation = uid, generation
+def _missing(state: State, workload: Workload) -> Explanation:
+    """Say that the object of a workload cannot be read, or that there is none."""
+    kind, namespace, name = workload.key
+    broken = state.catalog.broken.get(workload.key)
+    if broken is not None:
+        return Explanation(Gate.GATHER, f"Invalid{kind}", str(broken[0]))
+    return Explanation(
+        Gate.GATHER,
+        f"{kind}NotFound",
+        f"{kind} {namespace}/{name}, named by its pods, does not exist; create it, or correct the pods' label",
+    )
+
+
+def _identify(workload: Workload, meta: Metadata, conditions: list[Condition]) -> None:
+    """Take over whose object this is; of one that was not known before, also whether it has run already."""
+    if workload.uid != meta.uid:
+        workload.status = {}
+        workload.was_scheduled = workload.was_scheduled or is_true(conditions, "Scheduled")
+    workload.uid, workload.generation = meta.uid, meta.generation
+    created = meta.creation_timestamp
     workload.created = datetime.fromisoformat(created).timestamp() if created else 0.0
 
 

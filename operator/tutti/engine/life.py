@@ -28,6 +28,7 @@ def settle(state: State, workload: Workload) -> None:
             _settle_leaving(state, workload)
         case Phase.SCHEDULED | Phase.FINISHED:
             _settle_scheduled(workload)
+            _send_again(state, workload)
 
 
 def expire(state: State, workload: Workload) -> None:
@@ -95,6 +96,14 @@ def _settle_binding(state: State, workload: Workload) -> None:
     elif not tally.placed and not tally.reserved:
         reservation.break_up(state, workload)
         _settle_waiting(state, workload)
+    else:
+        _send_again(state, workload)
+
+
+def _send_again(state: State, workload: Workload) -> None:
+    """Send binds again of which nobody knows whether they took effect, after a while."""
+    if state.now >= workload.not_before and any(m.pod.assumed and not m.sent for m in workload.members()):
+        binding.send(state, workload)
 
 
 def _settle_leaving(state: State, workload: Workload) -> None:

@@ -88,7 +88,8 @@ class ObjectGone(Observation, frozen=True, tag="object-gone"):
 class BindFinished(Observation, frozen=True, tag="bind-finished"):
     """What became of a Bind decision.
 
-    `outcome` is one of `Bound`, `BoundElsewhere`, `Gone`, `Gated`, `NodeGone` or `Failed`.
+    `outcome` is one of `Bound`, `BoundElsewhere`, `Gone`, `Gated`, `Failed`, or `Unknown`: nobody knows whether it
+    took effect, so its room must stay taken.
     """
 
     namespace: str

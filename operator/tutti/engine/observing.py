@@ -45,6 +45,7 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             _touch_all(state)
         case PriorityClassGone(name=name):
             state.catalog.drop_priority_class(name)
+            _touch_all(state)
         case NamespaceSeen(namespace=namespace):
             state.catalog.put_namespace(namespace)
         case NamespaceGone(name=name):

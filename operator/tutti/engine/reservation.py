@@ -6,8 +6,9 @@ gives all of it back.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
+
+import msgspec
 
 from tutti.cluster.pods import PodRecord
 from tutti.engine.explanation import Explanation, Gate
@@ -15,6 +16,13 @@ from tutti.engine.reporting import announce
 from tutti.engine.state import State
 from tutti.engine.workloads import Charge, Group, Hold, Member, Phase, Workload
 from tutti.quota.flavors import uncovered, usage_of
+
+
+class Admission(msgspec.Struct, frozen=True, rename="camel"):
+    """What a member was admitted to, as its admission annotation says."""
+
+    cluster_queue: str
+    flavors: dict[str, str]
 
 
 def give_back(state: State, member: Member) -> None:
@@ -145,17 +153,17 @@ def _release_holds(state: State, group: Group) -> None:
 
 
 def _found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
-    """Work out what a pod that was found bound uses: by its admission annotation, else by the node it is on."""
+    """Work out what a pod that was found bound uses: by its admission annotation, else by the node it is on.
+
+    The annotation tells flavors only: anybody who may edit a pod could name another's queue there.
+    """
     requests = member.pod.klass.requests
-    if member.annotation:
-        said = _read_annotation(member.annotation)
-        if said is not None:
-            queue, flavors = said
-            return Charge(queue, flavors, usage_of({r: f for r, f in flavors.items() if r in requests}, requests))
-    if not workload.queue:
-        return None
-    local = state.catalog.local_queue(workload.key[1], workload.queue)
-    queue_spec = state.catalog.queues.get(local.cluster_queue) if local else None
+    queue = state.leads_to(workload.key[1], workload.queue)
+    said = _read_annotation(member.annotation)
+    if said is not None and said.cluster_queue == queue:
+        flavors = {name: flavor for name, flavor in said.flavors.items() if name in requests}
+        return Charge(queue, flavors, usage_of(flavors, requests))
+    queue_spec = state.catalog.queues.get(queue)
     row = state.cluster.nodes.rows.get(member.pod.node)
     if queue_spec is None or row is None or uncovered(queue_spec, requests):
         return None
@@ -163,10 +171,8 @@ def _found_charge(state: State, workload: Workload, member: Member) -> Charge | 
     return Charge(queue_spec.name, flavors, usage_of(flavors, requests))
 
 
-def _read_annotation(text: str) -> tuple[str, dict[str, str]] | None:
+def _read_annotation(text: str) -> Admission | None:
     try:
-        said = json.loads(text)
-        queue, flavors = said["clusterQueue"], dict(said["flavors"])
-    except (ValueError, TypeError, KeyError):
+        return msgspec.json.decode(text, type=Admission) if text else None
+    except msgspec.MsgspecError:
         return None  # written over by somebody; the node the pod is on tells its flavors just as well
-    return (queue, flavors) if isinstance(queue, str) else None

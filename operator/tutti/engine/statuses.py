@@ -85,10 +85,10 @@ def _tell_queue(state: State, key: ObjectKey, more: dict[str, Any]) -> None:
         "admittedWorkloads": admitted,
         **more,
     }
-    told = state.counts.told.setdefault(key, _as_found(found))
+    told = state.counts.told.setdefault(found.metadata.uid, _as_found(found))
     news = {field: value for field, value in wanted.items() if told.get(field) != value}
     if news:
-        state.counts.told[key] = {**told, **wanted}
+        state.counts.told[found.metadata.uid] = {**told, **wanted}
         state.out.append(PatchStatus(*key, found.metadata.uid, news))
 
 
@@ -177,6 +177,8 @@ def _conditions(workload: Workload) -> list[Condition]:
         well = tally.succeeded >= required
         text = f"{tally.succeeded} succeeded, {tally.failed} failed"
         out.append(condition("Finished", so=True, reason="Succeeded" if well else "Failed", message=text))
+    elif any(known["type"] == "Finished" for known in workload.status.get("conditions", [])):
+        out.append(condition("Finished", so=False, reason="Revived", message="new members have come"))
     return out
 
 

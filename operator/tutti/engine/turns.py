@@ -46,6 +46,8 @@ class Candidates:
             if workload.tell_at is not None and workload.tell_at <= state.now:
                 workload.tell_at = None
                 state.touch(workload.key)
+            if 0 < workload.not_before <= state.now:
+                state.touch(workload.key)
         return out
 
     def next_due(self, state: State) -> float | None:

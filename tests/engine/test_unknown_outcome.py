@@ -1,0 +1,58 @@
+"""A bind of which nobody knows whether it took effect: its room stays taken, and the same bind is sent again."""
+
+from __future__ import annotations
+
+from tests.engine.world import World
+from tutti.engine.decisions import Bind
+from tutti.engine.observations import BindFinished
+
+
+def held_gang() -> tuple[World, list[Bind]]:
+    world = World()
+    world.hold_binds = True
+    world.node("n1", gpus=2)
+    world.node("n2", gpus=2)
+    world.gang("g", 2)
+    return world, [d for d in world.decide() if isinstance(d, Bind)]
+
+
+def lose(world: World, bind: Bind) -> None:
+    world.pending_binds.remove(bind)
+    world.tell(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, "Unknown", "connection lost"))
+
+
+def test_a_bind_of_unknown_outcome_is_sent_again_to_the_same_node():
+    world, (first, second) = held_gang()
+    world.answer(second)
+    lose(world, first)
+    assert not [d for d in world.decide() if isinstance(d, Bind)]  # not before its backoff
+
+    again = [d for d in world.until(15) if isinstance(d, Bind)]
+
+    assert [(d.name, d.uid, d.node) for d in again] == [(first.name, first.uid, first.node)]
+    world.answer(again[0])
+    world.run()
+    assert len(world.where("g")) == 2
+
+
+def test_the_room_of_a_bind_of_unknown_outcome_stays_taken():
+    world, (first, second) = held_gang()
+    world.answer(second)
+    lose(world, first)
+    world.gang("h", 3)
+    world.decide()
+
+    assert world.why("PodGroup", "h").gate == "Placement"  # only two of four GPUs are free for certain
+    assert (world.engine.state.cluster.nodes.requested == world.engine.state.cluster.recount()).all()
+
+
+def test_a_bind_that_took_effect_without_an_answer_is_not_sent_again():
+    world, (first, second) = held_gang()
+    world.answer(second)
+    lose(world, first)
+    pod = world.pods["default", first.name]
+    world.bound_by_another(first.name, first.node)
+    assert world.pods["default", first.name].metadata.uid == pod.metadata.uid
+
+    assert not [d for d in world.until(15) if isinstance(d, Bind)]
+    assert len(world.where("g")) == 2
