@@ -112,10 +112,10 @@ class EmbeddedCluster:
 
     async def _listen(self) -> None:
         server = web.Server(self._server.handle, access_log=None)
-        self._runner = web.ServerRunner(server)
+        self._runner = web.ServerRunner(server, shutdown_timeout=1)
         await self._runner.setup()
         context: ssl.SSLContext | None = self._certificate.context() if self._certificate else None
-        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=context, backlog=1024, shutdown_timeout=1)
+        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=context, backlog=1024)
         await site.start()
         self._port = self._runner.addresses[0][1]
         self._server.address = f"{self._host}:{self._port}"
