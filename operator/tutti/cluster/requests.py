@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tutti.api.core import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
+from tutti.api.quantity import MAX_UNITS
 from tutti.api.resources import Amounts, amounts
 
 POD_LEVEL = ("cpu", "memory")
@@ -88,8 +89,9 @@ def _replace(total: Amounts, pod_level: ResourceRequirements | None) -> None:
 
 
 def _add(total: Amounts, more: Mapping[str, int]) -> None:
+    """Add, up to what a column can hold: several requests may each be valid and be beyond it together."""
     for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
+        total[name] = min(total.get(name, 0) + amount, MAX_UNITS)
 
 
 def _raise_to(total: Amounts, least: Mapping[str, int]) -> None:

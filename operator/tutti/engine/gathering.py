@@ -72,10 +72,10 @@ def file(state: State, member: Member) -> None:
     state.touch(address[0])
 
 
-def refile(state: State, namespace: str, group: str) -> None:
-    """File again the members that name a PodGroup, because it has arrived, changed or gone."""
+def refile(state: State, namespace: str, name: str) -> None:
+    """File again the members that name a PodGroup or Workload, because it has arrived, changed or gone."""
     for member in list(state.members.values()):
-        if member.claim.group == group and member.claim.namespace == namespace:
+        if member.claim.namespace == namespace and name in (member.claim.group, member.claim.workload):
             file(state, member)
 
 
@@ -178,7 +178,7 @@ def _promised(state: State, workload: Workload, template: dict[str, object]) -> 
 
 
 def _read_pod_group(state: State, workload: Workload, found: PodGroupObject | None) -> None:
-    _, namespace, name = workload.key
+    name = workload.key[2]
     group = workload.groups.setdefault(name, Group(name))
     if found is not None:
         _identify(workload, found.metadata, found.status.conditions)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from tutti.api.labels import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tutti.api.labels import NAME_FIELD, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.cluster.nodes import ABSENT, NodeColumns
 from tutti.placement.framework import Mask
 
@@ -63,9 +63,10 @@ def _label_requirement(nodes: NodeColumns, requirement: NodeSelectorRequirement)
 
 def _name_requirement(nodes: NodeColumns, requirement: NodeSelectorRequirement) -> Mask:
     named = np.zeros(len(nodes), dtype=np.bool_)
-    if requirement.key == "metadata.name":
-        for name in requirement.values:
-            row = nodes.rows.get(name)
-            if row is not None:
-                named[row] = True
+    if requirement.key != NAME_FIELD or requirement.operator not in ("In", "NotIn"):
+        return named
+    for name in requirement.values:
+        row = nodes.rows.get(name)
+        if row is not None:
+            named[row] = True
     return ~named if requirement.operator == "NotIn" else named

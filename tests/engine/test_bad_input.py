@@ -1,0 +1,233 @@
+"""Bad input is told to whoever wrote it, once and clearly, and everything else goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.world import GPU, World, replaced
+from tutti.api.core import Container, ResourceRequirements
+from tutti.engine.decisions import EmitEvent
+
+PFNET = "gang-scheduling.preferred.jp/gang"
+
+
+@pytest.fixture
+def world():
+    """A cluster in which a bystander is scheduled after the bad input, whatever that is."""
+    world = World()
+    world.flavor()
+    world.queue("cq", 8)
+    world.node("n1")
+    yield world
+    world.until(30.0)
+    world.gang("bystander", 2, queue="queue")
+    world.until(30.0)
+    assert len(world.where("bystander")) == 2
+    assert world.replay().differences == []
+
+
+def complaints(world: World, name: str) -> list[str]:
+    return [d.note for d in world.log if isinstance(d, EmitEvent) and d.type == "Warning" and d.name == name]
+
+
+def test_a_pod_group_with_a_minimum_of_zero(world):
+    world.gang("g", 1)
+    world.pod_group("g", 0)
+    world.run()
+    (note,) = complaints(world, "g")
+    assert "minCount" in note
+    assert world.condition("PodGroup", "g", "Scheduled")["reason"] == "Invalid"
+    assert world.where("g") == {}
+    why = world.why("PodGroup", "g")
+    assert why.reason == "InvalidPodGroup"
+    assert "minCount" in why.message
+    world.pod_group("g", 1)
+    world.run()
+    assert world.where("g") == {"g-0": "n1"}
+
+
+def test_a_workload_that_cannot_be_read(world):
+    world.object("Workload", "w", {"podGroups": []})
+    world.pod("w-0", workload="w")
+    world.run()
+    (note,) = complaints(world, "w")
+    assert "podGroups" in note
+    assert world.why("Workload", "w").reason == "InvalidWorkload"
+    assert world.where("w") == {}
+
+
+def test_a_workload_that_names_no_local_queue_that_exists(world):
+    world.workload("w", {"count": 1}, queueName="typo")
+    world.pod("w-0", workload="w")
+    world.run()
+    assert complaints(world, "w") == [
+        "LocalQueue default/typo does not exist; this namespace has: queue",
+    ]
+    assert world.condition("Workload", "w", "Admitted")["reason"] == "LocalQueueNotFound"
+    world.object("LocalQueue", "typo", {"clusterQueue": "cq"})
+    world.run()
+    assert world.where("w") == {"w-0": "n1"}
+
+
+def test_a_cluster_queue_that_names_a_missing_flavor(world):
+    world.queue("broken", 8, flavors=("missing",), local="broken")
+    world.pod("p", queue="broken")
+    world.run()
+    (note,) = complaints(world, "p")
+    assert "ResourceFlavor missing does not exist" in note
+    assert world.reason("Pod", "p") == "ClusterQueueInactive"
+    world.flavor("missing")
+    world.run()
+    assert world.where("p") == {"p": "n1"}
+
+
+def test_a_ring_of_cohorts(world):
+    world.object("Cohort", "a", {"parentName": "b"})
+    world.object("Cohort", "b", {"parentName": "a"})
+    world.queue("ringed", 8, cohort="a", local="ringed")
+    world.pod("p", queue="ringed")
+    world.run()
+    (note,) = complaints(world, "p")
+    assert "a -> b -> a" in note
+    world.object("Cohort", "b", {})
+    world.run()
+    assert world.where("p") == {"p": "n1"}
+
+
+def test_a_pod_that_asks_for_more_than_any_node_has(world):
+    world.pod("p", gpus=9)
+    world.run()
+    (note,) = complaints(world, "p")
+    assert "a pod asks for 9 nvidia.com/gpu; the largest node offers 8" in note
+    assert world.reason("Pod", "p") == "Impossible"
+
+
+def test_a_pod_that_asks_for_more_than_its_queue_can_ever_have(world):
+    world.pod("p", gpus=9, queue="queue")
+    world.run()
+    (note,) = complaints(world, "p")
+    assert "it can never be admitted there" in note
+    assert world.reason("Pod", "p") == "ExceedsMaxQuota"
+
+
+def test_a_pod_that_asks_for_what_its_queue_does_not_cover(world):
+    pod = world.pod("p", queue="queue")
+    requests = ResourceRequirements({"example.com/fpga": "1"})
+    world.put(replaced(pod, spec=replaced(pod.spec, containers=[Container("c", resources=requests)])))
+    world.run()
+    (note,) = complaints(world, "p")
+    assert "no quota of example.com/fpga" in note
+
+
+def test_a_quantity_that_cannot_be_read(world):
+    world.pod("p", cpu="one", group="g")
+    world.pod_group("g", 1)
+    world.run()
+    (note,) = complaints(world, "g")
+    assert "'one' is not a quantity" in note
+    assert world.reason("PodGroup", "g") == "InvalidPod"
+
+
+def test_a_surplus_member_that_cannot_be_read_does_not_keep_its_gang_from_starting(world):
+    world.gang("g", 2)
+    world.pod("g-bad", group="g", cpu="one")
+    world.run()
+    assert set(world.where("g")) == {"g-0", "g-1"}
+    assert "'one' is not a quantity" in world.why("PodGroup", "g").message
+
+
+def test_requests_beyond_all_bounds(world):
+    """Each of the two containers is within what the API server accepts; their sum is beyond 64 bits."""
+    pod = world.pod("p")
+    huge = Container("c", resources=ResourceRequirements({"memory": "8E"}))
+    world.put(replaced(pod, spec=replaced(pod.spec, containers=[huge, huge])))
+    world.run()
+    (note,) = complaints(world, "p")
+    assert "a pod asks for" in note
+
+
+def test_a_node_whose_offer_cannot_be_read_offers_nothing_of_it(world):
+    world.node("odd", gpus="many", labels={"odd": "yes"})
+    world.pod("p", selector={"odd": "yes"})
+    world.pod("q", selector={"odd": "yes"}, gpus=0)
+    world.run()
+    assert world.where() == {"q": "odd"}
+    assert "'many' is not a quantity" in world.engine.state.cluster.unreadable["odd"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "said"),
+    [
+        ({f"{PFNET}-name": "g", f"{PFNET}-size": "two"}, "'two' is not a whole number"),
+        ({f"{PFNET}-name": "g"}, "must be given"),
+        ({f"{PFNET}-size": "2"}, "must be given"),
+    ],
+)
+def test_a_gang_annotation_that_cannot_be_read(world, annotations, said):
+    world.pod("p", annotations=annotations)
+    world.run()
+    (note,) = complaints(world, "p")
+    assert said in note
+    assert world.reason("Pod", "p") == "InvalidGang"
+    assert world.where() == {}
+
+
+def test_members_that_give_different_sizes_of_their_gang(world):
+    for name, size in (("p", "2"), ("q", "3")):
+        world.pod(name, annotations={f"{PFNET}-name": "g", f"{PFNET}-size": size})
+    world.run()
+    assert world.reason("PodGroup", "g") == "InvalidGang"
+    assert "2 (p), 3 (q)" in world.why("PodGroup", "g").message
+    assert world.where() == {}
+
+
+def test_members_that_ask_for_different_queues(world):
+    world.queue("cq2", 8, local="second")
+    world.pod_group("g", 2)
+    world.pod("g-0", group="g", queue="queue")
+    world.pod("g-1", group="g", queue="second")
+    world.run()
+    (note,) = complaints(world, "g")
+    assert note == "its members ask for different queues: queue (g-0), second (g-1); give all of them the same"
+    assert world.condition("PodGroup", "g", "Scheduled")["reason"] == "DifferentQueues"
+
+
+def test_a_pod_that_names_a_group_which_its_workload_does_not_have(world):
+    world.workload("w", {"name": "workers", "count": 1})
+    world.pod("p", workload="w", group="worker")
+    world.run()
+    (note,) = complaints(world, "w")
+    assert "names pod group 'worker'" in note
+    assert "it has workers" in note
+
+
+def test_what_is_wrong_with_one_is_never_told_of_another(world):
+    """Pods that look alike to placement fail for reasons of their own."""
+    world.pod("impossible", gpus=9)
+    world.pod("queueless", gpus=9, queue="nowhere")
+    world.run()
+    assert world.reason("Pod", "impossible") == "Impossible"
+    assert world.reason("Pod", "queueless") == "LocalQueueNotFound"
+
+
+def test_a_gang_of_pods_that_ask_for_nothing(world):
+    """They use no quota, and giving none back must not fail."""
+    world.pod_group("g", 2)
+    for name in ("g-0", "g-1"):
+        pod = world.pod(name, group="g", queue="queue")
+        world.put(replaced(pod, spec=replaced(pod.spec, containers=[Container("c")])))
+    world.run()
+    assert len(world.where("g")) == 2
+    world.finish("g-0", "g-1")
+    world.run()
+    world.delete("g-0", "g-1")
+    world.run()
+    assert world.used("cq", resource=GPU) == 0
+
+
+def test_an_object_of_the_wrong_shape(world):
+    from tutti.engine.observations import ObjectSeen
+
+    for metadata in ({"name": "a", "namespace": "default", "uid": "u", "labels": ["x"]}, "text", None):
+        world.tell(ObjectSeen("PodGroup", {"metadata": metadata, "spec": 7}))
+        world.run()
