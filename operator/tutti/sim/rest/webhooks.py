@@ -117,7 +117,7 @@ class WebhookCaller:
                     raise Unanswered(f"expected status 200, got {answer.status}")
             response = msgspec.json.decode(data, type=dict[str, Any]).get("response")
         except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError) as error:
-            raise Unanswered(f'Post "{url}?timeout={seconds}s": {error or type(error).__name__}') from None
+            raise Unanswered(f'Post "{url}?timeout={seconds}s": {str(error) or type(error).__name__}') from None
         if not isinstance(response, dict) or response.get("uid") != review["uid"]:
             raise Unanswered("expected response.uid to be the request's uid")
         return response
