@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, get_args
 
 import structlog
 
@@ -68,6 +68,8 @@ class Cycle:
         self._engine = engine
         self._carry_out = carry_out
         self._metrics = metrics
+        # Looked up once: this runs for every change of every pod.
+        self._count = {kind: metrics.observations.labels(kind.__name__).inc for kind in get_args(AnyObservation)}
         self._journal = journal
         self._decided = decided
         self._clock = clock
@@ -138,7 +140,7 @@ class Cycle:
     def _tell(self, observation: AnyObservation) -> None:
         if self._journal is not None:
             self._journal.saw(observation)
-        self._metrics.observations.labels(type(observation).__name__).inc()
+        self._count[type(observation)]()
         self._engine.observe(observation)
 
     def _decide(self) -> None:

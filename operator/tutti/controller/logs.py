@@ -30,7 +30,7 @@ def _is_no_refusal(record: logging.LogRecord) -> bool:
 def _renderers(log_format: LogFormat, *, colors: bool) -> list[Processor]:
     if log_format == "json":
         return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
-    return [structlog.dev.ConsoleRenderer(colors=colors)]
+    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)]
 
 
 def configure(log_format: LogFormat, *, level: str = "info", stream: TextIO | None = None) -> None:
