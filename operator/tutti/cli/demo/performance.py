@@ -1,0 +1,165 @@
+"""The whole evening: starts the processes, sets the stage, plays, watches, and takes everything down again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tutti.api.configuration import TuttiConfiguration
+from tutti.api.model import API_VERSION
+from tutti.cli.demo.children import Child, ChildDied, Children, tail
+from tutti.cli.demo.picture import Picture
+from tutti.cli.demo.playing import Play, set_stage
+from tutti.cli.demo.scenario import GPU, compose
+from tutti.cli.demo.shows import Show
+from tutti.cli.demo.summary import Summary, summarize
+from tutti.cli.demo.watching import Observer
+from tutti.kube.client import Client
+from tutti.kube.credentials import Credentials
+
+LIMIT_SECONDS = 57.0
+"""After so long the play is ended, finished or not, so that the demo takes no more than a minute."""
+BIND_WINDOW_SECONDS = 10
+"""The operator's bind window, and so the longest time for which a gang may be partly bound."""
+
+
+class NotReady(Exception):  # noqa: N818 - reads as what it is
+    """The stage was not set in time; the text says what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How the play is played.
+
+    Attributes:
+        seed: Of what is left to chance.
+        speed: How many times faster than written.
+        kill_operator_at: Seconds after the beginning at which the operator is killed and started again, or None.
+    """
+
+    seed: int = 0
+    speed: float = 1.0
+    kill_operator_at: float | None = None
+
+
+def operator_configuration() -> str:
+    """The operator's configuration for the demo, as YAML.
+
+    One replica needs no lease, so a killed one is not waited for; pods pack by GPU, which keeps whole nodes free.
+    """
+    strategy = {"type": "MostAllocated", "resources": [{"name": GPU}]}
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": "TuttiConfiguration",
+        "profiles": [{"schedulerName": "tutti", "scoringStrategy": strategy}],
+        "bindWindowSeconds": BIND_WINDOW_SECONDS,
+        "leaderElection": {"enabled": False},
+        "metrics": {"bindAddress": "127.0.0.1:0"},
+    }
+    TuttiConfiguration.model_validate(document)
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+class Performance:
+    """One run of the demo, in a directory of its own for logs, kubeconfig and configuration."""
+
+    def __init__(self, options: Options, *, directory: Path, show: Show) -> None:
+        self.kubeconfig = directory / "kubeconfig"
+        self._options = options
+        self._directory = directory
+        self._show = show
+        self._clock = time.monotonic
+        self._picture = Picture(compose(seed=options.seed, speed=options.speed))
+
+    async def run(self, afterwards: Callable[[Summary], Awaitable[None]]) -> Summary:
+        """Play, call `afterwards` with the outcome while everything still runs, and take everything down.
+
+        Raises:
+            ChildDied: a process of ours ended on its own.
+            NotReady: the stage was not set in time.
+            WireError: the cluster refused what the play needs.
+        """
+        deadline = asyncio.get_running_loop().time() + LIMIT_SECONDS
+        try:
+            async with Children(self._directory) as children:
+                cluster = await self._start_cluster(children)
+                operator = await self._start_operator(children)
+                async with asyncio.TaskGroup() as group:
+                    watches = [group.create_task(child.supervise()) for child in (cluster, operator)]
+                    summary = await self._perform(operator, deadline)
+                    await afterwards(summary)
+                    for watch in watches:
+                        watch.cancel()
+        except BaseExceptionGroup as errors:
+            raise _cause(errors) from errors
+        return summary
+
+    async def _start_cluster(self, children: Children) -> Child:
+        scenario = self._picture.scenario
+        self._show.say(f"Starting a cluster of {scenario.nodes} hollow nodes; logs are in {self._directory}")
+        size = ("--nodes", str(scenario.nodes), "--gpus", str(scenario.gpus_per_node))
+        cluster = await children.start("cluster", "cluster", *size, "--port", "0", "--kubeconfig", str(self.kubeconfig))
+        await cluster.until(self.kubeconfig.exists)
+        return cluster
+
+    async def _start_operator(self, children: Children) -> Child:
+        self._show.say("Starting the operator")
+        configuration = self._directory / "tutti.yaml"
+        configuration.write_text(operator_configuration(), encoding="utf-8")
+        return await children.start(
+            "operator", "run", "--kubeconfig", str(self.kubeconfig), "--config", str(configuration)
+        )
+
+    async def _perform(self, operator: Child, deadline: float) -> Summary:
+        """Set the stage and play, until the deadline at the latest."""
+        credentials = await Credentials.load(self.kubeconfig)
+        async with Client(credentials) as client, asyncio.TaskGroup() as group:
+            observer = Observer(client, self._picture, clock=self._clock)
+            play = Play(client, observer, clock=self._clock)
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await set_stage(client, self._picture.scenario)
+                    behind = [group.create_task(observer.run(), name="observe")]
+                    await play.ready()
+            except TimeoutError as error:
+                raise NotReady(
+                    f"the operator has not made the queues active; its log ends:\n{tail(operator.log)}"
+                ) from error
+            started_at = self._clock()
+            behind += [group.create_task(one) for one in self._beside(play, operator, observer, started_at)]
+            with suppress(TimeoutError):  # what is undone then stands in the summary
+                async with asyncio.timeout_at(deadline):
+                    await play.run()
+            for task in behind:
+                task.cancel()
+        now = self._clock()
+        return summarize(self._picture, at=now, started_at=started_at, partly_bound_limit=BIND_WINDOW_SECONDS)
+
+    def _beside(
+        self, play: Play, operator: Child, observer: Observer, started_at: float
+    ) -> Iterator[Coroutine[Any, Any, None]]:
+        """What goes on beside the play."""
+        yield self._show.follow(observer, started_at=started_at, clock=self._clock)
+        if self._options.kill_operator_at is not None:
+            yield play.kill(operator, self._options.kill_operator_at)
+
+
+def _cause(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error that tells most: that a process has died, else the first one."""
+    leaves = list(_leaves(errors))
+    return next((error for error in leaves if isinstance(error, ChildDied)), leaves[0])
+
+
+def _leaves(errors: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in errors.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
