@@ -298,3 +298,13 @@ def test_two_groups_of_unequal_pods_never_share_a_verdict():
     world.run()
     assert world.reason("Workload", "a") == "Impossible"
     assert world.why("Workload", "b").gate == "Permit"
+
+
+def test_surplus_members_never_take_the_room_of_required_ones():
+    world = World()
+    world.node("n1", gpus=4)
+    world.pod_group("g", 3)
+    for name, gpus in (("g-0", 2), ("g-1", 1), ("g-2", 1), ("g-3", 2)):  # the hardest to place is also surplus
+        world.pod(name, group="g", gpus=gpus)
+    world.run()
+    assert set(world.where()) == {"g-0", "g-1", "g-2"}

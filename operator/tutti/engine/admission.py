@@ -41,21 +41,6 @@ class Need:
 
 
 @dataclass(slots=True)
-class Left:
-    """What is left to be taken of a need; `start` is the member that gets the next row."""
-
-    required: int
-    extra: int
-    start: int = 0
-
-    def count(self, taken: int) -> None:
-        """Count so many pods as taken; the required ones come first."""
-        self.extra -= taken - self.required
-        self.start += taken
-        self.required = 0
-
-
-@dataclass(slots=True)
 class Taken:
     """What has been reserved of one need, from member `start` on: one row per pod, and what each uses of quota."""
 
@@ -117,7 +102,7 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     group = workload.groups[state.home[waiting[0].pod.key][1]]
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, queue, _packing(state, workload), transaction)
-        why = _take(attempt, Need(group, waiting[0].pod.klass, waiting[:1], required=1))
+        why = _take_required(attempt, Need(group, waiting[0].pod.klass, waiting[:1], required=1))
         attempt.undo_charges()
     return why or Explanation(Gate.PLACEMENT, "Unschedulable", "no room was left for it in this turn")
 
@@ -162,31 +147,46 @@ def _split(group: Group, waiting: list[Member], missing: int, promised: int) -> 
 
 
 def _take_all(attempt: Attempt, needs: list[Need]) -> Explanation | None:
+    """Take what every need requires, or say what is short; what is extra comes after all that is required."""
     asks = [Ask(need.klass, need.required, need.extra) for need in needs]
-    for index in hardest_first(attempt.state.cluster.nodes, asks):
-        why = _take(attempt, needs[index])
+    order = hardest_first(attempt.state.cluster.nodes, asks)
+    for index in order:
+        why = _take_required(attempt, needs[index])
         if why is not None:
             return why
+    for index in order:
+        _take_extra(attempt, needs[index])
     return None
 
 
-def _take(attempt: Attempt, need: Need) -> Explanation | None:
-    """Take quota and nodes for one need: the required pods in the first flavors in which all of them can have both.
-
-    What is extra goes wherever there is room, in the order of the flavors.
-    """
+def _take_required(attempt: Attempt, need: Need) -> Explanation | None:
+    """Take quota and nodes for the required pods of a need: all of them in the first flavors that have both."""
+    if not need.required:
+        return None
     ways = _unplaceable(need) or _ways(attempt, need)
     if isinstance(ways, Explanation):
-        return ways if need.required else None
-    left = Left(need.required, need.extra)
+        return ways
     whys: list[Explanation] = []
     for assignment in ways:
-        why = _take_in(attempt, need, left, assignment)
-        if why is not None:
-            whys.append(why)
-        if not left.required and not left.extra:
-            break
-    return _closest(whys, attempt.queue) if left.required else None
+        taken = _take_in(attempt, need, assignment, required=need.required)
+        if not isinstance(taken, Explanation):
+            return None
+        whys.append(taken)
+    return _closest(whys, attempt.queue)
+
+
+def _take_extra(attempt: Attempt, need: Need) -> None:
+    """Take quota and nodes for as many of the extra pods of a need as there is room for, flavor by flavor."""
+    ways = _unplaceable(need) or _ways(attempt, need)
+    if isinstance(ways, Explanation):
+        return
+    taken = 0
+    for assignment in ways:
+        more = _take_in(attempt, need, assignment, extra=need.extra - taken, start=need.required + taken)
+        assert isinstance(more, int)  # nothing is required, so nothing can be short
+        taken += more
+        if taken == need.extra:
+            return
 
 
 def _unplaceable(need: Need) -> Explanation | None:
@@ -216,29 +216,32 @@ def _ways(attempt: Attempt, need: Need) -> Iterable[Assignment] | Explanation:
     return assignments(queue, attempt.state.catalog.flavors, need.klass.requests, need.klass.spec.tolerations)
 
 
-def _take_in(attempt: Attempt, need: Need, left: Left, assignment: Assignment) -> Explanation | None:
-    """Take what is left of a need under one assignment: all that is required, or nothing."""
+def _take_in(
+    attempt: Attempt, need: Need, assignment: Assignment, *, required: int = 0, extra: int = 0, start: int = 0
+) -> Explanation | int:
+    """Take from a need's member `start` on, under one assignment: all that is required, or nothing.
+
+    Returns:
+        How many pods were taken, or why the required ones could not be.
+    """
     state, queue = attempt.state, attempt.queue
-    extra = left.extra
     per_pod = usage_of(assignment, need.klass.requests)
     if queue is not None:
         room = state.ledger.room_for(queue.name, per_pod)
-        if room < left.required:
-            return _short_of_quota(state, queue, per_pod, left.required)
-        extra = min(extra, room - left.required)
-    ask = Ask(need.klass, left.required, extra, where_of(assignment, state.catalog.flavors))
+        if room < required:
+            return _short_of_quota(state, queue, per_pod, required)
+        extra = min(extra, room - required)
+    ask = Ask(need.klass, required, extra, where_of(assignment, state.catalog.flavors))
     rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.packing)
     if rows is None:
         return _misfit(explain(state.cluster.nodes, ask), assignment)
-    if not len(rows):
-        return None
-    charge = None
-    if queue is not None:
-        charge = Charge(queue.name, assignment, per_pod)
-        state.ledger.charge(queue.name, _times(per_pod, len(rows)))
-    attempt.taken.append(Taken(need, left.start, rows, charge))
-    left.count(len(rows))
-    return None
+    if len(rows):
+        charge = None
+        if queue is not None:
+            charge = Charge(queue.name, assignment, per_pod)
+            state.ledger.charge(queue.name, _times(per_pod, len(rows)))
+        attempt.taken.append(Taken(need, start, rows, charge))
+    return len(rows)
 
 
 def _assign(state: State, taken: list[Taken]) -> None:

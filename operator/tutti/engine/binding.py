@@ -44,15 +44,16 @@ def finished(state: State, result: BindFinished) -> None:
     if result.outcome == "Bound":
         member.sent = not member.pod.node  # until it is seen there, it must not be sent again
         return
-    if result.outcome == "Unknown":
-        state.back_off(workload)  # then the same bind is sent again, which is safe: the server knows the pod's uid
-        return
     if member.pod.node:
         return  # it is bound after all, and was seen so before the answer came
-    give_back(state, member)
+    unknown = result.outcome == "Unknown"
+    if not unknown:
+        give_back(state, member)
     if workload.not_before > state.now:
         return  # several binds that fail together are one failure
     state.back_off(workload)
+    if unknown:
+        return  # the same bind is sent again after the backoff, which is safe: the server knows the pod's uid
     text = f"pod {result.name} was not bound to {result.node}: {result.message}"
     workload.explanation = Explanation(Gate.PERMIT, "BindFailed", text, {"attempts": str(workload.attempts)})
     announce(state, workload, "Warning", "BindFailed", text)

@@ -37,7 +37,7 @@ def expire(state: State, workload: Workload) -> None:
         return
     if workload.phase is Phase.RESERVED:
         reservation.time_out(state, workload)
-    elif workload.phase is Phase.BINDING and not any(m.sent and not m.pod.node for m in workload.members()):
+    elif workload.phase is Phase.BINDING and not any(m.pod.assumed for m in workload.members()):
         if workload.tally().bound:
             binding.roll_back(state, workload)
         else:
