@@ -105,8 +105,15 @@ def test_the_crds_of_all_kinds_are_installed():
     assert names == {resource.label for resource in RESOURCES.values()}
 
 
+def test_kubectl_apply_takes_the_folder_of_crds_as_it_is():
+    """`kubectl apply -f crds/` reads every .yaml there, so the folder's own kustomization must not end in it."""
+    kinds = {yaml.safe_load(file.read_text())["kind"] for file in (ROOT / "crds").glob("*.y*ml")}
+    assert kinds == {"CustomResourceDefinition"}
+
+
 def _built(folder: Path):
-    for name in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]:
+    named = next(file for name in ("kustomization.yaml", "Kustomization") if (file := folder / name).exists())
+    for name in yaml.safe_load(named.read_text())["resources"]:
         if (folder / name).is_dir():
             yield from _built((folder / name).resolve())
         else:

@@ -12,6 +12,10 @@ Json = dict[str, Any]
 NODES_PER_ZONE_RACKS = 4
 
 
+GPU_PRODUCT = "NVIDIA-A100-SXM4-80GB"
+"""What a hollow GPU pretends to be, in the label that NVIDIA's feature discovery puts on real nodes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """How many nodes there are, what each offers, and how they are spread.
@@ -47,6 +51,8 @@ class Fleet:
             "topology.tutti.dev/rack": f"rack-{rack:03d}",
             "sim.tutti.dev/hollow": "true",
         }
+        if self.gpus:
+            labels["nvidia.com/gpu.product"] = GPU_PRODUCT
         return {
             "metadata": {"name": name, "labels": labels},
             "status": {
