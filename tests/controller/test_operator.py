@@ -201,6 +201,17 @@ async def test_asked_to_stop_it_ends_well_and_gives_the_lease_back(cluster, runn
     assert running.said("stopped")
 
 
+async def test_asked_to_stop_in_the_middle_of_a_gang_it_finishes_the_gang(cluster, running):
+    await cluster.create(FLAVORS, obj("ResourceFlavor", "f"))
+    await cluster.create(QUEUES, cluster_queue(cpu="100"))
+    await cluster.create(DOORS, local_queue())
+    await start_gang(cluster, "many", 100, cpu="1")
+    await until(lambda: bound(cluster, "many"))
+
+    assert await running.stop() == 0
+    assert len(await bound(cluster, "many")) == 100
+
+
 async def test_asked_to_stop_while_it_waits_for_the_crds_it_ends_well(bare_cluster, kubeconfig, tmp_path):
     async with operator(kubeconfig, tmp_path) as running:
         await running.says("crds_not_installed")
