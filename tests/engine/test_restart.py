@@ -182,3 +182,12 @@ def test_a_restart_tells_no_pod_again_what_its_condition_says():
     assert (condition.status, condition.reason) == ("False", "Unschedulable")
     world.restart()
     assert [type(d).__name__ for d in world.run()] == ["EmitEvent"]
+
+
+def test_a_restart_says_nothing_again_of_an_object_that_cannot_be_read():
+    world = World()
+    world.pod_group("g", 0)
+    world.run()
+    assert len(world.events("Invalid")) == 1
+    world.restart()
+    assert world.run() == []

@@ -78,7 +78,7 @@ class Catalog:
         try:
             parsed = parse_object(kind, raw)
         except ObjectError as error:
-            if str(self.broken.get(key, ("", ""))[0]) != str(error):
+            if str(self.broken.get(key, ("", ""))[0]) != str(error) and not _says(raw, str(error)):
                 self._news.append(key)
             self.broken[key] = (error, str(meta.get("uid", "")))
             self._objects.pop(key, None)
@@ -186,6 +186,15 @@ class Catalog:
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         """Return a namespace's labels; none where it has not been seen."""
         return self._namespaces.get(name, {})
+
+
+def _says(raw: Mapping[str, Any], problem: str) -> bool:
+    """Whether a condition of an unreadable object says already what is wrong with it."""
+    status = raw.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    return isinstance(conditions, list) and any(
+        isinstance(one, Mapping) and one.get("message") == problem for one in conditions
+    )
 
 
 def _said(found: Object) -> object:

@@ -1,0 +1,423 @@
+"""What must always hold, held against random histories of a whole cluster.
+
+A history is a list of steps: objects come, change and go, pods live and die, nodes vanish, binds are answered late,
+wrongly or never, the engine is restarted, time passes. After every decision the invariants are checked; at the end
+the faults stop, and whatever can run must run. TUTTI_FUZZ multiplies how many histories are tried.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.engine.test_permit import TEMPLATE
+from tests.engine.world import GPU, World, replaced
+from tutti.engine.decisions import AnyDecision, Bind
+from tutti.engine.observations import BindFinished
+from tutti.engine.workloads import Phase
+from tutti.quota.tree import QuotaTree
+
+FUZZ = int(os.environ.get("TUTTI_FUZZ", "1"))
+WINDOW, PERMIT = 20, 10
+GANGS = st.sampled_from(["g0", "g1", "g2"])
+WORKLOADS = st.sampled_from(["w0", "w1"])
+ANNOTATED = {"a0": 2, "a1": 3}
+NODES = st.sampled_from([f"n{i}" for i in range(5)])
+QUEUES = st.sampled_from(["", "", "q1", "q2", "q3"])
+OUTCOMES = st.sampled_from(["Bound"] * 6 + ["Failed", "NodeGone", "Unknown", "Lost", "Unseen"])
+PFNET = "gang-scheduling.preferred.jp/gang"
+Key = tuple[str, str]
+
+
+class Watched(World):
+    """A world in which every decision is checked before it is carried out."""
+
+    def __init__(self, **configuration: Any) -> None:
+        self.unknown: dict[str, str] = {}
+        self.whole: set[tuple[str, str]] = set()
+        self.partial: dict[tuple[str, str], float] = {}
+        super().__init__(**configuration)
+
+    def decide(self, advance: float = 0.0) -> list[AnyDecision]:
+        reserved = {key for key, member in self.engine.state.members.items() if member.charge or member.pod.assumed}
+        self.reserved_before = reserved
+        return super().decide(advance)
+
+    def _carry_out(self, decision: AnyDecision) -> None:
+        if isinstance(decision, Bind):
+            self.check_bind(decision)
+        super()._carry_out(decision)
+
+    def check_bind(self, bind: Bind) -> None:
+        known = self.engine.state.cluster.pods[bind.namespace, bind.name]
+        assert known.uid == bind.uid
+        assert not known.node, f"{bind.name} is bound twice"
+        assert not known.gated
+        assert not known.deleting
+        assert not known.terminated
+        assert bind.uid not in {one.uid for one in self.pending_binds}, f"{bind.name} is on its way already"
+        assert self.unknown.pop(bind.uid, bind.node) == bind.node, "it may have taken effect on another node"
+
+    def check(self) -> None:
+        """What must hold after every decision, by what the engine has been told."""
+        self.check_room()
+        self.check_quota()
+        self.check_gangs()
+        self.check_explanations()
+
+    def newly_reserved(self) -> list[Any]:
+        members = self.engine.state.members
+        return [m for key, m in members.items() if m.pod.assumed and key not in self.reserved_before]
+
+    def check_room(self) -> None:
+        cluster = self.engine.state.cluster
+        assert (cluster.nodes.requested == cluster.recount()).all()
+        for member in self.newly_reserved():
+            row = cluster.nodes.rows[member.pod.assumed]
+            for name, amount in member.pod.held.items():
+                column = cluster.nodes.axis.column(name)
+                fits = cluster.nodes.requested[row, column] <= cluster.nodes.allocatable[row, column]
+                assert fits or not amount, f"{name} on {member.pod.assumed}"
+
+    def check_quota(self) -> None:
+        state = self.engine.state
+        used: dict[str, dict[Any, int]] = {}
+        charges = [m.charge for m in state.members.values()]
+        charges += [h.charge for w in state.workloads.values() for g in w.groups.values() for h in g.holds]
+        for charge in charges:
+            if charge is not None:
+                mine = used.setdefault(charge.queue, {})
+                for what, amount in charge.usage.items():
+                    mine[what] = mine.get(what, 0) + amount
+        assert {queue: u for queue, u in state.ledger.usage.items() if u} == {q: u for q, u in used.items() if u}
+        anew = QuotaTree({n: (q.cohort, q.quotas) for n, q in state.catalog.queues.items()}, state.catalog.cohorts)
+        for queue, usage in used.items():
+            anew.add(queue, usage)
+        for name, node in anew.queues.items():
+            for what in node.quotas:
+                assert node.available(what) == state.ledger.tree.queues[name].available(what)
+        for member in self.newly_reserved():
+            if member.charge is not None:
+                node = state.ledger.tree.queues[member.charge.queue]
+                assert all(node.available(what) >= 0 for what in member.charge.usage), member.charge
+        for member in state.members.values():
+            assert member.charge is None or member.pod.place, f"{member.pod.name} uses quota and no room"
+
+    def check_gangs(self) -> None:
+        for key, workload in self.engine.state.workloads.items():
+            if key[0] == "Pod" or not workload.uid or workload.problem is not None:
+                self.partial.pop((key, workload.uid), None)
+                continue
+            mark = (key, workload.uid)
+            running = [m for m in workload.members() if m.pod.node and not m.pod.terminated and not m.pod.deleting]
+            if workload.complete:
+                self.whole.add(mark)
+            elif not any(m.pod.node and not m.pod.terminated for m in workload.members()):
+                self.whole.discard(mark)
+            waited_for = any(m.pod.assumed for m in workload.members())
+            if workload.complete or mark in self.whole or not running or waited_for:
+                self.partial.pop(mark, None)
+                continue
+            since = self.partial.setdefault(mark, self.now)
+            assert self.now - since <= WINDOW, f"{key} is bound in part: {[m.pod.name for m in running]}"
+
+    def check_explanations(self) -> None:
+        for workload in self.engine.state.workloads.values():
+            waits = any(m.pod.placeable for m in workload.members()) and workload.phase is Phase.WAITING
+            assert not waits or workload.explanation is not None, f"{workload.name} waits and nobody knows why"
+
+
+class Histories(RuleBasedStateMachine):
+    """Random steps; rules that do not apply at the moment do nothing."""
+
+    @initialize(strict=st.booleans(), most=st.booleans())
+    def begin(self, strict: bool, most: bool) -> None:
+        strategy = {"type": "MostAllocated" if most else "LeastAllocated"}
+        self.world = Watched(
+            permit_timeout_seconds=PERMIT,
+            bind_window_seconds=WINDOW,
+            profiles=[{"schedulerName": "tutti", "scoringStrategy": strategy}],
+        )
+        world = self.world
+        world.hold_binds = True
+        self.serial = 0
+        for name in ("a", "b"):
+            world.flavor(name, nodeLabels={"kind": name})
+        world.object("Cohort", "c", {"parentName": "root"})
+        group = {"coveredResources": [GPU], "flavors": [{"name": "a", "resources": [{"name": GPU, "nominalQuota": 1}]}]}
+        world.object("Cohort", "root", {"resourceGroups": [group]})
+        world.queue("cq1", 3, cohort="c", borrow=2, flavors=("a",), local="q1")
+        world.queue("cq2", 3, cohort="c", lend=2, flavors=("a", "b"), local="q2")
+        strategy = "StrictFIFO" if strict else "BestEffortFIFO"
+        world.queue("cq3", 4, flavors=("b",), local="q3", queueingStrategy=strategy)
+        world.node("n0", gpus=4, labels={"kind": "a"})
+
+    # Nodes.
+
+    @rule(
+        name=NODES,
+        gpus=st.integers(0, 4),
+        kind=st.sampled_from(["a", "b"]),
+        cordoned=st.sampled_from([False] * 4 + [True]),
+    )
+    def put_node(self, name: str, gpus: int, kind: str, cordoned: bool) -> None:
+        self.world.node(name, gpus=gpus, labels={"kind": kind}, cordoned=cordoned)
+
+    @rule(name=NODES)
+    def lose_node(self, name: str) -> None:
+        if name in self.world.nodes:
+            self.world.remove_node(name)
+
+    # Gangs and queues.
+
+    @rule(name=GANGS, min_count=st.integers(1, 4), queue=QUEUES)
+    def put_pod_group(self, name: str, min_count: int, queue: str) -> None:
+        self.world.pod_group(name, min_count, **({"queueName": queue} if queue else {}))
+        self._forget_partial(name)
+
+    @rule(name=GANGS, workload=WORKLOADS)
+    def put_pod_group_of_workload(self, name: str, workload: str) -> None:
+        self.world.pod_group(name, 1, workloadRef={"name": workload, "podGroup": "workers"})
+        self._forget_partial(name, workload)
+
+    @rule(name=GANGS)
+    def put_bad_pod_group(self, name: str) -> None:
+        self.world.pod_group(name, 0)
+
+    @rule(
+        name=WORKLOADS,
+        workers=st.integers(1, 3),
+        surplus=st.integers(0, 2),
+        queue=QUEUES,
+        promised=st.booleans(),
+        active=st.sampled_from([True] * 4 + [False]),
+        priority=st.integers(0, 1),
+    )
+    def put_workload(
+        self, name: str, workers: int, surplus: int, queue: str, promised: bool, active: bool, priority: int
+    ) -> None:
+        group = {"name": "workers", "count": workers + surplus, "minCount": workers}
+        if promised:
+            group["template"] = TEMPLATE
+        spec = {"active": active, "priority": priority, **({"queueName": queue} if queue else {})}
+        self.world.workload(name, {"name": "leader", "count": 1}, group, **spec)
+        self._forget_partial(name)
+
+    @rule(kind=st.sampled_from(["PodGroup", "Workload"]), name=st.one_of(GANGS, WORKLOADS))
+    def remove_object(self, kind: str, name: str) -> None:
+        if (kind, "default", name) in self.world.objects:
+            self.world.remove_object(kind, name)
+            self._forget_partial(name)
+
+    @rule(gpus=st.integers(0, 5), flavors=st.sampled_from([("a",), ("a", "b"), ("b", "a"), ("missing",)]))
+    def change_quota(self, gpus: int, flavors: tuple[str, ...]) -> None:
+        self.world.queue("cq1", gpus, cohort="c", borrow=2, flavors=flavors, local="")
+
+    # Pods.
+
+    @rule(name=GANGS, gpus=st.integers(0, 2), gated=st.sampled_from([False] * 4 + [True]), queue=QUEUES)
+    def add_member(self, name: str, gpus: int, gated: bool, queue: str) -> None:
+        self.world.pod(self._name(name), group=name, gpus=gpus, gated=gated, queue=queue if queue == "q1" else "")
+
+    @rule(name=GANGS, count=st.integers(1, 4), gpus=st.integers(1, 2))
+    def add_members(self, name: str, count: int, gpus: int) -> None:
+        for _ in range(count):
+            self.world.pod(self._name(name), group=name, gpus=gpus)
+
+    @rule(name=WORKLOADS, group=st.sampled_from(["leader", "workers", "workers"]), like_promised=st.booleans())
+    def add_workload_member(self, name: str, group: str, like_promised: bool) -> None:
+        pod = self.world.pod(self._name(f"{name}-{group}"), workload=name, group=group, gpus=1 if like_promised else 2)
+        assert pod.spec.scheduler_name == "tutti"
+
+    @rule(name=st.sampled_from(sorted(ANNOTATED)), queue=st.sampled_from(["", "q2"]))
+    def add_annotated_member(self, name: str, queue: str) -> None:
+        annotations = {f"{PFNET}-name": name, f"{PFNET}-size": str(ANNOTATED[name])}
+        self.world.pod(self._name(name), annotations=annotations, queue=queue)
+
+    @rule(gpus=st.integers(0, 3), queue=QUEUES, priority=st.integers(0, 1))
+    def add_pod(self, gpus: int, queue: str, priority: int) -> None:
+        self.world.pod(self._name("p"), gpus=gpus, queue=queue, priority=priority)
+
+    @rule(node=NODES, gpus=st.integers(0, 2))
+    def add_foreign_pod(self, node: str, gpus: int) -> None:
+        self.world.pod(self._name("f"), gpus=gpus, node=node, scheduler="default-scheduler")
+
+    @rule(data=st.data(), how=st.sampled_from(["delete", "begin_deleting", "ungate", "recreate"]))
+    def touch_pod(self, data: st.DataObject, how: str) -> None:
+        name = self._pick(data)
+        if name is None:
+            return
+        if how == "recreate":
+            old = self.world.pods["default", name]
+            uid = f"again-{self._name('uid')}"
+            meta = replaced(old.metadata, uid=uid, deletion_timestamp=None, annotations=dict(old.metadata.annotations))
+            self.world.put(
+                replaced(
+                    old,
+                    metadata=meta,
+                    spec=replaced(old.spec, node_name=""),
+                    status=replaced(old.status, phase="Pending"),
+                )
+            )
+        else:
+            getattr(self.world, how)(name)
+
+    @rule(data=st.data(), phase=st.sampled_from(["Succeeded", "Succeeded", "Failed"]), seen=st.booleans())
+    def finish_pod(self, data: st.DataObject, phase: str, seen: bool) -> None:
+        name = self._pick(data, bound=seen)
+        if name is not None:
+            self.world.finish(name, phase=phase)
+
+    @rule()
+    def finish_evictions(self) -> None:
+        for (_, name), pod in list(self.world.pods.items()):
+            if pod.metadata.deletion_timestamp is not None:
+                self.world.delete(name)
+
+    # The engine.
+
+    @rule(data=st.data(), outcome=OUTCOMES)
+    @precondition(lambda self: self.world.pending_binds)
+    def answer(self, data: st.DataObject, outcome: str) -> None:
+        self._answer(data.draw(st.sampled_from(self.world.pending_binds)), outcome)
+
+    @rule()
+    def answer_all(self) -> None:
+        for bind in list(self.world.pending_binds):
+            self._answer(bind, "Bound")
+
+    @rule()
+    def show_everything(self) -> None:
+        for pod in list(self.world.pods.values()):
+            self.world.put(pod)
+
+    @rule(seconds=st.sampled_from([0.0, 0.5, 1.0, 5.0, 11.0, 21.0]))
+    def decide(self, seconds: float) -> None:
+        self.world.decide(seconds)
+        self.world.check()
+
+    @rule(seconds=st.sampled_from([0.0, 3.0, 12.0, 30.0]))
+    def go_on(self, seconds: float) -> None:
+        self.world.until(seconds)
+        self.world.check()
+
+    @rule(data=st.data(), hold=st.booleans(), backwards=st.booleans())
+    def restart(self, data: st.DataObject, hold: bool, backwards: bool) -> None:
+        self._check_replay()
+        for bind in list(self.world.pending_binds):
+            if data.draw(st.booleans()):
+                self._land(bind, seen=False)
+        self.world.hold_evictions = hold
+        self.world.unknown.clear()
+        self.world.whole.clear()
+        self.world.partial.clear()
+        self.world.restart(backwards=backwards)
+        self.world.decide()
+        self.world.check()
+
+    @invariant()
+    def room_is_what_the_pods_hold(self) -> None:
+        if hasattr(self, "world"):
+            cluster = self.world.engine.state.cluster
+            assert (cluster.nodes.requested == cluster.recount()).all()
+
+    def teardown(self) -> None:
+        """The faults stop: answers come, nobody is left on a lost node, nothing is promised any more."""
+        if not hasattr(self, "world"):
+            return
+        world = self.world
+        world.hold_evictions = False
+        for (kind, _, name), raw in list(world.objects.items()):
+            if kind == "Workload" and any("template" in group for group in raw["spec"]["podGroups"]):
+                world.object("Workload", name, {**raw["spec"], "active": False})
+        for _ in range(10):
+            self._settle()
+            if not world.pending_binds:
+                break
+        world.hold_binds = False
+        world.until(100.0)
+        self._settle()
+        world.check()
+        assert not world.pending_binds
+        self._check_replay()
+        waiting = {name for (_, name), pod in world.pods.items() if not pod.spec.node_name}
+        world.restart()
+        world.run()
+        started = {bind.name for bind in world.log if isinstance(bind, Bind)} & waiting & set(world.where())
+        assert not started, f"{started} could have run all the time"
+
+    def _settle(self) -> None:
+        world = self.world
+        for bind in list(world.pending_binds):
+            self._answer(bind, "Bound")
+        for (namespace, name), pod in list(world.pods.items()):
+            if pod.metadata.deletion_timestamp is not None or (
+                pod.spec.node_name and pod.spec.node_name not in world.nodes
+            ):
+                world.delete(name, namespace=namespace)
+        self.show_everything()
+        world.until(60.0)
+        world.check()
+
+    def _answer(self, bind: Bind, outcome: str) -> None:
+        world = self.world
+        match outcome:
+            case "Bound" | "Unseen":
+                done = self._land(bind, seen=outcome == "Bound")
+                world.pending_binds.remove(bind)
+                self._tell(bind, "Bound" if done else "Gone")
+            case "Unknown" | "Lost":  # the answer is lost; the bind itself only sometimes
+                if outcome == "Unknown":
+                    self._land(bind, seen=False)
+                world.pending_binds.remove(bind)
+                world.unknown[bind.uid] = bind.node
+                self._tell(bind, "Unknown")
+            case _:
+                world.answer(bind, outcome)
+
+    def _tell(self, bind: Bind, outcome: str) -> None:
+        self.world.tell(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, outcome, "as the test says"))
+
+    def _land(self, bind: Bind, *, seen: bool) -> bool:
+        """Have the server take a bind as a real one would; returns whether the pod is on that node then."""
+        pod = self.world.pods.get((bind.namespace, bind.name))
+        if pod is None or pod.metadata.uid != bind.uid or pod.metadata.deletion_timestamp is not None:
+            return False
+        if pod.spec.node_name:
+            assert pod.spec.node_name == bind.node, f"{bind.name} is sent to two nodes"
+            if seen:
+                self.world.put(pod)
+            return True
+        self.world.land(bind, seen=seen)
+        return True
+
+    def _pick(self, data: st.DataObject, *, bound: bool = False) -> str | None:
+        names = [name for (_, name), pod in self.world.pods.items() if not bound or pod.spec.node_name]
+        return data.draw(st.sampled_from(names)) if names else None
+
+    def _name(self, prefix: str) -> str:
+        self.serial += 1
+        return f"{prefix}-{self.serial}"
+
+    def _forget_partial(self, *names: str) -> None:
+        """What a gang needs was changed from outside: its time to complete begins anew."""
+        for mark in [mark for mark in self.world.partial if mark[0][2] in names]:
+            del self.world.partial[mark]
+
+    def _check_replay(self) -> None:
+        assert self.world.replay().differences == []
+
+
+Histories.TestCase.settings = settings(
+    max_examples=60 * FUZZ,
+    stateful_step_count=60,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
+TestHistories = pytest.mark.timeout(120 + 120 * FUZZ)(Histories.TestCase)
