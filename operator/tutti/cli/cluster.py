@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import uvloop
 
 from tutti.sim.cluster import EmbeddedCluster
 from tutti.sim.hollow.nodes import Fleet
+
+GC_THRESHOLDS = (100_000, 50, 1000)
 
 
 @click.command(name="cluster")
@@ -44,6 +47,8 @@ def command(
     """Run a Kubernetes API server in memory, with hollow nodes that pretend to run pods."""
     fleet = Fleet(nodes=nodes, gpus=gpus, cpu=cpu, memory=memory, pods=pods, per_rack=nodes_per_rack)
     cluster = EmbeddedCluster(fleet=fleet, host=host, port=port, tls=tls, token=token, controllers=controllers)
+    # Stored objects live long and hold no rings: looking for rings among them would cost more than all else.
+    gc.set_threshold(*GC_THRESHOLDS)
     uvloop.run(_serve(cluster, kubeconfig))
 
 

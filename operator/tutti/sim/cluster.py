@@ -18,6 +18,7 @@ from aiohttp import web
 
 from tutti.sim import bootstrap
 from tutti.sim.certificate import Certificate
+from tutti.sim.controllers.disruption import DisruptionController
 from tutti.sim.controllers.garbage import GarbageCollector
 from tutti.sim.controllers.jobs import JobController
 from tutti.sim.controllers.namespaces import NamespaceController
@@ -98,8 +99,9 @@ class EmbeddedCluster:
         self.backend.after.append(kubelet.follow)
         if self._controllers:
             jobs = JobController(self.backend)
-            for controller in (NamespaceController(self.backend), GarbageCollector(self.backend), jobs):
-                self.backend.after.append(controller.follow)
+            others = (NamespaceController, GarbageCollector, DisruptionController)
+            self.backend.after.extend(make(self.backend).follow for make in others)
+            self.backend.after.append(jobs.follow)
             self._tasks.append(asyncio.create_task(jobs.run(), name="job-controller"))
         local = Local(self.backend, "tutti-cluster")
         await bootstrap.populate(local)

@@ -1,4 +1,4 @@
-"""The namespace controller: empties a namespace that is being deleted, then lets it go."""
+"""The namespace controller: gives each namespace its default service account, and empties it when it is deleted."""
 
 from __future__ import annotations
 
@@ -17,19 +17,30 @@ class NamespaceController:
         self._backend = backend
         self._local = Local(backend, "namespace-controller")
         self._namespaces = backend.resource("", "v1", "namespaces")
+        self._accounts = backend.resource("", "v1", "serviceaccounts")
         self._leaving: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
         """React to a write."""
         loop = asyncio.get_running_loop()
         if resource.storage == "namespaces":
-            if new is None and old is not None:
+            if old is None and new is not None:
+                task = loop.create_task(self._equip(new.key[1]))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            elif new is None and old is not None:
                 self._leaving.discard(old.key[1])
             elif new is not None and new.obj["metadata"].get("deletionTimestamp") and new.key[1] not in self._leaving:
                 self._leaving.add(new.key[1])
                 loop.call_soon(self._empty, new.key[1])
         elif new is None and old is not None and old.key[0] in self._leaving:
             loop.call_soon(self._finish, old.key[0])
+
+    async def _equip(self, name: str) -> None:
+        current = self._backend.collection(self._namespaces).get("", name)
+        if current is not None and not current.obj["metadata"].get("deletionTimestamp"):
+            await self._local.create(self._accounts, name, {"metadata": {"name": "default"}})
 
     def _resources(self) -> list[Resource]:
         """One resource for each kind of object that lives in namespaces."""

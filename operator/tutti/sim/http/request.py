@@ -10,10 +10,12 @@ import msgspec
 import yaml
 from aiohttp import web
 
+from tutti.sim.http import protobuf
 from tutti.sim.meta.errors import bad_request, unsupported_media_type
 from tutti.sim.rest.options import User
 
 JSON_TYPES = ("application/json", "")
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 CLUSTER_PREFIXES = ("status", "finalize")
@@ -99,6 +101,8 @@ async def document(request: Incoming) -> Any:
     kind = request.content_type
     if kind in YAML_TYPES:
         return from_yaml(data)
+    if kind == PROTOBUF:
+        return protobuf.decode(data)
     if kind not in JSON_TYPES:
         raise unsupported_media_type(ACCEPTED)
     if not data:

@@ -53,7 +53,9 @@ class ApiServer:
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         try:
-            segments = [unquote(part) for part in http.rel_url.raw_path.split("/") if part]
+            segments = [part for part in http.rel_url.raw_path.split("/") if part]
+            if "%" in http.rel_url.raw_path:
+                segments = [unquote(part) for part in segments]
             user = self._authenticate(http)
             query = http.query if http.rel_url.raw_query_string else NO_QUERY
             incoming = Incoming(http, user, query)

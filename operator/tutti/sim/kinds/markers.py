@@ -97,6 +97,7 @@ DROP_ZERO = frozenset(
         "fullyLabeledReplicas",
         "generation",
         "hostPort",
+        "minReadySeconds",
         "nodePort",
         "observedGeneration",
         "readyReplicas",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from tutti.sim.meta import clock
 from tutti.sim.patch import fieldset
@@ -11,6 +14,8 @@ from tutti.sim.patch.fieldset import FieldSet, Path
 from tutti.sim.patch.shape import Shape
 
 Json = dict[str, Any]
+
+_encode = msgspec.json.Encoder().encode
 
 UNMANAGED_META = frozenset(
     "f:" + name
@@ -104,15 +109,28 @@ def managed(fields: FieldSet, subresource: str) -> FieldSet:
 
 def on_create(obj: Json, shape: Shape, *, manager: str, api_version: str, keeps_status: bool) -> None:
     """Account for a new object."""
-    fields: FieldSet = set()
+    tree: Json = {}
     for key, value in obj.items():
-        if key not in ("kind", "apiVersion"):
-            fieldset.collect(value, shape.field(key), ("f:" + key,), fields, containers=True)
-    kept = managed(fields, "both" if not keeps_status else "status-too")
-    if keeps_status:
-        kept |= {path for path in fields if path[0] == "f:status"}
-    entry = Entry(manager, "Update", api_version, "", clock.now(), frozenset(kept))
-    write(obj["metadata"], [entry])
+        if key in ("kind", "apiVersion") or (key == "status" and not keeps_status):
+            continue
+        if key == "metadata":
+            fields: FieldSet = set()
+            fieldset.collect(value, shape.field(key), ("f:metadata",), fields, containers=True)
+            tree.update(fieldset.written(managed(fields, "")))
+        else:
+            tree["f:" + key] = _subtree(shape, key, _encode(value))
+    if tree:
+        entry = Entry(manager, "Update", api_version, "", clock.now(), frozenset())
+        obj["metadata"]["managedFields"] = [{**entry.written(), "fieldsV1": tree}]
+
+
+@lru_cache(maxsize=1024)
+def _subtree(shape: Shape, key: str, encoded: bytes) -> Json:
+    """The written fields below one top-level field; pods of one gang differ in their metadata only."""
+    fields: FieldSet = set()
+    fieldset.collect(msgspec.json.decode(encoded), shape.field(key), ("f:" + key,), fields, containers=True)
+    tree: Json = fieldset.written(fields)["f:" + key]
+    return tree
 
 
 def on_update(new: Json, old: Json, shape: Shape, *, manager: str, api_version: str, subresource: str) -> None:

@@ -24,7 +24,7 @@ class Form(Enum):
     KEYED = auto()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Shape:
     """One place of a document.
 
