@@ -65,6 +65,7 @@ class Child:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
+                env={**os.environ, "TMPDIR": str(self.log.parent)},  # what a killed process leaves goes with the logs
             )
         self._copying = asyncio.create_task(self._copy(self._process), name=f"log of {self.name}")
 
@@ -115,13 +116,13 @@ class Child:
         self._signal(signal.SIGKILL)
         await back.wait()
 
-    async def stop(self) -> None:
+    async def stop(self, grace_seconds: float = _GRACE_SECONDS) -> None:
         """Ask the process to end, and end it where it does not."""
         if self._process is None:
             return
         self._signal(signal.SIGTERM)
         try:
-            await asyncio.wait_for(self._process.wait(), _GRACE_SECONDS)
+            await asyncio.wait_for(self._process.wait(), grace_seconds)
         except TimeoutError:
             self._signal(signal.SIGKILL)
             await self._process.wait()
@@ -153,6 +154,10 @@ class Children:
     async def start(self, name: str, *arguments: str) -> Child:
         """Start `tutti` with these arguments."""
         child = Child(name, (sys.executable, "-c", _TUTTI, *arguments), self.directory / f"{name}.log")
-        self._children.append(child)
+        self.adopt(child)
         await child.start()
         return child
+
+    def adopt(self, child: Child) -> None:
+        """Have this process ended with the others."""
+        self._children.append(child)

@@ -84,7 +84,7 @@ class _Demo:
                 logs.configure("json", stream=log)
                 code = await self._perform(directory)
         finally:
-            if code == 0:
+            if code in (0, _INTERRUPTED):
                 shutil.rmtree(directory)
         return code
 

@@ -172,16 +172,19 @@ class Track:
     @property
     def waited_seconds(self) -> float | None:
         """From its arrival until every member was bound; None where that has not happened."""
-        if self.arrived_at is None or len(self.bound_at) < self.job.members:
-            return None
-        return max(self.bound_at.values()) - self.arrived_at
+        placed_at = self.placed_at
+        return None if self.arrived_at is None or placed_at is None else placed_at - self.arrived_at
 
     @property
     def spread_seconds(self) -> float | None:
         """From its first to its last bind; None before the last."""
-        if len(self.bound_at) < self.job.members:
-            return None
-        return max(self.bound_at.values()) - min(self.bound_at.values())
+        placed_at = self.placed_at
+        return None if placed_at is None else placed_at - min(self.bound_at.values())
+
+    @property
+    def placed_at(self) -> float | None:
+        """When the last member was bound; None before that."""
+        return max(self.bound_at.values()) if len(self.bound_at) == self.job.members else None
 
     def partly_bound_seconds(self, at: float) -> float:
         """The longest time it has been partly bound, counting one that goes on at `at`."""

@@ -12,7 +12,16 @@ from tutti.cli.demo.picture import Picture, State, Track
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of one job; seconds, None where it did not get so far."""
+    """What became of one job; None where it did not get so far.
+
+    Attributes:
+        placed_at: When its last member was bound, seconds after the play began.
+        finished_at: When its last member was done, likewise.
+        waited_seconds: From its arrival until its last member was bound.
+        spread_seconds: From its first to its last bind.
+        partly_bound_seconds: The longest time for which only some members were bound.
+        waited_for: The gates it was told to wait at.
+    """
 
     namespace: str
     name: str
@@ -21,6 +30,8 @@ class Row:
     members: int
     bound: int
     state: str
+    placed_at: float | None
+    finished_at: float | None
     waited_seconds: float | None
     spread_seconds: float | None
     partly_bound_seconds: float
@@ -59,7 +70,9 @@ def summarize(picture: Picture, *, at: float, started_at: float, partly_bound_li
         started_at: When the first act began, by the same clock.
         partly_bound_limit: Seconds for which a gang may be partly bound while its binds go out.
     """
-    rows = [(track.job.is_gang, _row(picture, track, at=at)) for track in picture.tracks.values()]
+    rows = [
+        (track.job.is_gang, _row(picture, track, at=at, started_at=started_at)) for track in picture.tracks.values()
+    ]
     return Summary(
         gangs=tuple(row for is_gang, row in rows if is_gang),
         singles=tuple(row for is_gang, row in rows if not is_gang),
@@ -83,7 +96,7 @@ def to_json(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _row(picture: Picture, track: Track, *, at: float) -> Row:
+def _row(picture: Picture, track: Track, *, at: float, started_at: float) -> Row:
     job = track.job
     return Row(
         namespace=job.team,
@@ -93,6 +106,8 @@ def _row(picture: Picture, track: Track, *, at: float) -> Row:
         members=job.members,
         bound=track.bound,
         state=track.state.value,
+        placed_at=None if track.placed_at is None else track.placed_at - started_at,
+        finished_at=None if track.finished_at is None else track.finished_at - started_at,
         waited_seconds=track.waited_seconds,
         spread_seconds=track.spread_seconds,
         partly_bound_seconds=track.partly_bound_seconds(at),
@@ -130,6 +145,8 @@ def _row_to_json(row: Row) -> dict[str, Any]:
         "members": row.members,
         "bound": row.bound,
         "state": row.state,
+        "placedAtSeconds": _rounded(row.placed_at),
+        "finishedAtSeconds": _rounded(row.finished_at),
         "waitedSeconds": _rounded(row.waited_seconds),
         "spreadSeconds": _rounded(row.spread_seconds),
         "partlyBoundSeconds": _rounded(row.partly_bound_seconds),

@@ -1,0 +1,103 @@
+"""The demo from end to end: three processes, real HTTP, and a verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DEMO = "from tutti.cli.main import main; main()"
+
+
+async def start(*arguments: str, directory: Path) -> Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        DEMO,
+        "demo",
+        *arguments,
+        stdout=PIPE,
+        stderr=PIPE,
+        env={"TMPDIR": str(directory), "COLUMNS": "80"},
+    )
+
+
+async def summary_of(*arguments: str, directory: Path) -> dict[str, Any]:
+    demo = await start(*arguments, "-o", "json", directory=directory)
+    out, err = await demo.communicate()
+    assert demo.returncode == 0, f"{err.decode()}\n{out.decode()}"
+    summary: dict[str, Any] = json.loads(out)
+    return summary
+
+
+def by_name(summary: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in summary["gangs"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "restarts"), [((), 0), (("--seed", "3", "--kill-operator-at", "1"), 1)], ids=["calm", "killed"]
+)
+async def test_the_demo_finishes_everything_and_keeps_every_promise(
+    tmp_path: Path, arguments: tuple[str, ...], restarts: int
+):
+    summary = await summary_of("--speed", "5", *arguments, directory=tmp_path)
+
+    assert (summary["ok"], summary["problems"], summary["operatorRestarts"]) == (True, [], restarts)
+    for row in summary["gangs"] + summary["singles"]:
+        assert (row["state"], row["bound"]) == ("finished", row["members"]), row
+    gangs = by_name(summary)
+    first, second = sorted((gangs["tango"], gangs["waltz"]), key=lambda gang: gang["placedAtSeconds"])
+    assert first["finishedAtSeconds"] <= second["placedAtSeconds"]
+    assert left_in(tmp_path) == []
+
+
+async def test_an_interrupted_demo_takes_everything_down(tmp_path: Path):
+    demo = await start("--speed", "5", directory=tmp_path)
+    assert demo.stdout is not None
+    async for line in demo.stdout:
+        if b"Act 1" in line:
+            break
+    assert processes_of(tmp_path)
+    demo.send_signal(signal.SIGINT)
+    await demo.communicate()
+
+    assert demo.returncode == 130
+    assert processes_of(tmp_path) == []
+    assert left_in(tmp_path) == []
+
+
+async def test_a_demo_that_is_kept_goes_on_until_it_is_interrupted(tmp_path: Path):
+    demo = await start("--speed", "20", "--keep", directory=tmp_path)
+    assert demo.stdout is not None
+    async for line in demo.stdout:
+        if b"The cluster goes on" in line:
+            break
+    assert len(processes_of(tmp_path)) == 2
+    demo.send_signal(signal.SIGTERM)
+    await demo.communicate()
+
+    assert demo.returncode == 0
+    assert processes_of(tmp_path) == []
+
+
+def left_in(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
+
+
+def processes_of(directory: Path) -> list[str]:
+    """The processes that were given a path in this directory, by /proc."""
+    lines = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # it has just ended
+        if str(directory) in line:
+            lines.append(line)
+    return lines
