@@ -11,13 +11,21 @@ Rules: Kueue, pkg/cache/scheduler/resource_node.go (0.20), restated here per nod
     potential(root) = subtree
     potential(n)    = min(local + potential(parent), subtree + borrowing limit)
 
-All amounts are integers in scheduling units.
+All amounts are integers in scheduling units. Quota sums saturate at `UNLIMITED` (int64, as quantities are capped at
+it), which stays what it is whatever is used of it; usage itself is exact, so that removing undoes adding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+
+UNLIMITED = 2**63 - 1
+"""So much that it has no end: the value at which quantities are capped."""
+
+WEIGHT_OF_ONE = 1000
+"""Weights are in milli-units, as quantities are parsed."""
 
 FlavorResource = tuple[str, str]
 """The name of a flavor and of a resource: what quota is counted in."""
@@ -40,44 +48,86 @@ class QuotaNode:
 
     Attributes:
         quotas: What it is given.
+        leaf: Whether it is a ClusterQueue.
+        weight: What its share is divided by in fair sharing, in milli-units; 0 makes any borrowing an infinite share.
         subtree: What it and everything below it may use before borrowing.
         usage: What is used of it, after what its children keep to themselves.
     """
 
     name: str
     quotas: Mapping[FlavorResource, Quota]
+    leaf: bool = False
+    weight: int = WEIGHT_OF_ONE
     parent: QuotaNode | None = None
     children: list[QuotaNode] = field(default_factory=list)
     subtree: Usage = field(default_factory=dict)
     usage: Usage = field(default_factory=dict)
+    _lendable: dict[str, int] = field(default_factory=dict, repr=False)
+
+    def ancestors(self) -> Iterator[QuotaNode]:
+        """Yield the cohorts above this node, the nearest first."""
+        at = self.parent
+        while at is not None:
+            yield at
+            at = at.parent
+
+    def root(self) -> QuotaNode:
+        """Return the topmost node above this one, or itself."""
+        at = self
+        while at.parent is not None:
+            at = at.parent
+        return at
+
+    def leaves(self) -> Iterator[QuotaNode]:
+        """Yield the ClusterQueues in this subtree."""
+        if self.leaf:
+            yield self
+        for child in self.children:
+            yield from child.leaves()
+
+    def height(self) -> int:
+        """Return how many steps down the deepest node below this one is."""
+        return max((child.height() + 1 for child in self.children), default=0)
 
     def local(self, what: FlavorResource) -> int:
         """Return what this node never lends."""
         quota = self.quotas.get(what)
         if quota is None or quota.lending_limit is None:
             return 0
-        return max(0, self.subtree.get(what, 0) - quota.lending_limit)
+        return max(0, _minus(self.subtree.get(what, 0), quota.lending_limit))
+
+    def unused(self, what: FlavorResource) -> int:
+        """Return how much of what this node never lends is free."""
+        return max(0, _minus(self.local(what), self.usage.get(what, 0)))
 
     def available(self, what: FlavorResource) -> int:
         """Return how much more may be used here; negative where more is used than there is."""
         subtree, usage = self.subtree.get(what, 0), self.usage.get(what, 0)
         if self.parent is None:
-            return subtree - usage
+            return _minus(subtree, usage)
         local = self.local(what)
         shared = self.parent.available(what)
         limit = self._borrowing_limit(what)
         if limit is not None:
-            shared = min(shared, subtree - local - max(0, usage - local) + limit)
-        return max(0, local - usage) + shared
+            own = _minus(_minus(subtree, local), max(0, usage - local))
+            shared = min(shared, _plus(own, limit))
+        return _plus(max(0, _minus(local, usage)), shared)
 
     def potential(self, what: FlavorResource) -> int:
         """Return the most that could ever be used here, were nothing used anywhere."""
         subtree = self.subtree.get(what, 0)
         if self.parent is None:
             return subtree
-        most = self.local(what) + self.parent.potential(what)
+        most = _plus(self.local(what), self.parent.potential(what))
         limit = self._borrowing_limit(what)
-        return most if limit is None else min(most, subtree + limit)
+        return most if limit is None else min(most, _plus(subtree, limit))
+
+    def lendable(self) -> Mapping[str, int]:
+        """Return per resource the most that could ever be used here, over all flavors known in the whole tree."""
+        if not self._lendable:
+            for what in self.root().subtree:
+                self._lendable[what[1]] = _plus(self._lendable.get(what[1], 0), self.potential(what))
+        return self._lendable
 
     def add(self, what: FlavorResource, amount: int) -> None:
         """Use `amount` more; what this node does not keep to itself is used of its parent."""
@@ -102,6 +152,14 @@ class QuotaNode:
         """Return how much more than its own it uses."""
         return max(0, self.usage.get(what, 0) - self.subtree.get(what, 0))
 
+    def borrows(self, what: FlavorResource, more: int = 0) -> bool:
+        """Whether it would use more than its own if it used `more`."""
+        return self.usage.get(what, 0) + more > self.subtree.get(what, 0)
+
+    def borrows_any(self, whats: Iterable[FlavorResource]) -> bool:
+        """Whether it uses more than its own of any of these."""
+        return any(self.borrows(what) for what in whats)
+
     def _borrowing_limit(self, what: FlavorResource) -> int | None:
         quota = self.quotas.get(what)
         return None if quota is None else quota.borrowing_limit
@@ -114,15 +172,26 @@ class QuotaTree:
         queues: Name of each ClusterQueue, with the cohort it is in ("" for none) and its quotas.
         cohorts: Name of each Cohort, with its parent ("" for none) and its quotas. A cohort that is only named
             exists without limits or quota. None of them may be in a ring: `references.rings` finds those.
+        queue_weights: Fair-sharing weight of ClusterQueues, in milli-units; 1 where there is none.
+        cohort_weights: The same of Cohorts.
     """
 
     def __init__(
         self,
         queues: Mapping[str, tuple[str, Mapping[FlavorResource, Quota]]],
         cohorts: Mapping[str, tuple[str, Mapping[FlavorResource, Quota]]],
+        *,
+        queue_weights: Mapping[str, int] = MappingProxyType({}),
+        cohort_weights: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self.queues = {name: QuotaNode(name, quotas) for name, (_, quotas) in queues.items()}
-        self.cohorts = {name: QuotaNode(name, quotas) for name, (_, quotas) in cohorts.items()}
+        self.queues = {
+            name: QuotaNode(name, quotas, leaf=True, weight=queue_weights.get(name, WEIGHT_OF_ONE))
+            for name, (_, quotas) in queues.items()
+        }
+        self.cohorts = {
+            name: QuotaNode(name, quotas, weight=cohort_weights.get(name, WEIGHT_OF_ONE))
+            for name, (_, quotas) in cohorts.items()
+        }
         for _, (parent, _) in (*cohorts.items(), *queues.items()):
             if parent and parent not in self.cohorts:
                 self.cohorts[parent] = QuotaNode(parent, {})
@@ -166,8 +235,20 @@ def _fill_subtree(node: QuotaNode) -> None:
     for child in node.children:
         _fill_subtree(child)
         for what in _known(child):
-            lent = child.subtree.get(what, 0) - child.local(what)
-            node.subtree[what] = node.subtree.get(what, 0) + lent
+            lent = _minus(child.subtree.get(what, 0), child.local(what))
+            node.subtree[what] = _plus(node.subtree.get(what, 0), lent)
+
+
+def _plus(a: int, b: int) -> int:
+    """Add, up to UNLIMITED."""
+    return min(a + b, UNLIMITED) if a < UNLIMITED and b < UNLIMITED else UNLIMITED
+
+
+def _minus(a: int, b: int) -> int:
+    """Subtract; without limit stays without limit, unless as much is taken away."""
+    if a < UNLIMITED:
+        return a - b
+    return UNLIMITED if b < UNLIMITED else 0
 
 
 def _known(node: QuotaNode) -> Iterable[FlavorResource]:
