@@ -1,0 +1,143 @@
+"""The quota tree together with who holds what of it, to try out removals and to take them back.
+
+Kueue simulates on a copy of its whole cache (0.20, pkg/cache/scheduler/snapshot.go). Here a trial notes what it did
+and undoes it at its end, so that it costs what it touches and not what there is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tutti.quota.policy import PreemptionPolicy
+from tutti.quota.tree import FlavorResource, QuotaNode, QuotaTree
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Holder:
+    """A workload that holds quota.
+
+    Attributes:
+        queued_at: When it came into its queue, Unix seconds.
+        reserved_at: When it was given quota, Unix seconds; infinite where that has not been written down yet.
+        evicted: Whether it is on its way out already.
+        usage: What it holds; a flavor that it is counted in without using any of it is there with 0.
+        local_queue: Namespace and name of its LocalQueue.
+        local_usage: What its LocalQueue has used lately, where its ClusterQueue goes by that.
+    """
+
+    name: str
+    queue: str
+    usage: Mapping[FlavorResource, int]
+    priority: int = 0
+    queued_at: float = -math.inf
+    reserved_at: float = math.inf
+    evicted: bool = False
+    uid: str = ""
+    local_queue: str = ""
+    local_usage: float | None = None
+
+    def uses_any(self, whats: frozenset[FlavorResource]) -> bool:
+        """Whether it is counted in any of these."""
+        return not whats.isdisjoint(self.usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A workload that wants quota which is not free.
+
+    Attributes:
+        usage: What it wants in all.
+        contested: The flavors and resources of which there is too little.
+    """
+
+    queue: str
+    usage: Mapping[FlavorResource, int]
+    contested: frozenset[FlavorResource]
+    priority: int = 0
+    queued_at: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    queue: str
+    usage: Mapping[FlavorResource, int]
+    added: bool
+    holder: Holder | None = None
+
+
+class Snapshot:
+    """A quota tree, the workloads that hold quota, by queue, and what each queue allows itself.
+
+    Args:
+        tree: What the queues use must be what the holders added here use, and what `charge` adds.
+        policies: By queue; one without an entry preempts nobody.
+    """
+
+    def __init__(self, tree: QuotaTree, policies: Mapping[str, PreemptionPolicy]) -> None:
+        self.tree = tree
+        self._policies = policies
+        self._holders: dict[str, dict[str, Holder]] = {}
+        self._steps: list[_Step] = []
+        self._trials = 0
+
+    def policy(self, queue: str) -> PreemptionPolicy:
+        """Return what a queue allows itself."""
+        return self._policies.get(queue, _NOBODY)
+
+    def queue(self, name: str) -> QuotaNode:
+        """Return a ClusterQueue's node."""
+        return self.tree.queues[name]
+
+    def holders(self, queue: str) -> list[Holder]:
+        """Return who holds quota in a queue."""
+        return list(self._holders.get(queue, {}).values())
+
+    def add(self, holder: Holder) -> None:
+        """Count a workload that holds quota."""
+        self._do(_Step(holder.queue, holder.usage, added=True, holder=holder))
+
+    def remove(self, holder: Holder) -> None:
+        """Count a workload no more."""
+        self._do(_Step(holder.queue, holder.usage, added=False, holder=holder))
+
+    def charge(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
+        """Use more in a queue, on behalf of nobody who could be preempted."""
+        self._do(_Step(queue, usage, added=True))
+
+    def refund(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
+        """Take back a charge."""
+        self._do(_Step(queue, usage, added=False))
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Undo at its end whatever is added and removed inside."""
+        start = len(self._steps)
+        self._trials += 1
+        try:
+            yield
+        finally:
+            self._trials -= 1
+            while len(self._steps) > start:
+                step = self._steps.pop()
+                self._apply(_Step(step.queue, step.usage, not step.added, step.holder))
+
+    def _do(self, step: _Step) -> None:
+        self._apply(step)
+        if self._trials:
+            self._steps.append(step)
+
+    def _apply(self, step: _Step) -> None:
+        if step.added:
+            self.tree.add(step.queue, step.usage)
+            if step.holder is not None:
+                self._holders.setdefault(step.queue, {})[step.holder.name] = step.holder
+        else:
+            self.tree.remove(step.queue, step.usage)
+            if step.holder is not None:
+                del self._holders[step.queue][step.holder.name]
+
+
+_NOBODY = PreemptionPolicy()

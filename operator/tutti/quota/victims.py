@@ -1,0 +1,94 @@
+"""Victims: in which order they are looked at, and how those not needed after all are given back.
+
+Rules: Kueue, preemption/common/ordering.go and preemption.go (0.20).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from functools import cmp_to_key
+from typing import NamedTuple
+
+from tutti.quota.snapshot import Demand, Holder, Snapshot
+
+
+class Reason(StrEnum):
+    """Why a workload is preempted, as its condition tells it."""
+
+    IN_CLUSTER_QUEUE = "InClusterQueue"
+    IN_COHORT_RECLAMATION = "InCohortReclamation"
+    IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+    IN_COHORT_FAIR_SHARING = "InCohortFairSharing"
+
+
+class Victim(NamedTuple):
+    """A workload to preempt, and why."""
+
+    holder: Holder
+    reason: Reason
+
+
+Fits = Callable[[], bool]
+
+
+def _key(holder: Holder) -> tuple[int, float, str]:
+    return holder.priority, -holder.reserved_at, holder.uid
+
+
+def in_victim_order(holders: Iterable[Holder], queue: str, *, by_local_usage: bool = False) -> list[Holder]:
+    """Sort the candidates for preemption, the first victim first.
+
+    Those already evicted; then other queues before the preemptor's own; then, `by_local_usage` and in the same
+    queue, the LocalQueue that has used more; then lower priority, later reservation, and uid.
+
+    Args:
+        holders: The candidates.
+        queue: The preemptor's ClusterQueue.
+        by_local_usage: Whether recent usage of LocalQueues counts.
+    """
+
+    def compare(a: Holder, b: Holder) -> int:
+        if a.evicted != b.evicted:
+            return -1 if a.evicted else 1
+        if (a.queue == queue) != (b.queue == queue):
+            return 1 if a.queue == queue else -1
+        if by_local_usage and a.queue == b.queue and a.local_queue != b.local_queue:
+            one, other = a.local_usage, b.local_usage
+            if one is not None and other is not None and one != other:
+                return -1 if one > other else 1
+        return (_key(a) > _key(b)) - (_key(a) < _key(b))
+
+    return sorted(holders, key=cmp_to_key(compare))
+
+
+def fits(snapshot: Snapshot, demand: Demand, *, borrowing: bool) -> bool:
+    """Whether a demand fits now.
+
+    Args:
+        snapshot: The tree.
+        demand: What is wanted.
+        borrowing: Whether its queue may use more than its own for it.
+    """
+    node = snapshot.queue(demand.queue)
+    return all(
+        (borrowing or not node.borrows(what, amount)) and amount <= max(0, node.available(what))
+        for what, amount in demand.usage.items()
+    )
+
+
+def give_back(snapshot: Snapshot, victims: list[Victim], fit: Fits) -> list[Victim]:
+    """Add removed victims again that are not needed, in the reverse order of removal; the last one always is.
+
+    Args:
+        snapshot: Where they have been removed.
+        victims: In the order of removal.
+        fit: Whether the preemptor fits.
+    """
+    kept = victims[-1:]
+    for victim in reversed(victims[:-1]):
+        snapshot.add(victim.holder)
+        if not fit():
+            snapshot.remove(victim.holder)
+            kept.append(victim)
+    return kept
