@@ -1,0 +1,163 @@
+"""kubectl, the official Python client and kopf work against the embedded cluster."""
+
+import asyncio
+import json
+
+import kopf
+import pytest
+from kubernetes import client, config, watch
+
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"]},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {"size": {"type": "integer", "description": "how big it is"}},
+                            },
+                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 3}}
+JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "j"},
+    "spec": {
+        "template": {
+            "metadata": {"annotations": {"sim.tutti.dev/run-seconds": "0"}},
+            "spec": {"restartPolicy": "Never", "nodeName": "node-0000", "containers": [{"name": "c", "image": "i:1"}]},
+        }
+    },
+}
+
+
+async def test_kubectl_applies_explains_and_lists_custom_resources(kubectl):
+    assert "created" in await kubectl("apply", "-f", "-", manifest=json.dumps(CRD))
+    await kubectl("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=10s")
+    assert "created" in await kubectl("apply", "-f", "-", manifest=json.dumps(WIDGET))
+    assert "unchanged" in await kubectl("apply", "-f", "-", manifest=json.dumps(WIDGET))
+
+    assert "how big it is" in await kubectl("explain", "widgets.spec")
+    assert (await kubectl("get", "wd")).split() == ["NAME", "SIZE", "w", "3"]
+    assert "example.com/v1" in await kubectl("api-resources", "--api-group=example.com")
+    assert "deleted" in await kubectl("delete", "crd", "widgets.example.com")
+
+
+async def test_kubectl_runs_and_follows_a_job(kubectl):
+    await kubectl("apply", "-f", "-", manifest=json.dumps(JOB))
+    await kubectl("wait", "--for=condition=Complete", "job/j", "--timeout=10s")
+
+    assert "1/1" in await kubectl("get", "jobs")
+    assert "Completed" in await kubectl("get", "pods")
+    assert "1 Succeeded" in await kubectl("describe", "job", "j")
+    assert "deleted" in await kubectl("delete", "job", "j")
+    assert "No resources found" in await kubectl("get", "pods")
+
+
+async def test_kubectl_creates_by_command(kubectl):
+    assert "created" in await kubectl("create", "namespace", "ns")
+    assert "created" in await kubectl("create", "configmap", "m", "--from-literal=a=b")
+    assert "created" in await kubectl("create", "deployment", "d", "--image=i", "--replicas=2")
+    assert "scaled" in await kubectl("scale", "deployment", "d", "--replicas=3")
+
+    assert await kubectl("get", "deployment", "d", "-o", "jsonpath={.spec.replicas}") == "3"
+    assert await kubectl("get", "cm", "m", "-o", "jsonpath={.data}") == '{"a":"b"}'
+    assert "yes" in await kubectl("auth", "can-i", "create", "pods")
+
+
+async def test_kubectl_drains_a_node(kubectl):
+    await kubectl("run", "p", "--image=i", "--overrides", '{"spec": {"nodeName": "node-0000"}}')
+
+    drained = await kubectl("drain", "node-0000", "--force", "--timeout=10s")
+
+    assert "pod/p evicted" in drained
+    assert "SchedulingDisabled" in await kubectl("get", "nodes")
+
+
+@pytest.fixture
+def official(secure, tmp_path):
+    path = tmp_path / "official"
+    secure.write_kubeconfig(path)
+    configuration = client.Configuration()
+    config.load_kube_config(str(path), client_configuration=configuration)
+    with client.ApiClient(configuration) as made:
+        yield made
+
+
+async def test_the_official_client_reads_writes_and_watches(official):
+    def work():
+        core = client.CoreV1Api(official)
+        core.create_namespaced_pod(
+            "default",
+            client.V1Pod(
+                metadata=client.V1ObjectMeta(name="p"),
+                spec=client.V1PodSpec(node_name="node-0000", containers=[client.V1Container(name="c", image="i:1")]),
+            ),
+        )
+        for event in watch.Watch().stream(core.list_namespaced_pod, "default", timeout_seconds=10):
+            if event["object"].status.phase == "Running":
+                break
+        core.patch_namespaced_pod("p", "default", {"metadata": {"labels": {"a": "b"}}})
+        found = core.list_pod_for_all_namespaces(label_selector="a=b").items
+        core.delete_namespaced_pod("p", "default", grace_period_seconds=0)
+        with pytest.raises(client.ApiException) as missing:
+            core.read_namespaced_pod("p", "default")
+        return [one.metadata.name for one in found], missing.value.status
+
+    assert await asyncio.to_thread(work) == (["p"], 404)
+
+
+async def test_kopf_handles_custom_resources(cluster, api):
+    await api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
+    registry, ready, stop = kopf.OperatorRegistry(), asyncio.Event(), asyncio.Event()
+
+    @kopf.on.login(registry=registry)
+    def login(**_):
+        return kopf.ConnectionInfo(server=cluster.url, token=cluster.token)
+
+    @kopf.on.startup(registry=registry)
+    def configure(settings, **_):
+        settings.posting.enabled = False
+
+    @kopf.on.create("example.com", "v1", "widgets", registry=registry)
+    def created(spec, patch, **_):
+        patch.status["doubled"] = spec["size"] * 2
+
+    @kopf.on.delete("example.com", "v1", "widgets", registry=registry)
+    def deleted(**_):
+        stop.set()
+
+    running = asyncio.create_task(
+        kopf.operator(registry=registry, ready_flag=ready, stop_flag=stop, clusterwide=True, standalone=True)
+    )
+    widgets = "/apis/example.com/v1/namespaces/default/widgets"
+    await api.create(widgets, WIDGET)
+
+    done = await api.until(f"{widgets}/w", lambda obj: "doubled" in obj.get("status", {}))
+    assert done["status"]["doubled"] == 6
+    assert done["metadata"]["finalizers"] == ["kopf.zalando.org/KopfFinalizerMarker"]
+    await api.call("DELETE", f"{widgets}/w")
+    await api.gone(f"{widgets}/w")
+    stop.set()
+    await running
