@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.differential import quota_rules as rules
+from tests.differential.quota_flavors import flavor_assignment
 from tests.differential.quota_preemption import preemption
 from tests.differential.quota_reading import Record
 
@@ -28,6 +29,7 @@ TOPICS: dict[str, Topic] = {
     "queue-order": rules.queue_order,
     "local-queue-usage": rules.local_queue_usage,
     "requeue": rules.requeue,
+    "flavor-assignment": flavor_assignment,
     "preemption": preemption,
     "preemption-generated": preemption,
     "fair-preemption": preemption,

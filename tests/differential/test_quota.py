@@ -15,6 +15,7 @@ CASES = {
     "entry-order": 2,
     "fair-preemption": 21,
     "fair-preemption-generated": 106,
+    "flavor-assignment": 40,
     "flavor-rank": 6,
     "local-queue-usage": 5,
     "partial-count": 5,

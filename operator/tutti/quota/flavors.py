@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tutti.api.labels import LabelSelector
 from tutti.api.taints import HARD_EFFECTS, Taint, Toleration, untolerated
 from tutti.placement.framework import Where
+from tutti.quota.fungibility import DEFAULT_FUNGIBILITY, Fungibility
 from tutti.quota.tree import FlavorResource, Quota, Usage
 
 VIRTUAL = "pods"
@@ -21,12 +22,13 @@ VIRTUAL = "pods"
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
-    """A kind of node that quota is counted in."""
+    """A kind of node that quota is counted in; `levels` are those of its Topology, the widest first."""
 
     name: str
     node_labels: tuple[tuple[str, str], ...] = ()
     node_taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    levels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Queue:
         selector: Which namespaces may use it, by their labels; None lets nobody in.
         strict: Whether a head that must wait blocks those behind it.
         hold: Whether new admissions are stopped.
+        fungibility: Whether to stop at a flavor that is not free, or to look for a better one.
         problem: Why it is inactive, if it is.
     """
 
@@ -62,6 +65,7 @@ class Queue:
     selector: LabelSelector | None = None
     strict: bool = False
     hold: bool = False
+    fungibility: Fungibility = DEFAULT_FUNGIBILITY
     problem: Problem | None = None
 
 

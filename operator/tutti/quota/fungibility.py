@@ -43,6 +43,9 @@ class Fungibility:
     preempt_rather: bool = False
 
 
+DEFAULT_FUNGIBILITY = Fungibility()
+
+
 def is_better(one: Rank, other: Rank, fungibility: Fungibility) -> bool:
     """Whether one rank is strictly better than the other; what cannot be had now is worst whatever is preferred."""
     if Mode.NO_FIT in (one.mode, other.mode):

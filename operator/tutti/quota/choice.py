@@ -1,0 +1,209 @@
+"""The choice of flavors for a workload: for each pod set and resource group, the first that will do, or the best.
+
+Rules: Kueue, flavorassigner.go (0.20). For every flavor and resource, with what earlier pod sets of the same workload
+take of it added to the request:
+
+    more than could ever be had                               NO_FIT
+    no more than is free                                      FIT
+    within the nominal quota, or covered by less than the     what preemption could do: RECLAIM, PREEMPT or
+    whole tree, or preemption while borrowing is allowed      NO_CANDIDATES
+    otherwise                                                 NO_FIT
+
+All resources of a group take one flavor, which is as good as the worst of them. The scan goes on, the next time, with
+the flavor behind the one at which it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tutti.quota.eligibility import PodSet, by_topology_only, mismatch
+from tutti.quota.flavors import VIRTUAL, Flavor, Queue
+from tutti.quota.fungibility import Mode, Rank, is_better, stops
+from tutti.quota.levels import level
+from tutti.quota.outcome import Attempt, Choice, Chosen, NoFit, PodSetChoice
+from tutti.quota.policy import PreemptionPolicy, Who
+from tutti.quota.tree import FlavorResource, QuotaNode, Usage
+
+Simulate = Callable[[FlavorResource, int], Rank]
+"""What preemption could do for so much of one flavor and resource, and at which level it would then be covered."""
+
+Only = Mapping[tuple[str, str], str]
+"""Pod set and resource -> the one flavor to consider."""
+
+Scan = Sequence[Mapping[str, int]]
+"""Per pod set, resource -> index of the flavor at which the last scan stopped, -1 where it came to the end."""
+
+BEST, WORST = Rank(Mode.FIT), Rank(Mode.NO_FIT)
+
+
+class _Fit(NamedTuple):
+    rank: Rank
+    why: NoFit = NoFit.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """Chooses flavors in one queue.
+
+    Attributes:
+        node: The queue in the quota tree.
+        simulate: Asked where preemption could help.
+        fair: Whether preemption goes by fair shares.
+        lenient: Whether resources that the queue does not cover are left out of account.
+    """
+
+    queue: Queue
+    node: QuotaNode
+    flavors: Mapping[str, Flavor]
+    policy: PreemptionPolicy
+    simulate: Simulate
+    fair: bool = False
+    lenient: bool = False
+
+    def choose(self, pod_sets: Sequence[PodSet], *, scan: Scan = (), only: Only | None = None) -> Choice:
+        """Choose flavors for all pod sets; where one cannot have any, those behind it are not looked at.
+
+        Args:
+            pod_sets: With the counts to choose for.
+            scan: Where the last scan stopped.
+            only: Restricts the flavors to consider.
+        """
+        choice = Choice()
+        for members in _grouped(pod_sets):
+            totals = [self._totals(pod_sets[index]) for index in members]
+            at = scan[members[0]] if members[0] < len(scan) else {}
+            search = _Search(self, [pod_sets[index] for index in members], _sum(totals), choice.usage, at, only)
+            failed = not search.run()
+            for index, total in zip(members, totals, strict=True):
+                mine = {name: one for name, one in search.chosen.items() if name in total and not failed}
+                pods = pod_sets[index]
+                choice.add(PodSetChoice(pods.name, pods.count, total, mine, failed, tuple(search.attempts)))
+            if failed:
+                break
+        self._check_topology(pod_sets, choice)
+        return choice
+
+    def fit(self, what: FlavorResource, amount: int) -> _Fit:
+        """Return how so much of one flavor and resource could be had."""
+        if amount > self.node.potential(what):
+            return _Fit(WORST, NoFit.EXCEEDS_MAX_QUOTA)
+        covered = level(self.node, what, amount)
+        if amount <= max(0, self.node.available(what)):
+            return _Fit(Rank(Mode.FIT, covered.height))
+        borrowing = self.policy.while_borrowing or (self.fair and self.policy.reclaim is not Who.NEVER)
+        if amount <= self.node.nominal(what) or covered.partial or borrowing:
+            return _Fit(self.simulate(what, amount))
+        return _Fit(Rank(Mode.NO_FIT, covered.height), NoFit.WAITING_FOR_QUOTA)
+
+    def group_of(self, resource: str) -> int | None:
+        """Return the index of the resource group that covers a resource."""
+        covering = (index for index, group in enumerate(self.queue.groups) if resource in group.covered)
+        return next(covering, None)
+
+    def _totals(self, pods: PodSet) -> dict[str, int]:
+        total = {name: amount * pods.count for name, amount in pods.per_pod.items()}
+        if self.group_of(VIRTUAL) is not None:
+            total[VIRTUAL] = pods.count
+        return total
+
+    def _check_topology(self, pod_sets: Sequence[PodSet], choice: Choice) -> None:
+        """A pod set is placed by one topology: all its flavors that have one must be the same."""
+        for pods, mine in zip(pod_sets, choice.pod_sets, strict=False):
+            if pods.levels is None or mine.failed:
+                continue
+            found = sorted({one.flavor for one in mine.flavors.values() if self.flavors[one.flavor].levels})
+            if len(found) != 1:
+                mine.problem = f"placed by topology, it needs one flavor that has one, not {', '.join(found) or 'none'}"
+
+
+@dataclass(slots=True)
+class _Search:
+    """The search for flavors of pod sets that share them."""
+
+    chooser: Chooser
+    members: Sequence[PodSet]
+    requests: Mapping[str, int]
+    taken: Usage
+    scan: Mapping[str, int]
+    only: Only | None
+    chosen: dict[str, Chosen] = field(default_factory=dict)
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def run(self) -> bool:
+        """Choose a flavor for each resource; returns whether there is one for all."""
+        for name in sorted(self.requests):
+            index = self.chooser.group_of(name)
+            if name in self.chosen or (index is None and (self.chooser.lenient or not self.requests[name])):
+                continue
+            found = None if index is None else self._in_group(index, name)
+            if found is None:
+                return False
+            self.chosen.update(found)
+        return True
+
+    def _in_group(self, index: int, first: str) -> dict[str, Chosen] | None:
+        fungibility = self.chooser.queue.fungibility
+        names = self.chooser.queue.groups[index].flavors
+        best: dict[str, Chosen] | None = None
+        rank, tried = WORST, -1
+        for tried in range(self.scan.get(first, -1) + 1, len(names)):
+            attempt = self._attempt(index, names[tried], first)
+            if attempt is None:
+                continue
+            chosen, mine = attempt
+            if stops(mine, fungibility):
+                best = chosen
+                break
+            if is_better(mine, rank, fungibility):
+                best, rank = chosen, mine
+        for one in (best or {}).values():
+            one.tried = -1 if tried == len(names) - 1 else tried
+        return best
+
+    def _attempt(self, index: int, name: str, first: str) -> tuple[dict[str, Chosen], Rank] | None:
+        """Look at one flavor for all resources of a group; None where the pods may not be counted in it."""
+        if self.only is not None and any(self.only.get((pods.name, first), name) != name for pods in self.members):
+            return None
+        wrong = self._mismatch(index, name)
+        if wrong:
+            self.attempts.append(Attempt(name, Mode.NO_FIT, 0, index, NoFit.NO_MATCHING_FLAVOR, wrong))
+            return None
+        chosen: dict[str, Chosen] = {}
+        worst, furthest, why = BEST, 0, NoFit.NONE
+        for resource in sorted(set(self.requests).intersection(self.chooser.queue.groups[index].covered)):
+            what = (name, resource)
+            fit = self.chooser.fit(what, self.requests[resource] + self.taken.get(what, 0))
+            why, furthest = max(why, fit.why), max(furthest, fit.rank.level)
+            if is_better(worst, fit.rank, self.chooser.queue.fungibility):
+                worst = fit.rank
+            chosen[resource] = Chosen(name, fit.rank)
+        self.attempts.append(Attempt(name, worst.mode, furthest, index, why))
+        return chosen, worst
+
+    def _mismatch(self, index: int, name: str) -> str:
+        flavor = self.chooser.flavors.get(name)
+        if flavor is None:
+            return f"flavor {name} does not exist"
+        group = self.chooser.queue.groups[index]
+        implied = by_topology_only(self.chooser.queue, self.chooser.flavors)
+        reasons = (mismatch(flavor, pods, group, implied=implied) for pods in self.members)
+        return next(filter(None, reasons), "")
+
+
+def _grouped(pod_sets: Sequence[PodSet]) -> list[list[int]]:
+    """Return the indexes of pod sets that share flavors, in the order of the first of each."""
+    groups: dict[object, list[int]] = {}
+    for index, pods in enumerate(pod_sets):
+        groups.setdefault(pods.group or index, []).append(index)
+    return list(groups.values())
+
+
+def _sum(totals: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    result: dict[str, int] = {}
+    for total in totals:
+        for name, amount in total.items():
+            result[name] = result.get(name, 0) + amount
+    return result

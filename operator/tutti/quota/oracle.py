@@ -1,0 +1,70 @@
+"""What preemption could do for one flavor and resource, tried out before a flavor is chosen.
+
+Rule: Kueue, preemption_oracle.go (0.20): victims only in other queues are a reclaim, one in its own queue makes it a
+preemption, none is no candidates; the level is the one at which the request would be covered once they are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tutti.quota.fair_reclaim import STRATEGIES, Strategy, fair_reclaim
+from tutti.quota.fungibility import Mode, Rank
+from tutti.quota.levels import level
+from tutti.quota.reclaim import reclaim
+from tutti.quota.snapshot import Demand, Snapshot
+from tutti.quota.tree import FlavorResource
+from tutti.quota.victims import Fits, Victim
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How preemption goes in this cluster.
+
+    Attributes:
+        fair: Whether by fair shares.
+        strategies: By which rules of fairness.
+        by_local_usage: Whether recent usage of LocalQueues counts in the order of victims.
+    """
+
+    fair: bool = False
+    strategies: Sequence[Strategy] = STRATEGIES
+    by_local_usage: bool = False
+
+    def victims(self, snapshot: Snapshot, demand: Demand, also_fits: Fits | None = None) -> list[Victim]:
+        """Choose whom to preempt so that a demand fits; nobody where that is not possible."""
+        if self.fair:
+            return fair_reclaim(
+                snapshot,
+                demand,
+                strategies=self.strategies,
+                by_local_usage=self.by_local_usage,
+                also_fits=also_fits,
+            )
+        return reclaim(snapshot, demand, by_local_usage=self.by_local_usage, also_fits=also_fits)
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """Tries preemption for one workload."""
+
+    snapshot: Snapshot
+    rules: Rules
+    queue: str
+    priority: int
+    queued_at: float
+
+    def __call__(self, what: FlavorResource, amount: int) -> Rank:
+        """Return what preemption could do for so much of one flavor and resource."""
+        demand = Demand(self.queue, {what: amount}, frozenset((what,)), self.priority, self.queued_at)
+        victims = self.rules.victims(self.snapshot, demand)
+        node = self.snapshot.queue(self.queue)
+        if not victims:
+            return Rank(Mode.NO_CANDIDATES, level(node, what, amount).height)
+        with self.snapshot.trial():
+            for victim in victims:
+                self.snapshot.remove(victim.holder)
+            covered = level(node, what, amount).height
+        own = any(victim.holder.queue == self.queue for victim in victims)
+        return Rank(Mode.PREEMPT if own else Mode.RECLAIM, covered)

@@ -1,0 +1,157 @@
+"""What came of a choice of flavors, per flavor looked at, per pod set and for the workload.
+
+Rules: Kueue, flavorassigner.go (0.20). A pod set stands as its worst resource does, a workload as its worst pod set.
+Of several flavors that do not fit, the least severe reason counts, as each alone would have done; of several resource
+groups and pod sets, which are all needed, the most severe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from tutti.quota.fungibility import Mode, Rank
+from tutti.quota.tree import FlavorResource, Usage
+
+
+class NoFit(IntEnum):
+    """Why a flavor does not fit, from what passes soonest to what never does."""
+
+    NONE = 0
+    TOPOLOGY_PLACEMENT_FAILED = 1
+    WAITING_FOR_QUOTA = 2
+    EXCEEDS_MAX_QUOTA = 3
+    NO_MATCHING_FLAVOR = 4
+
+    @property
+    def reason(self) -> str:
+        """The reason as conditions tell it."""
+        return self.name.title().replace("_", "") if self else ""
+
+
+class Verdict(IntEnum):
+    """How a workload stands, from worst to best."""
+
+    NO_FIT = 0
+    PREEMPT = 1
+    DEFERRED = 2
+    FIT = 3
+
+
+def verdict_of(mode: Mode) -> Verdict:
+    """Return how a workload stands that has a flavor in this mode."""
+    if mode in (Mode.NO_FIT, Mode.FIT):
+        return Verdict.FIT if mode is Mode.FIT else Verdict.NO_FIT
+    return Verdict.PREEMPT
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A flavor that was looked at, the highest level that a resource needed, and why it does not fit."""
+
+    flavor: str
+    mode: Mode
+    level: int
+    group: int
+    why: NoFit = NoFit.NONE
+    message: str = ""
+
+
+@dataclass(slots=True)
+class Chosen:
+    """The flavor of one resource; `tried` is the index at which the scan stopped, -1 for the end of the list."""
+
+    flavor: str
+    rank: Rank
+    tried: int = -1
+
+
+@dataclass(slots=True)
+class PodSetChoice:
+    """The flavors of one pod set.
+
+    Attributes:
+        requests: What it asks for in all, per resource.
+        flavors: By resource; nothing where it can have none.
+        failed: Whether there is a resource group without any flavor for it.
+        attempts: The flavors looked at.
+        problem: What else is wrong.
+    """
+
+    name: str
+    count: int
+    requests: Mapping[str, int]
+    flavors: dict[str, Chosen] = field(default_factory=dict)
+    failed: bool = False
+    attempts: tuple[Attempt, ...] = ()
+    problem: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """How it stands."""
+        if self.failed or self.problem:
+            return Verdict.NO_FIT
+        return min((verdict_of(one.rank.mode) for one in self.flavors.values()), default=Verdict.FIT)
+
+    def usage(self) -> Usage:
+        """Return what it uses of quota."""
+        return {(one.flavor, name): self.requests.get(name, 0) for name, one in self.flavors.items()}
+
+    def why(self) -> NoFit:
+        """Return why it does not fit."""
+        if not self.attempts:
+            return NoFit.NO_MATCHING_FLAVOR
+        least: dict[int, NoFit] = {}
+        for one in self.attempts:
+            if one.mode is Mode.NO_FIT:
+                least[one.group] = min(one.why, least.get(one.group, one.why))
+        return max(least.values(), default=NoFit.NONE)
+
+
+@dataclass(slots=True)
+class Choice:
+    """The flavors of a workload.
+
+    Attributes:
+        level: From how far away its quota comes.
+        usage: What it uses of quota.
+        instead: How it stands for a reason that lies outside of it.
+    """
+
+    pod_sets: list[PodSetChoice] = field(default_factory=list)
+    level: int = 0
+    usage: Usage = field(default_factory=dict)
+    instead: Verdict | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """How it stands; nothing chosen does not fit."""
+        if self.instead is not None:
+            return self.instead
+        return min((one.verdict for one in self.pod_sets), default=Verdict.NO_FIT)
+
+    def add(self, pods: PodSetChoice) -> None:
+        """Add a pod set."""
+        self.pod_sets.append(pods)
+        for what, amount in pods.usage().items():
+            self.usage[what] = self.usage.get(what, 0) + amount
+        self.level = max((self.level, *(one.rank.level for one in pods.flavors.values())))
+
+    def contested(self) -> frozenset[FlavorResource]:
+        """Return of what there is too little, so that others would have to go."""
+        return frozenset(self._in(Verdict.PREEMPT))
+
+    def why(self) -> NoFit:
+        """Return why it does not fit."""
+        return max((one.why() for one in self.pod_sets if one.verdict is Verdict.NO_FIT), default=NoFit.NONE)
+
+    def scan(self) -> list[dict[str, int]]:
+        """Return per pod set where the scan of flavors stopped, to go on from there."""
+        return [{name: one.tried for name, one in pods.flavors.items()} for pods in self.pod_sets]
+
+    def _in(self, verdict: Verdict) -> Iterator[FlavorResource]:
+        for pods in self.pod_sets:
+            for name, one in pods.flavors.items():
+                if verdict_of(one.rank.mode) is verdict:
+                    yield one.flavor, name
