@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tutti.sim.crd.definitions import DefinitionStrategy
-from tutti.sim.kinds import columns, core, events, others, volumes, workloads
+from tutti.sim.kinds import columns, core, devices, events, network, others, volumes, workloads
 from tutti.sim.kinds.pods import PodStrategy
 from tutti.sim.kinds.resource import ALL_VERBS, STATUS_VERBS, BuiltinCodec, Resource, ScalePaths, Subresource
 from tutti.sim.kinds.strategy import Strategy
@@ -53,7 +53,7 @@ LINES = (
     ),
     Line("", "nodes", "Node", core.NodeStrategy, False, "no", subs="status proxy"),
     Line("", "pods", "Pod", PodStrategy, short="po", subs=POD_SUBS, categories="all"),
-    Line("", "podtemplates", "PodTemplate", Strategy),
+    Line("", "podtemplates", "PodTemplate", workloads.TemplateStrategy),
     Line("", "events", "Event", lambda: events.EventStrategy(strict=False), short="ev", type="CoreV1Event"),
     Line("", "configmaps", "ConfigMap", core.ConfigMapStrategy, short="cm"),
     Line("", "secrets", "Secret", core.SecretStrategy),
@@ -70,7 +70,7 @@ LINES = (
         subs="status scale",
         categories="all",
     ),
-    Line("", "endpoints", "Endpoints", Strategy, short="ep"),
+    Line("", "endpoints", "Endpoints", network.EndpointsStrategy, short="ep"),
     Line("", "limitranges", "LimitRange", core.LimitRangeStrategy, short="limits"),
     Line("", "resourcequotas", "ResourceQuota", core.QuotaStrategy, short="quota", subs="status"),
     Line(
@@ -95,12 +95,12 @@ LINES = (
         APPS,
         "statefulsets",
         "StatefulSet",
-        workloads.ReplicaSetStrategy,
+        workloads.StatefulSetStrategy,
         short="sts",
         subs="status scale",
         categories="all",
     ),
-    Line(APPS, "daemonsets", "DaemonSet", workloads.WorkloadStrategy, short="ds", subs="status", categories="all"),
+    Line(APPS, "daemonsets", "DaemonSet", workloads.DaemonSetStrategy, short="ds", subs="status", categories="all"),
     Line(APPS, "controllerrevisions", "ControllerRevision", Strategy),
     Line("batch", "jobs", "Job", workloads.JobStrategy, subs="status", categories="all"),
     Line("batch", "cronjobs", "CronJob", workloads.CronJobStrategy, short="cj", subs="status", categories="all"),
@@ -116,25 +116,25 @@ LINES = (
     ),
     Line("policy", "poddisruptionbudgets", "PodDisruptionBudget", others.BudgetStrategy, short="pdb", subs="status"),
     Line("scheduling.k8s.io", "priorityclasses", "PriorityClass", others.PriorityClassStrategy, False, "pc"),
-    Line(STORAGE, "storageclasses", "StorageClass", others.StorageClassStrategy, False, "sc"),
+    Line(STORAGE, "storageclasses", "StorageClass", volumes.StorageClassStrategy, False, "sc"),
     Line(STORAGE, "csinodes", "CSINode", Strategy, False),
-    Line(STORAGE, "csidrivers", "CSIDriver", Strategy, False),
+    Line(STORAGE, "csidrivers", "CSIDriver", volumes.DriverStrategy, False),
     Line(STORAGE, "csistoragecapacities", "CSIStorageCapacity", Strategy),
-    Line(STORAGE, "volumeattachments", "VolumeAttachment", others.PlainStatusStrategy, False, subs="status"),
+    Line(STORAGE, "volumeattachments", "VolumeAttachment", volumes.AttachmentStrategy, False, subs="status"),
     Line(RBAC, "roles", "Role", others.RoleStrategy),
     Line(RBAC, "rolebindings", "RoleBinding", others.RoleStrategy),
     Line(RBAC, "clusterroles", "ClusterRole", others.RoleStrategy, False),
     Line(RBAC, "clusterrolebindings", "ClusterRoleBinding", others.RoleStrategy, False),
     Line(ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", others.WebhookStrategy, False),
     Line(ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", others.WebhookStrategy, False),
-    Line("discovery.k8s.io", "endpointslices", "EndpointSlice", Strategy),
+    Line("discovery.k8s.io", "endpointslices", "EndpointSlice", network.EndpointSliceStrategy),
     Line("node.k8s.io", "runtimeclasses", "RuntimeClass", Strategy, False),
-    Line("networking.k8s.io", "networkpolicies", "NetworkPolicy", _spec, short="netpol"),
+    Line("networking.k8s.io", "networkpolicies", "NetworkPolicy", network.NetworkPolicyStrategy, short="netpol"),
     Line("networking.k8s.io", "ingresses", "Ingress", _spec_status, short="ing", subs="status"),
     Line("networking.k8s.io", "ingressclasses", "IngressClass", _spec, False),
     Line(DRA, "deviceclasses", "DeviceClass", _spec, False),
-    Line(DRA, "resourceclaims", "ResourceClaim", _spec_status, subs="status", type="ResourceV1ResourceClaim"),
-    Line(DRA, "resourceclaimtemplates", "ResourceClaimTemplate", _spec),
+    Line(DRA, "resourceclaims", "ResourceClaim", devices.ClaimStrategy, subs="status", type="ResourceV1ResourceClaim"),
+    Line(DRA, "resourceclaimtemplates", "ResourceClaimTemplate", devices.ClaimTemplateStrategy),
     Line(DRA, "resourceslices", "ResourceSlice", _spec, False),
     Line(
         CRD,

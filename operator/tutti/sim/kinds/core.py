@@ -56,6 +56,9 @@ class NodeStrategy(Strategy):
         status = obj.setdefault("status", {})
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
+        for condition in status.get("conditions", ()):
+            condition.setdefault("lastHeartbeatTime", None)
+            condition.setdefault("lastTransitionTime", None)
         status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
         status.setdefault("nodeInfo", {})
         for field in [

@@ -99,32 +99,6 @@ class PriorityClassStrategy(Strategy):
         ]
 
 
-class StorageClassStrategy(Strategy):
-    """Storage classes, of which only metadata and expansion may change."""
-
-    def default(self, obj: Json) -> None:
-        """Fill in what storage/v1 defaults."""
-        obj.setdefault("reclaimPolicy", "Delete")
-        obj.setdefault("volumeBindingMode", "Immediate")
-
-    def validate(self, obj: Json) -> list[FieldError]:
-        """A provisioner must be named."""
-        return [] if obj.get("provisioner") else [required("provisioner")]
-
-    def validate_update(self, new: Json, old: Json) -> list[FieldError]:
-        """What volumes were made by stays."""
-        errors = [
-            forbidden_field(field, f"updates to {field} are forbidden.")
-            for field in ("parameters", "provisioner")
-            if new.get(field) != old.get(field)
-        ]
-        return errors + [
-            forbidden_field(field, f"updates to {field} are forbidden.")
-            for field in ("reclaimPolicy", "volumeBindingMode")
-            if new.get(field) != old.get(field)
-        ]
-
-
 class RoleStrategy(Strategy):
     """RBAC kinds, whose names only have to fit a path."""
 
@@ -198,9 +172,3 @@ class SpecStrategy(Strategy):
     def default(self, obj: Json) -> None:
         """The specification is always shown."""
         obj.setdefault("spec", {})
-
-
-class PlainStatusStrategy(Strategy):
-    """Kinds with a status but no counted specification."""
-
-    has_status = True

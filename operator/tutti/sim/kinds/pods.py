@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tutti.sim.kinds.podrules import check_spec
-from tutti.sim.kinds.podspec import default_spec, quality_of_service
+from tutti.sim.kinds.podspec import default_spec, quality_of_service, requests_from_limits
 from tutti.sim.kinds.strategy import Strategy
 from tutti.sim.meta.errors import FieldError, forbidden_field, invalid
 
@@ -30,7 +30,11 @@ class PodStrategy(Strategy):
         """Fill in the specification's defaults."""
         spec = obj.setdefault("spec", {})
         default_spec(spec)
+        requests_from_limits(spec)
         spec.setdefault("enableServiceLinks", True)
+        for condition in obj.get("status", {}).get("conditions", ()):
+            condition.setdefault("lastProbeTime", None)
+            condition.setdefault("lastTransitionTime", None)
         address = obj.get("status", {}).get("podIP")
         if address and not obj["status"].get("podIPs"):
             obj["status"]["podIPs"] = [{"ip": address}]

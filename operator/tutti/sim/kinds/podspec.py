@@ -31,10 +31,16 @@ def default_spec(spec: Json) -> None:
                 port.setdefault("hostPort", port.get("containerPort"))
 
 
+def requests_from_limits(spec: Json) -> None:
+    """What a container of a pod is limited to, it requests; templates are left as they are."""
+    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
+        resources = container["resources"]
+        for name, limit in resources.get("limits", {}).items():
+            resources.setdefault("requests", {}).setdefault(name, limit)
+
+
 def _container(container: Json) -> None:
-    resources = container.setdefault("resources", {})
-    for name, limit in resources.get("limits", {}).items():
-        resources.setdefault("requests", {}).setdefault(name, limit)
+    container.setdefault("resources", {})
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
     container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))

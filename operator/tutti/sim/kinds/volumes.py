@@ -1,10 +1,11 @@
-"""Strategies of persistent volumes and the claims on them."""
+"""Strategies of persistent volumes, the claims on them, and the classes and drivers they come from."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tutti.sim.kinds.strategy import Strategy
+from tutti.sim.meta import clock
 from tutti.sim.meta.errors import FieldError, forbidden_field, required
 
 Json = dict[str, Any]
@@ -29,7 +30,7 @@ class VolumeStrategy(Strategy):
 
     def prepare_create(self, obj: Json) -> None:
         """A new volume is pending."""
-        obj["status"] = {"phase": "Pending"}
+        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": clock.now()}
         _protect(obj, "kubernetes.io/pv-protection")
 
     def validate(self, obj: Json) -> list[FieldError]:
@@ -87,3 +88,54 @@ def _protect(obj: Json, finalizer: str) -> None:
     finalizers = obj["metadata"].setdefault("finalizers", [])
     if finalizer not in finalizers:
         finalizers.append(finalizer)
+
+
+class StorageClassStrategy(Strategy):
+    """Storage classes, of which only metadata and expansion may change."""
+
+    def default(self, obj: Json) -> None:
+        """Fill in what storage/v1 defaults."""
+        obj.setdefault("reclaimPolicy", "Delete")
+        obj.setdefault("volumeBindingMode", "Immediate")
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """A provisioner must be named."""
+        return [] if obj.get("provisioner") else [required("provisioner")]
+
+    def validate_update(self, new: Json, old: Json) -> list[FieldError]:
+        """What volumes were made by stays."""
+        errors = [
+            forbidden_field(field, f"updates to {field} are forbidden.")
+            for field in ("parameters", "provisioner")
+            if new.get(field) != old.get(field)
+        ]
+        return errors + [
+            forbidden_field(field, f"updates to {field} are forbidden.")
+            for field in ("reclaimPolicy", "volumeBindingMode")
+            if new.get(field) != old.get(field)
+        ]
+
+
+class DriverStrategy(Strategy):
+    """CSI drivers."""
+
+    generation = False
+
+    def default(self, obj: Json) -> None:
+        """Fill in what storage/v1 defaults."""
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("attachRequired", True)
+        spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
+        spec.setdefault("volumeLifecycleModes", ["Persistent"])
+        for flag in ("podInfoOnMount", "requiresRepublish", "seLinuxMount", "storageCapacity"):
+            spec.setdefault(flag, False)
+
+
+class AttachmentStrategy(Strategy):
+    """Volume attachments."""
+
+    has_status = True
+
+    def prepare_create(self, obj: Json) -> None:
+        """Nothing is attached yet."""
+        obj["status"] = {"attached": False}

@@ -36,6 +36,11 @@ class WorkloadStrategy(Strategy):
         default_template(spec)
         if obj["kind"] != "DaemonSet":
             spec.setdefault("replicas", 1)
+        if obj["kind"] == "ReplicationController":
+            labels = spec["template"]["metadata"].get("labels", {})
+            spec.setdefault("selector", dict(labels))
+            if labels and not obj["metadata"].get("labels"):
+                obj["metadata"]["labels"] = dict(labels)
         if obj["kind"] == "Deployment":
             _deployment(spec)
         elif obj["kind"] in ("StatefulSet", "DaemonSet"):
@@ -76,6 +81,43 @@ class ReplicaSetStrategy(WorkloadStrategy):
     initial_status: Json = {"replicas": 0}
 
 
+class StatefulSetStrategy(WorkloadStrategy):
+    """Stateful sets, whose claim templates are claims."""
+
+    initial_status: Json = {"replicas": 0, "availableReplicas": 0}
+
+    def default(self, obj: Json) -> None:
+        """Fill in the claim templates, too."""
+        super().default(obj)
+        for claim in obj["spec"].get("volumeClaimTemplates", ()):
+            claim["apiVersion"], claim["kind"] = "v1", "PersistentVolumeClaim"
+            claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+            claim.setdefault("status", {})["phase"] = "Pending"
+
+
+class DaemonSetStrategy(WorkloadStrategy):
+    """Daemon sets, which count their templates in an annotation."""
+
+    initial_status: Json = dict.fromkeys(
+        ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"), 0
+    )
+
+    def prepare_create(self, obj: Json) -> None:
+        """The first template."""
+        super().prepare_create(obj)
+        obj["metadata"].setdefault("annotations", {}).setdefault("deprecated.daemonset.template.generation", "1")
+
+
+class TemplateStrategy(Strategy):
+    """Pod templates."""
+
+    generation = True
+
+    def default(self, obj: Json) -> None:
+        """As for the pods made from them."""
+        default_template(obj)
+
+
 def _deployment(spec: Json) -> None:
     strategy = spec.setdefault("strategy", {})
     strategy.setdefault("type", "RollingUpdate")
@@ -113,6 +155,7 @@ class JobStrategy(Strategy):
     def default(self, obj: Json) -> None:
         """Fill in what batch/v1 defaults."""
         spec = obj.setdefault("spec", {})
+        spec.setdefault("manualSelector", False)
         default_job(spec)
 
     def prepare_create(self, obj: Json) -> None:
@@ -123,11 +166,14 @@ class JobStrategy(Strategy):
             return
         uid = meta["uid"]
         labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
+        unlabelled = not meta.get("labels")
         labels["batch.kubernetes.io/controller-uid"] = uid
         labels["batch.kubernetes.io/job-name"] = meta["name"]
         labels["controller-uid"] = uid
         labels["job-name"] = meta["name"]
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+        if unlabelled:
+            meta["labels"] = dict(labels)
 
     def validate(self, obj: Json) -> list[FieldError]:
         """Check template and counts."""
@@ -187,7 +233,7 @@ def check_job(spec: Json, at: str) -> list[FieldError]:
             errors.append(required(where, 'valid values: "OnFailure", "Never"'))
         else:
             errors.append(unsupported(where, pod.get("restartPolicy"), ("OnFailure", "Never")))
-    if spec.get("completionMode") not in ("NonIndexed", "Indexed"):
+    if spec.get("completionMode", "NonIndexed") not in ("NonIndexed", "Indexed"):
         errors.append(unsupported(f"{at}.completionMode", spec["completionMode"], ("NonIndexed", "Indexed")))
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
         errors.append(required(f"{at}.completions", "when completion mode is Indexed"))
@@ -211,10 +257,7 @@ class CronJobStrategy(Strategy):
         template = spec.setdefault("jobTemplate", {})
         template.setdefault("metadata", {})
         job = template.setdefault("spec", {})
-        single = "completions" not in job and "parallelism" not in job
-        default_job(job)
-        if single:
-            del job["completions"], job["parallelism"]
+        default_template(job)
 
     def prepare_create(self, obj: Json) -> None:
         """Nothing has run yet."""
