@@ -19,19 +19,23 @@ from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
 from tutti.engine.decisions import AnyDecision, Bind
 from tutti.engine.observations import BindFinished
-from tutti.engine.workloads import Phase
+from tutti.engine.workloads import Phase, WorkloadKey
 from tutti.quota.tree import QuotaTree
 
 FUZZ = int(os.environ.get("TUTTI_FUZZ", "1"))
 WINDOW, PERMIT = 20, 10
+# A gang keeps its queue: what has been admitted by one is not moved to another.
+QUEUE_OF = {"g0": "", "g1": "q1", "g2": "q3", "w0": "q2", "w1": "", "a0": "", "a1": "q2"}
 GANGS = st.sampled_from(["g0", "g1", "g2"])
 WORKLOADS = st.sampled_from(["w0", "w1"])
 ANNOTATED = {"a0": 2, "a1": 3}
 NODES = st.sampled_from([f"n{i}" for i in range(5)])
 QUEUES = st.sampled_from(["", "", "q1", "q2", "q3"])
+KINDS = st.sampled_from(["a", "b"])
+RARELY = st.sampled_from([False] * 5 + [True])
+OFTEN = st.sampled_from([True] * 5 + [False])
 OUTCOMES = st.sampled_from(["Bound"] * 6 + ["Failed", "NodeGone", "Unknown", "Lost", "Unseen"])
 PFNET = "gang-scheduling.preferred.jp/gang"
-Key = tuple[str, str]
 
 
 class Watched(World):
@@ -39,8 +43,8 @@ class Watched(World):
 
     def __init__(self, **configuration: Any) -> None:
         self.unknown: dict[str, str] = {}
-        self.whole: set[tuple[str, str]] = set()
-        self.partial: dict[tuple[str, str], float] = {}
+        self.whole: set[WorkloadKey] = set()
+        self.partial: dict[WorkloadKey, float] = {}
         super().__init__(**configuration)
 
     def decide(self, advance: float = 0.0) -> list[AnyDecision]:
@@ -111,19 +115,18 @@ class Watched(World):
     def check_gangs(self) -> None:
         for key, workload in self.engine.state.workloads.items():
             if key[0] == "Pod" or not workload.uid or workload.problem is not None:
-                self.partial.pop((key, workload.uid), None)
+                self.partial.pop(key, None)
                 continue
-            mark = (key, workload.uid)
             running = [m for m in workload.members() if m.pod.node and not m.pod.terminated and not m.pod.deleting]
             if workload.complete:
-                self.whole.add(mark)
+                self.whole.add(key)
             elif not any(m.pod.node and not m.pod.terminated for m in workload.members()):
-                self.whole.discard(mark)
+                self.whole.discard(key)
             waited_for = any(m.pod.assumed for m in workload.members())
-            if workload.complete or mark in self.whole or not running or waited_for:
-                self.partial.pop(mark, None)
+            if workload.complete or key in self.whole or not running or waited_for:
+                self.partial.pop(key, None)
                 continue
-            since = self.partial.setdefault(mark, self.now)
+            since = self.partial.setdefault(key, self.now)
             assert self.now - since <= WINDOW, f"{key} is bound in part: {[m.pod.name for m in running]}"
 
     def check_explanations(self) -> None:
@@ -155,16 +158,12 @@ class Histories(RuleBasedStateMachine):
         world.queue("cq2", 3, cohort="c", lend=2, flavors=("a", "b"), local="q2")
         strategy = "StrictFIFO" if strict else "BestEffortFIFO"
         world.queue("cq3", 4, flavors=("b",), local="q3", queueingStrategy=strategy)
-        world.node("n0", gpus=4, labels={"kind": "a"})
+        for number, kind in enumerate("aabb"):
+            world.node(f"n{number}", gpus=2 + number % 2, labels={"kind": kind})
 
     # Nodes.
 
-    @rule(
-        name=NODES,
-        gpus=st.integers(0, 4),
-        kind=st.sampled_from(["a", "b"]),
-        cordoned=st.sampled_from([False] * 4 + [True]),
-    )
+    @rule(name=NODES, gpus=st.integers(0, 4), kind=KINDS, cordoned=RARELY)
     def put_node(self, name: str, gpus: int, kind: str, cordoned: bool) -> None:
         self.world.node(name, gpus=gpus, labels={"kind": kind}, cordoned=cordoned)
 
@@ -175,36 +174,47 @@ class Histories(RuleBasedStateMachine):
 
     # Gangs and queues.
 
-    @rule(name=GANGS, min_count=st.integers(1, 4), queue=QUEUES)
-    def put_pod_group(self, name: str, min_count: int, queue: str) -> None:
-        self.world.pod_group(name, min_count, **({"queueName": queue} if queue else {}))
+    @rule(name=GANGS, min_count=st.integers(1, 4), bad=RARELY)
+    def put_pod_group(self, name: str, min_count: int, bad: bool) -> None:
+        self.world.pod_group(name, 0 if bad else min_count, **self._queue(name))
         self._forget_partial(name)
 
-    @rule(name=GANGS, workload=WORKLOADS)
-    def put_pod_group_of_workload(self, name: str, workload: str) -> None:
-        self.world.pod_group(name, 1, workloadRef={"name": workload, "podGroup": "workers"})
-        self._forget_partial(name, workload)
+    @rule(bad=RARELY)
+    def put_pod_group_of_workload(self, bad: bool) -> None:
+        self.world.pod_group("h", 0 if bad else 1, workloadRef={"name": "w1", "podGroup": "workers"})
+        self._forget_partial("w1")
 
-    @rule(name=GANGS)
-    def put_bad_pod_group(self, name: str) -> None:
-        self.world.pod_group(name, 0)
+    @rule(name=GANGS, min_count=st.integers(2, 4), surplus=st.integers(0, 2), gpus=st.integers(1, 2))
+    def submit_gang(self, name: str, min_count: int, surplus: int, gpus: int) -> None:
+        self.world.pod_group(name, min_count, **self._queue(name))
+        self._forget_partial(name)
+        for _ in range(min_count + surplus):
+            self.world.pod(self._name(name), group=name, gpus=gpus)
+        self.world.decide()
+        self.world.check()
+
+    @rule(name=WORKLOADS, workers=st.integers(1, 3), promised=st.booleans(), created=st.integers(0, 3))
+    def submit_workload(self, name: str, workers: int, promised: bool, created: int) -> None:
+        self.put_workload(name, workers, surplus=0, promised=promised, active=True, priority=0)
+        self.world.pod(self._name(f"{name}-leader"), workload=name, group="leader", gpus=0)
+        for _ in range(min(created, workers) if promised else workers):
+            self.world.pod(self._name(f"{name}-workers"), workload=name, group="workers")
+        self.world.decide()
+        self.world.check()
 
     @rule(
         name=WORKLOADS,
         workers=st.integers(1, 3),
         surplus=st.integers(0, 2),
-        queue=QUEUES,
         promised=st.booleans(),
-        active=st.sampled_from([True] * 4 + [False]),
+        active=OFTEN,
         priority=st.integers(0, 1),
     )
-    def put_workload(
-        self, name: str, workers: int, surplus: int, queue: str, promised: bool, active: bool, priority: int
-    ) -> None:
+    def put_workload(self, name: str, workers: int, surplus: int, promised: bool, active: bool, priority: int) -> None:
         group = {"name": "workers", "count": workers + surplus, "minCount": workers}
         if promised:
             group["template"] = TEMPLATE
-        spec = {"active": active, "priority": priority, **({"queueName": queue} if queue else {})}
+        spec = {"active": active, "priority": priority, **self._queue(name)}
         self.world.workload(name, {"name": "leader", "count": 1}, group, **spec)
         self._forget_partial(name)
 
@@ -220,24 +230,18 @@ class Histories(RuleBasedStateMachine):
 
     # Pods.
 
-    @rule(name=GANGS, gpus=st.integers(0, 2), gated=st.sampled_from([False] * 4 + [True]), queue=QUEUES)
-    def add_member(self, name: str, gpus: int, gated: bool, queue: str) -> None:
-        self.world.pod(self._name(name), group=name, gpus=gpus, gated=gated, queue=queue if queue == "q1" else "")
+    @rule(name=st.one_of(GANGS, st.just("h")), gpus=st.integers(0, 2), gated=RARELY)
+    def add_member(self, name: str, gpus: int, gated: bool) -> None:
+        self.world.pod(self._name(name), group=name, gpus=gpus, gated=gated)
 
-    @rule(name=GANGS, count=st.integers(1, 4), gpus=st.integers(1, 2))
-    def add_members(self, name: str, count: int, gpus: int) -> None:
-        for _ in range(count):
-            self.world.pod(self._name(name), group=name, gpus=gpus)
+    @rule(name=WORKLOADS, group=st.sampled_from(["leader", "workers", "workers"]), gpus=st.integers(1, 2))
+    def add_workload_member(self, name: str, group: str, gpus: int) -> None:
+        self.world.pod(self._name(f"{name}-{group}"), workload=name, group=group, gpus=gpus)
 
-    @rule(name=WORKLOADS, group=st.sampled_from(["leader", "workers", "workers"]), like_promised=st.booleans())
-    def add_workload_member(self, name: str, group: str, like_promised: bool) -> None:
-        pod = self.world.pod(self._name(f"{name}-{group}"), workload=name, group=group, gpus=1 if like_promised else 2)
-        assert pod.spec.scheduler_name == "tutti"
-
-    @rule(name=st.sampled_from(sorted(ANNOTATED)), queue=st.sampled_from(["", "q2"]))
-    def add_annotated_member(self, name: str, queue: str) -> None:
+    @rule(name=st.sampled_from(sorted(ANNOTATED)))
+    def add_annotated_member(self, name: str) -> None:
         annotations = {f"{PFNET}-name": name, f"{PFNET}-size": str(ANNOTATED[name])}
-        self.world.pod(self._name(name), annotations=annotations, queue=queue)
+        self.world.pod(self._name(name), annotations=annotations, queue=QUEUE_OF[name])
 
     @rule(gpus=st.integers(0, 3), queue=QUEUES, priority=st.integers(0, 1))
     def add_pod(self, gpus: int, queue: str, priority: int) -> None:
@@ -267,11 +271,13 @@ class Histories(RuleBasedStateMachine):
         else:
             getattr(self.world, how)(name)
 
-    @rule(data=st.data(), phase=st.sampled_from(["Succeeded", "Succeeded", "Failed"]), seen=st.booleans())
-    def finish_pod(self, data: st.DataObject, phase: str, seen: bool) -> None:
-        name = self._pick(data, bound=seen)
-        if name is not None:
-            self.world.finish(name, phase=phase)
+    @rule(data=st.data(), phase=st.sampled_from(["Succeeded", "Succeeded", "Failed"]), all_=st.booleans(), bound=OFTEN)
+    def finish_pods(self, data: st.DataObject, phase: str, all_: bool, bound: bool) -> None:
+        name = self._pick(data, bound=bound)
+        if name is None:
+            return
+        kin = [other for other in self.world.where(name.split("-")[0]) if all_]
+        self.world.finish(*dict.fromkeys([name, *kin]), phase=phase)
 
     @rule()
     def finish_evictions(self) -> None:
@@ -286,10 +292,13 @@ class Histories(RuleBasedStateMachine):
     def answer(self, data: st.DataObject, outcome: str) -> None:
         self._answer(data.draw(st.sampled_from(self.world.pending_binds)), outcome)
 
-    @rule()
-    def answer_all(self) -> None:
+    @rule(now=st.booleans())
+    def answer_all(self, now: bool) -> None:
         for bind in list(self.world.pending_binds):
             self._answer(bind, "Bound")
+        if now:
+            self.world.decide()
+            self.world.check()
 
     @rule()
     def show_everything(self) -> None:
@@ -386,7 +395,9 @@ class Histories(RuleBasedStateMachine):
     def _land(self, bind: Bind, *, seen: bool) -> bool:
         """Have the server take a bind as a real one would; returns whether the pod is on that node then."""
         pod = self.world.pods.get((bind.namespace, bind.name))
-        if pod is None or pod.metadata.uid != bind.uid or pod.metadata.deletion_timestamp is not None:
+        if pod is None or pod.metadata.uid != bind.uid or pod.terminated:
+            return False
+        if pod.metadata.deletion_timestamp is not None:
             return False
         if pod.spec.node_name:
             assert pod.spec.node_name == bind.node, f"{bind.name} is sent to two nodes"
@@ -404,10 +415,13 @@ class Histories(RuleBasedStateMachine):
         self.serial += 1
         return f"{prefix}-{self.serial}"
 
+    def _queue(self, name: str) -> dict[str, str]:
+        return {"queueName": QUEUE_OF[name]} if QUEUE_OF[name] else {}
+
     def _forget_partial(self, *names: str) -> None:
         """What a gang needs was changed from outside: its time to complete begins anew."""
-        for mark in [mark for mark in self.world.partial if mark[0][2] in names]:
-            del self.world.partial[mark]
+        for key in [key for key in self.world.partial if key[2] in names]:
+            del self.world.partial[key]
 
     def _check_replay(self) -> None:
         assert self.world.replay().differences == []

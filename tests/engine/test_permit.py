@@ -160,3 +160,15 @@ def test_a_surplus_member_that_is_being_deleted_is_not_bound_with_the_others():
     world.run()
     assert set(world.where()) == {"a-0", "b-0"}
     assert free(world) == 6
+
+
+def test_a_reservation_shrinks_with_what_is_required():
+    world = promising()
+    world.pod("w-0", workload="w")
+    world.run()
+    assert world.used("cq") == 3
+    group = {"count": 3, "minCount": 1, "template": TEMPLATE}
+    world.workload("w", group, queueName="queue", scheduleTimeoutSeconds=30)
+    world.run()
+    assert world.where() == {"w-0": "n1"}
+    assert (world.used("cq"), free(world)) == (1, 7)

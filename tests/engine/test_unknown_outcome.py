@@ -56,3 +56,13 @@ def test_a_bind_that_took_effect_without_an_answer_is_not_sent_again():
 
     assert not [d for d in world.until(15) if isinstance(d, Bind)]
     assert len(world.where("g")) == 2
+
+
+def test_a_bind_of_unknown_outcome_is_not_sent_again_for_a_pod_that_has_ended():
+    world, (first, second) = held_gang()
+    world.answer(second)
+    lose(world, first)
+    world.finish(first.name, phase="Failed")
+
+    assert not [d for d in world.until(15) if isinstance(d, Bind)]
+    assert (world.engine.state.cluster.nodes.requested == world.engine.state.cluster.recount()).all()

@@ -81,6 +81,7 @@ def _settle_waiting(state: State, workload: Workload) -> None:
 
 def _settle_reserved(state: State, workload: Workload) -> None:
     reservation.hand_over_holds(state, workload)
+    reservation.trim_holds(state, workload)
     if not reservation.is_whole(state, workload) or workload.problem is not None or not workload.active:
         reservation.break_up(state, workload)
     elif reservation.all_there(workload):

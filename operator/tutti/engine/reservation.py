@@ -89,6 +89,15 @@ def hand_over_holds(state: State, workload: Workload) -> None:
                 member.charge = hold.charge
 
 
+def trim_holds(state: State, workload: Workload) -> None:
+    """Give back what is held beyond the required members, because fewer are required than when it was reserved."""
+    for group in workload.groups.values():
+        tally = group.tally()
+        excess = tally.placed + tally.reserved + len(group.holds) - group.min_count
+        for hold in group.holds[: max(0, excess)]:
+            _release(state, group, hold)
+
+
 def is_whole(state: State, workload: Workload) -> bool:
     """Whether a reservation still covers every required member, and no member came that is not what was promised."""
     for group in workload.groups.values():
@@ -145,11 +154,15 @@ def _stands(state: State, hold: Hold) -> bool:
 
 
 def _release_holds(state: State, group: Group) -> None:
-    for hold in group.holds:
-        state.cluster.release((hold.node, hold.number))
-        if hold.charge is not None:
-            state.ledger.refund(hold.charge.queue, hold.charge.usage)
-    group.holds.clear()
+    for hold in tuple(group.holds):
+        _release(state, group, hold)
+
+
+def _release(state: State, group: Group, hold: Hold) -> None:
+    group.holds.remove(hold)
+    state.cluster.release((hold.node, hold.number))
+    if hold.charge is not None:
+        state.ledger.refund(hold.charge.queue, hold.charge.usage)
 
 
 def _found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
