@@ -87,6 +87,16 @@ def test_the_screen_shows_the_act_the_nodes_the_queues_and_the_gangs(width: int,
         assert word in shown
 
 
+@pytest.mark.parametrize(("width", "bar"), [(80, "████████ "), (112, "████████ "), (120, "████████████████ ")])
+def test_racks_stand_side_by_side_with_bars_as_wide_as_there_is_room_for(width: int, bar: str):
+    lines = screen(second_act(), width, 24)
+    heading = next(line for line in lines if "rack-000" in line)
+    first = lines[lines.index(heading) + 1]
+
+    assert "rack-004" in heading
+    assert f" 00 {bar}" in first
+
+
 def test_a_large_screen_shows_all_gangs_and_what_has_happened():
     shown = "\n".join(screen(second_act(), 120, 40))
 

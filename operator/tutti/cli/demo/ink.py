@@ -16,7 +16,7 @@ BORDER = "bright_black"
 QUIET = "bright_black"
 FREE = "·"
 WIDE = 100
-"""Terminals at least so wide are given more words and two columns per GPU."""
+"""Terminals at least so wide are given more words."""
 _TENTH = 100
 
 

@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tutti.cli.demo.ink import BORDER, FREE, INKS, QUIET, WIDE
+from tutti.cli.demo.ink import BORDER, FREE, INKS, QUIET
 from tutti.cli.demo.picture import NodeView, Picture
 
 _GAP = 3
@@ -33,11 +33,9 @@ class Racks:
         for node in sorted(picture.nodes.values(), key=lambda one: (one.rack, one.name)):
             blocks.setdefault(node.rack, []).append(node)
         labels = short_names(picture.nodes)
-        cell = 2 if width >= WIDE else 1
         longest = max(map(len, labels.values()), default=0)
-        block = 1 + longest + 1 + cell * picture.scenario.gpus_per_node
-        per_row = max(1, (width - _FRAME + _GAP) // (block + _GAP))
-        return cls(blocks, labels, cell, per_row)
+        cell = 2 if _side_by_side(2, picture, longest, width) >= len(blocks) else 1
+        return cls(blocks, labels, cell, max(1, _side_by_side(cell, picture, longest, width)))
 
     @property
     def height(self) -> int:
@@ -45,6 +43,12 @@ class Racks:
         names = list(self.blocks)
         rows = [names[start : start + self.per_row] for start in range(0, len(names), self.per_row)]
         return 2 + sum(1 + max(len(self.blocks[name]) for name in row) for row in rows)
+
+
+def _side_by_side(cell: int, picture: Picture, longest_label: int, width: int) -> int:
+    """How many racks fit beside each other with so many columns per GPU."""
+    block = 1 + longest_label + 1 + cell * picture.scenario.gpus_per_node
+    return (width - _FRAME + _GAP) // (block + _GAP)
 
 
 def short_names(names: Collection[str]) -> dict[str, str]:
