@@ -323,7 +323,13 @@ class Histories(RuleBasedStateMachine):
                 self._land(bind, seen=False)
         self.world.hold_evictions = hold
         self.world.unknown.clear()
-        self.world.whole.clear()
+        # What has been running together before is told from its status.
+        self.world.whole = {
+            key
+            for key, raw in self.world.objects.items()
+            for one in raw["status"].get("conditions", [])
+            if (one["type"], one["status"]) == ("Scheduled", "True")
+        }
         self.world.partial.clear()
         self.world.restart(backwards=backwards)
         self.world.decide()

@@ -48,6 +48,8 @@ class Candidates:
                 state.touch(workload.key)
             if 0 < workload.not_before <= state.now:
                 state.touch(workload.key)
+            if not _times(workload):
+                del state.timed[workload.key]
         return out
 
     def next_due(self, state: State) -> float | None:
@@ -57,13 +59,8 @@ class Candidates:
         """
         if self._queue_moved and self._parked[Gate.QUEUE]:
             return state.now
-        times: list[float] = []
-        for workload in list(state.timed.values()):
-            mine = [t for t in (workload.deadline, workload.tell_at, workload.not_before or None) if t is not None]
-            if not mine:
-                del state.timed[workload.key]
-            times += [t for t in mine if t > state.now]
-        return min(times, default=None)
+        times = (time for workload in state.timed.values() for time in _times(workload))
+        return min((time for time in times if time > state.now), default=None)
 
     def choose(self, state: State, changed: dict[WorkloadKey, Workload]) -> Iterable[Workload]:
         """Yield the workloads to try now, the next one first; what a blocked strict queue holds back is parked."""
@@ -147,6 +144,11 @@ class Candidates:
                 if waits and queue_of(state, other) is queue:
                     return other
         return None
+
+
+def _times(workload: Workload) -> list[float]:
+    """Return when something is due about a workload: the end of a deadline, a backoff or a silence."""
+    return [time for time in (workload.deadline, workload.tell_at, workload.not_before or None) if time is not None]
 
 
 def _shape(workload: Workload, queue: Queue | Explanation | None) -> Shape:
