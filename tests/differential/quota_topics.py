@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.differential import quota_rules as rules
+from tests.differential.quota_cycle import cycle
 from tests.differential.quota_division import runtime, share_division
 from tests.differential.quota_flavors import flavor_assignment
 from tests.differential.quota_preemption import preemption
@@ -38,6 +39,9 @@ TOPICS: dict[str, Topic] = {
     "share-division": share_division,
     "share-division-generated": share_division,
     "runtime-quota": runtime,
+    "cycle": cycle,
+    "cycle-fair": cycle,
+    "usage-cycle": cycle,
 }
 """Topic -> what is answered and what was recorded, alike in form."""
 

@@ -12,6 +12,8 @@ HERE = Path(__file__).parent
 
 CASES = {
     "available": 5,
+    "cycle": 34,
+    "cycle-fair": 14,
     "entry-order": 2,
     "fair-preemption": 21,
     "fair-preemption-generated": 106,
@@ -30,6 +32,7 @@ CASES = {
     "share-division": 48,
     "share-division-generated": 120,
     "tree-generated": 120,
+    "usage-cycle": 3,
     "usage-report": 2,
     "usage-tree": 7,
     "victim-order": 4,
@@ -37,7 +40,9 @@ CASES = {
 }
 """How many cases each topic has."""
 
-KNOWN: dict[str, set[str]] = {}
+KNOWN: dict[str, set[str]] = {
+    "cycle": {"cycle-17632e21"},  # a container asks for more than its limit; the record does not hold the limit
+}
 """Topic -> the ids of the cases that are decided otherwise."""
 
 

@@ -9,6 +9,10 @@ take of it added to the request:
     whole tree, or preemption while borrowing is allowed      NO_CANDIDATES
     otherwise                                                 NO_FIT
 
+Preemption while borrowing is allowed by borrowWithinCohort, and with fair sharing by any preemption policy: Kueue's
+code asks for reclaimWithinCohort there, but has a scenario (TestScheduleForFairSharing, preemption within queues that
+borrow) in which withinClusterQueue alone does, because the other is left out.
+
 All resources of a group take one flavor, which is as good as the worst of them. The scan goes on, the next time, with
 the flavor behind the one at which it stopped.
 """
@@ -93,8 +97,9 @@ class Chooser:
         covered = level(self.node, what, amount)
         if amount <= max(0, self.node.available(what)):
             return _Fit(Rank(Mode.FIT, covered.height))
-        borrowing = self.policy.while_borrowing or (self.fair and self.policy.reclaim is not Who.NEVER)
-        if amount <= self.node.nominal(what) or covered.partial or borrowing:
+        policy = self.policy
+        fairly = self.fair and {policy.within, policy.reclaim} != {Who.NEVER}
+        if amount <= self.node.nominal(what) or covered.partial or policy.while_borrowing or fairly:
             return _Fit(self.simulate(what, amount))
         return _Fit(Rank(Mode.NO_FIT, covered.height), NoFit.WAITING_FOR_QUOTA)
 
