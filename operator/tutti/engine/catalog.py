@@ -25,7 +25,7 @@ from tutti.api.kinds import (
     parse_object,
 )
 from tutti.api.resources import from_milli
-from tutti.quota.flavors import Assignment, Flavor, Queue, ResourceGroup, assignments
+from tutti.quota.flavors import Assignment, Flavor, Problem, Queue, ResourceGroup, assignments
 from tutti.quota.references import queue_problem, rings
 from tutti.quota.tree import FlavorResource, Quota
 
@@ -129,6 +129,8 @@ class Catalog:
         for one in self.all(ClusterQueue):
             queue = _queue(one)
             problem = queue_problem(queue, self.flavors, caught)
+            if one.metadata.deletion_timestamp:
+                problem = Problem("Terminating", "it is being deleted once nothing uses it")
             cohort = "" if queue.cohort in caught else queue.cohort
             self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort)
 
@@ -201,7 +203,7 @@ def _said(found: Object) -> object:
     """Return the part of an object that admission reads: everything but its status and bookkeeping."""
     if isinstance(found, WorkloadPriorityClass):
         return found.value
-    return getattr(found, "spec", None)
+    return getattr(found, "spec", None), bool(found.metadata.deletion_timestamp)
 
 
 def _flavor(found: ResourceFlavor) -> Flavor:

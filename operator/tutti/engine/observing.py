@@ -98,6 +98,8 @@ def _concerned(state: State, kind: str, namespace: str, name: str, *, changed: b
         refile(state, namespace, name)
         state.open(("Workload", namespace, name))
     elif changed:
+        if kind in ("ClusterQueue", "LocalQueue"):
+            state.changed_queues[f"{namespace}/{name}" if namespace else name] = None  # what it says may be stale
         state.respec()
         _touch_all(state)
 

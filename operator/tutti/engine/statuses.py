@@ -120,6 +120,8 @@ def _workload_status(state: State, workload: Workload) -> dict[str, Any]:
     requeue: dict[str, Any] | None = {"count": workload.attempts} if workload.attempts else None
     if requeue and workload.not_before > state.now:
         requeue["at"] = cond.timestamp(workload.not_before)
+    elif requeue and "at" in (workload.status.get("requeue") or {}):
+        requeue["at"] = None  # a merge patch removes only what it names
     return {"admission": admission, "requeue": requeue}
 
 
