@@ -9,6 +9,7 @@ import msgspec
 import yaml
 from aiohttp import web
 
+from tutti.sim.http.answer import Answer
 from tutti.sim.http.negotiate import Rendering
 from tutti.sim.kinds.resource import Resource
 from tutti.sim.meta.errors import ApiError
@@ -27,18 +28,18 @@ def respond(
     if rendering is not None and rendering.media == "yaml":
         body = yaml.safe_dump(msgspec.json.decode(body), sort_keys=True).encode()
         content_type = "application/yaml"
-    response = web.Response(body=body, status=status, content_type=content_type)
-    for text in warnings:
-        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{escaped}"')
-    return response
+    return Answer(body, status=status, content_type=content_type, headers=[_warning(text) for text in warnings])
+
+
+def _warning(text: str) -> tuple[str, str]:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return "Warning", f'299 - "{escaped}"'
 
 
 def failure(error: ApiError) -> web.Response:
     """The response of an error."""
-    response = respond(encode(error.body()), status=error.code)
-    response.headers.update(error.headers)
-    return response
+    headers = list(error.headers.items())
+    return Answer(encode(error.body()), status=error.code, content_type="application/json", headers=headers)
 
 
 def success(details: Json | None = None, *, code: int | None = None) -> bytes:

@@ -63,6 +63,34 @@ def collect(value: Any, shape: Shape, path: Path, into: FieldSet, *, containers:
         into.add(path)
 
 
+def tree(value: Any, shape: Shape) -> Json:
+    """What `written` makes of all that `collect` finds below a value, containers included, in one pass."""
+    form = form_of(shape, value)
+    if not value or form is Form.LEAF or form is Form.ATOMIC:
+        return {}
+    if form is Form.STRUCT:
+        return _branches(value, shape)
+    if form is Form.MAP:
+        return {".": {}, **_branches(value, shape)}
+    node: Json = {".": {}}
+    if form is Form.SET:
+        for item in value:
+            node[step_of_member(item)] = {}
+        return node
+    element = shape.element()
+    for item in value:
+        below = tree(item, element)
+        node[step_of_item(item, shape)] = {".": {}, **below} if below else below
+    return node
+
+
+def _branches(value: Json, shape: Shape) -> Json:
+    return {
+        "f:" + key: tree(inner, shape.field(key)) if isinstance(inner, dict | list) else {}
+        for key, inner in value.items()
+    }
+
+
 def changed(old: Any, new: Any, shape: Shape, path: Path, into: FieldSet) -> None:
     """Add every field below `path` that was added or modified between two values."""
     if old is new:

@@ -109,27 +109,25 @@ def managed(fields: FieldSet, subresource: str) -> FieldSet:
 
 def on_create(obj: Json, shape: Shape, *, manager: str, api_version: str, keeps_status: bool) -> None:
     """Account for a new object."""
-    tree: Json = {}
+    fields: Json = {}
     for key, value in obj.items():
         if key in ("kind", "apiVersion") or (key == "status" and not keeps_status):
             continue
+        below = fieldset.tree(value, shape.field(key))
         if key == "metadata":
-            fields: FieldSet = set()
-            fieldset.collect(value, shape.field(key), ("f:metadata",), fields, containers=True)
-            tree.update(fieldset.written(managed(fields, "")))
-        else:
-            tree["f:" + key] = _subtree(shape, key, _encode(value))
-    if tree:
+            below = {step: inner for step, inner in below.items() if step not in UNMANAGED_META}
+            if not below:
+                continue
+        fields["f:" + key] = _shared(_encode(below))
+    if fields:
         entry = Entry(manager, "Update", api_version, "", clock.now(), frozenset())
-        obj["metadata"]["managedFields"] = [{**entry.written(), "fieldsV1": tree}]
+        obj["metadata"]["managedFields"] = [{**entry.written(), "fieldsV1": fields}]
 
 
-@lru_cache(maxsize=1024)
-def _subtree(shape: Shape, key: str, encoded: bytes) -> Json:
-    """The written fields below one top-level field; pods of one gang differ in their metadata only."""
-    fields: FieldSet = set()
-    fieldset.collect(msgspec.json.decode(encoded), shape.field(key), ("f:" + key,), fields, containers=True)
-    tree: Json = fieldset.written(fields)["f:" + key]
+@lru_cache(maxsize=4096)
+def _shared(encoded: bytes) -> Json:
+    """One tree for all objects that set the same fields, as the pods of a Job do: nobody changes stored objects."""
+    tree: Json = msgspec.json.decode(encoded)
     return tree
 
 

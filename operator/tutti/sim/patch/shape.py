@@ -8,7 +8,7 @@ nothing is known, maps are granular and lists atomic.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
@@ -43,18 +43,26 @@ class Shape:
     keys: tuple[str, ...] = ()
     merge_key: str = ""
     defaults: dict[str, Any] | None = None
+    _fields: dict[str, Shape] = field(default_factory=dict, init=False, repr=False)
+    _element: Shape | None = field(default=None, init=False, repr=False)
 
     def field(self, name: str) -> Shape:
         """The shape of a field or map value; untyped where nothing is known."""
         if self.form is Form.STRUCT and self.child is not None:
-            return self.child(name) or UNTYPED
-        if self.item is not None:
-            return self.item()
-        return UNTYPED
+            found = self._fields.get(name)
+            if found is None:
+                found = self.child(name)
+                if found is None:
+                    return UNTYPED
+                self._fields[name] = found
+            return found
+        return self.element()
 
     def element(self) -> Shape:
-        """The shape of a list's items."""
-        return self.item() if self.item is not None else UNTYPED
+        """The shape of a list's items, or of a map's values."""
+        if self._element is None:
+            self._element = self.item() if self.item is not None else UNTYPED
+        return self._element
 
 
 LEAF = Shape(Form.LEAF)
