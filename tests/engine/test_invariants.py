@@ -65,7 +65,8 @@ class Watched(World):
         assert not known.deleting
         assert not known.terminated
         assert bind.uid not in {one.uid for one in self.pending_binds}, f"{bind.name} is on its way already"
-        assert self.unknown.pop(bind.uid, bind.node) == bind.node, "it may have taken effect on another node"
+        before = self.unknown.pop(bind.uid, bind.node)
+        assert before == bind.node or before not in self.nodes, "it may have taken effect on another node"
 
     def check(self) -> None:
         """What must hold after every decision, by what the engine has been told."""
@@ -406,10 +407,9 @@ class Histories(RuleBasedStateMachine):
         if pod.metadata.deletion_timestamp is not None:
             return False
         if pod.spec.node_name:
-            assert pod.spec.node_name == bind.node, f"{bind.name} is sent to two nodes"
             if seen:
                 self.world.put(pod)
-            return True
+            return pod.spec.node_name == bind.node
         self.world.land(bind, seen=seen)
         return True
 
