@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +18,34 @@ import pytest
 DEMO = "from tutti.cli.main import main; main()"
 
 
-async def start(*arguments: str, directory: Path) -> Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        DEMO,
-        "demo",
-        *arguments,
-        stdout=PIPE,
-        stderr=PIPE,
-        env={"TMPDIR": str(directory), "COLUMNS": "80"},
+@asynccontextmanager
+async def demo_with(*arguments: str, directory: Path) -> AsyncIterator[Process]:
+    """A running demo, which is asked to end if a test fails before it has."""
+    environment = {**os.environ, "TMPDIR": str(directory), "COLUMNS": "80", "HTTPS_PROXY": "http://127.0.0.1:9"}
+    demo = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", DEMO, "demo", *arguments, stdout=PIPE, stderr=PIPE, env=environment
     )
+    try:
+        yield demo
+    finally:
+        if demo.returncode is None:
+            demo.terminate()
+            await demo.communicate()
+
+
+async def line_with(text: bytes, demo: Process) -> None:
+    """Read what the demo prints up to a line with this text."""
+    assert demo.stdout is not None
+    assert demo.stderr is not None
+    async for line in demo.stdout:
+        if text in line:
+            return
+    pytest.fail(f"the demo ended without {text!r}: {(await demo.stderr.read()).decode()}")
 
 
 async def summary_of(*arguments: str, directory: Path) -> dict[str, Any]:
-    demo = await start(*arguments, "-o", "json", directory=directory)
-    out, err = await demo.communicate()
+    async with demo_with(*arguments, "-o", "json", directory=directory) as demo:
+        out, err = await demo.communicate()
     assert demo.returncode == 0, f"{err.decode()}\n{out.decode()}"
     summary: dict[str, Any] = json.loads(out)
     return summary
@@ -41,12 +56,12 @@ def by_name(summary: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "restarts"), [((), 0), (("--seed", "3", "--kill-operator-at", "1"), 1)], ids=["calm", "killed"]
+    ("arguments", "restarts"), [((), 0), (("--seed", "3", "--kill-operator-at", "0.7"), 1)], ids=["calm", "killed"]
 )
 async def test_the_demo_finishes_everything_and_keeps_every_promise(
     tmp_path: Path, arguments: tuple[str, ...], restarts: int
 ):
-    summary = await summary_of("--speed", "5", *arguments, directory=tmp_path)
+    summary = await summary_of("--speed", "8", *arguments, directory=tmp_path)
 
     assert (summary["ok"], summary["problems"], summary["operatorRestarts"]) == (True, [], restarts)
     for row in summary["gangs"] + summary["singles"]:
@@ -58,14 +73,11 @@ async def test_the_demo_finishes_everything_and_keeps_every_promise(
 
 
 async def test_an_interrupted_demo_takes_everything_down(tmp_path: Path):
-    demo = await start("--speed", "5", directory=tmp_path)
-    assert demo.stdout is not None
-    async for line in demo.stdout:
-        if b"Act 1" in line:
-            break
-    assert processes_of(tmp_path)
-    demo.send_signal(signal.SIGINT)
-    await demo.communicate()
+    async with demo_with("--speed", "5", directory=tmp_path) as demo:
+        await line_with(b"Act 1", demo)
+        assert processes_of(tmp_path)
+        demo.send_signal(signal.SIGINT)
+        await demo.communicate()
 
     assert demo.returncode == 130
     assert processes_of(tmp_path) == []
@@ -73,14 +85,11 @@ async def test_an_interrupted_demo_takes_everything_down(tmp_path: Path):
 
 
 async def test_a_demo_that_is_kept_goes_on_until_it_is_interrupted(tmp_path: Path):
-    demo = await start("--speed", "20", "--keep", directory=tmp_path)
-    assert demo.stdout is not None
-    async for line in demo.stdout:
-        if b"The cluster goes on" in line:
-            break
-    assert len(processes_of(tmp_path)) == 2
-    demo.send_signal(signal.SIGTERM)
-    await demo.communicate()
+    async with demo_with("--speed", "20", "--keep", directory=tmp_path) as demo:
+        await line_with(b"The cluster goes on", demo)
+        assert len(processes_of(tmp_path)) == 2
+        demo.send_signal(signal.SIGTERM)
+        await demo.communicate()
 
     assert demo.returncode == 0
     assert processes_of(tmp_path) == []

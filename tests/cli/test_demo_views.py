@@ -191,10 +191,10 @@ def test_the_table_has_a_row_per_gang_within_80_columns():
     on.print(table(summarize(picture, at=130.0, started_at=100.0, partly_bound_limit=5.0)))
     lines = text_of(on).splitlines()
 
-    assert lines[0].split() == ["act", "gang", "members", "bound", "waited", "spread", "waited", "for", "outcome"]
+    assert lines[0].split() == ["act", "gang", "bound", "placed", "at", "waited", "spread", "waited", "for", "outcome"]
     assert len(lines) == 1 + sum(len(act.gangs) for act in picture.scenario.acts)
     train = next(line for line in lines if "train-3" in line)
-    assert train.split() == ["2", "vision/train-3", "4", "0", "-", "-", "quota", "waiting"]
+    assert train.split() == ["2", "vision/train-3", "0", "of", "4", "-", "-", "-", "quota", "waiting"]
 
 
 def test_the_verdict_names_every_broken_promise():

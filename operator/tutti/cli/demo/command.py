@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import sys
@@ -90,6 +91,7 @@ class _Demo:
 
     async def _perform(self, directory: Path) -> int:
         self._heed_signals()
+        _bypass_proxies()
         performance = Performance(self._options, directory=directory, show=self._show)
         try:
             summary = await performance.run(lambda summary: self._conclude(summary, performance.kubeconfig))
@@ -121,9 +123,15 @@ class _Demo:
         assert task is not None  # this runs in one
 
         def interrupted() -> None:
-            if self._playing:
+            if self._playing and not self._enough.is_set():  # once: a second cancellation would leave children behind
                 task.cancel()
             self._enough.set()
 
         for number in _SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, interrupted)
+
+
+def _bypass_proxies() -> None:
+    """Forget the proxies of the environment: this process and its children talk to this machine only."""
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        del os.environ[name]

@@ -52,7 +52,7 @@ def table(summary: Summary) -> Table:
     out = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     out.add_column("act", justify="right")
     out.add_column("gang", no_wrap=True)
-    for heading in ("members", "bound", "waited", "spread"):
+    for heading in ("bound", "placed at", "waited", "spread"):
         out.add_column(heading, justify="right")
     out.add_column("waited for", no_wrap=True)
     out.add_column("outcome")
@@ -85,8 +85,8 @@ def _cells(row: Row) -> tuple[str | Text, ...]:
     return (
         str(row.act),
         f"{row.namespace}/{row.name}",
-        str(row.members),
-        str(row.bound),
+        f"{row.bound} of {row.members}",
+        "-" if row.placed_at is None else f"{row.placed_at:.1f} s",
         seconds(row.waited_seconds),
         seconds(row.spread_seconds),
         ", ".join(gate.lower() for gate in row.waited_for) or "-",
