@@ -231,3 +231,17 @@ def test_an_object_of_the_wrong_shape(world):
     for metadata in ({"name": "a", "namespace": "default", "uid": "u", "labels": ["x"]}, "text", None):
         world.tell(ObjectSeen("PodGroup", {"metadata": metadata, "spec": 7}))
         world.run()
+
+
+def test_a_gang_whose_pod_group_breaks_while_it_is_bound_is_not_left_bound_in_part(world):
+    world.hold_binds = True
+    world.gang("g", 2)
+    world.run()
+    first, second = world.pending_binds
+    world.answer(first)
+    world.answer(second, "Failed")
+    world.pod_group("g", 0)
+    world.until(61.0)
+    assert world.where("g") == {}
+    assert world.events("RolledBack")
+    world.hold_binds = False

@@ -117,6 +117,7 @@ class Watched(World):
         for key, workload in self.engine.state.workloads.items():
             if key[0] == "Pod" or not workload.uid or workload.problem is not None:
                 self.partial.pop(key, None)
+                self.whole.add(key)  # how many it needs is not known, so what runs of it is left alone
                 continue
             running = [m for m in workload.members() if m.pod.node and not m.pod.terminated and not m.pod.deleting]
             if workload.complete:

@@ -198,7 +198,7 @@ def _read_pod_group(state: State, workload: Workload, found: PodGroupObject | No
         workload.problem = Explanation(
             Gate.GATHER, "InvalidGang", f"members of gang {name} give different sizes: {said}; give all the same"
         )
-    group.min_count = max(sizes, default=1)
+    group.min_count = max(sizes, default=group.min_count)
     first = next(iter(group.members.values()), None)
     workload.permit_seconds = first.claim.timeout_seconds if first else None
 
