@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tutti.cli.demo.picture import NodeView, Picture, PodView, Why
+from tutti.cli.demo.picture import NodeView, Picture
 from tutti.cli.demo.scenario import Act, Job, Scenario, Team, Wave
+from tutti.cli.demo.track import PodView, Why
 
 
 def job(name: str = "tango", members: int = 3, *, team: str = "vision", gpus: int = 4) -> Job:

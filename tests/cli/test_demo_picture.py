@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli import observed
-from tutti.cli.demo.picture import Happening, Kind, Picture, State, Why
+from tutti.cli.demo.picture import Happening, Kind, Picture
 from tutti.cli.demo.scenario import Job
+from tutti.cli.demo.track import State, Why
 
 TANGO = observed.job()
 SOLO = observed.job("solo", 1)

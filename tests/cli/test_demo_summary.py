@@ -7,8 +7,9 @@ import json
 import pytest
 
 from tests.cli import observed
-from tutti.cli.demo.picture import Picture, Why
+from tutti.cli.demo.picture import Picture
 from tutti.cli.demo.summary import Summary, summarize, to_json
+from tutti.cli.demo.track import Why
 
 TANGO, WALTZ, SOLO = observed.job(), observed.job("waltz", team="speech"), observed.job("solo", 1)
 

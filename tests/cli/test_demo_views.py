@@ -11,12 +11,13 @@ from tests.cli import observed
 from tutti.cli.demo.ink import seconds
 from tutti.cli.demo.live import render
 from tutti.cli.demo.panels import quota_bar
-from tutti.cli.demo.picture import NodeView, Picture, QueueView, Why
+from tutti.cli.demo.picture import NodeView, Picture, QueueView
 from tutti.cli.demo.plain import Teller, table, verdict
 from tutti.cli.demo.racks import short_names
 from tutti.cli.demo.scenario import Team, compose
 from tutti.cli.demo.shows import LiveShow, PlainShow, show_on
 from tutti.cli.demo.summary import summarize
+from tutti.cli.demo.track import Why
 
 SIZES = [(80, 24), (120, 40), (80, 22), (200, 60)]
 

@@ -9,9 +9,10 @@ import msgspec
 from tests.cli import observed
 from tutti.api.core import Node, Pod
 from tutti.cli.demo import manifests
-from tutti.cli.demo.picture import NodeView, State, Why
+from tutti.cli.demo.picture import NodeView
 from tutti.cli.demo.playing import create, pair_of, set_stage
 from tutti.cli.demo.scenario import compose
+from tutti.cli.demo.track import State, Why
 from tutti.cli.demo.watching import Group, Observer, Queue, group_why, node_view, pod_view, queue_view
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials

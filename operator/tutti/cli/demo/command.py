@@ -112,6 +112,8 @@ class _Demo:
             self._out.print(table(summary))
             self._out.print()
             self._out.print(verdict(summary), soft_wrap=True)
+        if self._options.kill_operator_at is not None and not summary.operator_restarts:
+            self._show.say("The play was over before the operator could be killed and started again")
         if self._keep:
             self._playing = False
             self._show.say(f"The cluster goes on until Ctrl-C: kubectl --kubeconfig {kubeconfig} get pods,podgroups -A")

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tutti.cli.demo.picture import Kind, State
+from tutti.cli.demo.picture import Kind
 from tutti.cli.demo.scenario import PLATFORM
+from tutti.cli.demo.track import State
 
 BORDER = "bright_black"
 QUIET = "bright_black"

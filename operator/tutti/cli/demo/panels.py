@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tutti.cli.demo.ink import BORDER, FREE, INKS, QUIET, STATES, WIDE, seconds
-from tutti.cli.demo.picture import Picture, QueueView, State, Track
+from tutti.cli.demo.picture import Picture, QueueView
 from tutti.cli.demo.scenario import Act, Job, Team
+from tutti.cli.demo.track import State, Track
 
 _BAR_SHARE = 0.36
 _LONGEST_BAR = 64

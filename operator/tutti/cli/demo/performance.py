@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ class Performance:
         deadline = asyncio.get_running_loop().time() + LIMIT_SECONDS
         try:
             async with Children(self._directory) as children:
-                cluster = await self._start_cluster(children)
+                cluster = await self._start_cluster(children, deadline)
                 operator = await self._start_operator(children)
                 async with asyncio.TaskGroup() as group:
                     watches = [group.create_task(child.supervise()) for child in (cluster, operator)]
@@ -101,12 +101,13 @@ class Performance:
             raise _cause(errors) from errors
         return summary
 
-    async def _start_cluster(self, children: Children) -> Child:
+    async def _start_cluster(self, children: Children, deadline: float) -> Child:
         scenario = self._picture.scenario
         self._show.say(f"Starting a cluster of {scenario.nodes} hollow nodes; logs are in {self._directory}")
         size = ("--nodes", str(scenario.nodes), "--gpus", str(scenario.gpus_per_node))
         cluster = await children.start("cluster", "cluster", *size, "--port", "0", "--kubeconfig", str(self.kubeconfig))
-        await cluster.until(self.kubeconfig.exists)
+        async with _in_time(deadline, "the cluster does not answer", cluster.log):
+            await cluster.until(self.kubeconfig.exists)
         return cluster
 
     async def _start_operator(self, children: Children) -> Child:
@@ -122,15 +123,10 @@ class Performance:
         async with Client(credentials) as client, asyncio.TaskGroup() as group:
             observer = Observer(client, self._picture, clock=self._clock)
             play = Play(client, observer, clock=self._clock)
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await set_stage(client, self._picture.scenario)
-                    behind = [group.create_task(observer.run(), name="observe")]
-                    await play.ready()
-            except TimeoutError as error:
-                raise NotReady(
-                    f"the operator has not made the queues active; its log ends:\n{tail(operator.log)}"
-                ) from error
+            async with _in_time(deadline, "the operator has not made the queues active", operator.log):
+                await set_stage(client, self._picture.scenario)
+                behind = [group.create_task(observer.run(), name="observe")]
+                await play.ready()
             started_at = self._clock()
             behind += [group.create_task(one) for one in self._beside(play, operator, observer, started_at)]
             with suppress(TimeoutError):  # what is undone then stands in the summary
@@ -148,6 +144,16 @@ class Performance:
         yield self._show.follow(observer, started_at=started_at, clock=self._clock)
         if self._options.kill_operator_at is not None:
             yield play.kill(operator, self._options.kill_operator_at)
+
+
+@asynccontextmanager
+async def _in_time(deadline: float, problem: str, log: Path) -> AsyncIterator[None]:
+    """Bound what is done within; at the deadline, say what the problem is and how the log ends."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            yield
+    except TimeoutError as error:
+        raise NotReady(f"{problem} in time; the end of its log, {log}:\n{tail(log)}") from error
 
 
 def _cause(errors: BaseExceptionGroup[BaseException]) -> BaseException:

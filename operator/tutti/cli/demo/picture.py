@@ -1,19 +1,18 @@
 """What has been observed, kept so that every promise of the scheduler can be checked and every view be drawn from it.
 
-Pure: the observer hands in what it saw and when it saw it. A gang is partly bound while some of its members have a
-node but fewer than its minimum; that is unavoidable for the moment in which its binds go out, and wrong beyond it.
+Pure: the observer hands in what it saw and when it saw it.
 """
 
 from __future__ import annotations
 
 import enum
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tutti.cli.demo.scenario import FLAVOR, GPU, Act, Job, Scenario
+from tutti.cli.demo.scenario import Act, Job, Scenario
+from tutti.cli.demo.track import ENDED, PodView, State, Track, Why
 
 GATHER = "Gather"
-ENDED = ("Succeeded", "Failed")
 _NAMED_NODES = 4
 
 
@@ -28,54 +27,6 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
-    """Why something waits, as the operator explains it."""
-
-    gate: str
-    reason: str
-    message: str
-    room: str = ""
-    """How many of the members would fit, where that is the reason."""
-
-    @property
-    def full(self) -> str:
-        """The gate and the whole message."""
-        return f"{self.gate.lower()}: {self.message}"
-
-    @property
-    def numbers(self) -> str:
-        """The numbers of the message, in a few words."""
-        if self.room:
-            return f"room for {self.room} pods"
-        message = self.message.removesuffix(f" (flavor {FLAVOR})").replace(f"{GPU} in {FLAVOR}", "GPUs")
-        return message.partition(": ")[2] if message.startswith("ClusterQueue ") and ": " in message else message
-
-    @property
-    def brief(self) -> str:
-        """The gate and the numbers."""
-        return f"{self.gate.lower()}: {self.numbers}"
-
-
-@dataclass(frozen=True, slots=True)
-class PodView:
-    """A pod of the play, by the name of its job; `node` is empty until it is bound."""
-
-    namespace: str
-    name: str
-    uid: str
-    job: str
-    node: str = ""
-    phase: str = "Pending"
-    gpus: int = 0
-    why: Why | None = None
-
-    @property
-    def occupies(self) -> bool:
-        """Whether it takes room on its node."""
-        return bool(self.node) and self.phase not in ENDED
-
-
-@dataclass(frozen=True, slots=True)
 class QueueView:
     """A ClusterQueue's status; GPUs."""
 
@@ -85,17 +36,6 @@ class QueueView:
     admitted: int = 0
     used: int = 0
     borrowed: int = 0
-
-
-class State(enum.StrEnum):
-    """How far a job has come."""
-
-    EXPECTED = "expected"
-    WAITING = "waiting"
-    BINDING = "binding"
-    RUNNING = "running"
-    FINISHED = "finished"
-    FAILED = "failed"
 
 
 class Kind(enum.StrEnum):
@@ -121,75 +61,6 @@ class Happening:
     job: Job | None = None
     brief: str = ""
     """The text in fewer words, where there are any."""
-
-
-@dataclass(slots=True)
-class Track:
-    """What has been seen of one job.
-
-    Attributes:
-        pods: Its pods by name, also those that have finished.
-        arrived_at: When its first pod was seen.
-        bound_at: When each pod was first seen with a node.
-        finished_at: When the last of its pods was seen to be done.
-        partly_since: Since when it is partly bound, if it is.
-        partly_seconds: The longest time it was, while that is over.
-        gates: The gates it was told to wait at, in order of appearance.
-        why: Why it waits now.
-        moved: Pods that were seen on a second node.
-    """
-
-    job: Job
-    pods: dict[str, PodView] = field(default_factory=dict)
-    arrived_at: float | None = None
-    bound_at: dict[str, float] = field(default_factory=dict)
-    finished_at: float | None = None
-    partly_since: float | None = None
-    partly_seconds: float = 0.0
-    gates: list[str] = field(default_factory=list)
-    why: Why | None = None
-    moved: list[str] = field(default_factory=list)
-
-    @property
-    def bound(self) -> int:
-        """How many members have a node, or had one until they were done."""
-        return sum(bool(pod.node) for pod in self.pods.values())
-
-    @property
-    def state(self) -> State:
-        """How far it has come."""
-        if not self.pods:
-            return State.EXPECTED
-        phases = Counter(pod.phase for pod in self.pods.values())
-        if phases["Failed"]:
-            return State.FAILED
-        if phases["Succeeded"] == self.job.members:
-            return State.FINISHED
-        if self.bound == 0:
-            return State.WAITING
-        return State.BINDING if self.bound < self.job.members else State.RUNNING
-
-    @property
-    def waited_seconds(self) -> float | None:
-        """From its arrival until every member was bound; None where that has not happened."""
-        placed_at = self.placed_at
-        return None if self.arrived_at is None or placed_at is None else placed_at - self.arrived_at
-
-    @property
-    def spread_seconds(self) -> float | None:
-        """From its first to its last bind; None before the last."""
-        placed_at = self.placed_at
-        return None if placed_at is None else placed_at - min(self.bound_at.values())
-
-    @property
-    def placed_at(self) -> float | None:
-        """When the last member was bound; None before that."""
-        return max(self.bound_at.values()) if len(self.bound_at) == self.job.members else None
-
-    def partly_bound_seconds(self, at: float) -> float:
-        """The longest time it has been partly bound, counting one that goes on at `at`."""
-        open_seconds = at - self.partly_since if self.partly_since is not None else 0.0
-        return max(self.partly_seconds, open_seconds)
 
 
 class Picture:
@@ -290,12 +161,7 @@ class Picture:
     def _settle(self, track: Track, before: State, *, at: float) -> None:
         """Say what has changed with a job, and keep the time for which it is partly bound."""
         now = track.state
-        partly = 0 < track.bound < track.job.members
-        if partly and track.partly_since is None:
-            track.partly_since = at
-        elif not partly and track.partly_since is not None:
-            track.partly_seconds = track.partly_bound_seconds(at)
-            track.partly_since = None
+        track.keep_partly(at=at)
         if now is before:
             return
         if now is State.RUNNING:

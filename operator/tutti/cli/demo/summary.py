@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from tutti.cli.demo.picture import Picture, State, Track
+from tutti.cli.demo.picture import Picture
+from tutti.cli.demo.track import State, Track
 
 
 @dataclass(frozen=True, slots=True)

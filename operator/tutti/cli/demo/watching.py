@@ -11,8 +11,9 @@ import msgspec
 from tutti.api.core import Node, ObjectMeta, Pod, PodCondition, View
 from tutti.api.resources import amounts
 from tutti.cli.demo.manifests import HOSTNAME, JOB, RACK
-from tutti.cli.demo.picture import NodeView, Picture, PodView, QueueView, Why
+from tutti.cli.demo.picture import NodeView, Picture, QueueView
 from tutti.cli.demo.scenario import FLAVOR, GPU
+from tutti.cli.demo.track import PodView, Why
 from tutti.controller.crds import RESOURCES
 from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
