@@ -11,9 +11,14 @@ import click
 import uvloop
 
 from tutti.sim.cluster import EmbeddedCluster
+from tutti.sim.controllers import roster
+from tutti.sim.controllers.roster import ALL, Timing
 from tutti.sim.hollow.nodes import Fleet
+from tutti.sim.hollow.shapes import load as load_shapes
 
 GC_THRESHOLDS = (100_000, 50, 1000)
+DEFAULTS = Timing()
+FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
 @click.command(name="cluster")
@@ -27,7 +32,11 @@ GC_THRESHOLDS = (100_000, 50, 1000)
 @click.option("--port", default=0, show_default=True, help="Port to listen on; 0 takes a free one.")
 @click.option("--tls/--no-tls", default=True, help="Serve HTTPS; kubectl sends no token over plain HTTP.")
 @click.option("--token", help="Bearer token of the administrator; a random one if not given.")
-@click.option("--controllers/--no-controllers", default=True, help="Look after namespaces, garbage and Jobs.")
+@click.option("--shapes", type=FILE, help="YAML file of node shapes, in place of the options above that tell of nodes.")
+@click.option("--controllers", default="all", show_default=True, help=f"Controllers to run, or none: {','.join(ALL)}.")
+@click.option("--without", multiple=True, metavar="NAME", help="Controller not to run; may be given several times.")
+@click.option("--node-grace", default=DEFAULTS.node_grace, show_default=True, help="Seconds a node may be silent.")
+@click.option("--event-ttl", default=DEFAULTS.event_ttl, show_default=True, help="Seconds that events are kept.")
 @click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="File to write, once it answers.")
 def command(
     *,
@@ -41,12 +50,30 @@ def command(
     port: int,
     tls: bool,
     token: str | None,
-    controllers: bool,
+    shapes: Path | None,
+    controllers: str,
+    without: tuple[str, ...],
+    node_grace: float,
+    event_ttl: float,
     kubeconfig: Path | None,
 ) -> None:
     """Run a Kubernetes API server in memory, with hollow nodes that pretend to run pods."""
     fleet = Fleet(nodes=nodes, gpus=gpus, cpu=cpu, memory=memory, pods=pods, per_rack=nodes_per_rack)
-    cluster = EmbeddedCluster(fleet=fleet, host=host, port=port, tls=tls, token=token, controllers=controllers)
+    try:
+        names = () if controllers == "none" else ALL if controllers == "all" else controllers.split(",")
+        chosen = roster.chosen(names, without)
+        shaped = load_shapes(shapes) if shapes else None
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    cluster = EmbeddedCluster(
+        fleet=shaped or fleet,
+        host=host,
+        port=port,
+        tls=tls,
+        token=token,
+        controllers=chosen,
+        timing=Timing(node_grace=node_grace, event_ttl=event_ttl),
+    )
     # Stored objects live long and hold no rings: looking for rings among them would cost more than all else.
     gc.set_threshold(*GC_THRESHOLDS)
     uvloop.run(_serve(cluster, kubeconfig))

@@ -8,26 +8,27 @@ import random
 import secrets
 import ssl
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import msgspec
-from aiohttp import web
 
 from tutti.sim import bootstrap
 from tutti.sim.certificate import Certificate
-from tutti.sim.controllers.disruption import DisruptionController
-from tutti.sim.controllers.garbage import GarbageCollector
-from tutti.sim.controllers.jobs import JobController
-from tutti.sim.controllers.namespaces import NamespaceController
+from tutti.sim.controllers import roster
+from tutti.sim.controllers.roster import Controller, Timing, Working
 from tutti.sim.crd.establishing import Establisher
 from tutti.sim.hollow.kubelet import Kubelet
+from tutti.sim.hollow.machines import Machines
 from tutti.sim.hollow.nodes import Fleet
+from tutti.sim.hollow.shapes import Shapes
 from tutti.sim.http.server import ApiServer
 from tutti.sim.kinds.builtin import resources
 from tutti.sim.kinds.registry import Registry
+from tutti.sim.listening import Listener
 from tutti.sim.rest.admission import PLUGINS
 from tutti.sim.rest.backend import Backend
 from tutti.sim.rest.local import Local
@@ -46,8 +47,9 @@ class EmbeddedCluster:
         tls: whether to serve HTTPS with a certificate made for this run.
         token: the administrator's bearer token; a random one if not given.
         racks: how many racks the nodes are spread over; four nodes make a rack if not given.
-        controllers: whether namespaces, garbage and Jobs are taken care of.
-        fleet: the nodes in full, in place of `nodes`, `gpus` and `racks`.
+        controllers: the names of the controllers that run (`controllers.roster`), or whether all do.
+        timing: how long the controllers wait.
+        fleet: the nodes in full, in place of `nodes`, `gpus` and `racks`; with shapes, also what becomes of them.
         seed: seed of names and uids.
     """
 
@@ -61,30 +63,31 @@ class EmbeddedCluster:
         tls: bool = False,
         token: str | None = None,
         racks: int | None = None,
-        controllers: bool = True,
-        fleet: Fleet | None = None,
+        controllers: bool | Sequence[str] = True,
+        timing: Timing | None = None,
+        fleet: Fleet | Shapes | None = None,
         seed: int | None = None,
     ) -> None:
         per_rack = -(-nodes // racks) if racks else 4
         self._fleet = fleet or Fleet(nodes=nodes, gpus=gpus, per_rack=per_rack)
-        self._host = host
-        self._port = port
         self._certificate = Certificate.make(host) if tls else None
-        self._controllers = controllers
+        names = controllers if not isinstance(controllers, bool) else roster.ALL if controllers else ()
+        self._controllers = roster.chosen(names)
+        self._timing = timing or Timing()
         self.token = token or secrets.token_urlsafe(24)
         registry = Registry(resources())
         self.backend = Backend(Store(), registry, random.Random(seed), admission=list(PLUGINS))  # noqa: S311 - names
         self._server = ApiServer(self.backend, token=self.token)
         self._webhooks = WebhookCaller(self.backend)
         self.backend.hooks = self._webhooks
-        self._runner: web.ServerRunner | None = None
+        context: ssl.SSLContext | None = self._certificate.context() if self._certificate else None
+        self._listener = Listener(self._server.handle, host=host, port=port, context=context)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def url(self) -> str:
         """Where the API server answers."""
-        scheme = "https" if self._certificate else "http"
-        return f"{scheme}://{self._host}:{self._port}"
+        return self._listener.url
 
     @property
     def ca(self) -> bytes | None:
@@ -94,33 +97,29 @@ class EmbeddedCluster:
     async def __aenter__(self) -> Self:
         for resource in self.backend.registry:
             self.backend.store.open(resource.storage)
-        self.backend.after.append(Establisher(self.backend).follow)
-        kubelet = Kubelet(self.backend)
-        self.backend.after.append(kubelet.follow)
-        if self._controllers:
-            jobs = JobController(self.backend)
-            others = (NamespaceController, GarbageCollector, DisruptionController)
-            self.backend.after.extend(make(self.backend).follow for make in others)
-            self.backend.after.append(jobs.follow)
-            self._tasks.append(asyncio.create_task(jobs.run(), name="job-controller"))
+        shaped = self._fleet if isinstance(self._fleet, Shapes) else None
+        workers: list[Controller] = [
+            Establisher(self.backend),
+            Kubelet(self.backend, shaped.fates if shaped else None),
+            *roster.make(self.backend, self._controllers, self._timing),
+        ]
+        if shaped is not None and shaped.schedule:
+            workers.append(Machines(self.backend, shaped.schedule, shaped.seed))
+        self.backend.after.extend(one.follow for one in workers)
+        await self._populate()
+        for one in workers:
+            if isinstance(one, Working):
+                self._tasks.append(asyncio.create_task(one.run(), name=type(one).__name__))
+        await self._listener.open()
+        self._server.address = f"{self._listener.host}:{self._listener.port}"
+        return self
+
+    async def _populate(self) -> None:
         local = Local(self.backend, "tutti-cluster")
         await bootstrap.populate(local)
         nodes = self.backend.resource("", "v1", "nodes")
         for manifest in self._fleet.manifests():
             await local.create(nodes, "", manifest)
-        self._tasks.append(asyncio.create_task(kubelet.run(), name="hollow-kubelet"))
-        await self._listen()
-        return self
-
-    async def _listen(self) -> None:
-        server = web.Server(self._server.handle, access_log=None)
-        self._runner = web.ServerRunner(server, shutdown_timeout=1)
-        await self._runner.setup()
-        context: ssl.SSLContext | None = self._certificate.context() if self._certificate else None
-        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=context, backlog=1024)
-        await site.start()
-        self._port = self._runner.addresses[0][1]
-        self._server.address = f"{self._host}:{self._port}"
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -131,8 +130,7 @@ class EmbeddedCluster:
         for task in self._tasks:
             with suppress(asyncio.CancelledError):
                 await task
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._listener.shut()
         await self._webhooks.close()
 
     async def serve(self) -> None:

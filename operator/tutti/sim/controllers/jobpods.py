@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 Json = dict[str, Any]
@@ -50,12 +49,10 @@ def index_of(pod: Json) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def ranges(indexes: Iterable[int]) -> str:
-    """Indexes as a Job's status writes them: `0-2,5`."""
-    parts: list[list[int]] = []
-    for index in sorted(indexes):
-        if parts and parts[-1][1] == index - 1:
-            parts[-1][1] = index
-        else:
-            parts.append([index, index])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+def indexes(text: str) -> set[int]:
+    """The indexes that a Job's status names: `0-2,5`."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        low, _, high = part.partition("-")
+        found.update(range(int(low), int(high or low) + 1))
+    return found

@@ -11,6 +11,9 @@ from tutti.sim.meta.amounts import amount
 Json = dict[str, Any]
 Amounts = dict[str, Fraction]
 
+PODS = "pods"
+FIRST = (PODS, "cpu", "memory", "ephemeral-storage")
+
 
 def _add(total: Amounts, more: Mapping[str, Any]) -> None:
     for name, value in more.items():
@@ -24,6 +27,8 @@ def _most(total: Amounts, other: Amounts) -> None:
 
 def requests(spec: Json) -> Amounts:
     """What a pod asks for: its containers together, or its largest init container, plus sidecars and overhead.
+
+    Requests for the pod as a whole stand in place of those of its containers; the pod itself counts as one of `pods`.
 
     Source: k8s.io/component-helpers/resource, PodRequests.
     """
@@ -43,23 +48,38 @@ def requests(spec: Json) -> Amounts:
             _most(started, both)
     _add(running, sidecars)
     _most(running, started)
+    running.update({name: amount(value) for name, value in _whole(spec).items()})
     _add(running, spec.get("overhead", {}))
+    running[PODS] = Fraction(1)
     return running
 
 
-def lacking(asked: Amounts, used: Amounts, allocatable: Mapping[str, str], pods: int) -> tuple[str, str] | None:
-    """The first resource that does not fit and the kubelet's words for it; None when the pod fits."""
-    room = {name: amount(value) for name, value in allocatable.items()}
-    checks: Iterable[tuple[str, Fraction, Fraction]] = [
-        ("pods", Fraction(1), Fraction(pods)),
-        *((name, value, used.get(name, Fraction(0))) for name, value in asked.items()),
-    ]
-    for name, value, taken in checks:
-        have = room.get(name, Fraction(0))
-        if value > 0 and taken + value > have:
+def _whole(spec: Json) -> Mapping[str, str]:
+    found: Mapping[str, str] = (spec.get("resources") or {}).get("requests") or {}
+    return found
+
+
+def total(pods: Iterable[Amounts]) -> Amounts:
+    """What pods take of a node together, themselves counted as `pods`."""
+    used: Amounts = {PODS: Fraction(0)}
+    for asked in pods:
+        _add(used, asked)
+    return used
+
+
+def lacking(asked: Amounts, used: Amounts, allocatable: Mapping[str, str]) -> tuple[str, str] | None:
+    """The first resource that does not fit and the kubelet's words for it; None when the pod fits.
+
+    The order is that of kube-scheduler's fit (pods, cpu, memory, ephemeral storage, then by name), which the kubelet
+    asks; of several reasons it tells the first. A resource that the node does not have at all is refused too: a real
+    kubelet leaves that to the device plugin, but whoever bound the pod has made a mistake that should be seen.
+    """
+    for name in sorted(asked, key=lambda one: (FIRST.index(one) if one in FIRST else len(FIRST), one)):
+        have, taken = amount(allocatable.get(name, "0")), used.get(name, Fraction(0))
+        if asked[name] > 0 and taken + asked[name] > have:
             scale = 1000 if name == "cpu" else 1
             text = (
-                f"Pod was rejected: Node didn't have enough resource: {name}, requested: {int(value * scale)}, "
+                f"Pod was rejected: Node didn't have enough resource: {name}, requested: {int(asked[name] * scale)}, "
                 f"used: {int(taken * scale)}, capacity: {int(have * scale)}"
             )
             return name, text
