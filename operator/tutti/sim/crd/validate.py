@@ -39,7 +39,8 @@ def validate(value: Any, schema: Schema, at: str) -> list[FieldError]:
         return [] if schema.get("nullable") else [_type_error(value, schema.get("type", "object"), at)]
     fault = _type(value, schema, at)
     if fault:
-        return [fault]
+        wrong = [unsupported(at, value, schema["enum"])] if "enum" in schema and value not in schema["enum"] else []
+        return [fault, *wrong]
     errors: list[FieldError] = []
     if isinstance(value, dict):
         errors.extend(_object(value, schema, at))

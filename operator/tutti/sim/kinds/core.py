@@ -8,6 +8,7 @@ from typing import Any
 from tutti.sim.kinds.podrules import check_taints
 from tutti.sim.kinds.strategy import Strategy
 from tutti.sim.meta import names
+from tutti.sim.meta.amounts import amount
 from tutti.sim.meta.errors import FieldError, forbidden_field, invalid, required, unsupported
 
 Json = dict[str, Any]
@@ -76,8 +77,15 @@ class NodeStrategy(Strategy):
             status["nodeInfo"].setdefault(field, "")
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Check taints."""
-        return check_taints(obj.get("spec", {}).get("taints", []), "spec.taints")
+        """Check taints and amounts."""
+        errors = check_taints(obj.get("spec", {}).get("taints", []), "metadata.taints")
+        for field in ("capacity", "allocatable"):
+            errors.extend(
+                invalid(f"status.{field}.{name}", value, "must be greater than or equal to 0")
+                for name, value in obj.get("status", {}).get(field, {}).items()
+                if amount(value) < 0
+            )
+        return errors
 
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:
         """A provider's id stays once it is set."""

@@ -111,23 +111,31 @@ def _bytes(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a Deco
     return value
 
 
+# What Go writes for a required field that was not given.
+ZEROS: dict[str, Any] = {"str": "", "int": 0, "bool": False}
 LEAVES: dict[str, Decoder] = {"any": _any, "time": _time, "micro": _micro, "bytes": _bytes, "quantity": _quantity}
 
 
 def _list(item: Decoder, owner: str, kind: str) -> Decoder:
+    zero: Any = "" if kind == "[str]" else {} if kind[1:-1] in TABLE else None
+
     def decode(value: Any, path: str, notes: Notes) -> Any:
         if type(value) is not list:
             raise _mismatch(value, owner, path, _go_type(kind))
-        return [item(entry, f"{path}[{index}]", notes) for index, entry in enumerate(value) if entry is not None]
+        items = ((f"{path}[{index}]", zero if entry is None else entry) for index, entry in enumerate(value))
+        return [item(entry, place, notes) for place, entry in items if entry is not None]
 
     return decode
 
 
-def _map(item: Decoder, owner: str, kind: str) -> Decoder:
+def _map(item: Decoder, owner: str, kind: str, zero: Any) -> Decoder:
+    """A decoder of maps; `zero` is what null stands for in them, None where such entries are dropped."""
+
     def decode(value: Any, path: str, notes: Notes) -> Any:
         if type(value) is not dict:
             raise _mismatch(value, owner, path, _go_type(kind))
-        return {key: item(entry, f"{path}.{key}", notes) for key, entry in value.items() if entry is not None}
+        found = {key: zero if entry is None else item(entry, f"{path}.{key}", notes) for key, entry in value.items()}
+        return found if zero is not None else {key: entry for key, entry in found.items() if entry is not None}
 
     return decode
 
@@ -151,11 +159,12 @@ def _drops(owner: str, field: FieldType) -> tuple[Any, ...]:
 class _Struct:
     """A decoder of one type, whose fields are compiled on first use, because types refer to themselves."""
 
-    __slots__ = ("_fields", "name")
+    __slots__ = ("_fields", "_zeros", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._fields: dict[str, tuple[Decoder, tuple[Any, ...]]] | None = None
+        self._zeros: dict[str, Any] = {}
 
     def _compile(self) -> dict[str, tuple[Decoder, tuple[Any, ...]]]:
         fields = {
@@ -163,6 +172,11 @@ class _Struct:
             for field in TABLE[self.name].values()
         }
         self._fields = fields
+        self._zeros = {
+            field.name: ZEROS[field.kind]
+            for field in TABLE[self.name].values()
+            if field.required and field.kind in ZEROS
+        }
         return fields
 
     def __call__(self, value: Any, path: str, notes: Notes) -> Any:
@@ -179,6 +193,8 @@ class _Struct:
                 result = field[0](item, prefix + key, notes)
                 if not field[1] or result not in field[1] or type(result) is not type(field[1][0]):
                     out[key] = result
+        for key, zero in self._zeros.items():
+            out.setdefault(key, zero)
         return out
 
 
@@ -190,9 +206,9 @@ def _compiled(kind: str, owner: str, field: str) -> Decoder:
     if kind[0] == "[":
         return _list(_compiled(kind[1:-1], owner, ""), owner, kind)
     if kind == "{str}" and field in markers.QUANTITY_MAPS:
-        return _map(_quantity, owner, kind)
+        return _map(_quantity, owner, kind, "0")
     if kind[0] == "{":
-        return _map(_compiled(kind[1:-1], owner, ""), owner, kind)
+        return _map(_compiled(kind[1:-1], owner, ""), owner, kind, "" if kind in ("{str}", "{bytes}") else None)
     if place in markers.INT_OR_STRING:
         return _int_or_string(owner)
     if kind in ("str", "int", "bool", "float") and place not in markers.QUANTITIES:

@@ -60,7 +60,7 @@ INT_OR_STRING = frozenset(
 )
 
 # Strings whose empty value means something, so that it is kept.
-KEEP_EMPTY = frozenset({"storageClassName", "volumeAttributesClassName", "holderIdentity", "group"})
+KEEP_EMPTY = frozenset({"completionMode", "storageClassName", "volumeAttributesClassName", "holderIdentity", "group"})
 # Booleans and numbers that are left out when they are false or zero, because Go does not tell that from absent.
 DROP_FALSE = frozenset(
     [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from tutti.sim.meta import names
 from tutti.sim.meta.amounts import amount
@@ -10,9 +13,12 @@ from tutti.sim.meta.errors import FieldError, duplicate, invalid, required, unsu
 
 Json = dict[str, Any]
 
+_encode = msgspec.json.Encoder().encode
+
 RESTART = ("Always", "OnFailure", "Never")
 PULL = ("Always", "IfNotPresent", "Never")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+NAMED = ("storage", "pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps")
 STANDARD = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -32,8 +38,6 @@ def check_spec(spec: Json, at: str) -> list[FieldError]:
     for index, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
         errors.extend(_spread(constraint, f"{at}.topologySpreadConstraints[{index}]"))
     errors.extend(_gates(spec, at))
-    if (grace := spec.get("terminationGracePeriodSeconds", 0)) < 0:
-        errors.append(invalid(f"{at}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0"))
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and deadline < 1:
         errors.append(invalid(f"{at}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive"))
@@ -54,16 +58,48 @@ def _container(container: Json, at: str, seen: set[str]) -> list[FieldError]:
         errors.append(required(f"{at}.image"))
     if container.get("imagePullPolicy") not in PULL:
         errors.append(unsupported(f"{at}.imagePullPolicy", container.get("imagePullPolicy"), PULL))
+    errors.extend(_environment(container.get("env", ()), f"{at}.env"))
     errors.extend(check_resources(container.get("resources", {}), f"{at}.resources"))
     return errors
 
 
+def _environment(variables: Any, at: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, variable in enumerate(variables):
+        if not variable.get("name"):
+            errors.append(required(f"{at}[{index}].name"))
+        reference = variable.get("valueFrom", {}).get("fieldRef")
+        if reference is not None and not reference.get("fieldPath"):
+            errors.append(required(f"{at}[{index}].valueFrom.fieldRef.fieldPath"))
+    return errors
+
+
+def _resource_name(name: str, at: str) -> list[FieldError]:
+    """A container counts standard resources and fully qualified ones."""
+    if "/" in name:
+        fault = names.qualified(name)
+        return [invalid(at, name, fault)] if fault else []
+    if name in STANDARD or name.startswith("hugepages-"):
+        return []
+    text = "must be a standard resource for containers"
+    errors = [] if name in NAMED else [invalid(at, name, "must be a standard resource type or fully qualified")]
+    return [*errors, invalid(at, name, text)]
+
+
 def check_resources(resources: Json, at: str) -> list[FieldError]:
     """What is wrong with requests and limits."""
+    return list(_resource_errors(_encode(resources), at)) if resources else []
+
+
+@lru_cache(maxsize=4096)
+def _resource_errors(encoded: bytes, at: str) -> list[FieldError]:
+    """The check itself: few sizes are asked for by many pods."""
+    resources: Json = msgspec.json.decode(encoded)
     errors: list[FieldError] = []
     limits = resources.get("limits", {})
     for field in ("limits", "requests"):
         for name, value in resources.get(field, {}).items():
+            errors.extend(_resource_name(name, f"{at}.{field}[{name}]"))
             if amount(value) < 0:
                 errors.append(invalid(f"{at}.{field}[{name}]", value, "must be greater than or equal to 0"))
             if "/" in name and amount(value).denominator != 1:
@@ -132,15 +168,18 @@ def check_taints(taints: list[Json], at: str) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
-        key, effect = taint.get("key", ""), taint.get("effect", "")
-        if fault := names.qualified(key):
-            errors.append(invalid(f"{at}[{index}].key", key, fault))
-        if effect not in EFFECTS:
+        key, effect, value = taint.get("key", ""), taint.get("effect", ""), taint.get("value", "")
+        errors.extend(invalid(f"{at}[{index}].key", key, fault) for fault in names.qualified_faults(key))
+        if fault := names.label_value(value):
+            errors.append(invalid(f"{at}[{index}].value", value, fault))
+        if not effect:
+            errors.append(required(f"{at}[{index}].effect"))
+        elif effect not in EFFECTS:
             errors.append(unsupported(f"{at}[{index}].effect", effect, EFFECTS))
         if (key, effect) in seen:
-            error = duplicate(f"{at}[{index}]", taint)
-            errors.append(
-                FieldError(error.reason, error.field, f"{error.message}: taints must be unique by key and effect pair")
-            )
+            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+            error = duplicate(f"{at}[{index}]", shown)
+            text = f"{error.message}: taints must be unique by key and effect pair"
+            errors.append(FieldError(error.reason, error.field, text))
         seen.add((key, effect))
     return errors

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 Json = dict[str, Any]
 
+IMAGE = re.compile(r"[A-Za-z0-9.:/_-]+")
+IMAGE_LIMIT = 255
 CPU_CLASSES = ("cpu", "memory")
 
 
@@ -57,7 +60,7 @@ def _container(container: Json) -> None:
 
 def _pull_policy(image: str) -> str:
     name = image.rpartition("/")[2]
-    if "@" in name:
+    if "@" in name or (image and (len(image) > IMAGE_LIMIT or not IMAGE.fullmatch(image))):
         return "IfNotPresent"
     tag = name.partition(":")[2]
     return "Always" if tag in ("", "latest") else "IfNotPresent"

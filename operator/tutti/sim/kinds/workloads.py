@@ -7,6 +7,7 @@ from typing import Any
 from tutti.sim.kinds.podrules import check_spec
 from tutti.sim.kinds.podspec import default_spec
 from tutti.sim.kinds.strategy import Strategy
+from tutti.sim.meta import names
 from tutti.sim.meta.errors import FieldError, invalid, required, unsupported
 from tutti.sim.meta.labels import from_object
 
@@ -20,6 +21,16 @@ def default_template(owner: Json) -> None:
     template = owner.setdefault("template", {})
     template.setdefault("metadata", {})
     default_spec(template.setdefault("spec", {}))
+
+
+def check_template(template: Json, at: str) -> list[FieldError]:
+    """What is wrong with a pod template."""
+    errors = [
+        invalid(f"{at}.labels", value, fault)
+        for value in template.get("metadata", {}).get("labels", {}).values()
+        if (fault := names.label_value(value))
+    ]
+    return [*errors, *check_spec(template["spec"], f"{at}.spec")]
 
 
 class WorkloadStrategy(Strategy):
@@ -58,13 +69,15 @@ class WorkloadStrategy(Strategy):
         selector = spec.get("selector")
         if obj["kind"] == "ReplicationController":
             selector = {"matchLabels": selector or labels}
-        if not selector:
+        if selector is None:
             errors.append(required("spec.selector"))
+        elif not selector:
+            errors.append(invalid("spec.selector", {}, "empty selector is invalid for deployment"))
         elif not from_object(selector)(labels):
             errors.append(
                 invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
             )
-        errors.extend(check_spec(spec["template"]["spec"], "spec.template.spec"))
+        errors.extend(check_template(spec["template"], "spec.template"))
         return errors
 
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:
@@ -116,6 +129,10 @@ class TemplateStrategy(Strategy):
     def default(self, obj: Json) -> None:
         """As for the pods made from them."""
         default_template(obj)
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """Check the template."""
+        return check_template(obj["template"], "template")
 
 
 def _deployment(spec: Json) -> None:
@@ -237,7 +254,7 @@ def check_job(spec: Json, at: str) -> list[FieldError]:
         errors.append(unsupported(f"{at}.completionMode", spec["completionMode"], ("NonIndexed", "Indexed")))
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
         errors.append(required(f"{at}.completions", "when completion mode is Indexed"))
-    errors.extend(check_spec(pod, f"{at}.template.spec"))
+    errors.extend(check_template(spec["template"], f"{at}.template"))
     return errors
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from functools import lru_cache
 
 NAME_LIMIT = 253
 LABEL_LIMIT = 63
@@ -73,6 +74,7 @@ def path_segment(name: str) -> str:
     return ""
 
 
+@lru_cache(maxsize=4096)
 def qualified(key: str) -> str:
     """What is wrong with a label key, annotation key or finalizer."""
     prefix, slash, name = key.rpartition("/")
@@ -83,6 +85,15 @@ def qualified(key: str) -> str:
     if len(name) > LABEL_LIMIT:
         return f"name part must be no more than {LABEL_LIMIT} characters"
     return "" if QUALIFIED.fullmatch(name) else QUALIFIED_RULE
+
+
+@lru_cache(maxsize=4096)
+def qualified_faults(key: str) -> list[str]:
+    """All that is wrong with a key: an empty name breaks two rules."""
+    fault = qualified(key)
+    if not fault:
+        return []
+    return [fault, QUALIFIED_RULE] if fault == "name part must be non-empty" else [fault]
 
 
 def label_value(value: str) -> str:
