@@ -15,11 +15,8 @@ TERM = {"topologyKey": "zone", "labelSelector": {}}
 @pytest.mark.parametrize(
     ("spec", "named"),
     [
-        ({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}}, "podAffinity"),
-        ({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}}, "AntiAffinity"),
-        ({"topologySpreadConstraints": [{"topologyKey": "zone"}]}, "topologySpreadConstraints"),
-        ({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]}, "hostPort"),
         ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}, "PersistentVolumeClaim"),
+        ({"volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {}}}]}, "PersistentVolumeClaim"),
         ({"resourceClaims": [{"name": "gpu"}]}, "resourceClaims"),
     ],
 )
@@ -31,24 +28,26 @@ def test_a_constraint_that_is_not_known_is_named(spec, named):
     "spec",
     [
         {},
-        {"topologySpreadConstraints": [{"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]},
+        {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}},
+        {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}},
+        {"topologySpreadConstraints": [{"topologyKey": "zone"}]},
         {"volumes": [{"name": "tmp", "emptyDir": {}}]},
-        {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}]},
+        {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]},
     ],
 )
-def test_what_constrains_no_node_is_no_obstacle(spec):
+def test_what_is_known_is_no_obstacle(spec):
     assert unsupported(msgspec.convert(spec, PodSpec)) == []
 
 
 def test_a_pod_that_cannot_be_weighed_waits_and_asks_for_no_nodes():
     world = World()
     world.node("n1")
-    pod = world.pod("spread")
+    pod = world.pod("claims")
     plain = msgspec.to_builtins(pod.spec)
-    spec = msgspec.convert({**plain, "topologySpreadConstraints": [{"topologyKey": "zone"}]}, PodSpec)
+    spec = msgspec.convert({**plain, "resourceClaims": [{"name": "gpu"}]}, PodSpec)
     world.put(msgspec.structs.replace(pod, spec=spec))
     world.run()
 
     assert world.where() == {}
-    assert world.why("Pod", "spread").reason == "UnsupportedConstraint"
-    assert world.why("Pod", "spread").pod_reason == "UnsupportedConstraint"
+    assert world.why("Pod", "claims").reason == "UnsupportedConstraint"
+    assert world.why("Pod", "claims").pod_reason == "UnsupportedConstraint"

@@ -1,19 +1,23 @@
 """Classes of equal pods: pods that no filter and no score could tell apart.
 
-Masks, capacities and scores are computed once per class, and a gang of a thousand equal pods is one problem.
+Masks, capacities and scores are computed once per class, and a gang of a thousand equal pods is one problem. Labels
+make a difference only where some selector reads them: of each pod's labels the class holds those whose key a
+constraint of any pod, or a Service, has ever named (`ClassBook.watched`). When a key becomes watched, pods that wait
+are classed anew (`Cluster`).
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from tutti.api.core import Container, PodSpec
 from tutti.api.resources import AmountError, Amounts
-from tutti.cluster.requests import pod_requests
+from tutti.cluster.kin import ALONE, NO_LABELS, Company, Kin, company_of, keys_of
+from tutti.cluster.requests import Scored, pod_requests, scored_requests, scored_weight
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
@@ -25,42 +29,104 @@ class PodClass:
     Attributes:
         spec: The spec they share, without what does not matter to placement.
         requests: What one of them takes, in scheduling units; empty where `problem` is set.
-        problem: Why such pods can never be placed (a request that cannot be read), or "".
         signature: What makes them equal; stable across restarts.
+        problem: Why such pods can never be placed (a request that cannot be read), or "".
+        namespace: Theirs.
+        labels: Those of their labels that any selector reads.
+        company: What they demand of the pods around them.
+        scored: What one asks for as the score of a node counts it.
+        weight: What one adds to its node as the score counts it.
+        kin: What others see of them, as far as any selector reads it.
     """
 
     spec: PodSpec
     requests: Amounts
     signature: bytes
     problem: str = ""
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    company: Company = ALONE
+    scored: Scored = (0, 0)
+    weight: Scored = (0, 0)
     cache: dict[Hashable, object] = field(default_factory=dict)
+    kin: Kin = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kin = Kin(self.namespace, self.labels, self.company)
+
+    @property
+    def minds_company(self) -> bool:
+        """Whether others being placed may let such a pod be placed: required affinity, or strict spreading."""
+        spreads = self.spec.topology_spread_constraints
+        return bool(self.company.affinity) or any(c.when_unsatisfiable == "DoNotSchedule" for c in spreads)
 
 
 class ClassBook:
-    """Finds the one PodClass of a spec; forgets a class with the last pod that holds it."""
+    """Finds the one PodClass of a pod; forgets a class with the last pod that holds it.
+
+    Attributes:
+        watched: The label keys that some selector reads; it only grows.
+        minding: Whether there has been a class that others being placed may help.
+    """
 
     def __init__(self) -> None:
+        self.watched: set[str] = set()
+        self.minding = False
         self._known: weakref.WeakValueDictionary[bytes, PodClass] = weakref.WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def of(self, spec: PodSpec) -> PodClass:
-        """Return the class of pods with this spec."""
+    def of(self, spec: PodSpec, namespace: str = "", labels: Mapping[str, str] = NO_LABELS) -> PodClass:
+        """Return the class of pods with this spec, in this namespace, with these labels."""
         essence = _essence(spec)
-        signature = _ENCODER.encode(essence)
+        self.watch(_keys_read(essence))
+        seen = {key: value for key, value in labels.items() if key in self.watched}
+        signature = _ENCODER.encode((essence, namespace, seen))
         known = self._known.get(signature)
         if known is None:
-            known = _new_class(essence, signature)
+            known = _new_class(essence, signature, namespace, seen)
             self._known[signature] = known
+            self.minding = self.minding or known.minds_company
         return known
 
+    def watch(self, keys: Iterable[str]) -> None:
+        """Note that a selector reads these label keys."""
+        self.watched.update(keys)
 
-def _new_class(essence: PodSpec, signature: bytes) -> PodClass:
+
+def _new_class(essence: PodSpec, signature: bytes, namespace: str, labels: Mapping[str, str]) -> PodClass:
+    company = company_of(essence, namespace)
+    requests: Amounts = {}
+    scored = weight = (0, 0)
+    problem = ""
     try:
-        return PodClass(spec=essence, requests=pod_requests(essence), signature=signature)
+        requests, scored, weight = pod_requests(essence), scored_requests(essence), scored_weight(essence)
     except AmountError as error:
-        return PodClass(spec=essence, requests={}, signature=signature, problem=str(error))
+        requests, problem = {}, str(error)
+    return PodClass(
+        spec=essence,
+        requests=requests,
+        signature=signature,
+        problem=problem,
+        namespace=namespace,
+        labels=labels,
+        company=company,
+        scored=scored,
+        weight=weight,
+    )
+
+
+def _keys_read(spec: PodSpec) -> Iterable[str]:
+    """Yield the label keys that the constraints of a pod read."""
+    if spec.affinity is not None:
+        for side in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
+            if side is not None:
+                for term in (*side.required, *(one.pod_affinity_term for one in side.preferred)):
+                    yield from keys_of(term.label_selector)
+    for constraint in spec.topology_spread_constraints:
+        yield from keys_of(constraint.label_selector)
+        yield from constraint.match_label_keys
 
 
 def _essence(spec: PodSpec) -> PodSpec:

@@ -3,8 +3,8 @@
 Observations may come in any order: a pod bound to a node that has not been seen yet waits among the homeless and is
 charged when the node appears. Only non-terminated pods take room, whichever scheduler placed them.
 
-Invariant: for every row, `requested` is the sum of what the pods whose `place` is that node hold, plus open holds.
-`recount()` computes that sum anew, for tests.
+Invariant: for every row, `requested` is the sum of what the pods whose `place` is that node hold, plus open holds;
+`scored` and the residents follow in the same steps. `recount()` computes that sum anew, for tests.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from tutti.api.core import Node, Pod
 from tutti.api.resources import AmountError, Amounts, amounts
 from tutti.cluster.classes import ClassBook, PodClass
+from tutti.cluster.kin import Kin, KinBook
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pods import PodKey, PodRecord
-from tutti.cluster.requests import occupied
+from tutti.cluster.requests import Scored, occupied, scored_occupied
+from tutti.cluster.surroundings import Selecting
 from tutti.cluster.transaction import Transaction
 
 
@@ -40,7 +42,9 @@ class Cluster:
         self.unreadable: dict[str, str] = {}
         self.freed = 0
         self._on: dict[str, dict[PodKey, PodRecord]] = {}
-        self._holds: dict[str, dict[int, NDArray[np.int64]]] = {}
+        self._kins = KinBook()
+        self._watched = 0
+        self._holds: dict[str, dict[int, PodClass]] = {}
         self._next_hold = 0
 
     def put_node(self, node: Node) -> None:
@@ -52,7 +56,7 @@ class Cluster:
         row = self.nodes.put(node, self._offered(node))
         if before is None:
             for record in self._on.get(name, {}).values():
-                self._charge(row, record.held, 1)
+                self._charge(row, record, 1)
             self.freed += 1
         elif version != self.nodes.version or self._grew(row, before):
             self.freed += 1
@@ -61,8 +65,12 @@ class Cluster:
         """Take a node out; returns the pods that were only assumed there, now without a place."""
         if name not in self.nodes.rows:
             return []
+        row = self.nodes.rows[name]
+        for record in self._on.get(name, {}).values():
+            self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=-1)
+        for klass in self._holds.pop(name, {}).values():
+            self.nodes.residents.add(klass.kin, row, count=-1)
         self.nodes.remove(name)
-        self._holds.pop(name, None)
         self.unreadable.pop(name, None)
         stranded = [r for r in self._on.get(name, {}).values() if not r.node]
         for record in stranded:
@@ -85,11 +93,15 @@ class Cluster:
             if record is not None:
                 self.remove_pod(key)
             return None
-        klass = self.classes.of(spec)
+        klass = self.classes.of(spec, meta.namespace, meta.labels)
+        kin = self._kins.of(meta.namespace, meta.labels, klass.company)
         if record is None:
-            record = PodRecord(meta.namespace, meta.name, meta.uid, klass, klass.requests, created=meta.created)
+            record = PodRecord(
+                meta.namespace, meta.name, meta.uid, klass, klass.requests, kin, klass.weight, created=meta.created
+            )
             self.pods[key] = record
-        self._take_over(record, pod, klass)
+        self._take_over(record, pod, klass, kin)
+        self._class_anew()
         return record
 
     def remove_pod(self, key: PodKey, uid: str = "") -> PodRecord | None:
@@ -101,6 +113,25 @@ class Cluster:
         del self.pods[key]
         return record
 
+    def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add a namespace or change its labels."""
+        self.nodes.around.put_namespace(name, labels)
+        self._may_help()
+
+    def drop_namespace(self, name: str) -> None:
+        """Forget a namespace."""
+        self.nodes.around.drop_namespace(name)
+
+    def put_service(self, service: Selecting) -> None:
+        """Add or change a Service, or anything else by which pods are spread unless they say how."""
+        self.classes.watch(service.selector)
+        self._class_anew()
+        self.nodes.around.put_service(service)
+
+    def drop_service(self, namespace: str, name: str) -> None:
+        """Forget a Service."""
+        self.nodes.around.drop_service(namespace, name)
+
     def transaction(self) -> Transaction:
         """Open a transaction on the columns; one at a time."""
         return Transaction(self.nodes)
@@ -110,6 +141,8 @@ class Cluster:
         name = self.nodes.names[row]
         record.assumed = name
         self._on.setdefault(name, {})[record.key] = record
+        self.nodes.residents.add(record.kin, row, leaving=record.deleting)
+        self._may_help()
 
     def forget(self, record: PodRecord) -> None:
         """Give back the room that was assumed for a pod; nothing happens where it has been seen bound."""
@@ -120,7 +153,9 @@ class Cluster:
         """Note that room taken in a committed transaction is kept for a pod of a class that does not exist yet."""
         name = self.nodes.names[row]
         self._next_hold += 1
-        self._holds.setdefault(name, {})[self._next_hold] = self.nodes.vector(klass.requests)
+        self._holds.setdefault(name, {})[self._next_hold] = klass
+        self.nodes.residents.add(klass.kin, row)
+        self._may_help()
         return name, self._next_hold
 
     def is_held(self, hold: tuple[str, int]) -> bool:
@@ -131,16 +166,19 @@ class Cluster:
     def adopt(self, hold: tuple[str, int], record: PodRecord) -> None:
         """Give held room to a pod of the held class that has come to exist."""
         name, number = hold
-        del self._holds[name][number]
-        record.assumed = name
-        self._on.setdefault(name, {})[record.key] = record
+        klass = self._holds[name].pop(number)
+        row = self.nodes.rows[name]
+        self.nodes.residents.add(klass.kin, row, count=-1)
+        self.assume(record, row)
 
     def release(self, hold: tuple[str, int]) -> None:
         """Give back held room; nothing happens where the node is gone."""
         name, number = hold
-        vector = self._holds.get(name, {}).pop(number, None)
-        if vector is not None:
-            self.nodes.requested[self.nodes.rows[name], : len(vector)] -= vector
+        klass = self._holds.get(name, {}).pop(number, None)
+        if klass is not None:
+            row = self.nodes.rows[name]
+            self._weigh(row, klass.requests, klass.weight, -1)
+            self.nodes.residents.add(klass.kin, row, count=-1)
             self.freed += 1
 
     def recount(self) -> NDArray[np.int64]:
@@ -150,24 +188,25 @@ class Cluster:
             for record in self.pods.values():
                 if record.place == name:
                     out[row] += self.nodes.vector(record.held)
-            for vector in self._holds.get(name, {}).values():
-                out[row, : len(vector)] += vector
+            for klass in self._holds.get(name, {}).values():
+                out[row] += self.nodes.vector(klass.requests)
         return out
 
     def on_node(self, name: str) -> Sequence[PodRecord]:
         """Return the pods that take room on a node."""
         return tuple(self._on.get(name, {}).values())
 
-    def _take_over(self, record: PodRecord, pod: Pod, klass: PodClass) -> None:
+    def _take_over(self, record: PodRecord, pod: Pod, klass: PodClass, kin: Kin) -> None:
         node = pod.spec.node_name
-        held = klass.requests
+        held, weight = klass.requests, klass.weight
         if node and not pod.terminated and not klass.problem:
-            held = _readable_occupied(pod, klass.requests)
+            held, weight = _readable_occupied(pod, klass)
+        self._rename(record, kin, deleting=pod.metadata.deletion_timestamp is not None)
         if node and node == record.assumed and held is record.held and not pod.terminated:
             record.node, record.assumed = node, ""  # our own bind, confirmed: the room is charged already
         elif held is not record.held or pod.terminated != record.terminated or node != record.node:
             self._uncharge(record)
-            record.phase, record.held, record.node = pod.status.phase, held, node
+            record.phase, record.held, record.weight, record.node = pod.status.phase, held, weight, node
             if node or pod.terminated:
                 record.assumed = ""
             self._recharge(record)
@@ -176,8 +215,33 @@ class Cluster:
         record.priority = pod.spec.priority or 0
         record.generation = pod.metadata.generation
         record.gated = bool(pod.spec.scheduling_gates)
-        record.deleting = pod.metadata.deletion_timestamp is not None
         record.ready = pod.ready
+        record.started = pod.status.start_time.timestamp() if pod.status.start_time else None
+
+    def _rename(self, record: PodRecord, kin: Kin, *, deleting: bool) -> None:
+        """Take over what others see of a pod; where it is counted, it is counted as that from now on."""
+        if kin is record.kin and deleting == record.deleting:
+            return
+        row = self.nodes.rows.get(record.place)
+        if row is not None:
+            self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=-1)
+            self.nodes.residents.add(kin, row, leaving=deleting)
+            self._may_help()
+        record.kin, record.deleting = kin, deleting
+
+    def _class_anew(self) -> None:
+        """Class the waiting pods again, where a label key has come to matter that did not before."""
+        if len(self.classes.watched) == self._watched:
+            return
+        self._watched = len(self.classes.watched)
+        for record in self.pods.values():
+            if not record.place:
+                record.klass = self.classes.of(record.klass.spec, record.namespace, record.kin.labels)
+
+    def _may_help(self) -> None:
+        """Note that somebody came to a node, or is seen otherwise, where a pod may wait for just that."""
+        if self.classes.minding:
+            self.freed += 1
 
     def _move(self, record: PodRecord, *, node: str, assumed: str) -> None:
         self._uncharge(record)
@@ -194,7 +258,7 @@ class Cluster:
             del self._on[place]
         row = self.nodes.rows.get(place)
         if row is not None:
-            self._charge(row, record.held, -1)
+            self._charge(row, record, -1)
             self.freed += 1
 
     def _recharge(self, record: PodRecord) -> None:
@@ -204,11 +268,18 @@ class Cluster:
         self._on.setdefault(place, {})[record.key] = record
         row = self.nodes.rows.get(place)
         if row is not None:
-            self._charge(row, record.held, 1)
+            self._charge(row, record, 1)
+            self._may_help()
 
-    def _charge(self, row: int, held: Mapping[str, int], sign: int) -> None:
+    def _charge(self, row: int, record: PodRecord, sign: int) -> None:
+        self._weigh(row, record.held, record.weight, sign)
+        self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=sign)
+
+    def _weigh(self, row: int, held: Mapping[str, int], weight: Scored, sign: int) -> None:
         vector = self.nodes.vector(held)
         self.nodes.requested[row, : len(vector)] += sign * vector
+        cpu, memory = weight
+        self.nodes.scored[row] += (sign * cpu, sign * memory)
 
     def _offered(self, node: Node) -> Amounts:
         problems: list[str] = []
@@ -233,9 +304,13 @@ def _readable(quantities: Mapping[str, str | int | float], problems: list[str]) 
     return out
 
 
-def _readable_occupied(pod: Pod, requests: Amounts) -> Amounts:
+def _readable_occupied(pod: Pod, klass: PodClass) -> tuple[Amounts, Scored]:
+    requests = klass.requests
     try:
         held = occupied(pod, requests)
+        if held is requests:
+            return requests, klass.weight
+        weight = scored_occupied(pod, klass.weight)
     except AmountError:
-        return requests
-    return requests if held == requests else held
+        return requests, klass.weight
+    return (requests, weight) if held == requests else (held, weight)

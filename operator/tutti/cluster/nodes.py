@@ -16,6 +16,9 @@ from tutti.api.core import Node
 from tutti.api.resources import Amounts
 from tutti.api.taints import Taint
 from tutti.cluster.axis import ResourceAxis
+from tutti.cluster.images import ImageTable
+from tutti.cluster.residents import Residents
+from tutti.cluster.surroundings import Surroundings
 
 ABSENT = -1
 
@@ -47,9 +50,13 @@ class NodeColumns:
         axis: Which resource stands in which column.
         allocatable: int64[rows, resources], what each node offers, in scheduling units.
         requested: int64[rows, resources], what is bound or reserved there.
+        scored: int64[rows, 2], cpu and memory of the same pods as the score counts them (`requests.UNSAID`).
         present: bool[rows]; unschedulable: bool[rows].
         taint_code: int32[rows] into `taint_sets`, the distinct lists of taints.
-        version: Grows whenever anything but `requested` and `allocatable` changes; masks are kept for one version.
+        version: Grows whenever labels, taints, cordons or the set of nodes change; masks are kept for one version.
+        images: Which images are where.
+        residents: Which pods are where.
+        around: Namespaces, and what selects pods.
     """
 
     def __init__(self) -> None:
@@ -62,9 +69,13 @@ class NodeColumns:
         self._label_columns: dict[str, LabelColumn] = {}
         self._free: list[int] = []
         self.version = 0
+        self.images = ImageTable()
+        self.residents = Residents()
+        self.around = Surroundings()
         room, width = 16, 8
         self._allocatable = np.zeros((room, width), dtype=np.int64)
         self._requested = np.zeros((room, width), dtype=np.int64)
+        self._scored = np.zeros((room, 2), dtype=np.int64)
         self._present = np.zeros(room, dtype=np.bool_)
         self._unschedulable = np.zeros(room, dtype=np.bool_)
         self._taint_code = np.zeros(room, dtype=np.int32)
@@ -86,6 +97,11 @@ class NodeColumns:
     def requested(self) -> NDArray[np.int64]:
         """What is bound or reserved on each node: int64[rows, resources], a view."""
         return self._requested[: len(self.names), : len(self.axis)]
+
+    @property
+    def scored(self) -> NDArray[np.int64]:
+        """What the pods on each node count in its score: int64[rows, 2], cpu and memory, a view."""
+        return self._scored[: len(self.names)]
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -111,6 +127,7 @@ class NodeColumns:
             row = self._new_row(name)
         self._allocatable[row] = 0
         self._allocatable[row, : len(vector)] = vector
+        self.images.put(row, node.status.images)
         taints = tuple(node.spec.taints)
         if self._is_unchanged(row, node, taints):
             return row
@@ -126,6 +143,8 @@ class NodeColumns:
         self._present[row] = False
         self._allocatable[row] = 0
         self._requested[row] = 0
+        self._scored[row] = 0
+        self.images.put(row, ())
         self.names[row] = ""
         self._set_labels(row, {})
         self._free.append(row)
@@ -173,6 +192,7 @@ class NodeColumns:
             self.labels.append({})
         self.rows[name] = row
         self._requested[row] = 0
+        self._scored[row] = 0
         return row
 
     def _set_labels(self, row: int, labels: Mapping[str, str]) -> None:
@@ -192,6 +212,7 @@ class NodeColumns:
         room = 2 * len(self._present)
         self._allocatable = _lengthened(self._allocatable, room)
         self._requested = _lengthened(self._requested, room)
+        self._scored = _lengthened(self._scored, room)
         self._present = _lengthened(self._present, room)
         self._unschedulable = _lengthened(self._unschedulable, room)
         self._taint_code = _lengthened(self._taint_code, room)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
+from tutti.cluster.kin import Kin
+from tutti.cluster.requests import Scored
 
 PodKey = tuple[str, str]
 """Namespace and name."""
@@ -24,6 +26,9 @@ class PodRecord:
         node: Where the API server says it is bound, or "".
         assumed: Where we have reserved room for it, until it is seen bound, or "".
         held: What it takes there, in scheduling units; its class's requests unless an in-place resize is under way.
+        weight: The same as the score of a node counts it.
+        kin: What other pods see of it.
+        started: When the kubelet took it over, Unix seconds; None where it has not.
     """
 
     namespace: str
@@ -31,8 +36,11 @@ class PodRecord:
     uid: str
     klass: PodClass
     held: Amounts
+    kin: Kin
+    weight: Scored = (0, 0)
     priority: int = 0
     created: float = 0.0
+    started: float | None = None
     generation: int = 0
     node: str = ""
     assumed: str = ""

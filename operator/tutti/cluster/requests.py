@@ -6,12 +6,18 @@ Source of the rule: kubernetes component-helpers/resource/helpers.go (1.36), Pod
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from tutti.api.core import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
 from tutti.api.quantity import MAX_UNITS
 from tutti.api.resources import Amounts, amounts
 
 POD_LEVEL = ("cpu", "memory")
+UNSAID: Mapping[str, int] = {"cpu": 100, "memory": 200 * 1024 * 1024}
+"""What the score of a node takes a container to use that does not say (plugins/noderesources, scheduler/util)."""
+
+Scored = tuple[int, int]
+"""cpu in milli-cores and memory in bytes, as the score of a node counts them."""
 
 
 def pod_requests(spec: PodSpec) -> Amounts:
@@ -26,43 +32,90 @@ def pod_requests(spec: PodSpec) -> Amounts:
     return _total(spec, {})
 
 
+def scored_requests(spec: PodSpec) -> Scored:
+    """Return what a pod of this spec asks for as the score counts it: a container that does not say asks for a little.
+
+    Pod-level requests are left out, as kube-scheduler 1.36 leaves them out for the pod it is placing.
+
+    Raises:
+        AmountError: a request cannot be read; the message names the resource.
+    """
+    return _scored(_total(spec, {}, unsaid=UNSAID, pod_level=False))
+
+
+def scored_weight(spec: PodSpec) -> Scored:
+    """Return what a pod of this spec adds to its node as the score counts it; pod-level requests count here.
+
+    Raises:
+        AmountError: a request cannot be read; the message names the resource.
+    """
+    return _scored(_total(spec, {}, unsaid=UNSAID))
+
+
+def scored_occupied(pod: Pod, weight: Scored) -> Scored:
+    """Return what an assigned pod adds to its node as the score counts it, given what its spec says."""
+    statuses = _resized(pod)
+    if not statuses and pod.status.resources is None:
+        return weight
+    return _scored(_held_total(pod, statuses, UNSAID))
+
+
 def occupied(pod: Pod, requests: Amounts) -> Amounts:
     """Return what an assigned pod holds, given what its spec asks for.
 
     While an in-place resize is under way the kubelet may still hold more than the spec asks for (or have refused
     the new request), so per container the larger of spec, actuated and allocated amounts counts.
     """
-    statuses = {
+    statuses = _resized(pod)
+    if not statuses and pod.status.resources is None:
+        return requests
+    return _held_total(pod, statuses, {})
+
+
+def _resized(pod: Pod) -> dict[str, ContainerStatus]:
+    return {
         s.name: s
         for s in (*pod.status.container_statuses, *pod.status.init_container_statuses)
         if s.resources is not None or s.allocated_resources
     }
-    if not statuses and pod.status.resources is None:
-        return requests
+
+
+def _held_total(pod: Pod, statuses: Mapping[str, ContainerStatus], unsaid: Mapping[str, int]) -> Amounts:
     infeasible = any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions)
-    total = _total(pod.spec, statuses, spec_counts=not infeasible)
+    total = _total(pod.spec, statuses, spec_counts=not infeasible, unsaid=unsaid)
     if pod.spec.resources is not None and pod.status.resources is not None:
         _raise_to(total, amounts(pod.status.resources.requests))
     return total
 
 
-def _total(spec: PodSpec, statuses: Mapping[str, ContainerStatus], *, spec_counts: bool = True) -> Amounts:
+def _scored(total: Mapping[str, int]) -> Scored:
+    return total.get("cpu", 0), total.get("memory", 0)
+
+
+def _total(
+    spec: PodSpec,
+    statuses: Mapping[str, ContainerStatus],
+    *,
+    spec_counts: bool = True,
+    unsaid: Mapping[str, int] = MappingProxyType({}),
+    pod_level: bool = True,
+) -> Amounts:
     running: Amounts = {}
     for container in spec.containers:
-        _add(running, _held(container, statuses, spec_counts))
+        _add(running, {**unsaid, **_held(container, statuses, spec_counts)})
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.init_containers:
         if container.restart_policy == "Always":
-            _add(sidecars, _held(container, statuses, spec_counts))
+            _add(sidecars, {**unsaid, **_held(container, statuses, spec_counts)})
             _raise_to(peak, sidecars)
         else:
             beside = dict(sidecars)
-            _add(beside, _held(container, statuses, spec_counts))
+            _add(beside, {**unsaid, **_held(container, statuses, spec_counts)})
             _raise_to(peak, beside)
     _add(running, sidecars)
     _raise_to(running, peak)
-    _replace(running, spec.resources)
+    _replace(running, spec.resources if pod_level else None)
     _add(running, amounts(spec.overhead))
     running["pods"] = 1
     return running

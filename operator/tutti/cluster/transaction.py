@@ -6,13 +6,19 @@ depends on the gang and not on the cluster.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.cluster.classes import PodClass
+from tutti.cluster.kin import ALONE
 from tutti.cluster.nodes import NodeColumns
+
+_Placed = tuple[PodClass, NDArray[np.int64], NDArray[np.int64]]
 
 
 class Transaction:
@@ -20,7 +26,9 @@ class Transaction:
 
     def __init__(self, nodes: NodeColumns) -> None:
         self._nodes = nodes
-        self._log: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        self._log: list[Callable[[], None]] = []
+        self._unshown: list[_Placed] = []
+        self._shown: list[_Placed] = []
         self._committed = False
 
     def __enter__(self) -> Self:
@@ -42,7 +50,43 @@ class Transaction:
         """
         change = counts[:, None] * request[None, :]
         self._nodes.requested[rows, : len(request)] += change
-        self._log.append((rows, change))
+        self._log.append(partial(self._give_back, rows, change))
+
+    def put(self, rows: NDArray[np.int64], counts: NDArray[np.int64], klass: PodClass) -> None:
+        """Take room for `counts[i]` pods of a class on row `rows[i]`, and let them count as pods there.
+
+        Args:
+            rows: int64[k], distinct rows.
+            counts: int64[k], pods per row.
+            klass: Theirs.
+        """
+        self.take(rows, counts, self._nodes.vector(klass.requests))
+        weight = counts[:, None] * np.array(klass.weight, dtype=np.int64)
+        self._nodes.scored[rows] += weight
+        self._log.append(partial(self._lighten, rows, weight))
+        placed = (klass, rows, counts)
+        self._unshown.append(placed)
+        self._log.append(partial(self._withdraw, placed))
+
+    @property
+    def has_unshown(self) -> bool:
+        """Whether pods have been put that do not count among the residents yet."""
+        return bool(self._unshown)
+
+    @property
+    def brings_company(self) -> bool:
+        """Whether a pod that does not count among the residents yet has terms or ports of its own."""
+        return any(klass.company != ALONE for klass, _, _ in self._unshown)
+
+    def show(self) -> None:
+        """Count what has been put so far among the residents, for a class that looks at the pods around it.
+
+        It is counted there until the transaction ends; from then on whoever takes the room over is.
+        """
+        for placed in self._unshown:
+            self._count(placed, 1)
+        self._shown += self._unshown
+        self._unshown = []
 
     def mark(self) -> int:
         """Return a point to come back to with `rollback`."""
@@ -51,9 +95,30 @@ class Transaction:
     def rollback(self, mark: int = 0) -> None:
         """Undo every step since the mark, last first."""
         while len(self._log) > mark:
-            rows, change = self._log.pop()
-            self._nodes.requested[rows, : change.shape[1]] -= change
+            self._log.pop()()
 
     def commit(self) -> None:
         """Keep what was taken."""
+        while self._shown:
+            self._count(self._shown.pop(), -1)
+        self._unshown.clear()
+        self._log.clear()
         self._committed = True
+
+    def _give_back(self, rows: NDArray[np.int64], change: NDArray[np.int64]) -> None:
+        self._nodes.requested[rows, : change.shape[1]] -= change
+
+    def _lighten(self, rows: NDArray[np.int64], weight: NDArray[np.int64]) -> None:
+        self._nodes.scored[rows] -= weight
+
+    def _withdraw(self, placed: _Placed) -> None:
+        """Undo the last `put` among the residents."""
+        if self._unshown and self._unshown[-1] is placed:
+            self._unshown.pop()
+        else:
+            self._count(self._shown.pop(), -1)
+
+    def _count(self, placed: _Placed, sign: int) -> None:
+        klass, rows, counts = placed
+        for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+            self._nodes.residents.add(klass.kin, row, count=sign * count)

@@ -12,7 +12,7 @@ import msgspec
 
 from tutti.api.conditions import Condition, is_true
 from tutti.api.conventions import Claim, ConventionError, claim_of
-from tutti.api.core import Pod, PodSpec
+from tutti.api.core import ObjectMeta, Pod, PodSpec
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.kinds.workload import WorkloadSpec
@@ -169,12 +169,13 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
 def _promised(state: State, workload: Workload, template: dict[str, object]) -> PodClass | None:
     try:
         spec = msgspec.convert(template.get("spec") or {}, PodSpec)
+        labels = msgspec.convert((template.get("metadata") or {}), ObjectMeta).labels
     except msgspec.ValidationError as error:
         workload.problem = Explanation(
             Gate.GATHER, "InvalidTemplate", f"a podGroups[].template cannot be read: {error}"
         )
         return None
-    return state.cluster.classes.of(spec)
+    return state.cluster.classes.of(spec, workload.key[1], labels)
 
 
 def _read_pod_group(state: State, workload: Workload, found: PodGroupObject | None) -> None:

@@ -48,8 +48,10 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             _touch_all(state)
         case NamespaceSeen(namespace=namespace):
             state.catalog.put_namespace(namespace)
+            state.cluster.put_namespace(namespace.metadata.name, namespace.metadata.labels)
         case NamespaceGone(name=name):
             state.catalog.drop_namespace(name)
+            state.cluster.drop_namespace(name)
         case ObjectSeen():
             _object_seen(state, observation)
         case ObjectGone():

@@ -1,10 +1,20 @@
 """The contract of a placement plugin: a few methods, called once per class of equal pods with whole columns.
 
-A filter says which nodes a class may run on, in words that autoscalers know; a scorer says which of them it prefers.
+A plugin is one of these, by what its answer depends on:
+
+- `Filter`: the nodes alone; its answer is kept on the class while the columns it read are unchanged.
+- `CompanyFilter`, `CompanyScorer`: the pods on the nodes; asked once per choice for a `Tally`, which is told of every
+  pod placed and answers for the next one.
+- `Preference`: the nodes alone; raw points that are scaled to the best feasible node.
+- `FillScorer`: how full a node itself is; asked for the 1st, 2nd, ... pod of a class there.
+
+Reasons are kube-scheduler's, because autoscalers and users know them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -32,27 +42,146 @@ class Where(msgspec.Struct, frozen=True):
 ANYWHERE = Where()
 
 
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Some nodes ruled out for one reason.
+
+    Attributes:
+        rows: bool[rows], which.
+        final: Whether taking pods out of the node could not help: for all of them, or bool[rows].
+    """
+
+    reason: str
+    rows: Mask
+    final: Mask | bool = False
+
+
 class Filter(Protocol):
-    """Rules nodes out for a class of pods, from columns that do not depend on what is placed."""
+    """Rules nodes out for a class of pods, whoever is on them."""
+
+    def rejections(self, klass: PodClass, nodes: NodeColumns, where: Where) -> Sequence[Rejection]:
+        """Return which nodes are ruled out and why; nothing where the class does not concern this filter."""
+        ...
+
+
+class Tally(Protocol):
+    """What one company filter knows during one choice."""
 
     @property
-    def reason(self) -> str:
-        """What a node that is ruled out counts as, in kube-scheduler's words."""
+    def moves(self) -> bool:
+        """Whether a pod of the class being placed can change the answer for the next, on another node or its own."""
         ...
 
-    def mask(self, klass: PodClass, nodes: NodeColumns, where: Where) -> Mask:
-        """Return bool[rows]: True where the class may run."""
+    @property
+    def alone(self) -> bool:
+        """Whether a node takes one pod of the class at most, and nothing else moves; then `moves` is False."""
+        ...
+
+    def rejections(self) -> Sequence[Rejection]:
+        """Return which nodes are ruled out now; one that stands in several rejections counts for each of them."""
+        ...
+
+    def add(self, row: int) -> None:
+        """Count one more pod of the class on a row."""
         ...
 
 
-class Scorer(Protocol):
-    """Prefers some nodes for a class of pods, from columns that do not depend on what is placed."""
+class CompanyFilter(Protocol):
+    """Rules nodes out for a class of pods by who is on which node."""
+
+    def tally(self, klass: PodClass, nodes: NodeColumns, where: Where) -> Tally | None:
+        """Count for one choice; None where the class does not concern this filter."""
+        ...
+
+
+class ScoreTally(Protocol):
+    """What one company scorer knows during one choice."""
+
+    def scores(self, rows: Rows) -> Scores | None:
+        """Return int64[len(rows)] in 0..MAX_SCORE, scaled over the feasible `rows`; None where it has no opinion."""
+        ...
+
+    def add(self, row: int) -> None:
+        """Count one more pod of the class on a row."""
+        ...
+
+
+class CompanyScorer(Protocol):
+    """Prefers nodes for a class of pods by who is on which node."""
+
+    @property
+    def name(self) -> str:
+        """What kube-scheduler calls it."""
+        ...
 
     @property
     def weight(self) -> int:
         """How much this score counts against the others."""
         ...
 
-    def scores(self, klass: PodClass, nodes: NodeColumns, rows: Rows) -> Scores | None:
-        """Return int64[len(rows)] in 0..MAX_SCORE, or None where it has no opinion on this class."""
+    def tally(self, klass: PodClass, nodes: NodeColumns) -> ScoreTally | None:
+        """Count for one choice; None where it can have no opinion on this class."""
         ...
+
+
+class Preference(Protocol):
+    """Prefers nodes for a class of pods, whoever is on them."""
+
+    @property
+    def name(self) -> str:
+        """What kube-scheduler calls it."""
+        ...
+
+    @property
+    def weight(self) -> int:
+        """How much this score counts against the others."""
+        ...
+
+    @property
+    def scaled(self) -> bool:
+        """Whether points are scaled so that the best feasible node has MAX_SCORE."""
+        ...
+
+    @property
+    def reverse(self) -> bool:
+        """Whether fewer points are better; only with `scaled`."""
+        ...
+
+    def points(self, klass: PodClass, nodes: NodeColumns) -> Scores | None:
+        """Return int64[rows], at least 0, or None where it has no opinion on this class."""
+        ...
+
+
+class FillScorer(Protocol):
+    """Prefers nodes by how full they would be."""
+
+    @property
+    def name(self) -> str:
+        """What kube-scheduler calls it."""
+        ...
+
+    @property
+    def weight(self) -> int:
+        """How much this score counts against the others."""
+        ...
+
+    def scores(self, klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]) -> Scores | None:
+        """Score each row as it would be with the `nth` more pod of the class placed on it.
+
+        Args:
+            klass: The class.
+            nodes: All nodes.
+            rows: int64[k], the nodes to score.
+            nth: int64[m], which pod of the class there, from 1.
+
+        Returns:
+            int64[k, m] in 0..MAX_SCORE, or None where it has no opinion on this class.
+        """
+        ...
+
+
+def scaled(points: Scores, *, reverse: bool) -> Scores:
+    """Scale points so that the highest becomes MAX_SCORE (framework/plugins/helper/normalize_score.go)."""
+    top = int(points.max(initial=0))
+    out = points * MAX_SCORE // top if top > 0 else points
+    return MAX_SCORE - out if reverse else out

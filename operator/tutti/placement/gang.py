@@ -1,9 +1,7 @@
 """Where a whole gang goes: k equal pods are one choice over all nodes, not k passes.
 
-Capacity per node is one expression. The choice equals what k sequential decisions of kube-scheduler would give for
-scores that only fall (LeastAllocated) or only rise (MostAllocated) as a node fills: in the first case the k best of
-all (node, nth pod) pairs, in the second the best node filled up, then the next.
-Ties go to the lower row, so that equal input gives equal output.
+Capacity per node is one expression; the choice equals what k sequential decisions of kube-scheduler would give
+(`choosing`).
 """
 
 from __future__ import annotations
@@ -15,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
+from tutti.cluster.kin import ALONE
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.placement.filters import judge
+from tutti.placement.choosing import Choice, allowed, telling
 from tutti.placement.framework import ANYWHERE, Mask, Rows, Where
-from tutti.placement.scores import Packing, constant_scores
-
-FIRST_DEPTH = 8
+from tutti.placement.judging import standing, tallies
+from tutti.placement.profile import DEFAULT_PROFILE, Profile, profile_of
+from tutti.placement.scores import Packing
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +41,11 @@ class Ask:
 
 
 def capacity(nodes: NodeColumns, klass: PodClass, mask: Mask) -> NDArray[np.int64]:
-    """Return int64[rows]: how many more pods of the class fit on each node by resources; 0 where masked out.
-
-    A resource that the class does not ask for never limits it (plugins/noderesources/fit.go).
-    """
-    request = nodes.vector(klass.requests)
-    asked = np.flatnonzero(request)
-    free = nodes.allocatable[:, asked] - nodes.requested[:, asked]
-    fits = np.where(free > 0, free, 0) // request[asked]
-    return np.where(mask, fits.min(axis=1, initial=np.iinfo(np.int64).max), 0)
+    """Return int64[rows]: how many more pods of the class fit on each node by resources; 0 where masked out."""
+    return DEFAULT_PROFILE.fit.capacity(nodes, klass, mask)
 
 
-def place(nodes: NodeColumns, transaction: Transaction, ask: Ask, packing: Packing) -> Rows | None:
+def place(nodes: NodeColumns, transaction: Transaction, ask: Ask, packing: Packing | Profile) -> Rows | None:
     """Take room for the pods of one ask.
 
     Returns:
@@ -62,21 +54,39 @@ def place(nodes: NodeColumns, transaction: Transaction, ask: Ask, packing: Packi
     """
     if ask.klass.problem:
         return None
-    room = capacity(nodes, ask.klass, judge(ask.klass, nodes, ask.where).mask)
-    total = int(np.minimum(room, ask.required + ask.extra).sum())
-    if total < ask.required:
+    profile = packing if isinstance(packing, Profile) else profile_of(packing)
+    if _looks_around(ask.klass, nodes, transaction):
+        transaction.show()
+    mark = transaction.mark()
+    counts = _chosen(nodes, transaction, ask, profile)
+    if int(counts.sum()) < ask.required:
+        transaction.rollback(mark)
         return None
-    wanted = min(ask.required + ask.extra, total)
-    if wanted == 0:
-        return np.zeros(0, dtype=np.int64)
-    rows = np.flatnonzero(room)
-    counts = _choose(nodes, ask.klass, rows, np.minimum(room[rows], wanted), wanted, packing)
-    chosen = np.flatnonzero(counts)
-    transaction.take(rows[chosen], counts[chosen], nodes.vector(ask.klass.requests))
-    return np.repeat(rows[chosen], counts[chosen])
+    return np.repeat(np.arange(len(counts)), counts)
 
 
-def place_all(nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], packing: Packing) -> list[Rows] | int:
+def _chosen(nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile) -> NDArray[np.int64]:
+    """Place what can be placed of an ask; returns int64[rows], how many on each; 0 where too few would fit."""
+    klass, wanted = ask.klass, ask.required + ask.extra
+    filters = tallies(klass, nodes, ask.where, profile)
+    moving = [one for one in filters if one.moves]
+    mask = allowed(standing(klass, nodes, ask.where, profile).mask, [one for one in filters if not one.moves])
+    room = profile.fit.capacity(nodes, klass, mask)
+    if any(one.alone for one in filters):
+        np.minimum(room, 1, out=room)
+    fits = int(np.minimum(room, wanted).sum())
+    if fits < ask.required:
+        return np.zeros_like(room)
+    choice = Choice(nodes, transaction, klass, profile, room, telling(klass, nodes, profile))
+    scorers = [one.tally(klass, nodes) for one in profile.neighbours]
+    if moving or any(scorers):
+        return choice.by_company(wanted, moving, scorers)
+    return choice.by_fill(min(wanted, fits))
+
+
+def place_all(
+    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], packing: Packing | Profile
+) -> list[Rows] | int:
     """Take room for several asks, hardest first, all or nothing.
 
     Returns:
@@ -96,6 +106,8 @@ def place_all(nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask],
 
 def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:
     """Return the order in which to place asks: the one whose pod takes the largest part of a node first."""
+    if len(asks) < 2:  # noqa: PLR2004 - one needs no order
+        return list(range(len(asks)))
     largest = nodes.allocatable.max(axis=0, initial=1)
 
     def part(index: int) -> float:
@@ -105,47 +117,14 @@ def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:
     return sorted(range(len(asks)), key=lambda i: (-part(i), i))
 
 
-def _choose(
-    nodes: NodeColumns, klass: PodClass, rows: Rows, room: NDArray[np.int64], wanted: int, packing: Packing
-) -> NDArray[np.int64]:
-    """Return int64[len(rows)]: how many of the wanted pods go to each row; `room` is what fits there."""
-    base = constant_scores(klass, nodes, rows)
-    if packing.most:
-        first = base + packing.weight * packing.scores(klass, nodes, rows, np.ones(1, dtype=np.int64))[:, 0]
-        return _fill_in_order(np.argsort(-first, kind="stable"), room, wanted)
-    deepest = int(room.max())
-    depth = min(deepest, max(FIRST_DEPTH, -(-2 * wanted // len(rows))))
-    while True:
-        counts = _top_pairs(nodes, klass, rows, room, wanted, packing, base, depth)
-        # A node taken as deep as was looked might have been worth more pods; look deeper until none is.
-        if depth >= deepest or (int(counts.sum()) == wanted and not (counts == depth).any()):
-            return counts
-        depth = min(deepest, 4 * depth)
-
-
-def _fill_in_order(order: Rows, room: NDArray[np.int64], wanted: int) -> NDArray[np.int64]:
-    before = np.cumsum(room[order]) - room[order]
-    counts = np.zeros_like(room)
-    counts[order] = np.clip(wanted - before, 0, room[order])
-    return counts
-
-
-def _top_pairs(
-    nodes: NodeColumns,
-    klass: PodClass,
-    rows: Rows,
-    room: NDArray[np.int64],
-    wanted: int,
-    packing: Packing,
-    base: NDArray[np.int64],
-    depth: int,
-) -> NDArray[np.int64]:
-    nth = np.arange(1, depth + 1, dtype=np.int64)
-    scores = base[:, None] + packing.weight * packing.scores(klass, nodes, rows, nth)
-    fits = nth[None, :] <= room[:, None]
-    pair_row, pair_nth = np.nonzero(fits)
-    values = scores[pair_row, pair_nth]
-    if len(values) > wanted:
-        order = np.argsort(-values, kind="stable")[:wanted]
-        pair_row = pair_row[order]
-    return np.bincount(pair_row, minlength=len(rows)).astype(np.int64)
+def _looks_around(klass: PodClass, nodes: NodeColumns, transaction: Transaction) -> bool:
+    """Whether pods put in this transaction can matter to the class beyond the room they take."""
+    if not transaction.has_unshown:
+        return False
+    return (
+        klass.company != ALONE
+        or bool(klass.spec.topology_spread_constraints)
+        or nodes.residents.has_terms
+        or transaction.brings_company
+        or any(True for _ in nodes.around.selecting(klass.namespace, klass.labels))
+    )

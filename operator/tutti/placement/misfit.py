@@ -6,15 +6,15 @@ counts, sorted as strings.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from tutti.api.resources import describe
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.filters import DEFAULT_FILTERS, judge
-from tutti.placement.gang import Ask, capacity
+from tutti.cluster.transaction import Transaction
+from tutti.placement.gang import Ask, place
+from tutti.placement.judging import assess
+from tutti.placement.profile import DEFAULT_PROFILE, Profile
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -38,23 +38,20 @@ class Misfit:
     details: dict[str, str] = field(default_factory=dict)
 
 
-def explain(nodes: NodeColumns, ask: Ask) -> Misfit:
+def explain(nodes: NodeColumns, ask: Ask, profile: Profile = DEFAULT_PROFILE) -> Misfit:
     """Say why the required pods of an ask do not fit on the nodes as they are now."""
     if ask.klass.problem:
         return Misfit(ask.klass.problem, 0, ask.required, never=ask.klass.problem)
     if nodes.count == 0:
         return Misfit(NO_NODES, 0, ask.required)
-    verdict = judge(ask.klass, nodes, ask.where)
-    room = np.minimum(capacity(nodes, ask.klass, verdict.mask), ask.required)
-    fits = int(room.sum())
-    reasons: Counter[str] = Counter()
-    for index, one in enumerate(DEFAULT_FILTERS):
-        reasons[one.reason] += int(np.count_nonzero(nodes.present & (verdict.first == index)))
-    _count_insufficient(nodes, ask, verdict.mask & (room == 0), reasons)
+    with Transaction(nodes) as trial:
+        placed = place(nodes, trial, Ask(ask.klass, 0, ask.required, ask.where), profile)
+        taken = placed.tolist() if placed is not None else []
+    reasons, fits = assess(ask.klass, nodes, ask.where, profile).reasons, len(taken)
     if fits:
-        reasons[f"node(s) with room for only {fits} of {ask.required} pods of the gang"] += int(np.count_nonzero(room))
+        reasons[f"node(s) with room for only {fits} of {ask.required} pods of the gang"] = len(set(taken))
     return Misfit(
-        message=_message(nodes.count, reasons),
+        message=message(nodes.count, reasons),
         fits=fits,
         wanted=ask.required,
         never=_never(nodes, ask),
@@ -62,15 +59,8 @@ def explain(nodes: NodeColumns, ask: Ask) -> Misfit:
     )
 
 
-def _count_insufficient(nodes: NodeColumns, ask: Ask, full: np.typing.NDArray[np.bool_], reasons: Counter[str]) -> None:
-    free = nodes.allocatable[full] - nodes.requested[full]
-    for name, amount in ask.klass.requests.items():
-        if amount > 0:
-            short = int(np.count_nonzero(free[:, nodes.axis.column(name)] < amount))
-            reasons["Too many pods" if name == "pods" else f"Insufficient {name}"] += short
-
-
-def _message(count: int, reasons: Counter[str]) -> str:
+def message(count: int, reasons: Mapping[str, int]) -> str:
+    """Return the message of a pod that fits on none of so many nodes."""
     parts = sorted(f"{n} {reason}" for reason, n in reasons.items() if n)
     return f"0/{count} nodes are available: {', '.join(parts)}."
 

@@ -1,0 +1,173 @@
+"""What other pods see of a pod: its namespace, its labels, and the terms and ports it brings along.
+
+Selectors are asked once per distinct kin instead of once per pod: the hundred thousand pods of a cluster are mostly
+copies of each other.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from tutti.api.core import Affinity, PodAffinityTerm, PodSpec, WeightedPodAffinityTerm
+from tutti.api.labels import LabelSelector
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+NO_LABELS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which pods are meant: those of some namespaces that a selector matches; equal queries have equal keys.
+
+    Attributes:
+        selector: None matches no pod, an empty one matches all.
+        namespace_selector: Adds the namespaces whose labels it matches; None adds none.
+    """
+
+    key: bytes
+    namespaces: frozenset[str] = field(compare=False)
+    namespace_selector: LabelSelector | None = field(compare=False)
+    selector: LabelSelector | None = field(compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        namespaces: Iterable[str],
+        selector: LabelSelector | None,
+        namespace_selector: LabelSelector | None = None,
+    ) -> Query:
+        """Make the query of some namespaces and selectors."""
+        names = frozenset(namespaces)
+        key = _ENCODER.encode((sorted(names), namespace_selector, selector))
+        return cls(key, names, namespace_selector, selector)
+
+    def matches(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+        """Whether a pod of this namespace and these labels is meant."""
+        if self.selector is None:
+            return False
+        here = namespace in self.namespaces or (
+            self.namespace_selector is not None and self.namespace_selector.matches(namespace_labels)
+        )
+        return here and self.selector.matches(labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A pod (anti-)affinity term: which pods, over which topology, and for a preference its weight."""
+
+    topology_key: str
+    query: Query
+    weight: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port that a pod takes on its node."""
+
+    ip: str
+    protocol: str
+    number: int
+
+    def conflicts(self, other: Port) -> bool:
+        """Whether two pods with these ports cannot be on one node (plugins/nodeports): 0.0.0.0 is every address."""
+        if (self.number, self.protocol) != (other.number, other.protocol):
+            return False
+        return self.ip == other.ip or "0.0.0.0" in (self.ip, other.ip)  # noqa: S104 - compared, not listened on
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """What a pod demands of, or does to, the pods around it."""
+
+    affinity: tuple[Term, ...] = ()
+    anti_affinity: tuple[Term, ...] = ()
+    preferred: tuple[Term, ...] = ()
+    """Preferred affinity with its weights, and preferred anti-affinity with negative ones."""
+    ports: tuple[Port, ...] = ()
+
+    @property
+    def terms(self) -> Iterator[Term]:
+        """All terms."""
+        yield from self.affinity
+        yield from self.anti_affinity
+        yield from self.preferred
+
+
+ALONE = Company()
+
+
+def company_of(spec: PodSpec, namespace: str) -> Company:
+    """Return what a pod of this spec and namespace demands of the pods around it."""
+    ports = tuple(dict.fromkeys(_ports(spec)))
+    affinity = spec.affinity
+    if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
+        return Company(ports=ports) if ports else ALONE
+    return _with_terms(affinity, ports, namespace)
+
+
+def _with_terms(affinity: Affinity, ports: tuple[Port, ...], namespace: str) -> Company:
+    near, apart = affinity.pod_affinity, affinity.pod_anti_affinity
+    return Company(
+        affinity=tuple(_term(one, namespace) for one in near.required) if near else (),
+        anti_affinity=tuple(_term(one, namespace) for one in apart.required) if apart else (),
+        preferred=(
+            *(_weighted(one, namespace, 1) for one in (near.preferred if near else ())),
+            *(_weighted(one, namespace, -1) for one in (apart.preferred if apart else ())),
+        ),
+        ports=ports,
+    )
+
+
+def _term(one: PodAffinityTerm, namespace: str, weight: int = 0) -> Term:
+    own = not one.namespaces and one.namespace_selector is None
+    names = [namespace] if own else one.namespaces
+    return Term(one.topology_key, Query.of(names, one.label_selector, one.namespace_selector), weight)
+
+
+def _weighted(one: WeightedPodAffinityTerm, namespace: str, sign: int) -> Term:
+    return _term(one.pod_affinity_term, namespace, sign * one.weight)
+
+
+def _ports(spec: PodSpec) -> Iterator[Port]:
+    sidecars = [c for c in spec.init_containers if c.restart_policy == "Always"]
+    for container in (*sidecars, *spec.containers):
+        for port in container.ports:
+            if port.host_port > 0:
+                yield Port(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)  # noqa: S104 - as above
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Kin:
+    """Pods that no other pod could tell apart."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    company: Company
+
+
+class KinBook:
+    """Finds the one Kin of a namespace, labels and company; forgets it with the last pod that holds it."""
+
+    def __init__(self) -> None:
+        self._known: weakref.WeakValueDictionary[tuple[object, ...], Kin] = weakref.WeakValueDictionary()
+
+    def of(self, namespace: str, labels: Mapping[str, str], company: Company) -> Kin:
+        """Return the kin of pods like this."""
+        key = (namespace, tuple(sorted(labels.items())), company)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = Kin(namespace, labels, company)
+        return known
+
+
+def keys_of(selector: LabelSelector | None) -> Iterator[str]:
+    """Yield the label keys that a selector reads."""
+    if selector is not None:
+        yield from selector.match_labels
+        for expression in selector.match_expressions:
+            yield expression.key

@@ -1,0 +1,178 @@
+"""Who is where: how many pods of which kin each node holds, as columns.
+
+A selector is answered once per kin (`matching`), and the answer is kept and only extended for kins that are new. What
+it costs to count over a topology depends on the number of distinct (kin, node) pairs; a pod without constraints on
+its company costs nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.kin import Kin, Query
+from tutti.cluster.surroundings import Surroundings
+
+Codes = NDArray[np.bool_]
+"""bool[codes]: which kins."""
+
+_MOST_ANSWERS = 4096
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What a query says of each code; `seen` is how far in the list of births it has been answered."""
+
+    says: Codes
+    seen: int
+    around: int
+
+
+class Residents:
+    """Pods on nodes, by kin and whether they are leaving.
+
+    Attributes:
+        version: Grows whenever anybody comes or goes.
+        terms_version: Grows whenever the set of kins that have terms of their own changes.
+        leaving: bool[codes], which codes stand for pods that are being deleted.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.terms_version = 0
+        self._code_of: dict[tuple[Kin, bool], int] = {}
+        self._kins: list[Kin | None] = []
+        self._totals: list[int] = []
+        self._free_codes: list[int] = []
+        self._births: list[int] = []
+        self._with_terms: dict[int, Kin] = {}
+        self._with_ports: dict[int, Kin] = {}
+        self._answers: dict[Query, _Answer] = {}
+        self._slot_of: dict[tuple[int, int], int] = {}
+        self._free_slots: list[int] = []
+        self._used = 0
+        self._leaving = np.zeros(64, dtype=np.bool_)
+        self._code = np.zeros(256, dtype=np.int32)
+        self._row = np.zeros(256, dtype=np.int32)
+        self._count = np.zeros(256, dtype=np.int64)
+
+    @property
+    def codes(self) -> int:
+        """How many codes there are; weights and choices have one entry each."""
+        return len(self._kins)
+
+    @property
+    def leaving(self) -> Codes:
+        """Which codes stand for pods that are being deleted: bool[codes], a view."""
+        return self._leaving[: len(self._kins)]
+
+    def add(self, kin: Kin, row: int, *, leaving: bool = False, count: int = 1) -> None:
+        """Count pods of a kin on a row; a negative count takes them away."""
+        code = self._code_of.get((kin, leaving))
+        if code is None:
+            code = self._born(kin, leaving)
+        slot = self._slot_of.get((code, row))
+        if slot is None:
+            slot = self._new_slot(code, row)
+        self._count[slot] += count
+        self._totals[code] += count
+        self.version += 1
+        if not self._count[slot]:
+            del self._slot_of[code, row]
+            self._free_slots.append(slot)
+        if not self._totals[code]:
+            self._died(code, kin, leaving)
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether any pod on a node has affinity or anti-affinity terms of its own."""
+        return bool(self._with_terms)
+
+    def with_terms(self) -> Iterator[tuple[int, Kin]]:
+        """Yield each code whose pods have affinity or anti-affinity terms of their own."""
+        yield from self._with_terms.items()
+
+    def with_ports(self) -> Iterator[tuple[int, Kin]]:
+        """Yield each code whose pods take ports of their node."""
+        yield from self._with_ports.items()
+
+    def matching(self, query: Query, around: Surroundings) -> Codes:
+        """Return bool[codes]: which codes a query means."""
+        answer = self._answers.get(query)
+        if answer is None or answer.around != around.version:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
+            answer = self._answers[query] = _Answer(np.zeros(len(self._leaving), dtype=np.bool_), 0, around.version)
+        if len(answer.says) < len(self._kins):
+            longer = np.zeros(len(self._leaving), dtype=np.bool_)
+            longer[: len(answer.says)] = answer.says
+            answer.says = longer
+        for code in self._births[answer.seen :]:
+            kin = self._kins[code]
+            answer.says[code] = kin is not None and query.matches(
+                kin.namespace, around.namespace_labels(kin.namespace), kin.labels
+            )
+        answer.seen = len(self._births)
+        return answer.says[: len(self._kins)]
+
+    def where(self, chosen: Codes) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+        """Return where pods of the chosen codes are: rows int32[m], how many int64[m], codes int32[m]."""
+        if not chosen.any():
+            return self._row[:0], self._count[:0], self._code[:0]
+        code, count = self._code[: self._used], self._count[: self._used]
+        hit = np.flatnonzero(chosen[code] & (count > 0))
+        return self._row[hit], count[hit], code[hit]
+
+    def snapshot(self) -> dict[tuple[Kin, bool, int], int]:
+        """Return how many pods of which kin, leaving or not, are on which row; for tests and recounts."""
+        names = {code: key for key, code in self._code_of.items()}
+        return {(*names[code], row): int(self._count[slot]) for (code, row), slot in self._slot_of.items()}
+
+    def _born(self, kin: Kin, leaving: bool) -> int:
+        if self._free_codes:
+            code = self._free_codes.pop()
+            self._kins[code] = kin
+        else:
+            code = len(self._kins)
+            self._kins.append(kin)
+            self._totals.append(0)
+            if code == len(self._leaving):
+                self._leaving = np.concatenate((self._leaving, np.zeros_like(self._leaving)))
+        self._leaving[code] = leaving
+        self._code_of[kin, leaving] = code
+        self._births.append(code)
+        if len(self._births) > 1024 + 4 * len(self._kins):
+            self._births = sorted(self._code_of.values())
+            self._answers.clear()
+        if any(True for _ in kin.company.terms):
+            self._with_terms[code] = kin
+            self.terms_version += 1
+        if kin.company.ports:
+            self._with_ports[code] = kin
+        return code
+
+    def _died(self, code: int, kin: Kin, leaving: bool) -> None:
+        del self._code_of[kin, leaving]
+        self._kins[code] = None
+        self._births.append(code)
+        self._free_codes.append(code)
+        if self._with_terms.pop(code, None) is not None:
+            self.terms_version += 1
+        self._with_ports.pop(code, None)
+
+    def _new_slot(self, code: int, row: int) -> int:
+        if self._free_slots:
+            slot = self._free_slots.pop()
+        else:
+            slot = self._used
+            if slot == len(self._code):
+                self._code = np.concatenate((self._code, np.zeros_like(self._code)))
+                self._row = np.concatenate((self._row, np.zeros_like(self._row)))
+                self._count = np.concatenate((self._count, np.zeros_like(self._count)))
+            self._used += 1
+        self._slot_of[code, row] = slot
+        self._code[slot], self._row[slot], self._count[slot] = code, row, 0
+        return slot

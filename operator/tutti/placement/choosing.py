@@ -1,0 +1,192 @@
+"""Which of the feasible nodes: k equal pods chosen at once, exactly as k sequential decisions would choose.
+
+Where a pod changes nothing but its own node, each node is a sequence of scores: of its 1st, 2nd, ... pod. Choosing the
+best node k times takes from these sequences as a merge does, and what comes out is the k best of all (node, nth) pairs
+when each pair counts no more than those before it on its node. So running minima make it one selection, whether scores
+fall (LeastAllocated), rise (MostAllocated) or do either (balance).
+
+Scores that are scaled to the best feasible node change when the last best node is full: there the choice is cut, and
+goes on with what is left. Where pods mind each other's company, it goes pod by pod, each over whole columns.
+
+Ties go to the lower row, so that equal input gives equal output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.transaction import Transaction
+from tutti.placement.framework import Preference, Rows, Scores, ScoreTally, Tally, scaled
+from tutti.placement.profile import Profile
+
+_FIRST_DEPTH = 4
+_FIRST = np.ones(1, dtype=np.int64)
+_ONE = np.ones(1, dtype=np.int64)
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Choice:
+    """One choice of nodes for pods of one class.
+
+    Attributes:
+        room: int64[rows], how many more pods each node could take; it falls as pods are placed.
+        preferences: Raw points over all rows of the preferences that tell nodes apart.
+    """
+
+    nodes: NodeColumns
+    transaction: Transaction
+    klass: PodClass
+    profile: Profile
+    room: Counts
+    preferences: list[tuple[Preference, Scores]]
+
+    def by_fill(self, wanted: int) -> Counts:
+        """Place pods that do not mind each other; returns int64[rows], how many on each row. All of them fit."""
+        placed = np.zeros(len(self.nodes), dtype=np.int64)
+        while wanted:
+            rows = np.flatnonzero(self.room)
+            base = self._preferred(rows)
+            order = self._merge(rows, base, wanted)
+            taken = order[: self._cut(order, rows)]
+            counts = np.bincount(taken, minlength=len(placed)).astype(np.int64)
+            self._take(counts)
+            placed += counts
+            wanted -= len(taken)
+        return placed
+
+    def by_company(self, wanted: int, tallies: Sequence[Tally], scorers: Sequence[ScoreTally | None]) -> Counts:
+        """Place up to so many pods one after another; returns int64[rows], how many on each row."""
+        placed = np.zeros(len(self.nodes), dtype=np.int64)
+        weighted = [(one, tally) for one, tally in zip(self.profile.neighbours, scorers, strict=True) if tally]
+        fill = np.zeros(len(self.nodes), dtype=np.int64)
+        everywhere = np.flatnonzero(self.room)
+        fill[everywhere] = self._fill(everywhere, _FIRST)[:, 0]
+        while wanted:
+            rows = np.flatnonzero(allowed(self.room > 0, tallies))
+            if not len(rows):
+                break
+            total = fill[rows] + self._preferred(rows)
+            for scorer, tally in weighted:
+                scores = tally.scores(rows)
+                if scores is not None:
+                    total += scores * scorer.weight
+            row = rows[[int(total.argmax())]]
+            self.transaction.put(row, _ONE, self.klass)
+            self.room[row] -= 1
+            placed[row] += 1
+            fill[row] = self._fill(row, _FIRST)[:, 0]
+            for filtered in tallies:
+                filtered.add(int(row[0]))
+            for _, scored in weighted:
+                scored.add(int(row[0]))
+            wanted -= 1
+        return placed
+
+    def _take(self, counts: Counts) -> None:
+        rows = np.flatnonzero(counts)
+        self.transaction.put(rows, counts[rows], self.klass)
+        self.room -= counts
+
+    def _fill(self, rows: Rows, nth: Counts) -> Scores:
+        """Return int64[k, m]: the weighted scores by how full a node would be."""
+        total = np.zeros((len(rows), len(nth)), dtype=np.int64)
+        for one in self.profile.fill:
+            scores = one.scores(self.klass, self.nodes, rows, nth)
+            if scores is not None:
+                total += scores if one.weight == 1 else scores * one.weight
+        return total
+
+    def _preferred(self, rows: Rows) -> Scores:
+        """Return int64[len(rows)]: the weighted scores by nodes alone, scaled over these rows."""
+        total = np.zeros(len(rows), dtype=np.int64)
+        for one, points in self.preferences:
+            mine = points[rows]
+            total += (scaled(mine, reverse=one.reverse) if one.scaled else mine) * one.weight
+        return total
+
+    def _merge(self, rows: Rows, base: Scores, wanted: int) -> Rows:
+        """Return int64[wanted]: the row of each pod, in the order of sequential decisions."""
+        first = base + self._fill(rows, _FIRST)[:, 0]
+        if wanted == 1:
+            return rows[[int(first.argmax())]]
+        if len(rows) > wanted:  # a node outside the best ones by their first pod is never reached
+            best = np.sort(_best_first(first)[:wanted])
+            rows, base = rows[best], base[best]
+        room = np.minimum(self.room[rows], wanted)
+        deepest = int(room.max())
+        depth = min(deepest, max(_FIRST_DEPTH, -(-2 * wanted // len(rows))))
+        while True:
+            order = self._best_pairs(rows, base, room, wanted, depth)
+            # A node taken as deep as was looked might have been worth more pods; look deeper until none is.
+            if depth >= deepest or not self._exhausted(order, rows, room, wanted, depth):
+                return rows[order]
+            depth = min(deepest, 4 * depth)
+
+    def _best_pairs(self, rows: Rows, base: Scores, room: Counts, wanted: int, depth: int) -> Rows:
+        nth = np.arange(1, depth + 1, dtype=np.int64)
+        scores = self._fill(rows, nth)
+        np.minimum.accumulate(scores, axis=1, out=scores)
+        scores += base[:, None]
+        if int(room.min()) >= depth:
+            values, pair_row = scores.ravel(), np.repeat(np.arange(len(rows)), depth)
+        else:
+            pair_row, pair_nth = np.nonzero(nth[None, :] <= room[:, None])
+            values = scores[pair_row, pair_nth]
+        return pair_row[_best_first(values)[:wanted]]
+
+    def _exhausted(self, order: Rows, rows: Rows, room: Counts, wanted: int, depth: int) -> bool:
+        counts = np.bincount(order, minlength=len(rows))
+        return len(order) < wanted or bool(((counts >= depth) & (room > depth)).any())
+
+    def _cut(self, order: Rows, rows: Rows) -> int:
+        """Return how many of the ordered pods are placed before a preference must be scaled anew."""
+        cut = len(order)
+        for one, points in self.preferences:
+            mine = points[rows]
+            top = int(mine.max())
+            if not one.scaled or int(mine.min()) == top:
+                continue
+            best = rows[mine == top]
+            if int(self.room[best].sum()) > cut:
+                continue
+            lasting = np.cumsum((points[order] == top).astype(np.int64))
+            gone = int(np.searchsorted(lasting, int(self.room[best].sum())))
+            cut = min(cut, gone + 1)
+        return cut
+
+
+def allowed(mask: NDArray[np.bool_], tallies: Sequence[Tally]) -> NDArray[np.bool_]:
+    """Return bool[rows]: the mask without what the company filters rule out now."""
+    for tally in tallies:
+        for rejection in tally.rejections():
+            mask = mask & ~rejection.rows
+    return mask
+
+
+def telling(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[Preference, Scores]]:
+    """Return the preferences that tell nodes apart, with their points; kept while the columns read are unchanged."""
+    stamp = (nodes.version, nodes.images.version, len(nodes))
+    key = ("points", profile)
+    kept = klass.cache.get(key)
+    if isinstance(kept, tuple) and kept[0] == stamp:
+        known: list[tuple[Preference, Scores]] = kept[1]
+        return known
+    found = [(one, one.points(klass, nodes)) for one in profile.preferences]
+    out = [(one, points) for one, points in found if points is not None and points.any()]
+    klass.cache[key] = (stamp, out)
+    return out
+
+
+def _best_first(values: Scores) -> Rows:
+    """Return the order from the highest value, ties in place; small integers, as scores are, sort faster."""
+    if int(values.max(initial=0)) < np.iinfo(np.int16).max // 2 and int(values.min(initial=0)) >= 0:
+        return np.argsort(-values.astype(np.int16), kind="stable")
+    return np.argsort(-values, kind="stable")

@@ -1,0 +1,96 @@
+"""One decision for one pod, as kube-scheduler would take and report it: for comparison, and for what-if answers.
+
+The engine places through `gang.place`, which equals this for one pod; here every plugin's score is kept apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.nodes import NodeColumns
+from tutti.placement.framework import ANYWHERE, Mask, Rows, Scores, Where, scaled
+from tutti.placement.judging import assess
+from tutti.placement.misfit import NO_NODES, message
+from tutti.placement.plugins.node_affinity import refused_preference
+from tutti.placement.profile import DEFAULT_PROFILE, Profile
+
+_FIRST = np.ones(1, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided for one pod.
+
+    Attributes:
+        rows: int64[k], the feasible nodes.
+        scores: Plugin name to int64[k], scaled and weighted; only where there is a choice.
+        total: int64[k].
+        reasons: How many nodes were ruled out for what.
+        final: bool[rows], nodes where preemption could not help.
+        message: Why there is no feasible node, or "".
+        error: Why kube-scheduler would give up though there are feasible nodes, or "".
+    """
+
+    rows: Rows
+    scores: dict[str, Scores]
+    total: Scores
+    reasons: Counter[str]
+    final: Mask
+    message: str = ""
+    error: str = ""
+    names: tuple[str, ...] = field(default=())
+
+    @property
+    def best(self) -> list[str]:
+        """The names of the nodes with the highest total."""
+        if self.error or not len(self.rows):
+            return []
+        return [self.names[i] for i in np.flatnonzero(self.total == self.total.max())]
+
+
+def decide(
+    klass: PodClass, nodes: NodeColumns, where: Where = ANYWHERE, profile: Profile = DEFAULT_PROFILE
+) -> Decision:
+    """Decide where one pod of a class goes on the nodes as they are now."""
+    said = assess(klass, nodes, where, profile)
+    rows = np.flatnonzero(said.feasible)
+    several = len(rows) > 1
+    error = refused_preference(klass.spec) if several else ""
+    scores = _scores(klass, nodes, rows, profile) if several and not error else {}
+    text = ""
+    if not len(rows):
+        text = message(nodes.count, said.reasons) if nodes.count else NO_NODES
+    return Decision(
+        rows=rows,
+        scores=scores,
+        total=sum(scores.values(), start=np.zeros(len(rows), dtype=np.int64)),
+        reasons=said.reasons,
+        final=said.final,
+        message=text,
+        error=error,
+        names=tuple(nodes.names[row] for row in rows),
+    )
+
+
+def _scores(klass: PodClass, nodes: NodeColumns, rows: Rows, profile: Profile) -> dict[str, Scores]:
+    out: dict[str, Scores] = {}
+    for fill in profile.fill:
+        levels = fill.scores(klass, nodes, rows, _FIRST)
+        if levels is not None:
+            out[fill.name] = levels[:, 0] * fill.weight
+    for preference in profile.preferences:
+        points = preference.points(klass, nodes)
+        if points is not None:
+            mine = points[rows]
+            mine = scaled(mine, reverse=preference.reverse) if preference.scaled else mine
+            out[preference.name] = mine * preference.weight
+    for neighbour in profile.neighbours:
+        tally = neighbour.tally(klass, nodes)
+        found = tally.scores(rows) if tally is not None else None
+        if found is not None:
+            out[neighbour.name] = found * neighbour.weight
+    return out

@@ -1,0 +1,57 @@
+"""Counting pods by topology domain: a domain is a value of one node label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.residents import Codes
+from tutti.placement.framework import Mask
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Domains:
+    """One topology key over all rows.
+
+    Attributes:
+        codes: int32[rows], the domain of each row, -1 where it has none.
+        size: How many domains there may be.
+    """
+
+    codes: NDArray[np.int32]
+    size: int
+
+    @classmethod
+    def of(cls, nodes: NodeColumns, key: str) -> Domains:
+        """Return the domains of a topology key."""
+        column = nodes.label(key)
+        return cls(column.codes[: len(nodes)], len(column.values))
+
+    @property
+    def known(self) -> Mask:
+        """bool[rows]: which rows are in a domain."""
+        known: Mask = self.codes >= 0
+        return known
+
+    def sum(self, rows: NDArray[np.int32], amounts: Counts) -> Counts:
+        """Return int64[size]: the sum of the amounts of these rows (which may repeat), per domain."""
+        codes = self.codes[rows]
+        inside = codes >= 0
+        out = np.zeros(self.size, dtype=np.int64)
+        np.add.at(out, codes[inside], amounts[inside])
+        return out
+
+    def spread(self, per_domain: Counts) -> Counts:
+        """Return int64[rows]: each row's domain's number, 0 for rows without a domain."""
+        return np.append(per_domain, 0)[self.codes]
+
+
+def count_by_domain(nodes: NodeColumns, chosen: Codes, domains: Domains) -> Counts:
+    """Return int64[domains]: how many pods of the chosen codes are in each."""
+    rows, counts, _ = nodes.residents.where(chosen)
+    return domains.sum(rows, counts)

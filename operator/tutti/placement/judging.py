@@ -1,0 +1,98 @@
+"""What the filters say of a class of pods: where it can go, and of every other node why not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.nodes import NodeColumns
+from tutti.placement.framework import ANYWHERE, Mask, Rejection, Tally, Where
+from tutti.placement.plugins.node_affinity import NAMED_ELSE
+from tutti.placement.profile import DEFAULT_PROFILE, Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the filters that look at nodes alone say.
+
+    Attributes:
+        mask: bool[rows], True where the class may run as far as they are concerned.
+        rejections: Per filter, in order.
+    """
+
+    mask: Mask
+    rejections: tuple[Sequence[Rejection], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What all filters say.
+
+    Attributes:
+        feasible: bool[rows], where one pod of the class could go now.
+        reasons: How many nodes were ruled out for what; one that lacks several resources counts for each.
+        final: bool[rows], ruled out such that taking pods out of the node could not help.
+    """
+
+    feasible: Mask
+    reasons: Counter[str]
+    final: Mask
+
+
+def standing(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> Standing:
+    """Return what the node filters say, kept on the class while the columns they read are unchanged."""
+    key = ("standing", where, profile)
+    stamp = (nodes.version, len(nodes))
+    kept = klass.cache.get(key)
+    if isinstance(kept, tuple) and kept[0] == stamp:
+        known: Standing = kept[1]
+        return known
+    mask = nodes.present.copy()
+    said = []
+    for one in profile.filters:
+        rejections = one.rejections(klass, nodes, where)
+        for rejection in rejections:
+            mask &= ~rejection.rows
+        said.append(rejections)
+    result = Standing(mask, tuple(said))
+    klass.cache[key] = (stamp, result)
+    return result
+
+
+def tallies(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> list[Tally]:
+    """Begin a choice: return what the filters that look at other pods know, in order, resources left out."""
+    found = (one.tally(klass, nodes, where) for one in (profile.ports, *profile.company))
+    return [one for one in found if one is not None]
+
+
+def assess(
+    klass: PodClass, nodes: NodeColumns, where: Where = ANYWHERE, profile: Profile = DEFAULT_PROFILE
+) -> Assessment:
+    """Return what all filters say of one more pod of a class, on the columns as they are now."""
+    said: list[Sequence[Rejection]] = [*_names_first(standing(klass, nodes, where, profile).rejections)]
+    for one in (profile.ports, profile.fit, *profile.company):
+        tally = one.tally(klass, nodes, where)
+        if tally is not None:
+            said.append(tally.rejections())
+    left = nodes.present.copy()
+    final = np.zeros(len(nodes), dtype=np.bool_)
+    reasons: Counter[str] = Counter()
+    for rejections in said:
+        out = np.zeros(len(nodes), dtype=np.bool_)
+        for rejection in rejections:
+            hit = left & rejection.rows
+            reasons[rejection.reason] += int(np.count_nonzero(hit))
+            final |= hit & rejection.final
+            out |= hit
+        left &= ~out
+    return Assessment(left, +reasons, final)
+
+
+def _names_first(said: Sequence[Sequence[Rejection]]) -> list[Sequence[Rejection]]:
+    """Let nodes that the pod's affinity does not name count as that, before any filter has looked at them."""
+    named = [rejection for rejections in said for rejection in rejections if rejection.reason == NAMED_ELSE]
+    return [named, *said]

@@ -1,0 +1,72 @@
+"""Resources of a node should be used evenly (kube-scheduler 1.36, plugins/noderesources/balanced_allocation.go)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.nodes import NodeColumns
+from tutti.placement.framework import MAX_SCORE, Rows, Scores
+
+_EVEN = MAX_SCORE // 2
+_PAIR = 2
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class BalancedAllocation:
+    """The score: how much more even the node would be with the pod than it is without; the same is 75."""
+
+    resources: tuple[str, ...] = ("cpu", "memory")
+    name: str = "NodeResourcesBalancedAllocation"
+    weight: int = 1
+
+    def scores(self, klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]) -> Scores | None:
+        """Return int64[k, m], or None where the class asks for none of the resources."""
+        if not any(klass.requests.get(name, 0) for name in self.resources):
+            return None
+        counts = np.concatenate((nth[:1] - 1, nth))
+        if not bool((np.diff(counts) == 1).all()):
+            return self._change(self._evenness(klass, nodes, rows, nth), self._evenness(klass, nodes, rows, nth - 1))
+        evenness = self._evenness(klass, nodes, rows, counts)
+        return self._change(evenness[:, 1:], evenness[:, :-1])
+
+    def _change(self, with_pod: Scores, without: Scores) -> Scores:
+        change: Scores = _EVEN + (_EVEN + with_pod - without) // 2
+        return change
+
+    def _evenness(self, klass: PodClass, nodes: NodeColumns, rows: Rows, counts: NDArray[np.int64]) -> Scores:
+        """Return int64[k, m] in 0..MAX_SCORE with so many more pods: 100 less the deviation of the parts in use."""
+        parts: list[Floats] = []
+        offers: list[NDArray[np.bool_]] = []
+        for name in self.resources:
+            asked = klass.requests.get(name, 0)
+            column = nodes.axis.column(name)
+            if column >= nodes.allocatable.shape[1] or ("/" in name and not asked):
+                continue
+            offered = nodes.allocatable[rows, column]
+            used = nodes.requested[rows, column][:, None] + counts[None, :] * asked
+            part = used / np.maximum(offered, 1)[:, None]
+            parts.append(np.minimum(part, 1.0, out=part))
+            offers.append(offered > 0)
+        even: Scores = ((1.0 - _deviation(parts, offers)) * float(MAX_SCORE)).astype(np.int64)
+        return even
+
+
+def _deviation(parts: list[Floats], offers: list[NDArray[np.bool_]]) -> Floats:
+    if len(parts) == _PAIR:
+        both = offers[0] & offers[1]
+        gap: Floats = np.abs((parts[0] - parts[1]) / 2)
+        return gap if both.all() else np.where(both[:, None], gap, 0.0)
+    stacked = np.stack(parts)
+    has = np.stack(offers)[:, :, None]
+    count = has.sum(axis=0)
+    mean = np.where(has, stacked, 0.0).sum(axis=0) / np.maximum(count, 1)
+    squares = np.where(has, (stacked - mean) ** 2, 0.0).sum(axis=0)
+    spread: Floats = np.sqrt(squares / np.maximum(count, 1))
+    of_two = np.where(has, stacked, -np.inf).max(axis=0) - np.where(has, stacked, np.inf).min(axis=0)
+    return np.where(count > _PAIR, spread, np.where(count == _PAIR, of_two / 2, 0.0))

@@ -1,0 +1,169 @@
+"""Required affinity and anti-affinity between pods, in both directions (kube-scheduler 1.36, plugins/interpodaffinity).
+
+A namespaceSelector means what the API documents: one with NotIn or DoesNotExist does not match namespaces that it
+excludes (kube-scheduler 1.34 to 1.36 does, kubernetes issue 141526).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.kin import Kin, Query, Term
+from tutti.cluster.nodes import NodeColumns
+from tutti.placement.domains import Counts, Domains, count_by_domain
+from tutti.placement.framework import Mask, Rejection, Where
+
+AFFINITY = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+
+@dataclass(slots=True)
+class Counted:
+    """The pods that matter for one topology key: how many in each domain, and how many more for each pod placed."""
+
+    domains: Domains
+    counts: Counts
+    step: int = 0
+
+    def any_there(self) -> Mask:
+        """bool[rows]: whether a node's domain has any."""
+        there: Mask = self.domains.spread(self.counts) > 0
+        return there
+
+    def add(self, row: int) -> None:
+        """Count one more pod of the class on a row."""
+        code = self.domains.codes[row]
+        if code >= 0:
+            self.counts[code] += self.step
+
+    def is_single(self, nodes: NodeColumns) -> bool:
+        """Whether every node is a domain of its own."""
+        codes = self.domains.codes[nodes.present]
+        return bool((codes >= 0).all()) and len(codes) == len(np.unique(codes))
+
+
+class AffinityTally:
+    """Who is where, as far as a class's terms and the terms of others about it ask."""
+
+    def __init__(self, klass: PodClass, nodes: NodeColumns) -> None:
+        self._nodes = nodes
+        company = klass.company
+        self._is_own_company = all(means(term.query, klass, nodes) for term in company.affinity)
+        self._near = self._count_near(company.affinity, step=int(self._is_own_company))
+        self._apart = [self._count_apart(term, klass) for term in company.anti_affinity]
+        self._existing = self._count_existing(klass)
+        drawn = any(one.step for one in self._near)
+        repelled = [one for one in (*self._apart, *self._existing) if one.step]
+        self.alone = bool(repelled) and not drawn and all(one.is_single(nodes) for one in repelled)
+        self.moves = drawn or (bool(repelled) and not self.alone)
+
+    def rejections(self) -> Sequence[Rejection]:
+        """Rule out nodes by the class's affinity, then its anti-affinity, then that of others."""
+        out: list[Rejection] = []
+        left = np.ones(len(self._nodes), dtype=np.bool_)
+        for reason, refused, final in (
+            (AFFINITY, self._lonely(), True),
+            (ANTI_AFFINITY, self._any(self._apart), False),
+            (EXISTING, self._any(self._existing), False),
+        ):
+            if refused is not None:
+                out.append(Rejection(reason, refused & left, final=final))
+                left &= ~refused
+        return out
+
+    def add(self, row: int) -> None:
+        """Count one more pod of the class on a row."""
+        for one in (*self._near, *self._apart, *self._existing):
+            one.add(row)
+
+    def _lonely(self) -> Mask | None:
+        """bool[rows]: nodes whose domains lack what the affinity wants; the first that wants its own needs no one."""
+        if not self._near:
+            return None
+        first = self._is_own_company and not any(one.counts.any() for one in self._near)
+        lonely = np.zeros(len(self._nodes), dtype=np.bool_)
+        for one in self._near:
+            lonely |= ~(one.domains.known if first else one.any_there())
+        return lonely
+
+    def _any(self, counted: list[Counted]) -> Mask | None:
+        if not counted:
+            return None
+        out = counted[0].any_there()
+        for one in counted[1:]:
+            out |= one.any_there()
+        return out
+
+    def _count_near(self, terms: Sequence[Term], *, step: int) -> list[Counted]:
+        """Count, for each term's topology, the pods that all terms mean."""
+        if not terms:
+            return []
+        nodes = self._nodes
+        chosen = np.logical_and.reduce([nodes.residents.matching(term.query, nodes.around) for term in terms])
+        out = []
+        for term in terms:
+            domains = Domains.of(nodes, term.topology_key)
+            out.append(Counted(domains, count_by_domain(nodes, chosen, domains), step))
+        return out
+
+    def _count_apart(self, term: Term, klass: PodClass) -> Counted:
+        nodes = self._nodes
+        domains = Domains.of(nodes, term.topology_key)
+        counts = count_by_domain(nodes, nodes.residents.matching(term.query, nodes.around), domains)
+        return Counted(domains, counts, int(means(term.query, klass, nodes)))
+
+    def _count_existing(self, klass: PodClass) -> list[Counted]:
+        """Count, per topology key, the pods whose own anti-affinity means the class."""
+        nodes = self._nodes
+        weights = weigh_terms(klass, nodes, lambda kin: ((one, 1) for one in kin.company.anti_affinity))
+        own = {term.topology_key for term in klass.company.anti_affinity if means(term.query, klass, nodes)}
+        out = []
+        for key in dict.fromkeys((*weights, *sorted(own))):
+            domains = Domains.of(nodes, key)
+            of_codes = weights.get(key, np.zeros(nodes.residents.codes, dtype=np.int64))
+            rows, counts, codes = nodes.residents.where(of_codes > 0)
+            out.append(Counted(domains, domains.sum(rows, counts * of_codes[codes]), int(key in own)))
+        return out
+
+
+def means(query: Query, klass: PodClass, nodes: NodeColumns) -> bool:
+    """Whether a query means the pods of a class."""
+    return query.matches(klass.namespace, nodes.around.namespace_labels(klass.namespace), klass.labels)
+
+
+def weigh_terms(
+    klass: PodClass, nodes: NodeColumns, terms: Callable[[Kin], Iterator[tuple[Term, int]]]
+) -> dict[str, Counts]:
+    """Return per topology key int64[codes]: the weights of each resident's terms that mean the class.
+
+    Keys stand for terms that mean it, also where their weights cancel out.
+    """
+    residents = nodes.residents
+    answers: dict[Query, bool] = {}
+    out: dict[str, Counts] = {}
+    for code, kin in residents.with_terms():
+        for term, weight in terms(kin):
+            answer = answers.get(term.query)
+            if answer is None:
+                answer = answers[term.query] = means(term.query, klass, nodes)
+            if answer:
+                of_codes = out.setdefault(term.topology_key, np.zeros(residents.codes, dtype=np.int64))
+                of_codes[code] += weight
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class InterPodAffinity:
+    """The filter."""
+
+    def tally(self, klass: PodClass, nodes: NodeColumns, where: Where) -> AffinityTally | None:  # noqa: ARG002 - a filter's signature
+        """Count who is where; None where neither the class nor anybody on a node has terms."""
+        company = klass.company
+        if not company.affinity and not company.anti_affinity and not nodes.residents.has_terms:
+            return None
+        return AffinityTally(klass, nodes)

@@ -1,0 +1,86 @@
+"""A node must have left what a pod asks for (kube-scheduler 1.36, plugins/noderesources/fit.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.nodes import NodeColumns
+from tutti.placement.framework import Mask, Rejection, Where
+
+TOO_MANY_PODS = "Too many pods"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResourcesFit:
+    """The filter; a node counts once for each resource that it lacks.
+
+    Attributes:
+        ignored: Extended resources that are not looked at, and groups of them ("example.com" stands for all of it).
+    """
+
+    ignored: frozenset[str] = frozenset()
+    ignored_groups: frozenset[str] = frozenset()
+
+    def tally(self, klass: PodClass, nodes: NodeColumns, where: Where) -> FitTally:  # noqa: ARG002 - a filter's signature
+        """Return what answers from the columns as they are when asked."""
+        return FitTally(self, klass, nodes)
+
+    def capacity(self, nodes: NodeColumns, klass: PodClass, mask: Mask) -> NDArray[np.int64]:
+        """Return int64[rows]: how many more pods of the class fit on each node by resources; 0 where masked out.
+
+        A resource that the class does not ask for never limits it.
+        """
+        request = nodes.vector(klass.requests)
+        fits: NDArray[np.int64] | None = None
+        for name in klass.requests:
+            column = nodes.axis.column(name)
+            if not request[column] or self.is_ignored(name):
+                continue
+            free = nodes.allocatable[:, column] - nodes.requested[:, column]
+            free //= request[column]
+            fits = free if fits is None else np.minimum(fits, free, out=fits)
+        if fits is None:
+            return np.where(mask, np.iinfo(np.int64).max, 0)
+        np.maximum(fits, 0, out=fits)
+        fits *= mask
+        return fits
+
+    def is_ignored(self, name: str) -> bool:
+        """Whether a resource is not looked at."""
+        return name in self.ignored or ("/" in name and name.split("/", 1)[0] in self.ignored_groups)
+
+
+@dataclass(frozen=True, slots=True)
+class FitTally:
+    """What nodes lack for one more pod of a class; it needs no telling, since the columns change with each pod."""
+
+    fit: NodeResourcesFit
+    klass: PodClass
+    nodes: NodeColumns
+    moves: bool = False
+    alone: bool = False
+
+    def rejections(self) -> Sequence[Rejection]:
+        """Rule out nodes that lack a resource; final where they do not even offer enough of it."""
+        nodes, requests = self.nodes, self.klass.requests
+        request = nodes.vector(requests)
+        out: list[Rejection] = []
+        for name in requests:
+            column = nodes.axis.column(name)
+            if not request[column] or self.fit.is_ignored(name):
+                continue
+            offered = nodes.allocatable[:, column]
+            short = nodes.requested[:, column] + request[column] > offered
+            if name == "pods":
+                out.append(Rejection(TOO_MANY_PODS, short))
+            else:
+                out.append(Rejection(f"Insufficient {name}", short, request[column] > offered))
+        return out
+
+    def add(self, row: int) -> None:
+        """Nothing to count."""

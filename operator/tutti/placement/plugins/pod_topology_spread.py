@@ -1,0 +1,88 @@
+"""Strict spreading over a topology (kube-scheduler 1.36, plugins/podtopologyspread/filtering.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.nodes import NodeColumns
+from tutti.placement.domains import Counts
+from tutti.placement.framework import Mask, Rejection, Where
+from tutti.placement.spreading import HARD, Spreading, spreadings, with_all_keys
+
+SKEWED = "node(s) didn't match pod topology spread constraints"
+NO_KEY = f"{SKEWED} (missing required label)"
+
+
+@dataclass(slots=True)
+class _Counted:
+    """The pods of one constraint: how many in each domain, over the nodes that are looked at."""
+
+    spread: Spreading
+    counts: Counts
+    looked_at: Mask
+    domains: np.typing.NDArray[np.int64]
+
+    def least(self) -> int:
+        """Return the count of the emptiest domain; 0 where there are fewer domains than asked for."""
+        if len(self.domains) < (self.spread.constraint.min_domains or 1):
+            return 0
+        return int(self.counts[self.domains].min())
+
+    def too_many(self) -> Mask:
+        """bool[rows]: nodes where one more pod would make the skew too large."""
+        room = self.least() + self.spread.constraint.max_skew - int(self.spread.matches_itself)
+        over: Mask = self.spread.domains.spread(self.counts) > room
+        return over
+
+
+class SpreadTally:
+    """How a class's strictly spread pods are distributed."""
+
+    def __init__(self, klass: PodClass, nodes: NodeColumns, spreads: list[Spreading]) -> None:
+        keyed = with_all_keys(spreads, len(nodes)) & nodes.present
+        self._counted = [_count(klass, nodes, one, keyed) for one in spreads]
+        self._rows = len(nodes)
+        self.moves = any(one.counts_itself for one in spreads)
+        self.alone = False
+
+    def rejections(self) -> Sequence[Rejection]:
+        """Rule out nodes by the first constraint that they do not meet."""
+        left = np.ones(self._rows, dtype=np.bool_)
+        lacking, skewed = np.zeros(self._rows, dtype=np.bool_), np.zeros(self._rows, dtype=np.bool_)
+        for one in self._counted:
+            known = one.spread.domains.known
+            lacking |= left & ~known
+            left &= known
+            over = one.too_many()
+            skewed |= left & over
+            left &= ~over
+        return Rejection(NO_KEY, lacking, final=True), Rejection(SKEWED, skewed)
+
+    def add(self, row: int) -> None:
+        """Count one more pod of the class on a row."""
+        for one in self._counted:
+            if one.spread.counts_itself and one.looked_at[row]:
+                one.counts[one.spread.domains.codes[row]] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class PodTopologySpread:
+    """The filter."""
+
+    def tally(self, klass: PodClass, nodes: NodeColumns, where: Where) -> SpreadTally | None:  # noqa: ARG002 - a filter's signature
+        """Count who is where; None where the class need not be spread."""
+        spreads, _ = spreadings(klass, nodes, HARD)
+        return SpreadTally(klass, nodes, spreads) if spreads else None
+
+
+def _count(klass: PodClass, nodes: NodeColumns, spread: Spreading, keyed: Mask) -> _Counted:
+    included = spread.includes(klass, nodes)
+    looked_at = keyed if included is None else keyed & included
+    rows, counts, _ = nodes.residents.where(spread.counted(nodes))
+    inside = looked_at[rows]
+    per_domain = spread.domains.sum(rows[inside], counts[inside])
+    return _Counted(spread, per_domain, looked_at, np.unique(spread.domains.codes[looked_at]).astype(np.int64))

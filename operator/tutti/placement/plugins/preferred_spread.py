@@ -1,0 +1,103 @@
+"""Spreading as far as it goes (kube-scheduler 1.36, plugins/podtopologyspread/scoring.go)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.nodes import NodeColumns
+from tutti.placement.domains import Counts
+from tutti.placement.framework import MAX_SCORE, Mask, Rows, Scores
+from tutti.placement.spreading import HOSTNAME, SOFT, Spreading, spreadings, with_all_keys
+
+
+@dataclass(slots=True)
+class _Counted:
+    """The pods of one constraint: per domain, or for hostnames per row."""
+
+    spread: Spreading
+    counts: Counts
+    looked_at: Mask
+
+    @property
+    def per_row(self) -> bool:
+        return self.spread.key == HOSTNAME
+
+    def points(self, rows: Rows, *, size: int) -> NDArray[np.float64]:
+        """Return float64[len(rows)]: more for more pods in the domain; nothing where a row has no domain."""
+        codes = self.spread.domains.codes[rows]
+        counts = self.counts[rows] if self.per_row else np.append(self.counts, 0)[codes]
+        points = counts * np.log(float(size + 2)) + float(self.spread.constraint.max_skew - 1)
+        return np.where(codes >= 0, points, 0.0)
+
+
+class SoftSpreadTally:
+    """How a class's softly spread pods are distributed.
+
+    Own constraints score only nodes that have all their keys; the system's defaults take a node as it is.
+    """
+
+    def __init__(self, klass: PodClass, nodes: NodeColumns, spreads: list[Spreading], *, defaults: bool) -> None:
+        self._keyed = np.ones(len(nodes), dtype=np.bool_) if defaults else with_all_keys(spreads, len(nodes))
+        self._counted = [_count(klass, nodes, one, self._keyed) for one in spreads]
+
+    def scores(self, rows: Rows) -> Scores:
+        """Return int64[len(rows)]: the emptier the domains, the better; 0 where a key is missing."""
+        keyed = self._keyed[rows]
+        scored = rows if keyed.all() else rows[keyed]
+        out = np.zeros(len(rows), dtype=np.int64)
+        if not len(scored):
+            return out
+        points = np.zeros(len(scored), dtype=np.float64)
+        for one in self._counted:
+            points += one.points(scored, size=self._size(one, scored))
+        raw = np.floor(points + 0.5).astype(np.int64)
+        low, high = int(raw.min()), int(raw.max())
+        out[keyed] = MAX_SCORE if high == 0 else MAX_SCORE * (high + low - raw) // high
+        return out
+
+    def add(self, row: int) -> None:
+        """Count one more pod of the class on a row."""
+        for one in self._counted:
+            if not one.spread.counts_itself:
+                continue
+            if one.per_row:
+                one.counts[row] += 1
+            elif one.looked_at[row] and one.spread.domains.codes[row] >= 0:
+                one.counts[one.spread.domains.codes[row]] += 1
+
+    def _size(self, one: _Counted, scored: Rows) -> int:
+        """Return how many domains there are to choose from; nodes without one count as one together."""
+        if one.per_row:
+            return len(scored)
+        seen = np.zeros(one.spread.domains.size + 1, dtype=np.bool_)
+        seen[one.spread.domains.codes[scored]] = True
+        return int(np.count_nonzero(seen))
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredSpread:
+    """The score."""
+
+    name: str = "PodTopologySpread"
+    weight: int = 2
+
+    def tally(self, klass: PodClass, nodes: NodeColumns) -> SoftSpreadTally | None:
+        """Count for one choice; None where the class need not be spread."""
+        spreads, defaults = spreadings(klass, nodes, SOFT)
+        return SoftSpreadTally(klass, nodes, spreads, defaults=defaults) if spreads else None
+
+
+def _count(klass: PodClass, nodes: NodeColumns, spread: Spreading, keyed: Mask) -> _Counted:
+    rows, counts, _ = nodes.residents.where(spread.counted(nodes))
+    if spread.key == HOSTNAME:
+        per_row = np.zeros(len(nodes), dtype=np.int64)
+        np.add.at(per_row, rows, counts)
+        return _Counted(spread, per_row, keyed)
+    included = spread.includes(klass, nodes)
+    looked_at = keyed if included is None else keyed & included
+    inside = looked_at[rows]
+    return _Counted(spread, spread.domains.sum(rows[inside], counts[inside]), looked_at)

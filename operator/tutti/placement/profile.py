@@ -1,0 +1,60 @@
+"""Which plugins decide, with their weights and arguments; the default is kube-scheduler's default profile.
+
+Filters stand in kube-scheduler's order, because a node is counted under the first filter that rules it out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from tutti.placement.framework import CompanyFilter, CompanyScorer, FillScorer, Filter, Preference
+from tutti.placement.plugins.balanced_allocation import BalancedAllocation
+from tutti.placement.plugins.dynamic_resources import DynamicResources
+from tutti.placement.plugins.flavor_labels import FlavorLabels
+from tutti.placement.plugins.image_locality import ImageLocality
+from tutti.placement.plugins.inter_pod_affinity import InterPodAffinity
+from tutti.placement.plugins.node_affinity import NodeAffinity, PreferredNodeAffinity
+from tutti.placement.plugins.node_ports import NodePorts
+from tutti.placement.plugins.node_resources_fit import NodeResourcesFit
+from tutti.placement.plugins.node_unschedulable import NodeUnschedulable
+from tutti.placement.plugins.pod_topology_spread import PodTopologySpread
+from tutti.placement.plugins.preferred_pod_affinity import PreferredPodAffinity
+from tutti.placement.plugins.preferred_spread import PreferredSpread
+from tutti.placement.plugins.taint_toleration import PreferUntainted, TaintToleration
+from tutti.placement.scores import Packing
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """A set of plugins.
+
+    Attributes:
+        filters: Filters that look at nodes alone.
+        ports, fit, company: Filters that look at the pods on them.
+        fill: Scores by how full a node is.
+        preferences: Scores by nodes alone.
+        neighbours: Scores by who is where.
+    """
+
+    filters: tuple[Filter, ...] = (NodeUnschedulable(), TaintToleration(), NodeAffinity(), FlavorLabels())
+    ports: CompanyFilter = field(default_factory=NodePorts)
+    fit: NodeResourcesFit = field(default_factory=NodeResourcesFit)
+    company: tuple[CompanyFilter, ...] = (PodTopologySpread(), InterPodAffinity())
+    fill: tuple[FillScorer, ...] = (Packing(), BalancedAllocation())
+    preferences: tuple[Preference, ...] = (
+        PreferUntainted(),
+        PreferredNodeAffinity(),
+        ImageLocality(),
+        DynamicResources(),
+    )
+    neighbours: tuple[CompanyScorer, ...] = (PreferredSpread(), PreferredPodAffinity())
+
+
+DEFAULT_PROFILE = Profile()
+
+
+@lru_cache(maxsize=64)
+def profile_of(packing: Packing) -> Profile:
+    """Return the default profile with another idea of how full nodes should be."""
+    return Profile(fill=(packing, BalancedAllocation()))

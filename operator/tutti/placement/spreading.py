@@ -1,0 +1,135 @@
+"""Topology spread constraints as columns (kube-scheduler 1.36, plugins/podtopologyspread/common.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from tutti.api.core import TopologySpreadConstraint
+from tutti.api.labels import LabelSelector, LabelSelectorRequirement
+from tutti.cluster.classes import PodClass
+from tutti.cluster.kin import Query
+from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.residents import Codes
+from tutti.placement.domains import Domains
+from tutti.placement.framework import Mask
+from tutti.placement.plugins.node_affinity import required_matches
+from tutti.placement.plugins.taint_toleration import welcome
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+HARD = "DoNotSchedule"
+SOFT = "ScheduleAnyway"
+
+SYSTEM_DEFAULTS = (
+    TopologySpreadConstraint(topology_key=HOSTNAME, max_skew=3, when_unsatisfiable=SOFT),
+    TopologySpreadConstraint(topology_key=ZONE, max_skew=5, when_unsatisfiable=SOFT),
+)
+"""How pods of a Service are spread that do not say it themselves (args.defaultingType System)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spreading:
+    """One constraint of one class.
+
+    Attributes:
+        query: Which pods are counted; an empty selector counts none of them, though the pod itself matches it.
+        matches_itself: Whether the selector matches pods of the class.
+        counts_itself: Whether pods of the class are counted once they are on a node.
+    """
+
+    constraint: TopologySpreadConstraint
+    query: Query
+    domains: Domains
+    matches_itself: bool
+    counts_itself: bool
+
+    @property
+    def key(self) -> str:
+        """The topology key."""
+        return self.constraint.topology_key
+
+    def counted(self, nodes: NodeColumns) -> Codes:
+        """Return bool[codes]: the pods that are counted; those that are being deleted are not."""
+        selector = self.query.selector
+        if selector is None or _is_empty(selector):
+            return np.zeros(nodes.residents.codes, dtype=np.bool_)
+        return nodes.residents.matching(self.query, nodes.around) & ~nodes.residents.leaving
+
+    def includes(self, klass: PodClass, nodes: NodeColumns) -> Mask | None:
+        """Return bool[rows]: nodes that the inclusion policies let count; None where all do."""
+        out: Mask | None = None
+        if self.constraint.node_affinity_policy == "Honor" and _chooses_nodes(klass):
+            out = required_matches(klass.spec, nodes)
+        if self.constraint.node_taints_policy == "Honor" and len(nodes.taint_sets) > 1:
+            tolerant = welcome(nodes, klass.spec.tolerations)
+            out = tolerant if out is None else out & tolerant
+        return out
+
+
+def spreadings(klass: PodClass, nodes: NodeColumns, when: str) -> tuple[list[Spreading], bool]:
+    """Return the constraints of a class that are hard or soft, and whether they are the system's defaults."""
+    own = klass.spec.topology_spread_constraints
+    if own:
+        chosen = [one for one in own if one.when_unsatisfiable == when]
+        return [_spreading(one, _selector(one, klass), klass, nodes) for one in chosen], False
+    if when == HARD:
+        return [], True
+    selector = default_selector(klass, nodes)
+    if selector is None:
+        return [], True
+    return [_spreading(one, selector, klass, nodes) for one in SYSTEM_DEFAULTS], True
+
+
+def default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | None:
+    """Return what the Services that select pods of the class have in common: all their labels; None without any."""
+    merged: dict[str, str] = {}
+    for service in nodes.around.selecting(klass.namespace, klass.labels):
+        merged |= service.selector
+    return LabelSelector(match_labels=merged) if merged else None
+
+
+def with_all_keys(spreads: Iterable[Spreading], rows: int) -> Mask:
+    """Return bool[rows]: nodes that have every topology key."""
+    out = np.ones(rows, dtype=np.bool_)
+    for one in spreads:
+        out &= one.domains.known
+    return out
+
+
+def _spreading(
+    constraint: TopologySpreadConstraint, selector: LabelSelector | None, klass: PodClass, nodes: NodeColumns
+) -> Spreading:
+    matches = selector is not None and selector.matches(klass.labels)
+    return Spreading(
+        constraint,
+        Query.of([klass.namespace], selector),
+        Domains.of(nodes, constraint.topology_key),
+        matches_itself=matches,
+        counts_itself=matches and selector is not None and not _is_empty(selector),
+    )
+
+
+def _selector(constraint: TopologySpreadConstraint, klass: PodClass) -> LabelSelector | None:
+    """Return the selector with what matchLabelKeys adds: the values of the pod's own labels."""
+    selector = constraint.label_selector
+    added = [
+        LabelSelectorRequirement(key, "In", [klass.labels[key]])
+        for key in constraint.match_label_keys
+        if key in klass.labels
+    ]
+    if selector is None or not added:
+        return selector
+    return msgspec.structs.replace(selector, match_expressions=[*selector.match_expressions, *added])
+
+
+def _is_empty(selector: LabelSelector) -> bool:
+    return not selector.match_labels and not selector.match_expressions
+
+
+def _chooses_nodes(klass: PodClass) -> bool:
+    affinity = klass.spec.affinity
+    return bool(klass.spec.node_selector) or (affinity is not None and affinity.node_affinity is not None)
