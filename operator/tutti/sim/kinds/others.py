@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tutti.sim.kinds.affinityrules import check_label_selector
 from tutti.sim.kinds.strategy import Strategy
 from tutti.sim.meta import names
 from tutti.sim.meta.errors import FieldError, forbidden_field, invalid, required, unsupported
@@ -43,6 +44,10 @@ class BudgetStrategy(Strategy):
     generation = True
     has_status = True
 
+    def default(self, obj: Json) -> None:
+        """The specification is always shown."""
+        obj.setdefault("spec", {})
+
     def prepare_create(self, obj: Json) -> None:
         """Nothing is counted yet."""
         obj["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
@@ -58,7 +63,7 @@ class BudgetStrategy(Strategy):
         spec = obj.get("spec", {})
         if "minAvailable" in spec and "maxUnavailable" in spec:
             return [invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")]
-        errors = []
+        errors = check_label_selector(spec.get("selector"), "spec.selector")
         for field in ("minAvailable", "maxUnavailable"):
             value = spec.get(field)
             if isinstance(value, str) and not SHARE.fullmatch(value):

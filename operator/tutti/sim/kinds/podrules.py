@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from tutti.sim.kinds.affinityrules import check_affinity
+from tutti.sim.kinds.containerrules import check_environment, check_mounts, check_ports, check_probes, check_volumes
 from tutti.sim.meta import names
 from tutti.sim.meta.amounts import amount
 from tutti.sim.meta.errors import FieldError, duplicate, invalid, required, unsupported
@@ -28,9 +30,15 @@ def check_spec(spec: Json, at: str) -> list[FieldError]:
     if not spec.get("containers"):
         errors.append(required(f"{at}.containers"))
     seen: set[str] = set()
+    volumes = {volume.get("name", "") for volume in spec.get("volumes", ())}
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field, ())):
-            errors.extend(_container(container, f"{at}.{field}[{index}]", seen))
+            where = f"{at}.{field}[{index}]"
+            errors.extend(_container(container, where, seen))
+            errors.extend(check_mounts(container, volumes, f"{where}.volumeMounts"))
+    errors.extend(check_volumes(spec.get("volumes", ()), f"{at}.volumes"))
+    if "affinity" in spec:
+        errors.extend(check_affinity(spec["affinity"], f"{at}.affinity"))
     if spec.get("restartPolicy") not in RESTART:
         errors.append(unsupported(f"{at}.restartPolicy", spec.get("restartPolicy"), RESTART))
     for index, toleration in enumerate(spec.get("tolerations", ())):
@@ -58,19 +66,13 @@ def _container(container: Json, at: str, seen: set[str]) -> list[FieldError]:
         errors.append(required(f"{at}.image"))
     if container.get("imagePullPolicy") not in PULL:
         errors.append(unsupported(f"{at}.imagePullPolicy", container.get("imagePullPolicy"), PULL))
-    errors.extend(_environment(container.get("env", ()), f"{at}.env"))
+    errors.extend(check_environment(container.get("env", ()), f"{at}.env"))
+    errors.extend(check_ports(container.get("ports", ()), f"{at}.ports"))
+    errors.extend(check_probes(container, at))
+    restart = container.get("restartPolicy", "Always")
+    if restart not in RESTART:
+        errors.append(unsupported(f"{at}.restartPolicy", restart, ("Always", "Never", "OnFailure")))
     errors.extend(check_resources(container.get("resources", {}), f"{at}.resources"))
-    return errors
-
-
-def _environment(variables: Any, at: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for index, variable in enumerate(variables):
-        if not variable.get("name"):
-            errors.append(required(f"{at}[{index}].name"))
-        reference = variable.get("valueFrom", {}).get("fieldRef")
-        if reference is not None and not reference.get("fieldPath"):
-            errors.append(required(f"{at}[{index}].valueFrom.fieldRef.fieldPath"))
     return errors
 
 

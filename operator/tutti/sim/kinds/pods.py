@@ -31,6 +31,8 @@ class PodStrategy(Strategy):
         spec = obj.setdefault("spec", {})
         default_spec(spec)
         requests_from_limits(spec)
+        if spec["terminationGracePeriodSeconds"] < 0:
+            spec["terminationGracePeriodSeconds"] = 1
         spec.setdefault("enableServiceLinks", True)
         for condition in obj.get("status", {}).get("conditions", ()):
             condition.setdefault("lastProbeTime", None)

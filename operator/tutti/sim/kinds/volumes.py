@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from tutti.sim.kinds.affinityrules import check_node_selector
 from tutti.sim.kinds.strategy import Strategy
 from tutti.sim.meta import clock
-from tutti.sim.meta.errors import FieldError, forbidden_field, required
+from tutti.sim.meta.errors import FieldError, forbidden_field, required, unsupported
 
 Json = dict[str, Any]
+
+
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+PLAIN = ("capacity", "claimRef", "nodeAffinity")
+
+
+def _access_modes(spec: Json, detail: str = "") -> list[FieldError]:
+    modes = spec.get("accessModes", [])
+    if not modes:
+        return [required("spec.accessModes", detail)]
+    return [unsupported("spec.accessModes", mode, ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
 
 
 class VolumeStrategy(Strategy):
@@ -36,7 +48,19 @@ class VolumeStrategy(Strategy):
     def validate(self, obj: Json) -> list[FieldError]:
         """Check what must be there."""
         spec = obj["spec"]
-        return [required(f"spec.{field}") for field in ("capacity", "accessModes") if not spec.get(field)]
+        errors = _access_modes(spec)
+        if not spec.get("capacity"):
+            errors.append(required("spec.capacity"))
+        if set(spec.get("capacity", {})) != {"storage"}:
+            errors.append(unsupported("spec.capacity", spec.get("capacity"), ["storage"]))
+        affinity = spec.get("nodeAffinity")
+        if affinity is not None and "required" not in affinity:
+            errors.append(required("spec.nodeAffinity.required", "must specify required node constraints"))
+        elif affinity is not None:
+            errors.extend(check_node_selector(affinity["required"], "spec.nodeAffinity.required"))
+        if not any(isinstance(value, dict) for key, value in spec.items() if key not in PLAIN):
+            errors.append(required("spec", "must specify a volume type"))
+        return errors
 
 
 class ClaimStrategy(Strategy):
@@ -58,9 +82,7 @@ class ClaimStrategy(Strategy):
     def validate(self, obj: Json) -> list[FieldError]:
         """Check what must be there."""
         spec = obj["spec"]
-        errors = (
-            [required("spec.accessModes", "at least 1 access mode is required")] if not spec.get("accessModes") else []
-        )
+        errors = _access_modes(spec, "at least 1 access mode is required")
         if not spec.get("resources", {}).get("requests", {}).get("storage"):
             errors.append(required("spec.resources[storage]"))
         return errors
