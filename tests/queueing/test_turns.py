@@ -1,0 +1,87 @@
+"""Who is next, since when, and who steps aside."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.queueing.heads import head_key
+from tutti.queueing.local_usage import decay, local_usage, penalty
+from tutti.queueing.requeue import Requeue, goes_aside, stays_in_front
+from tutti.queueing.timestamps import Requeuing, queued_at
+
+finite = st.floats(0, 1e6)
+
+
+@pytest.mark.parametrize(
+    ("requeuing", "conditions", "expected"),
+    [
+        (Requeuing.EVICTION, {}, 1),
+        (Requeuing.EVICTION, {"not_ready_at": 5}, 5),
+        (Requeuing.CREATION, {"not_ready_at": 5}, 1),
+        (Requeuing.CREATION, {"check_failed_at": 7}, 7),
+    ],
+)
+def test_an_eviction_sends_a_workload_to_the_back_where_that_is_wanted(requeuing, conditions, expected):
+    assert queued_at(1, requeuing, **conditions) == expected
+
+
+def test_recent_usage_goes_before_everything_else():
+    light, heavy = head_key(0, 9, "b", local_usage=1), head_key(5, 0, "a", local_usage=2, in_front=True)
+    assert light < heavy
+
+
+def test_who_waits_for_victims_goes_before_higher_priority():
+    assert head_key(0, 9, "b", in_front=True) < head_key(5, 0, "a")
+
+
+@pytest.mark.parametrize("why", Requeue)
+def test_a_strict_head_stays_unless_its_namespace_is_not_let_in(why):
+    assert goes_aside(why, strict=True) == (why is Requeue.NAMESPACE_MISMATCH)
+
+
+def test_a_head_is_tried_again_while_its_scan_of_flavors_is_not_through():
+    assert goes_aside(Requeue.NO_FIT, strict=False, scan=[{"cpu": -1}, {"cpu": -1}])
+    assert not goes_aside(Requeue.NO_FIT, strict=False, scan=[{"cpu": -1}, {"cpu": 0}])
+
+
+def test_a_head_is_tried_again_where_something_happened_meanwhile():
+    assert not goes_aside(Requeue.NO_FIT, strict=False, helped=True)
+
+
+def test_only_a_best_effort_head_with_victims_stays_in_front():
+    assert stays_in_front(Requeue.PENDING_PREEMPTION, strict=False)
+    assert not stays_in_front(Requeue.PENDING_PREEMPTION, strict=True)
+    assert not stays_in_front(Requeue.NO_FIT, strict=False)
+
+
+@pytest.mark.parametrize(("half_lives", "expected"), [(1, 1.0), (2, 1.5), (3, 1.75)])
+def test_usage_approaches_what_is_in_use_by_halves(half_lives, expected):
+    # Kueue, TestCalculateDecayedConsumedConvergesToUsage: 2 cpu in use, half-life 168 h, samples of 5 minutes
+    consumed: dict[str, float] = {}
+    for _ in range(half_lives * 168 * 12):
+        consumed = decay(consumed, {"cpu": 2.0}, elapsed=300, half_life=168 * 3600)
+    assert consumed["cpu"] == pytest.approx(expected, abs=1e-6)
+
+
+@given(finite, finite, finite, st.floats(0.1, 1e6))
+def test_decay_stays_between_the_past_and_the_present(before, now, elapsed, half_life):
+    found = decay({"cpu": before}, {"cpu": now}, elapsed=elapsed, half_life=half_life)["cpu"]
+    assert min(before, now) * (1 - 1e-9) <= found <= max(before, now) * (1 + 1e-9)
+
+
+def test_without_a_half_life_nothing_is_remembered():
+    assert decay({"cpu": 4.0}, {"cpu": 2.0}, elapsed=1, half_life=0) == {}
+    assert penalty({"cpu": 4.0}, sampling=1, half_life=0) == {}
+
+
+def test_an_admission_counts_at_once_as_much_as_its_first_sample_would():
+    assert penalty({"cpu": 4.0}, sampling=10, half_life=10) == {"cpu": 2.0}
+
+
+def test_a_queue_without_weight_goes_last():
+    assert local_usage({}, {}, weight=0) == math.inf
+    assert local_usage({"cpu": 4.0}, {"cpu": 2.0}, weight=2, resource_weights={"cpu": 0.5}) == 1.5

@@ -1,0 +1,104 @@
+"""What must hold of every division of an amount."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.quota.division import Claim, divide
+from tutti.quota.partial import largest_counts
+from tutti.quota.runtime import Group, largest_remainder, runtime_quota
+
+some = st.integers(0, 20)
+claims = st.lists(
+    st.builds(
+        Claim,
+        st.uuids().map(str),
+        st.none() | some,
+        st.fractions(0, 20, max_denominator=4),
+        st.none() | some,
+        st.integers(0, 4),
+        st.integers(0, 2),
+        st.fractions(0, 1, max_denominator=8),
+        st.integers(0, 3),
+    ),
+    max_size=6,
+    unique_by=lambda claim: claim.name,
+)
+groups = st.lists(
+    st.builds(Group, st.uuids().map(str), st.integers(0, 50), some, some, some, st.booleans()),
+    max_size=6,
+    unique_by=lambda group: group.name,
+)
+
+
+@given(some, claims, st.sampled_from((0, 1, Fraction(1, 2))))
+def test_nothing_is_lost_and_nobody_gets_more_than_a_unit_above_its_use(total, them, k):
+    shares, left = divide(total, them, k=k)
+    deserved = sum(min(total if one.deserved is None else one.deserved, one.most) for one in them)
+    assert left >= 0
+    assert sum(shares.values()) + left == max(total, deserved)
+    for one in them:
+        assert 0 <= shares[one.name] < one.most + 1
+
+
+@given(some, claims)
+def test_the_order_of_the_queues_does_not_matter(total, them):
+    assert divide(total, them) == divide(total, them[::-1])
+
+
+def test_the_older_queue_gets_the_unit_that_cannot_be_divided():
+    younger, older = (Claim(name, 2, 6, weight=2, created=at) for name, at in (("a", 1), ("b", 0)))
+    assert divide(11, [younger, older]).shares == {"a": 5, "b": 6}
+
+
+@given(some, groups)
+def test_a_group_has_what_it_can_count_on_and_never_more_than_it_asks_for(total, them):
+    having = runtime_quota(total, them)
+    for one in them:
+        least = max(one.least, one.guarantee)
+        assert having[one.name] >= min(one.request, least)
+        assert having[one.name] <= max(one.request, least)
+
+
+@given(some, groups)
+def test_what_one_group_leaves_another_one_has(total, them):
+    having = runtime_quota(total, them)
+    wanting = [one for one in them if having[one.name] < one.request and one.weight]
+    if wanting and sum(max(one.least, one.guarantee) for one in them) <= total:
+        assert sum(having.values()) == total
+
+
+@given(some, st.dictionaries(st.text(max_size=2), st.integers(0, 9), max_size=5))
+def test_parts_by_weight_add_up_and_are_within_a_unit_of_exact(total, weights):
+    parts = largest_remainder(total, weights)
+    whole = sum(weights.values())
+    assert sum(parts.values()) == (total if whole else 0)
+    for name, part in parts.items():
+        assert abs(part - Fraction(total * weights[name], whole)) < 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=4), st.integers(0, 20))
+def test_the_largest_counts_that_fit_are_found(sizes, limit):
+    counts, least = [max(pair) for pair in sizes], [min(pair) for pair in sizes]
+    found = largest_counts(counts, least, lambda them: sum(them) <= limit)
+    if found is None:
+        assert counts == least or sum(least) > limit
+        return
+    assert sum(found) <= limit
+    assert all(low <= n <= high for low, n, high in zip(least, found, counts, strict=True))
+    tried: list[int] = []
+    largest_counts(counts, least, lambda them: tried.append(sum(them)) or sum(them) <= limit)
+    assert not [n for n in tried if sum(found) < n <= limit]
+
+
+def test_every_step_leaves_no_more_than_the_one_before():
+    steps: dict[tuple[int, ...], bool] = {}
+    for limit in range(40):
+        found = largest_counts([20, 15], [5, 0], lambda them, limit=limit: sum(them) <= limit)
+        if found is not None:
+            steps[found] = True
+    assert all(sum(one) <= sum(other) for one, other in pairwise(steps))
