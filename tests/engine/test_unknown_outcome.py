@@ -66,3 +66,13 @@ def test_a_bind_of_unknown_outcome_is_not_sent_again_for_a_pod_that_has_ended():
 
     assert not [d for d in world.until(15) if isinstance(d, Bind)]
     assert (world.engine.state.cluster.nodes.requested == world.engine.state.cluster.recount()).all()
+
+
+def test_a_bind_of_unknown_outcome_to_a_node_that_is_gone_has_failed():
+    world, (first, second) = held_gang()
+    world.answer(second, "NodeGone")
+    world.remove_node(first.node)
+    lose(world, first)
+    world.run()
+
+    assert world.reason("PodGroup", "g") == "BindFailed"

@@ -46,7 +46,7 @@ def finished(state: State, result: BindFinished) -> None:
         return
     if member.pod.node:
         return  # it is bound after all, and was seen so before the answer came
-    unknown = result.outcome == "Unknown"
+    unknown = result.outcome == "Unknown" and member.pod.assumed == result.node  # and not lost with its node
     if not unknown:
         give_back(state, member)
     if workload.not_before > state.now:
