@@ -126,6 +126,21 @@ def test_nodes_that_the_act_is_about_are_marked():
     assert "▸02 " not in shown
 
 
+def test_for_a_while_the_header_tells_what_was_done_to_the_operator():
+    picture = second_act()
+    picture.operator("killed", at=112.0)
+    shown = [screen_at(picture, at) for at in (115.0, 116.5)]
+
+    assert ["The operator was killed" in one for one in shown] == [True, False]
+    assert [picture.scenario.acts[1].hint[:40] in one for one in shown] == [False, True]
+
+
+def screen_at(picture: Picture, at: float) -> str:
+    on = console(120, 24)
+    on.print(render(picture, at=at, started_at=100.0, width=120, height=24), height=24)
+    return text_of(on)
+
+
 def test_a_screen_can_be_drawn_before_anything_has_been_seen():
     shown = "\n".join(screen(Picture(compose()), 80, 24))
 

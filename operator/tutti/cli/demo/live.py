@@ -7,9 +7,9 @@ from rich.layout import Layout
 from rich.padding import Padding
 from rich.text import Text
 
-from tutti.cli.demo.ink import QUIET
+from tutti.cli.demo.ink import KINDS, QUIET
 from tutti.cli.demo.panels import gangs_panel, queues_panel
-from tutti.cli.demo.picture import Picture
+from tutti.cli.demo.picture import Kind, Picture
 from tutti.cli.demo.plain import line, worth_telling
 from tutti.cli.demo.playing import pair_of
 from tutti.cli.demo.racks import Racks, nodes_panel
@@ -17,6 +17,7 @@ from tutti.cli.demo.racks import Racks, nodes_panel
 _HEADER_LINES = 3
 _FRAME = 2
 _LEAST_NEWS = 3
+_OPERATOR_SECONDS = 4.0
 
 
 def render(picture: Picture, *, at: float, started_at: float, width: int, height: int) -> RenderableType:
@@ -36,7 +37,7 @@ def render(picture: Picture, *, at: float, started_at: float, width: int, height
     gangs_height = min(left, gangs)
     marked = pair_of(picture) if picture.act is not None and any(job.pinned for job in picture.act.jobs) else ()
     parts = [
-        Layout(_header(picture, elapsed=at - started_at, width=width), size=_HEADER_LINES),
+        Layout(_header(picture, at=at, started_at=started_at, width=width), size=_HEADER_LINES),
         Layout(nodes_panel(picture, racks, marked=marked), size=racks.height),
         Layout(queues_panel(picture, width=width), size=queues_height),
         Layout(gangs_panel(picture, at=at, width=width, rows=gangs_height - _FRAME), size=gangs_height),
@@ -48,14 +49,19 @@ def render(picture: Picture, *, at: float, started_at: float, width: int, height
     return screen
 
 
-def _header(picture: Picture, *, elapsed: float, width: int) -> RenderableType:
+def _header(picture: Picture, *, at: float, started_at: float, width: int) -> RenderableType:
+    """The act and what to look at; for a while after something was done to the operator, that."""
     act = picture.act
     title = f"Act {act.number}: {act.title}" if act else "The stage is being set"
-    clock = f"{max(0.0, elapsed):4.0f} s"
+    clock = f"{max(0.0, at - started_at):4.0f} s"
     first = Text(f" {title}", style="bold", no_wrap=True, overflow="ellipsis")
     first.truncate(max(0, width - len(clock) - 2), overflow="ellipsis", pad=True)
     first.append(clock, style=QUIET)
     hint = Text(act.hint if act else "", style=QUIET)
+    for happening in reversed(picture.happenings):
+        if happening.kind is Kind.OPERATOR and at - happening.at < _OPERATOR_SECONDS:
+            hint = Text(f"The operator was {happening.text}", style=KINDS[Kind.OPERATOR])
+            break
     return Group(first, Padding(hint, (0, 1)))
 
 

@@ -161,7 +161,7 @@ def _quota(chance: Random) -> _Written:
     return _Written(
         "a queue at its limit waits its turn, though nodes are empty",
         "vision may use 64 GPUs and borrow 16: train-3 has to wait, tune borrows, speech is not held up.",
-        (*gangs, *_singles(chance, "clip", count=4, between=(1.5, 6.0))),
+        (*gangs, *_singles(chance, "clip", teams=("speech",), count=4, between=(1.5, 6.0))),
     )
 
 
@@ -179,16 +179,18 @@ def _too_large(chance: Random) -> _Written:
     return _Written(
         "a gang too large for now waits whole, smaller work goes by",
         "pretrain needs 12 whole nodes and holds none while it waits; eval, probe and single pods use them.",
-        (*gangs, *serving, *_singles(chance, "note", count=5, between=(2.0, 4.5))),
+        (*gangs, *serving, *_singles(chance, "note", teams=("vision", "speech"), count=5, between=(2.0, 4.5))),
     )
 
 
-def _singles(chance: Random, name: str, *, count: int, between: tuple[float, float]) -> Iterator[Job]:
-    """Single pods of either team, arriving within a span of seconds."""
+def _singles(
+    chance: Random, name: str, *, teams: tuple[str, ...], count: int, between: tuple[float, float]
+) -> Iterator[Job]:
+    """Single pods of these teams, arriving within a span of seconds."""
     for index in range(count):
         yield Job(
             name=f"{name}-{index}",
-            team=chance.choice(TEAMS).name,
+            team=chance.choice(teams),
             gpus=chance.choice((1, 1, 2)),
             at=round(chance.uniform(*between), 1),
             run_seconds=round(chance.uniform(1.5, 2.5), 1),
