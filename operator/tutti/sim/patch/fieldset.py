@@ -68,11 +68,13 @@ def tree(value: Any, shape: Shape) -> Json:
     form = form_of(shape, value)
     if not value or form is Form.LEAF or form is Form.ATOMIC:
         return {}
-    if form is Form.STRUCT:
-        return _branches(value, shape)
-    if form is Form.MAP:
-        return {".": {}, **_branches(value, shape)}
-    node: Json = {".": {}}
+    if form is Form.STRUCT or form is Form.MAP:
+        node: Json = {".": {}} if form is Form.MAP else {}
+        for key, inner in value.items():
+            scalar = inner.__class__ is not dict and inner.__class__ is not list
+            node["f:" + key] = {} if scalar else tree(inner, shape.field(key))
+        return node
+    node = {".": {}}
     if form is Form.SET:
         for item in value:
             node[step_of_member(item)] = {}
@@ -82,13 +84,6 @@ def tree(value: Any, shape: Shape) -> Json:
         below = tree(item, element)
         node[step_of_item(item, shape)] = {".": {}, **below} if below else below
     return node
-
-
-def _branches(value: Json, shape: Shape) -> Json:
-    return {
-        "f:" + key: tree(inner, shape.field(key)) if isinstance(inner, dict | list) else {}
-        for key, inner in value.items()
-    }
 
 
 def changed(old: Any, new: Any, shape: Shape, path: Path, into: FieldSet) -> None:

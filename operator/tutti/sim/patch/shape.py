@@ -65,6 +65,8 @@ class Shape:
         return self._element
 
 
+OF_OBJECTS = (Form.STRUCT, Form.MAP, Form.ATOMIC)
+OF_LISTS = (Form.SET, Form.KEYED)
 LEAF = Shape(Form.LEAF)
 UNTYPED = Shape(Form.MAP)
 
@@ -72,7 +74,7 @@ UNTYPED = Shape(Form.MAP)
 def form_of(shape: Shape, value: Any) -> Form:
     """How this value is managed here: a value of another JSON type than the shape expects is a leaf."""
     if isinstance(value, dict):
-        return shape.form if shape.form in (Form.STRUCT, Form.MAP, Form.ATOMIC) else Form.LEAF
+        return shape.form if shape.form in OF_OBJECTS else Form.LEAF
     if isinstance(value, list):
-        return shape.form if shape.form in (Form.SET, Form.KEYED) else Form.ATOMIC
+        return shape.form if shape.form in OF_LISTS else Form.ATOMIC
     return Form.LEAF
