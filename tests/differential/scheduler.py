@@ -7,8 +7,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.differential.scheduler_reading import Case, class_of, cluster_of, pod_of
+from tests.differential.scheduler_reading import Case, budgets_of, cluster_of, pod_of, preemptor_of
 from tutti.placement.decision import Decision, decide
+from tutti.placement.judging import assess
+from tutti.placement.preemption import Preemption, preempt
 
 LEFT_OUT = "namespace-selector-quirk"
 """A defect of kube-scheduler (kubernetes issue 141526): we follow what the API documents."""
@@ -51,11 +53,29 @@ def remarks(path: Path) -> list[str]:
 def differences(case: Case) -> list[str]:
     """What is decided otherwise than was recorded, one text per difference."""
     cluster = cluster_of(case)
-    probe = pod_of(case["probe"])
-    decision = decide(class_of(cluster, probe), cluster.nodes)
+    preemptor = preemptor_of(cluster, pod_of(case["probe"]))
+    decision = decide(preemptor.klass, cluster.nodes)
     expected = case["result"]
-    out = _outcome(decision, expected)
-    out += _scores(decision, expected)
+    out = [*_outcome(decision, expected), *_scores(decision, expected)]
+    if not len(decision.rows) and expected["reason"] != "SchedulerError":
+        said = assess(preemptor.klass, cluster.nodes)
+        preemption = preempt(cluster, preemptor, said, budgets_of(case))
+        out += _preemption(preemption, cluster.nodes.names, expected)
+    return out
+
+
+def _preemption(preemption: Preemption, names: list[str], expected: Case) -> list[str]:
+    chosen = preemption.chosen
+    node = names[chosen.row] if chosen else None
+    victims = sorted("/".join(record.key) for record in chosen.victims) if chosen else []
+    out = []
+    if node != expected["nominatedNode"]:
+        out.append(f"nominated: {node} instead of {expected['nominatedNode']}")
+    if victims != sorted(expected["victims"] or []):
+        out.append(f"victims: {victims} instead of {expected['victims']}")
+    _, _, text = expected["message"].partition(NO_CLAIMS)
+    if preemption.message != text:
+        out.append(f"preemption: {preemption.message!r} instead of {text!r}")
     return out
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from tutti.api.core import Node, Pod
-from tutti.cluster.classes import PodClass
+from tutti.api.labels import LabelSelector
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.surroundings import Selecting
+from tutti.placement.preemption import Budget, Preemptor
 
 Case = dict[str, Any]
 
@@ -33,5 +34,18 @@ def cluster_of(case: Case) -> Cluster:
     return cluster
 
 
-def class_of(cluster: Cluster, pod: Pod) -> PodClass:
-    return cluster.classes.of(pod.spec, pod.metadata.namespace, pod.metadata.labels)
+def preemptor_of(cluster: Cluster, pod: Pod) -> Preemptor:
+    klass = cluster.classes.of(pod.spec, pod.metadata.namespace, pod.metadata.labels)
+    return Preemptor(klass, pod.spec.priority or 0, never=pod.spec.preemption_policy == "Never")
+
+
+def budgets_of(case: Case) -> list[Budget]:
+    return [
+        Budget(
+            one["metadata"]["namespace"],
+            msgspec.convert(one["spec"].get("selector"), LabelSelector | None),
+            one["status"]["disruptionsAllowed"],
+            frozenset(one["status"].get("disruptedPods", ())),
+        )
+        for one in case["pdbs"]
+    ]

@@ -73,11 +73,7 @@ def assess(
     klass: PodClass, nodes: NodeColumns, where: Where = ANYWHERE, profile: Profile = DEFAULT_PROFILE
 ) -> Assessment:
     """Return what all filters say of one more pod of a class, on the columns as they are now."""
-    said: list[Sequence[Rejection]] = [*_names_first(standing(klass, nodes, where, profile).rejections)]
-    for one in (profile.ports, profile.fit, *profile.company):
-        tally = one.tally(klass, nodes, where)
-        if tally is not None:
-            said.append(tally.rejections())
+    said = _said(klass, nodes, where, profile)
     left = nodes.present.copy()
     final = np.zeros(len(nodes), dtype=np.bool_)
     reasons: Counter[str] = Counter()
@@ -90,6 +86,33 @@ def assess(
             out |= hit
         left &= ~out
     return Assessment(left, +reasons, final)
+
+
+def fits_on(row: int, klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> bool:
+    """Whether one more pod of a class could go to one row now."""
+    if not standing(klass, nodes, where, profile).mask[row]:
+        return False
+    checks = (profile.fit.tally(klass, nodes, where), *tallies(klass, nodes, where, profile))
+    return not any(rejection.rows[row] for tally in checks for rejection in tally.rejections())
+
+
+def why_not_on(row: int, klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> list[str]:
+    """Return the reasons of the first filter that rules a row out; empty where none does."""
+    for rejections in _said(klass, nodes, where, profile):
+        reasons = [rejection.reason for rejection in rejections if rejection.rows[row]]
+        if reasons:
+            return reasons
+    return []
+
+
+def _said(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> list[Sequence[Rejection]]:
+    """Return what each filter rules out, in the order in which a node counts."""
+    said: list[Sequence[Rejection]] = [*_names_first(standing(klass, nodes, where, profile).rejections)]
+    for one in (profile.ports, profile.fit, *profile.company):
+        tally = one.tally(klass, nodes, where)
+        if tally is not None:
+            said.append(tally.rejections())
+    return said
 
 
 def _names_first(said: Sequence[Sequence[Rejection]]) -> list[Sequence[Rejection]]:
