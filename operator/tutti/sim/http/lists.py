@@ -25,7 +25,7 @@ from tutti.sim.meta.errors import (
 )
 from tutti.sim.rest.backend import Backend
 from tutti.sim.rest.options import integer
-from tutti.sim.store.collection import Compacted
+from tutti.sim.store.collection import FIRST, Compacted
 from tutti.sim.store.version import Version
 
 Json = dict[str, Any]
@@ -124,7 +124,7 @@ def page(backend: Backend, resource: Resource, where: Scope, query: Mapping[str,
     check_options(query, watch=False)
     version, cont = query.get("resourceVersion", ""), query.get("continue", "")
     limit = integer(query, "limit") or 0
-    asked, after = number(version), None
+    asked, after = number(version), FIRST
     if cont:
         if version and version != "0":
             raise bad_request("specifying resource version is not allowed when using continue")
@@ -134,13 +134,11 @@ def page(backend: Backend, resource: Resource, where: Scope, query: Mapping[str,
     exact = bool(cont) or query.get("resourceVersionMatch") == "Exact"
     rv = asked if exact else backend.store.revision
     try:
-        found = backend.collection(resource).snapshot(rv, where.namespace)
+        found = backend.collection(resource).snapshot(rv, where.namespace, after=after)
     except Compacted as error:
         raise expired(_too_old(error, cont=bool(cont))) from None
     if where.predicate is not None:
         found = [one for one in found if where.predicate(one.obj)]
-    if after is not None:
-        found = [one for one in found if one.key > after]
     meta: Json = {"resourceVersion": str(rv)}
     if limit and len(found) > limit and not (version == "0" and not cont):
         meta["continue"] = token(rv, found[limit - 1].key)

@@ -5,6 +5,7 @@ Everything here is synchronous, so that a read followed by a write in the same s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tutti.sim.store.collection import Collection
@@ -23,10 +24,14 @@ class Store:
 
     Args:
         history: events that each collection remembers.
+
+    Attributes:
+        followers: told of each event with the name of its collection; of None when the collection is dropped.
     """
 
     def __init__(self, *, history: int = 20_000) -> None:
         self.revision = 1
+        self.followers: list[Callable[[str, Event | None], None]] = []
         self._history = history
         self._collections: dict[str, Collection] = {}
 
@@ -34,7 +39,7 @@ class Store:
         """The collection of that name; it is made on first use and forgets nothing from before that moment."""
         found = self._collections.get(name)
         if found is None:
-            found = self._collections[name] = Collection(born=self.revision, history=self._history)
+            found = self._collections[name] = Collection(name, born=self.revision, history=self._history)
         return found
 
     def open(self, name: str) -> Collection:
@@ -48,6 +53,18 @@ class Store:
         found = self._collections.pop(name, None)
         if found is not None:
             found.close()
+            for follower in self.followers:
+                follower(name, None)
+
+    def forget(self) -> None:
+        """Lose all history, as a server does that starts anew: watches end, and older versions are expired."""
+        for collection in self._collections.values():
+            collection.forget(self.revision)
+
+    def _happen(self, collection: Collection, event: Event) -> None:
+        collection.apply(event)
+        for follower in self.followers:
+            follower(collection.name, event)
 
     def create(self, collection: Collection, obj: Json) -> Version:
         """Store a new object. The store owns `obj` from here on; Exists when the key is taken."""
@@ -56,20 +73,20 @@ class Store:
         if collection.get(*key) is not None:
             raise Exists(key)
         version = self._stamp(key, obj)
-        collection.apply(Event(version.rv, Change.ADDED, None, version))
+        self._happen(collection, Event(version.rv, Change.ADDED, None, version))
         return version
 
     def replace(self, collection: Collection, current: Version, obj: Json) -> Version:
         """Store a new version of an object. The store owns `obj` and its metadata from here on."""
         version = self._stamp(current.key, obj)
-        collection.apply(Event(version.rv, Change.MODIFIED, current, version))
+        self._happen(collection, Event(version.rv, Change.MODIFIED, current, version))
         return version
 
     def remove(self, collection: Collection, current: Version) -> Version:
         """Remove an object; the result is its last state under the version of the removal."""
         self.revision += 1
         last = current.at(self.revision)
-        collection.apply(Event(last.rv, Change.DELETED, current, last))
+        self._happen(collection, Event(last.rv, Change.DELETED, current, last))
         return last
 
     def close(self) -> None:

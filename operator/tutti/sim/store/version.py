@@ -41,6 +41,10 @@ class Version:
             found = self._views[name] = _encode(render(self.obj))
         return found
 
+    def supersede(self) -> None:
+        """Let go of what can be made again: few will ask for a version that is no longer the present."""
+        self._json = self._views = None
+
     def at(self, rv: int) -> Version:
         """The same content under another resource version."""
         meta = {**self.obj["metadata"], "resourceVersion": str(rv)}

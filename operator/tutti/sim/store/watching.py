@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from tutti.sim.store.version import Version
 
@@ -42,6 +42,38 @@ class Notice:
 
     change: Change
     version: Version
+
+
+class Feed(Protocol):
+    """What a watch is sent from: a subscription, or something between it and the watch."""
+
+    @property
+    def after(self) -> int:
+        """The version it starts after."""
+        ...
+
+    @property
+    def seen(self) -> int:
+        """The version up to which everything was taken."""
+        ...
+
+    @property
+    def overflow(self) -> bool:
+        """Whether it has fallen too far behind."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    def take(self) -> list[Notice]:
+        """What there is to send."""
+        ...
+
+    async def wait(self) -> None:
+        """Until there is something to take, or the end."""
+        ...
 
 
 class Subscription:
