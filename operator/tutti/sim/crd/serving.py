@@ -21,7 +21,13 @@ from tutti.sim.patch.shape import LEAF, Form, Shape
 
 Json = dict[str, Any]
 
-BLOCKING = ("FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
+BLOCKING = (
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+)
 UNCHECKED = FieldError(
     "FieldValueInvalid",
     "<nil>",

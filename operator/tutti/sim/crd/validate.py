@@ -39,8 +39,7 @@ def validate(value: Any, schema: Schema, at: str) -> list[FieldError]:
         return [] if schema.get("nullable") else [_type_error(value, schema.get("type", "object"), at)]
     fault = _type(value, schema, at)
     if fault:
-        wrong = [unsupported(at, value, schema["enum"])] if "enum" in schema and value not in schema["enum"] else []
-        return [fault, *wrong]
+        return [fault, *_fraction(value, schema, at), *_enumerated(value, schema, at), *_combined(value, schema, at)]
     errors: list[FieldError] = []
     if isinstance(value, dict):
         errors.extend(_object(value, schema, at))
@@ -50,10 +49,27 @@ def validate(value: Any, schema: Schema, at: str) -> list[FieldError]:
         errors.extend(_string(value, schema, at))
     elif not isinstance(value, bool):
         errors.extend(_number(value, schema, at))
-    if "enum" in schema and value not in schema["enum"]:
-        errors.append(unsupported(at, value, schema["enum"]))
+    errors.extend(_enumerated(value, schema, at))
     errors.extend(_combined(value, schema, at))
     return errors
+
+
+def _enumerated(value: Any, schema: Schema, at: str) -> list[FieldError]:
+    if "enum" not in schema or value in schema["enum"]:
+        return []
+    return [unsupported(at, value, schema["enum"])]
+
+
+def _fraction(value: Any, schema: Schema, at: str) -> list[FieldError]:
+    """A fraction in place of an integer is said twice, as the original's number check comes on top."""
+    if schema.get("type") != "integer" or not isinstance(value, float):
+        return []
+    return [_unplaced(f"Checked value must be of type integer (default format) in {at}")]
+
+
+def _unplaced(text: str) -> FieldError:
+    """A fault that the original tells without the field it is in."""
+    return FieldError("FieldValueInvalid", "<nil>", f'Invalid value: "": {text}')
 
 
 def _type_error(value: Any, wanted: str, at: str) -> FieldError:
@@ -117,8 +133,11 @@ def _unique(value: list[Any], schema: Schema, at: str) -> list[FieldError]:
     seen: set[str] = set()
     for index, item in enumerate(value):
         known = item
-        if kind == "map":
-            known = {key: item[key] for key in keys if key in item} if isinstance(item, dict) else item
+        if kind == "map" and not isinstance(item, dict):
+            if item is not None:
+                errors.append(invalid(f"{at}[{index}]", item, "must be an object for an array of list-type map"))
+        elif kind == "map":
+            known = {key: item[key] for key in keys if key in item}
         mark = json.dumps(known, sort_keys=True)
         if mark in seen:
             errors.append(duplicate(f"{at}[{index}]", known))
@@ -127,13 +146,14 @@ def _unique(value: list[Any], schema: Schema, at: str) -> list[FieldError]:
 
 
 def _string(value: str, schema: Schema, at: str) -> list[FieldError]:
+    """The first of length and pattern that is broken, and the format."""
     errors: list[FieldError] = []
     if len(value) > schema.get("maxLength", len(value)):
         text = f"Too long: may not be more than {schema['maxLength']} bytes"
         errors.append(FieldError("FieldValueTooLong", at, text))
-    if len(value) < schema.get("minLength", 0):
+    elif len(value) < schema.get("minLength", 0):
         errors.append(invalid(at, value, f"{at} in body should be at least {schema['minLength']} chars long"))
-    if "pattern" in schema and not pattern(schema["pattern"]).search(value):
+    elif "pattern" in schema and not pattern(schema["pattern"]).search(value):
         errors.append(invalid(at, value, f"{at} in body should match '{schema['pattern']}'"))
     known = FORMATS.get(schema.get("format", ""))
     if known is not None and not known.fullmatch(value):
@@ -160,12 +180,15 @@ def _combined(value: Any, schema: Schema, at: str) -> list[FieldError]:
     for part in schema.get("allOf") or ():
         errors.extend(validate(value, part, at))
     if schema.get("anyOf") and not any(not validate(value, part, at) for part in schema["anyOf"]):
-        errors.append(invalid(at, value, f'"{at}" must validate at least one schema (anyOf)'))
+        errors.append(_unplaced(f'"{at}" must validate at least one schema (anyOf)'))
+        errors.extend(validate(value, schema["anyOf"][0], at))
     if schema.get("oneOf"):
         matching = sum(1 for part in schema["oneOf"] if not validate(value, part, at))
         if matching != 1:
             found = "Found none valid" if matching == 0 else f"Found {matching} valid alternatives"
-            errors.append(invalid(at, value, f'"{at}" must validate one and only one schema (oneOf). {found}'))
+            errors.append(_unplaced(f'"{at}" must validate one and only one schema (oneOf). {found}'))
+            if not matching:
+                errors.extend(validate(value, schema["oneOf"][0], at))
     if schema.get("not") and not validate(value, schema["not"], at):
-        errors.append(invalid(at, value, f'"{at}" must not validate the schema (not)'))
+        errors.append(_unplaced(f'"{at}" must not validate the schema (not)'))
     return errors
