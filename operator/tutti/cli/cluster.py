@@ -13,6 +13,7 @@ import uvloop
 from tutti.sim.cluster import EmbeddedCluster
 from tutti.sim.controllers import roster
 from tutti.sim.controllers.roster import ALL, Timing
+from tutti.sim.faults.rules import load as load_faults
 from tutti.sim.hollow.nodes import Fleet
 from tutti.sim.hollow.shapes import load as load_shapes
 
@@ -37,6 +38,8 @@ FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 @click.option("--without", multiple=True, metavar="NAME", help="Controller not to run; may be given several times.")
 @click.option("--node-grace", default=DEFAULTS.node_grace, show_default=True, help="Seconds a node may be silent.")
 @click.option("--event-ttl", default=DEFAULTS.event_ttl, show_default=True, help="Seconds that events are kept.")
+@click.option("--faults", type=FILE, help="YAML file of what goes wrong; changed later at /_tutti/faults.")
+@click.option("--stale", is_flag=True, help="Listen on a second port, whose reads lag as the faults say.")
 @click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="File to write, once it answers.")
 def command(
     *,
@@ -55,6 +58,8 @@ def command(
     without: tuple[str, ...],
     node_grace: float,
     event_ttl: float,
+    faults: Path | None,
+    stale: bool,
     kubeconfig: Path | None,
 ) -> None:
     """Run a Kubernetes API server in memory, with hollow nodes that pretend to run pods."""
@@ -63,6 +68,7 @@ def command(
         names = () if controllers == "none" else ALL if controllers == "all" else controllers.split(",")
         chosen = roster.chosen(names, without)
         shaped = load_shapes(shapes) if shapes else None
+        wrong = load_faults(faults) if faults else None
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     cluster = EmbeddedCluster(
@@ -73,6 +79,8 @@ def command(
         token=token,
         controllers=chosen,
         timing=Timing(node_grace=node_grace, event_ttl=event_ttl),
+        faults=wrong,
+        stale=stale,
     )
     # Stored objects live long and hold no rings: looking for rings among them would cost more than all else.
     gc.set_threshold(*GC_THRESHOLDS)
@@ -89,6 +97,8 @@ async def _serve(cluster: EmbeddedCluster, kubeconfig: Path | None) -> None:
             cluster.write_kubeconfig(kubeconfig)
         where = f", kubeconfig in {kubeconfig}" if kubeconfig else f", token {cluster.token}"
         click.echo(f"listening on {cluster.url}{where}")
+        if cluster.stale_url:
+            click.echo(f"reading late on {cluster.stale_url}")
         serving = asyncio.create_task(cluster.serve())
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)

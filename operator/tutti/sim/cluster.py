@@ -21,6 +21,12 @@ from tutti.sim.certificate import Certificate
 from tutti.sim.controllers import roster
 from tutti.sim.controllers.roster import Controller, Timing, Working
 from tutti.sim.crd.establishing import Establisher
+from tutti.sim.faults.admin import Admin
+from tutti.sim.faults.book import FaultBook
+from tutti.sim.faults.replica import Replica
+from tutti.sim.faults.rules import Faults, Restart
+from tutti.sim.faults.shell import FaultyServer
+from tutti.sim.faults.stale import StaleServer
 from tutti.sim.hollow.kubelet import Kubelet
 from tutti.sim.hollow.machines import Machines
 from tutti.sim.hollow.nodes import Fleet
@@ -51,6 +57,8 @@ class EmbeddedCluster:
         timing: how long the controllers wait.
         fleet: the nodes in full, in place of `nodes`, `gpus` and `racks`; with shapes, also what becomes of them.
         seed: seed of names and uids.
+        faults: what goes wrong from the start.
+        stale: whether there is a second listener, whose reads lag behind as the faults say.
     """
 
     def __init__(
@@ -67,6 +75,8 @@ class EmbeddedCluster:
         timing: Timing | None = None,
         fleet: Fleet | Shapes | None = None,
         seed: int | None = None,
+        faults: Faults | None = None,
+        stale: bool = False,
     ) -> None:
         per_rack = -(-nodes // racks) if racks else 4
         self._fleet = fleet or Fleet(nodes=nodes, gpus=gpus, per_rack=per_rack)
@@ -81,13 +91,27 @@ class EmbeddedCluster:
         self._webhooks = WebhookCaller(self.backend)
         self.backend.hooks = self._webhooks
         context: ssl.SSLContext | None = self._certificate.context() if self._certificate else None
-        self._listener = Listener(self._server.handle, host=host, port=port, context=context)
+        self._faults = faults or Faults()
+        self._replica = Replica(self.backend.store) if stale else None
+        self._book = FaultBook(self._restart_soon, self._replica.set_lag if self._replica else lambda _: None)
+        faulty = FaultyServer(self._server, self._book, Admin(self._book, self._restart_soon, self.token))
+        self._listener = Listener(faulty.handle, host=host, port=port, context=context)
+        self._stale: Listener | None = None
+        if self._replica is not None:
+            late = StaleServer(self._server, self._replica, self.backend, token=self.token)
+            self._stale = Listener(late.handle, host=host, port=0, context=context)
+        self._restarting: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def url(self) -> str:
         """Where the API server answers."""
         return self._listener.url
+
+    @property
+    def stale_url(self) -> str:
+        """Where reads lag behind; empty where there is no such listener."""
+        return self._stale.url if self._stale else ""
 
     @property
     def ca(self) -> bytes | None:
@@ -97,6 +121,8 @@ class EmbeddedCluster:
     async def __aenter__(self) -> Self:
         for resource in self.backend.registry:
             self.backend.store.open(resource.storage)
+            if self._replica is not None:
+                self._replica.store.open(resource.storage)
         shaped = self._fleet if isinstance(self._fleet, Shapes) else None
         workers: list[Controller] = [
             Establisher(self.backend),
@@ -112,7 +138,23 @@ class EmbeddedCluster:
                 self._tasks.append(asyncio.create_task(one.run(), name=type(one).__name__))
         await self._listener.open()
         self._server.address = f"{self._listener.host}:{self._listener.port}"
+        if self._stale is not None:
+            await self._stale.open()
+        self._book.put(self._faults)
         return self
+
+    async def restart(self, down_seconds: float = 0.0) -> None:
+        """Break all connections, be gone for a while, and come back on the same port without any history."""
+        self._listener.cut()
+        await self._listener.shut()
+        self.backend.store.forget()
+        await asyncio.sleep(down_seconds)
+        await self._listener.open()
+
+    def _restart_soon(self, wanted: Restart) -> None:
+        """Restart, unless the server is restarting already."""
+        if self._restarting is None or self._restarting.done():
+            self._restarting = asyncio.create_task(self.restart(wanted.down_seconds), name="restart")
 
     async def _populate(self) -> None:
         local = Local(self.backend, "tutti-cluster")
@@ -124,13 +166,18 @@ class EmbeddedCluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._book.close()
         self.backend.store.close()
-        for task in self._tasks:
+        tasks = [*self._tasks, *([self._restarting] if self._restarting else [])]
+        for task in tasks:
             task.cancel()
-        for task in self._tasks:
+        for task in tasks:
             with suppress(asyncio.CancelledError):
                 await task
-        await self._listener.shut()
+        if self._replica is not None:
+            self._replica.close()
+        for listener in filter(None, (self._listener, self._stale)):
+            await listener.shut()
         await self._webhooks.close()
 
     async def serve(self) -> None:

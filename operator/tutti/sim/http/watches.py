@@ -19,7 +19,7 @@ from tutti.sim.rest.backend import Backend
 from tutti.sim.rest.options import integer, truth
 from tutti.sim.store.collection import Collection, Compacted
 from tutti.sim.store.version import Version
-from tutti.sim.store.watching import Notice, Subscription
+from tutti.sim.store.watching import Feed, Notice, Subscription
 
 Json = dict[str, Any]
 
@@ -28,6 +28,8 @@ SHORTEST = 1800
 BOOKMARK_EVERY = 60.0
 BOOKMARK_BEFORE_END = 2.0
 BACKLOG = 10_000
+FEED = "tutti.feed"
+"""Where a request carries what its watch is to be sent from, given what it would be sent from."""
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
@@ -106,7 +108,8 @@ async def stream(
         return response
     try:
         await response.prepare(http)
-        await _run(response, subscription, writer, plan)
+        feed: Feed = http.get(FEED, _as_it_is)(subscription)
+        await _run(response, feed, writer, plan)
         await response.write_eof()
     except (ConnectionResetError, asyncio.CancelledError):
         if not subscription.closed and asyncio.current_task() and asyncio.current_task().cancelling():  # type: ignore[union-attr]  # checked just before
@@ -140,7 +143,11 @@ def _subscribe(
     return subscription
 
 
-async def _run(response: web.StreamResponse, subscription: Subscription, writer: Writer, plan: Plan) -> None:
+def _as_it_is(subscription: Subscription) -> Feed:
+    return subscription
+
+
+async def _run(response: web.StreamResponse, subscription: Feed, writer: Writer, plan: Plan) -> None:
     loop = asyncio.get_running_loop()
     start = loop.time()
     end = start + plan.seconds
