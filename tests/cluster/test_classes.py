@@ -1,0 +1,87 @@
+"""Equal pods are one class; what differs between equal pods does not matter."""
+
+from __future__ import annotations
+
+import gc
+
+import msgspec
+import pytest
+
+from tutti.api.core import (
+    Container,
+    ContainerPort,
+    PodSpec,
+    ResourceRequirements,
+    SchedulingGate,
+    SchedulingGroup,
+    Volume,
+)
+from tutti.api.taints import Toleration
+from tutti.cluster.classes import ClassBook
+from tutti.cluster.requests import pod_requests
+
+ONE = Container("c", image="i", resources=ResourceRequirements({"cpu": "1"}, {"cpu": "2"}))
+SPEC = PodSpec(scheduler_name="tutti", containers=[ONE])
+
+
+def changed(**fields) -> PodSpec:
+    return msgspec.structs.replace(SPEC, **fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"node_name": "n1"},
+        {"priority": 5},
+        {"priority_class_name": "high"},
+        {"scheduling_gates": [SchedulingGate("g")]},
+        {"scheduling_group": SchedulingGroup("g")},
+        {"volumes": [Volume("kube-api-access-x7k2p")]},
+        {"containers": [Container("other", image="i", resources=ResourceRequirements({"cpu": "1"}, {"cpu": "4"}))]},
+    ],
+)
+def test_what_does_not_matter_to_placement_does_not_split_a_class(fields):
+    book = ClassBook()
+    klass = book.of(SPEC)
+    assert book.of(changed(**fields)) is klass
+    assert len(book) == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"node_selector": {"a": "b"}},
+        {"tolerations": [Toleration("a", "Exists")]},
+        {"containers": [Container("c", resources=ResourceRequirements({"cpu": "2"}))]},
+        {"containers": [ONE, ONE]},
+        {"overhead": {"cpu": "1"}},
+        {"containers": [Container("c", resources=ONE.resources, ports=[ContainerPort(80, host_port=80)])]},
+    ],
+)
+def test_what_matters_to_placement_splits(fields):
+    book = ClassBook()
+    klass = book.of(SPEC)
+    assert book.of(changed(**fields)) is not klass
+
+
+def test_a_class_asks_for_what_its_pods_ask_for():
+    assert ClassBook().of(SPEC).requests == pod_requests(SPEC)
+
+
+def test_a_class_is_forgotten_with_the_last_pod_of_it():
+    book = ClassBook()
+    klass = book.of(SPEC)
+    assert len(book) == 1
+    del klass
+    gc.collect()
+    assert len(book) == 0
+
+
+def test_a_class_whose_requests_cannot_be_read_asks_for_nothing_and_says_why():
+    klass = ClassBook().of(PodSpec(containers=[Container(resources=ResourceRequirements({"cpu": "x"}))]))
+    assert klass.requests == {}
+    assert "'x' is not a quantity" in klass.problem
+
+
+def test_the_signature_is_the_same_in_every_process():
+    assert ClassBook().of(SPEC).signature == ClassBook().of(changed(priority=3)).signature

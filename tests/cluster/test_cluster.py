@@ -1,0 +1,301 @@
+"""The cluster knows how much room each node has, whatever it is told and in which order."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from tutti.api.core import (
+    Container,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+)
+from tutti.cluster.cluster import Cluster
+
+GPU = "nvidia.com/gpu"
+
+
+def node(name: str, gpus: int | str = 8) -> Node:
+    return Node(ObjectMeta(name=name), status=NodeStatus({"cpu": "8", "pods": "110", GPU: str(gpus)}))
+
+
+def pod(
+    name: str, *, gpus: int = 1, on: str = "", phase: str = "Pending", uid: str = "", deleting: bool = False
+) -> Pod:
+    return Pod(
+        ObjectMeta(
+            name=name,
+            namespace="default",
+            uid=uid or f"uid-{name}",
+            deletion_timestamp=datetime.fromtimestamp(0, UTC) if deleting else None,
+        ),
+        PodSpec(node_name=on, containers=[Container(resources=ResourceRequirements({"cpu": "1", GPU: str(gpus)}))]),
+        PodStatus(phase=phase),
+    )
+
+
+def used(cluster: Cluster, name: str, resource: str = GPU) -> int:
+    return int(cluster.nodes.requested[cluster.nodes.rows[name], cluster.nodes.axis.column(resource)])
+
+
+def take(cluster: Cluster, name: str, gpus: int) -> int:
+    """Take room for one pod in a transaction, as placement does; returns its row."""
+    klass = cluster.classes.of(pod("x", gpus=gpus).spec, "default")
+    row = cluster.nodes.rows[name]
+    with cluster.transaction() as transaction:
+        transaction.put(np.array([row]), np.array([1]), klass)
+        transaction.commit()
+    return row
+
+
+def assume(cluster: Cluster, name: str, on: str, gpus: int = 1) -> None:
+    cluster.assume(cluster.pods["default", name], take(cluster, on, gpus))
+
+
+def test_a_pod_that_was_seen_before_its_node_is_charged_when_the_node_comes():
+    cluster = Cluster()
+    cluster.put_pod(pod("p", on="n"), keep=False)
+    cluster.put_node(node("n"))
+    assert used(cluster, "n") == 1
+
+
+def test_a_node_that_comes_back_is_charged_with_what_is_still_there():
+    cluster = Cluster()
+    cluster.put_node(node("n"))
+    cluster.put_pod(pod("p", on="n"), keep=False)
+    assert cluster.remove_node("n") == []
+    cluster.put_node(node("n"))
+    assert used(cluster, "n") == 1
+
+
+def test_a_pod_that_has_ended_takes_no_room():
+    cluster = Cluster()
+    cluster.put_node(node("n"))
+    for phase in ("Succeeded", "Failed"):
+        cluster.put_pod(pod("p", on="n"), keep=False)
+        assert used(cluster, "n") == 1
+        cluster.put_pod(pod("p", on="n", phase=phase), keep=False)
+        assert used(cluster, "n") == 0
+
+
+def test_a_pod_that_is_being_deleted_takes_its_room_until_it_is_gone():
+    cluster = Cluster()
+    cluster.put_node(node("n"))
+    cluster.put_pod(pod("p", on="n", deleting=True), keep=False)
+    assert used(cluster, "n") == 1
+    cluster.remove_pod(("default", "p"))
+    assert used(cluster, "n") == 0
+
+
+def test_a_pod_nobody_asked_to_keep_is_forgotten_without_room():
+    cluster = Cluster()
+    assert cluster.put_pod(pod("p"), keep=False) is None
+    assert cluster.pods == {}
+
+
+def test_what_was_assumed_is_not_charged_twice_when_it_is_seen_bound():
+    cluster = Cluster()
+    cluster.put_node(node("n"))
+    cluster.put_pod(pod("p"), keep=True)
+    assume(cluster, "p", "n")
+    assert used(cluster, "n") == 1
+    record = cluster.put_pod(pod("p", on="n"), keep=True)
+    assert used(cluster, "n") == 1
+    assert (record.node, record.assumed) == ("n", "")
+    cluster.forget(record)  # too late: it is bound
+    assert used(cluster, "n") == 1
+
+
+def test_a_pod_bound_elsewhere_than_assumed_counts_where_it_is():
+    cluster = Cluster()
+    cluster.put_node(node("n"))
+    cluster.put_node(node("m"))
+    cluster.put_pod(pod("p"), keep=True)
+    assume(cluster, "p", "n")
+    cluster.put_pod(pod("p", on="m"), keep=True)
+    assert (used(cluster, "n"), used(cluster, "m")) == (0, 1)
+
+
+def test_a_pod_that_ends_where_it_was_assumed_takes_nothing():
+    cluster = Cluster()
+    cluster.put_node(node("n"))
+    cluster.put_pod(pod("p"), keep=True)
+    assume(cluster, "p", "n")
+    record = cluster.put_pod(pod("p", phase="Failed"), keep=True)
+    assert used(cluster, "n") == 0
+    assert not record.assumed
+
+
+def test_assumed_pods_lose_their_place_with_the_node_and_bound_ones_keep_it():
+    cluster = Cluster()
+    cluster.put_node(node("n"))
+    cluster.put_pod(pod("bound", on="n"), keep=True)
+    cluster.put_pod(pod("assumed"), keep=True)
+    assume(cluster, "assumed", "n")
+    assert [record.name for record in cluster.remove_node("n")] == ["assumed"]
+    assert [record.name for record in cluster.on_node("n")] == ["bound"]
+    assert cluster.pods["default", "assumed"].placeable
+
+
+def test_a_pod_of_the_same_name_replaces_its_predecessor():
+    cluster = Cluster()
+    cluster.put_node(node("n"))
+    cluster.put_pod(pod("p", on="n", gpus=3, uid="old"), keep=True)
+    cluster.put_pod(pod("p", uid="new"), keep=True)
+    assert used(cluster, "n") == 0
+    assert cluster.remove_pod(("default", "p"), uid="old") is None
+    assert cluster.pods["default", "p"].uid == "new"
+
+
+def test_held_room_is_handed_over_or_given_back():
+    cluster = Cluster()
+    cluster.put_node(node("n"))
+    klass = cluster.classes.of(pod("p").spec, "default")
+    first, second = (cluster.hold(klass, take(cluster, "n", 1)) for _ in range(2))
+    assert used(cluster, "n") == 2
+    record = cluster.put_pod(pod("p"), keep=True)
+    cluster.adopt(first, record)
+    assert (used(cluster, "n"), record.assumed) == (2, "n")
+    cluster.release(second)
+    cluster.release(second)  # once is enough
+    assert used(cluster, "n") == 1
+    assert not cluster.is_held(first)
+
+
+def test_held_room_is_lost_with_its_node_even_if_the_node_comes_back():
+    cluster = Cluster()
+    cluster.put_node(node("n"))
+    hold = cluster.hold(cluster.classes.of(pod("p").spec, "default"), take(cluster, "n", 1))
+    assert cluster.is_held(hold)
+    cluster.remove_node("n")
+    cluster.put_node(node("n"))
+    assert not cluster.is_held(hold)
+    cluster.release(hold)
+    assert used(cluster, "n") == 0
+
+
+def test_only_room_that_may_have_appeared_is_news():
+    cluster = Cluster()
+
+    def is_news(act) -> bool:
+        before = cluster.freed
+        act()
+        return cluster.freed > before
+
+    assert is_news(lambda: cluster.put_node(node("n")))
+    assert not is_news(lambda: cluster.put_node(node("n")))
+    assert not is_news(lambda: cluster.put_node(node("n", gpus=4)))
+    assert is_news(lambda: cluster.put_node(node("n", gpus=8)))
+    assert not is_news(lambda: cluster.put_pod(pod("p", on="n"), keep=False))
+    assert not is_news(lambda: cluster.put_pod(pod("p", on="n", phase="Running"), keep=False))
+    assert is_news(lambda: cluster.remove_pod(("default", "p")))
+
+
+def test_an_offer_that_cannot_be_read_counts_as_nothing_until_it_is_mended():
+    cluster = Cluster()
+    cluster.put_node(node("n", gpus="lots"))
+    assert "'lots' is not a quantity" in cluster.unreadable["n"]
+    cluster.put_node(node("n"))
+    assert cluster.unreadable == {}
+
+
+NODES = st.sampled_from(["n0", "n1", "n2"])
+PODS = st.sampled_from([f"p{i}" for i in range(6)])
+PHASES = st.sampled_from(["Pending", "Running", "Running", "Succeeded", "Failed"])
+
+
+class Interleavings(RuleBasedStateMachine):
+    """Everything that may happen to a cluster, in any order; what is bound stays bound, as in a real one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cluster = Cluster()
+        self.holds: list[tuple[str, int]] = []
+        self.serial = 0
+
+    @rule(name=NODES, gpus=st.integers(0, 8))
+    def put_node(self, name: str, gpus: int) -> None:
+        self.cluster.put_node(node(name, gpus))
+
+    @rule(name=NODES)
+    def remove_node(self, name: str) -> None:
+        self.cluster.remove_node(name)
+
+    @rule(name=PODS, gpus=st.integers(0, 3), keep=st.booleans(), phase=PHASES, on=st.one_of(st.just(""), NODES))
+    def put_pod(self, name: str, gpus: int, keep: bool, phase: str, on: str) -> None:
+        known = self.cluster.pods.get(("default", name))
+        if known is not None and known.node:
+            on = known.node
+        uid = known.uid if known is not None else f"uid-{self.serial}"
+        self.serial += 1
+        self.cluster.put_pod(pod(name, gpus=gpus, on=on, phase=phase, uid=uid), keep=keep)
+
+    @rule(name=PODS, gpus=st.integers(0, 3))
+    def replace_pod(self, name: str, gpus: int) -> None:
+        self.serial += 1
+        self.cluster.put_pod(pod(name, gpus=gpus, uid=f"uid-{self.serial}"), keep=True)
+
+    @rule(name=PODS, stale=st.booleans())
+    def remove_pod(self, name: str, stale: bool) -> None:
+        self.cluster.remove_pod(("default", name), uid="stale" if stale else "")
+
+    @rule(name=PODS, on=NODES)
+    def assume(self, name: str, on: str) -> None:
+        record = self.cluster.pods.get(("default", name))
+        if record is not None and record.placeable and on in self.cluster.nodes.rows:
+            row = self.cluster.nodes.rows[on]
+            with self.cluster.transaction() as transaction:
+                transaction.put(np.array([row]), np.array([1]), record.klass)
+                transaction.commit()
+            self.cluster.assume(record, row)
+
+    @rule(name=PODS)
+    def forget(self, name: str) -> None:
+        record = self.cluster.pods.get(("default", name))
+        if record is not None:
+            self.cluster.forget(record)
+
+    @rule(on=NODES, gpus=st.integers(0, 3))
+    def hold(self, on: str, gpus: int) -> None:
+        if on in self.cluster.nodes.rows:
+            klass = self.cluster.classes.of(pod("x", gpus=gpus).spec, "default")
+            self.holds.append(self.cluster.hold(klass, take(self.cluster, on, gpus)))
+
+    @rule(data=st.data(), name=PODS)
+    def end_hold(self, data: st.DataObject, name: str) -> None:
+        if not self.holds:
+            return
+        hold = self.holds.pop(data.draw(st.integers(0, len(self.holds) - 1)))
+        record = self.cluster.pods.get(("default", name))
+        klass = self.cluster._holds.get(hold[0], {}).get(hold[1])
+        if record is not None and record.placeable and record.klass is klass:
+            self.cluster.adopt(hold, record)
+        else:
+            self.cluster.release(hold)
+
+    @rule(on=NODES, gpus=st.integers(1, 3))
+    def try_in_vain(self, on: str, gpus: int) -> None:
+        if on in self.cluster.nodes.rows:
+            row = np.array([self.cluster.nodes.rows[on]])
+            with self.cluster.transaction() as transaction:
+                transaction.put(row, np.array([2]), self.cluster.classes.of(pod("x", gpus=gpus).spec, "default"))
+
+    @invariant()
+    def what_is_requested_is_what_the_pods_hold(self) -> None:
+        assert (self.cluster.nodes.requested == self.cluster.recount()).all()
+        for name in self.cluster.nodes.rows:
+            there = {record.key for record in self.cluster.pods.values() if record.place == name}
+            assert {record.key for record in self.cluster.on_node(name)} == there
+
+
+Interleavings.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestInterleavings = Interleavings.TestCase

@@ -1,0 +1,169 @@
+"""What a pod takes from a node.
+
+Source of the rule and of the cases: Kubernetes 1.36, component-helpers/resource/helpers.go (PodRequests) and its tests.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tutti.api.core import (
+    Container,
+    ContainerStatus,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+)
+from tutti.api.quantity import MAX_UNITS
+from tutti.api.resources import AmountError
+from tutti.cluster.requests import occupied, pod_requests, summed
+
+GI = 1024**3
+
+
+def asks(cpu: str = "", memory: str = "", **more: str) -> ResourceRequirements:
+    amounts = {"cpu": cpu, "memory": memory, **{name.replace("_", "/"): text for name, text in more.items()}}
+    return ResourceRequirements({name: text for name, text in amounts.items() if text})
+
+
+def container(*args: str, name: str = "", sidecar: bool = False, **more: str) -> Container:
+    return Container(name, resources=asks(*args, **more), restart_policy="Always" if sidecar else "")
+
+
+def total(spec: PodSpec) -> dict[str, int]:
+    found = pod_requests(spec)
+    assert found.pop("pods") == 1
+    return found
+
+
+CASES = {
+    "containers run together": (
+        PodSpec(containers=[container("1", "1Gi"), container("500m", "2Gi")]),
+        {"cpu": 1500, "memory": 3 * GI},
+    ),
+    "a large init container needs its room before the others start": (
+        PodSpec(init_containers=[container("4", "1Gi")], containers=[container("1", "2Gi")]),
+        {"cpu": 4000, "memory": 2 * GI},
+    ),
+    "init containers run one after another": (
+        PodSpec(init_containers=[container("2"), container("3"), container("1")], containers=[container("1")]),
+        {"cpu": 3000},
+    ),
+    "a sidecar runs beside the containers": (
+        PodSpec(init_containers=[container("1", sidecar=True)], containers=[container("2")]),
+        {"cpu": 3000},
+    ),
+    "an init container runs beside the sidecars started before it": (
+        PodSpec(
+            init_containers=[container("1", sidecar=True), container("5"), container("10", sidecar=True)],
+            containers=[container("1")],
+        ),
+        {"cpu": 12000},
+    ),
+    "an init container does not run beside the sidecars started after it": (
+        PodSpec(
+            init_containers=[container("5"), container("1", sidecar=True)],
+            containers=[container("1")],
+        ),
+        {"cpu": 5000},
+    ),
+    "an init container with its sidecar is the peak": (
+        PodSpec(init_containers=[container("1", sidecar=True), container("5")], containers=[container("2")]),
+        {"cpu": 6000},
+    ),
+    "overhead comes on top": (
+        PodSpec(containers=[container("1")], overhead={"cpu": "100m", "memory": "120Mi"}),
+        {"cpu": 1100, "memory": 120 * 1024**2},
+    ),
+    "pod-level requests replace the sum": (
+        PodSpec(containers=[container("1", "1Gi")], resources=asks("3"), overhead={"cpu": "1"}),
+        {"cpu": 4000, "memory": GI},
+    ),
+    "pod-level requests may be below the sum": (
+        PodSpec(init_containers=[container("8")], containers=[container("4")], resources=asks("2")),
+        {"cpu": 2000},
+    ),
+    "pod-level requests say nothing of devices": (
+        PodSpec(containers=[container(example_gpu="2")], resources=asks("1", example_gpu="9")),
+        {"cpu": 1000, "example/gpu": 2},
+    ),
+    "huge pages may be asked for at pod level": (
+        PodSpec(
+            containers=[Container(resources=ResourceRequirements({"hugepages-2Mi": "2Mi"}))],
+            resources=ResourceRequirements({"hugepages-2Mi": "8Mi"}),
+        ),
+        {"hugepages-2Mi": 8 * 1024**2},
+    ),
+    "less than the smallest unit is rounded up": (
+        PodSpec(containers=[container("0.1m", "1.5"), container(example_gpu="500m")]),
+        {"cpu": 1, "memory": 2, "example/gpu": 1},
+    ),
+    "a pod that asks for nothing takes its place only": (PodSpec(containers=[container()]), {}),
+}
+
+
+@pytest.mark.parametrize(("spec", "takes"), CASES.values(), ids=CASES.keys())
+def test_what_a_pod_asks_for(spec, takes):
+    assert total(spec) == takes
+
+
+def test_requests_that_are_valid_one_by_one_never_exceed_what_a_column_holds():
+    huge = container("", "8E")
+    assert total(PodSpec(containers=[huge, huge], overhead={"memory": "8E"})) == {"memory": MAX_UNITS}
+
+
+def test_a_request_that_cannot_be_read_is_named():
+    with pytest.raises(AmountError, match="cpu: 'one' is not a quantity"):
+        pod_requests(PodSpec(containers=[container("one")]))
+
+
+def resized(spec_cpu: str, *, actual: str = "", allocated: str = "", infeasible: bool = False) -> dict[str, int]:
+    pod = Pod(
+        spec=PodSpec(containers=[container(spec_cpu, name="c")], node_name="n"),
+        status=PodStatus(
+            container_statuses=[
+                ContainerStatus(
+                    "c",
+                    resources=asks(actual) if actual else None,
+                    allocated_resources={"cpu": allocated} if allocated else {},
+                )
+            ],
+            conditions=[PodCondition("PodResizePending", "True", "Infeasible")] if infeasible else [],
+        ),
+    )
+    return occupied(pod, pod_requests(pod.spec))
+
+
+@pytest.mark.parametrize(
+    ("case", "cpu"),
+    [
+        ({"spec_cpu": "1"}, 1000),
+        ({"spec_cpu": "1", "actual": "1", "allocated": "1"}, 1000),
+        ({"spec_cpu": "3", "actual": "1", "allocated": "1"}, 3000),  # growing: the kubelet may grant it any moment
+        ({"spec_cpu": "1", "actual": "3", "allocated": "1"}, 3000),  # shrinking: it still holds more
+        ({"spec_cpu": "1", "actual": "1", "allocated": "2"}, 2000),
+        ({"spec_cpu": "9", "actual": "1", "allocated": "2", "infeasible": True}, 2000),  # refused for good
+    ],
+)
+def test_while_a_pod_is_resized_it_holds_the_most_it_may_have(case, cpu):
+    assert resized(**case)["cpu"] == cpu
+
+
+def test_a_pod_that_is_not_resized_holds_what_it_asks_for():
+    pod = Pod(spec=PodSpec(containers=[container("1")]))
+    requests = pod_requests(pod.spec)
+    assert occupied(pod, requests) is requests
+
+
+def test_a_pod_level_resize_counts_too():
+    pod = Pod(
+        spec=PodSpec(containers=[container("1", name="c")], resources=asks("2")),
+        status=PodStatus(resources=asks("4")),
+    )
+    assert occupied(pod, pod_requests(pod.spec))["cpu"] == 4000
+
+
+def test_amounts_are_summed_by_name():
+    assert summed([{"a": 1}, {"a": 2, "b": 3}, {}]) == {"a": 3, "b": 3}
