@@ -10,9 +10,8 @@ from aiohttp import web
 from tutti.sim.http import lists, render, request
 from tutti.sim.http.negotiate import PLAIN, Rendering
 from tutti.sim.http.request import Incoming, Target
-from tutti.sim.kinds.decode import DecodeError, Notes
 from tutti.sim.kinds.resource import Resource
-from tutti.sim.meta.errors import ApiError, FieldError, bad_request, details, unprocessable, unsupported_media_type
+from tutti.sim.meta.errors import ApiError, bad_request, details, unsupported_media_type
 from tutti.sim.patch import apply, documents, strategic
 from tutti.sim.rest import delete, write
 from tutti.sim.rest.backend import Backend
@@ -129,21 +128,9 @@ def transformer(resource: Resource, kind: str, data: bytes) -> write.Transform:
         if not isinstance(change, dict):
             raise bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
         if kind == MERGE:
-            return lambda obj: _typed(resource, documents.merge(obj, change), change)
+            return lambda obj: dict(documents.merge(obj, change))
         return lambda obj: strategic.merge(obj, change, resource.codec.shape)
     raise unsupported_media_type(CUSTOM_PATCHES if resource.custom else BUILTIN_PATCHES)
-
-
-def _typed(resource: Resource, result: Json, change: Json) -> Json:
-    """A merge patch that puts a value of the wrong type anywhere is invalid, rather than malformed."""
-    if resource.custom:
-        return result
-    try:
-        resource.codec.decode(change, Notes())
-    except DecodeError as error:
-        cause = FieldError("FieldValueInvalid", "patch", f"Invalid value: {render.encode(change).decode()}: {error}")
-        raise unprocessable("", "", "", [cause]) from None
-    return result
 
 
 async def _apply(

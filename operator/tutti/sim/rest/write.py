@@ -9,12 +9,14 @@ from tutti.sim.kinds.decode import DecodeError, Notes
 from tutti.sim.kinds.resource import Resource
 from tutti.sim.meta.errors import (
     ApiError,
+    FieldError,
     already_exists,
     bad_request,
     conflict,
     invalid,
     modified,
     not_found,
+    shown,
     unprocessable,
 )
 from tutti.sim.patch import managed
@@ -28,8 +30,11 @@ Json = dict[str, Any]
 Transform = Callable[[Json], Json]
 
 
-def decode(resource: Resource, body: Any, call: Call) -> Json:
-    """An object of the resource from a document; unknown fields are refused or warned of, as the call asks."""
+def decode(resource: Resource, body: Any, call: Call, *, patched: bool = False) -> Json:
+    """An object of the resource from a document; unknown fields are refused or warned of, as the call asks.
+
+    A document that a patch made is invalid where one that a client sent is malformed.
+    """
     if not isinstance(body, dict):
         raise bad_request(f"couldn't get version/kind; json parse error: expected an object, got {type(body).__name__}")
     _check_kind(resource, body)
@@ -38,6 +43,9 @@ def decode(resource: Resource, body: Any, call: Call) -> Json:
     try:
         obj = resource.read(source, notes)
     except DecodeError as error:
+        if patched:
+            cause = FieldError("FieldValueInvalid", "patch", f"Invalid value: {shown(body)}: {error}")
+            raise unprocessable("", "", "", [cause]) from None
         version = f'{resource.kind} in version "{resource.version}"'
         raise bad_request(f"{version} cannot be handled as a {resource.kind}: {error}") from None
     if notes.unknown and call.field_validation == "Strict":
@@ -162,7 +170,7 @@ async def change(
         source = current.obj if resource.outward is None else resource.outward(current.obj)
         changed = transform(source)
         _check_place({"metadata": dict(changed.get("metadata") or {})}, namespace, name)
-        obj = decode(resource, changed, call)
+        obj = decode(resource, changed, call, patched=True)
         explicit = (changed.get("metadata") or {}).get("resourceVersion") != current.obj["metadata"]["resourceVersion"]
         try:
             return await update(backend, resource, current, obj, call)
