@@ -12,6 +12,7 @@ from tests.differential.quota_division import runtime, share_division
 from tests.differential.quota_flavors import flavor_assignment
 from tests.differential.quota_preemption import preemption
 from tests.differential.quota_reading import Record
+from tests.differential.quota_topology import topology_placement
 
 Topic = Callable[[Record, Record], tuple[rules.Answer, rules.Answer]]
 
@@ -42,6 +43,7 @@ TOPICS: dict[str, Topic] = {
     "cycle": cycle,
     "cycle-fair": cycle,
     "usage-cycle": cycle,
+    "topology-placement": topology_placement,
 }
 """Topic -> what is answered and what was recorded, alike in form."""
 
