@@ -1,7 +1,8 @@
 """Nodes as columns: one row per node, one array per thing that a filter or score reads.
 
 A row is reused after its node is gone; `present` says which rows hold a node. Arrays grow by doubling, so that
-row numbers and slices stay valid while a transaction is open.
+row numbers and slices stay valid while a transaction is open. Each column lies in one piece of memory, because that is
+how filters and scores read.
 """
 
 from __future__ import annotations
@@ -73,9 +74,9 @@ class NodeColumns:
         self.residents = Residents()
         self.around = Surroundings()
         room, width = 16, 8
-        self._allocatable = np.zeros((room, width), dtype=np.int64)
-        self._requested = np.zeros((room, width), dtype=np.int64)
-        self._scored = np.zeros((room, 2), dtype=np.int64)
+        self._allocatable = np.zeros((room, width), dtype=np.int64, order="F")
+        self._requested = np.zeros((room, width), dtype=np.int64, order="F")
+        self._scored = np.zeros((room, 2), dtype=np.int64, order="F")
         self._present = np.zeros(room, dtype=np.bool_)
         self._unschedulable = np.zeros(room, dtype=np.bool_)
         self._taint_code = np.zeros(room, dtype=np.int32)
@@ -223,12 +224,12 @@ class NodeColumns:
 
 
 def _lengthened(array: NDArray, rows: int) -> NDArray:  # type: ignore[type-arg]  # any dtype
-    out = np.zeros((rows, *array.shape[1:]), dtype=array.dtype)
+    out = np.zeros((rows, *array.shape[1:]), dtype=array.dtype, order="F")
     out[: len(array)] = array
     return out
 
 
 def _widened(array: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
-    out = np.zeros((len(array), max(columns, 2 * array.shape[1])), dtype=np.int64)
+    out = np.zeros((len(array), max(columns, 2 * array.shape[1])), dtype=np.int64, order="F")
     out[:, : array.shape[1]] = array
     return out

@@ -68,7 +68,7 @@ class Choice:
         weighted = [(one, tally) for one, tally in zip(self.profile.neighbours, scorers, strict=True) if tally]
         fill = np.zeros(len(self.nodes), dtype=np.int64)
         everywhere = np.flatnonzero(self.room)
-        fill[everywhere] = self._fill(everywhere, _FIRST)[:, 0]
+        fill[everywhere] = self._fill(everywhere, _FIRST)[0]
         while wanted:
             rows = np.flatnonzero(allowed(self.room > 0, tallies))
             if not len(rows):
@@ -82,7 +82,7 @@ class Choice:
             self.transaction.put(row, _ONE, self.klass)
             self.room[row] -= 1
             placed[row] += 1
-            fill[row] = self._fill(row, _FIRST)[:, 0]
+            fill[row] = self._fill(row, _FIRST)[0]
             for filtered in tallies:
                 filtered.add(int(row[0]))
             for _, scored in weighted:
@@ -96,8 +96,8 @@ class Choice:
         self.room -= counts
 
     def _fill(self, rows: Rows, nth: Counts) -> Scores:
-        """Return int64[k, m]: the weighted scores by how full a node would be."""
-        total = np.zeros((len(rows), len(nth)), dtype=np.int64)
+        """Return int64[m, k]: the weighted scores by how full a node would be."""
+        total = np.zeros((len(nth), len(rows)), dtype=np.int64)
         for one in self.profile.fill:
             scores = one.scores(self.klass, self.nodes, rows, nth)
             if scores is not None:
@@ -114,7 +114,7 @@ class Choice:
 
     def _merge(self, rows: Rows, base: Scores, wanted: int) -> Rows:
         """Return int64[wanted]: the row of each pod, in the order of sequential decisions."""
-        first = base + self._fill(rows, _FIRST)[:, 0]
+        first = base + self._fill(rows, _FIRST)[0]
         if wanted == 1:
             return rows[[int(first.argmax())]]
         if len(rows) > wanted:  # a node outside the best ones by their first pod is never reached
@@ -133,13 +133,13 @@ class Choice:
     def _best_pairs(self, rows: Rows, base: Scores, room: Counts, wanted: int, depth: int) -> Rows:
         nth = np.arange(1, depth + 1, dtype=np.int64)
         scores = self._fill(rows, nth)
-        np.minimum.accumulate(scores, axis=1, out=scores)
-        scores += base[:, None]
+        np.minimum.accumulate(scores, axis=0, out=scores)
+        scores += base
         if int(room.min()) >= depth:
-            values, pair_row = scores.ravel(), np.repeat(np.arange(len(rows)), depth)
+            values, pair_row = scores.T.ravel(), np.repeat(np.arange(len(rows)), depth)
         else:
             pair_row, pair_nth = np.nonzero(nth[None, :] <= room[:, None])
-            values = scores[pair_row, pair_nth]
+            values = scores[pair_nth, pair_row]
         return pair_row[_best_first(values)[:wanted]]
 
     def _exhausted(self, order: Rows, rows: Rows, room: Counts, wanted: int, depth: int) -> bool:

@@ -81,7 +81,7 @@ def _scores(klass: PodClass, nodes: NodeColumns, rows: Rows, profile: Profile) -
     for fill in profile.fill:
         levels = fill.scores(klass, nodes, rows, _FIRST)
         if levels is not None:
-            out[fill.name] = levels[:, 0] * fill.weight
+            out[fill.name] = levels[0] * fill.weight
     for preference in profile.preferences:
         points = preference.points(klass, nodes)
         if points is not None:

@@ -172,10 +172,10 @@ class FillScorer(Protocol):
             klass: The class.
             nodes: All nodes.
             rows: int64[k], the nodes to score.
-            nth: int64[m], which pod of the class there, from 1.
+            nth: int64[m], which pod of the class there, from 1, one after another.
 
         Returns:
-            int64[k, m] in 0..MAX_SCORE, or None where it has no opinion on this class.
+            int64[m, k] in 0..MAX_SCORE, or None where it has no opinion on this class.
         """
         ...
 
@@ -185,3 +185,8 @@ def scaled(points: Scores, *, reverse: bool) -> Scores:
     top = int(points.max(initial=0))
     out = points * MAX_SCORE // top if top > 0 else points
     return MAX_SCORE - out if reverse else out
+
+
+def at_rows(column: NDArray[np.int64], rows: Rows) -> NDArray[np.int64]:
+    """Return a column at some distinct rows in order; the column itself where these are all."""
+    return column if len(rows) == len(column) else column[rows]

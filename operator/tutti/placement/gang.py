@@ -54,6 +54,8 @@ def place(nodes: NodeColumns, transaction: Transaction, ask: Ask, packing: Packi
     """
     if ask.klass.problem:
         return None
+    if ask.required + ask.extra == 0:
+        return np.zeros(0, dtype=np.int64)
     profile = packing if isinstance(packing, Profile) else profile_of(packing)
     if _looks_around(ask.klass, nodes, transaction):
         transaction.show()
@@ -71,10 +73,9 @@ def _chosen(nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Pro
     filters = tallies(klass, nodes, ask.where, profile)
     moving = [one for one in filters if one.moves]
     mask = allowed(standing(klass, nodes, ask.where, profile).mask, [one for one in filters if not one.moves])
-    room = profile.fit.capacity(nodes, klass, mask)
-    if any(one.alone for one in filters):
-        np.minimum(room, 1, out=room)
-    fits = int(np.minimum(room, wanted).sum())
+    most = 1 if any(one.alone for one in filters) else wanted
+    room = profile.fit.capacity(nodes, klass, mask, most=most)
+    fits = int(room.sum())
     if fits < ask.required:
         return np.zeros_like(room)
     choice = Choice(nodes, transaction, klass, profile, room, telling(klass, nodes, profile))

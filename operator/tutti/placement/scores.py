@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.framework import MAX_SCORE, Rows
+from tutti.placement.framework import MAX_SCORE, Rows, at_rows
 
 Point = tuple[int, int]
 """Utilization in percent and the score it has, 0 to 10."""
@@ -50,24 +50,24 @@ class Packing:
             nth: int64[m], which pod, from 1.
 
         Returns:
-            int64[k, m] in 0..MAX_SCORE: integer means over the weighted resources, as upstream computes them.
+            int64[m, k] in 0..MAX_SCORE: integer means over the weighted resources, as upstream computes them.
         """
-        total = np.zeros((len(rows), len(nth)), dtype=np.int64)
-        weights = np.zeros((len(rows), 1), dtype=np.int64)
+        total = np.zeros((len(nth), len(rows)), dtype=np.int64)
+        weights = np.zeros_like(total) if self.shape else np.zeros(len(rows), dtype=np.int64)
         for name, weight in self._that_count(klass):
             column = nodes.axis.column(name)
             if column >= nodes.allocatable.shape[1]:
                 continue
-            offered = nodes.allocatable[rows, column][:, None]
-            has = offered > 0
+            offered = at_rows(nodes.allocatable[:, column], rows)
             level = self._level(_used(klass, nodes, rows, nth, name=name, column=column), np.maximum(offered, 1))
-            level *= weight if has.all() else has * weight
-            total += level
-            weights = weights + (has & (level > 0) if self.shape else has) * weight
+            counts = (offered > 0) * np.int64(weight)
+            if self.shape:
+                counts = counts * (level > 0)
+            total += np.multiply(level, counts, out=level)
+            weights += counts
         if self.shape:
             return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
-        total //= np.maximum(weights, 1)
-        return total
+        return np.floor_divide(total, np.maximum(weights, 1), out=total)
 
     def _that_count(self, klass: PodClass) -> list[tuple[str, int]]:
         return [
@@ -87,14 +87,15 @@ class Packing:
 def _used(
     klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64], *, name: str, column: int
 ) -> NDArray[np.int64]:
-    """Return int64[k, m]: what would be used of a resource; the pod to place may count otherwise than those placed."""
+    """Return int64[m, k]: what would be used of a resource; the pod to place may count otherwise than those placed."""
     if name in ("cpu", "memory"):
         which = ("cpu", "memory").index(name)
         more = (nth - 1) * klass.weight[which] + klass.scored[which]
-        used: NDArray[np.int64] = nodes.scored[rows, which][:, None] + more[None, :]
+        now = at_rows(nodes.scored[:, which], rows)
     else:
-        used = nodes.requested[rows, column][:, None] + (nth * klass.requests.get(name, 0))[None, :]
-    return used
+        more = nth * klass.requests.get(name, 0)
+        now = at_rows(nodes.requested[:, column], rows)
+    return np.add(now[None, :], more[:, None])
 
 
 def _on_shape(shape: Sequence[Point], utilization: NDArray[np.int64]) -> NDArray[np.int64]:

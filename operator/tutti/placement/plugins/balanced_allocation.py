@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.framework import MAX_SCORE, Rows, Scores
+from tutti.placement.framework import MAX_SCORE, Rows, Scores, at_rows
 
 _EVEN = MAX_SCORE // 2
 _PAIR = 2
@@ -26,21 +26,18 @@ class BalancedAllocation:
     weight: int = 1
 
     def scores(self, klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]) -> Scores | None:
-        """Return int64[k, m], or None where the class asks for none of the resources."""
+        """Return int64[m, k], or None where the class asks for none of the resources."""
         if not any(klass.requests.get(name, 0) for name in self.resources):
             return None
-        counts = np.concatenate((nth[:1] - 1, nth))
-        if not bool((np.diff(counts) == 1).all()):
-            return self._change(self._evenness(klass, nodes, rows, nth), self._evenness(klass, nodes, rows, nth - 1))
-        evenness = self._evenness(klass, nodes, rows, counts)
-        return self._change(evenness[:, 1:], evenness[:, :-1])
-
-    def _change(self, with_pod: Scores, without: Scores) -> Scores:
-        change: Scores = _EVEN + (_EVEN + with_pod - without) // 2
+        evenness = self._evenness(klass, nodes, rows, np.concatenate((nth[:1] - 1, nth)))
+        change = evenness[1:] - evenness[:-1]
+        change += _EVEN
+        change >>= 1
+        change += _EVEN
         return change
 
     def _evenness(self, klass: PodClass, nodes: NodeColumns, rows: Rows, counts: NDArray[np.int64]) -> Scores:
-        """Return int64[k, m] in 0..MAX_SCORE with so many more pods: 100 less the deviation of the parts in use."""
+        """Return int64[m, k] in 0..MAX_SCORE with so many more pods: 100 less the deviation of the parts in use."""
         parts: list[Floats] = []
         offers: list[NDArray[np.bool_]] = []
         for name in self.resources:
@@ -48,9 +45,9 @@ class BalancedAllocation:
             column = nodes.axis.column(name)
             if column >= nodes.allocatable.shape[1] or ("/" in name and not asked):
                 continue
-            offered = nodes.allocatable[rows, column]
-            used = nodes.requested[rows, column][:, None] + counts[None, :] * asked
-            part = used / np.maximum(offered, 1)[:, None]
+            offered = at_rows(nodes.allocatable[:, column], rows)
+            now = at_rows(nodes.requested[:, column], rows)
+            part = np.add(now[None, :], (counts * asked)[:, None]) / np.maximum(offered, 1)
             parts.append(np.minimum(part, 1.0, out=part))
             offers.append(offered > 0)
         even: Scores = ((1.0 - _deviation(parts, offers)) * float(MAX_SCORE)).astype(np.int64)
@@ -60,10 +57,11 @@ class BalancedAllocation:
 def _deviation(parts: list[Floats], offers: list[NDArray[np.bool_]]) -> Floats:
     if len(parts) == _PAIR:
         both = offers[0] & offers[1]
-        gap: Floats = np.abs((parts[0] - parts[1]) / 2)
-        return gap if both.all() else np.where(both[:, None], gap, 0.0)
+        gap: Floats = np.abs(np.subtract(parts[0], parts[1]))
+        gap /= 2
+        return gap if both.all() else np.where(both, gap, 0.0)
     stacked = np.stack(parts)
-    has = np.stack(offers)[:, :, None]
+    has = np.stack(offers)[:, None, :]
     count = has.sum(axis=0)
     mean = np.where(has, stacked, 0.0).sum(axis=0) / np.maximum(count, 1)
     squares = np.where(has, (stacked - mean) ** 2, 0.0).sum(axis=0)

@@ -30,25 +30,29 @@ class NodeResourcesFit:
         """Return what answers from the columns as they are when asked."""
         return FitTally(self, klass, nodes)
 
-    def capacity(self, nodes: NodeColumns, klass: PodClass, mask: Mask) -> NDArray[np.int64]:
+    def capacity(
+        self, nodes: NodeColumns, klass: PodClass, mask: Mask, *, most: int | None = None
+    ) -> NDArray[np.int64]:
         """Return int64[rows]: how many more pods of the class fit on each node by resources; 0 where masked out.
 
-        A resource that the class does not ask for never limits it.
+        A resource that the class does not ask for never limits it. With `most` it is no more than that.
         """
         request = nodes.vector(klass.requests)
-        fits: NDArray[np.int64] | None = None
-        for name in klass.requests:
-            column = nodes.axis.column(name)
-            if not request[column] or self.is_ignored(name):
-                continue
-            free = nodes.allocatable[:, column] - nodes.requested[:, column]
-            free //= request[column]
-            fits = free if fits is None else np.minimum(fits, free, out=fits)
-        if fits is None:
-            return np.where(mask, np.iinfo(np.int64).max, 0)
+        asked = [column for column in self._asked(klass, nodes) if request[column]]
+        if most == 1:
+            fits_one = mask.copy()
+            for column in asked:
+                fits_one &= nodes.requested[:, column] + request[column] <= nodes.allocatable[:, column]
+            return fits_one.astype(np.int64)
+        fits = np.full(len(mask), np.iinfo(np.int64).max if most is None else most, dtype=np.int64)
+        for column in asked:
+            free = np.subtract(nodes.allocatable[:, column], nodes.requested[:, column])
+            np.minimum(fits, np.floor_divide(free, request[column], out=free), out=fits)
         np.maximum(fits, 0, out=fits)
-        fits *= mask
-        return fits
+        return np.multiply(fits, mask, out=fits)
+
+    def _asked(self, klass: PodClass, nodes: NodeColumns) -> list[int]:
+        return [nodes.axis.column(name) for name in klass.requests if not self.is_ignored(name)]
 
     def is_ignored(self, name: str) -> bool:
         """Whether a resource is not looked at."""
