@@ -13,7 +13,7 @@ from tutti.placement.scores import Packing
 PACKINGS = [Packing(), Packing(most=True), Packing(shape=((0, 0), (50, 10), (100, 3)))]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     clusters(),
     specs(),

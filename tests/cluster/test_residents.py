@@ -1,0 +1,135 @@
+"""Who is where follows the pods, and answers are as if every pod had been asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.placement.scenes import LABELS, SELECTORS, node, pod
+from tutti.api.labels import LabelSelector
+from tutti.cluster.cluster import Cluster
+from tutti.cluster.kin import ALONE, Kin, Query
+from tutti.cluster.residents import Residents
+from tutti.cluster.surroundings import Surroundings
+from tutti.placement.gang import Ask, place
+from tutti.placement.scores import Packing
+
+
+def changed(one: Any, **metadata: Any) -> Any:
+    return msgspec.structs.replace(one, metadata=msgspec.structs.replace(one.metadata, **metadata))
+
+
+def counted(cluster: Cluster) -> dict[tuple[Any, ...], int]:
+    """What the residents should be, counted anew."""
+    out: dict[tuple[Any, ...], int] = {}
+    for record in cluster.pods.values():
+        row = cluster.nodes.rows.get(record.place)
+        if row is not None:
+            key = (record.kin, record.deleting, row)
+            out[key] = out.get(key, 0) + 1
+    return out
+
+
+def scored(cluster: Cluster) -> np.ndarray:
+    out = np.zeros_like(cluster.nodes.scored)
+    for record in cluster.pods.values():
+        if record.place in cluster.nodes.rows:
+            out[cluster.nodes.rows[record.place]] += np.array(record.weight)
+    return out
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "put", "gone", "node", "no node", "end", "gang"]),
+        st.integers(0, 5),
+        st.integers(0, 2),
+        st.sampled_from(LABELS),
+        st.booleans(),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps)
+def test_residents_follow_whatever_happens_to_pods_and_nodes(history):
+    cluster = Cluster()
+    for what, i, j, labels, flag in history:
+        name = f"p{i}"
+        if what == "put":
+            one = pod(name, labels=labels, node=f"n{j}" if flag else "", cpu="" if i % 2 else "1")
+            cluster.put_pod(one, keep=True)
+        elif what == "gone":
+            cluster.remove_pod(("default", name))
+        elif what == "node":
+            cluster.put_node(node(f"n{j}", cpu=2 + i))
+        elif what == "no node":
+            cluster.remove_node(f"n{j}")
+        elif what == "end":
+            one = changed(pod(name, labels=labels, node=f"n{j}"), deletion_timestamp="2026-01-01T00:00:00Z")
+            cluster.put_pod(one, keep=True)
+        elif what == "gang":
+            waiting = [record for record in cluster.pods.values() if record.placeable]
+            for record in waiting[:2]:
+                with cluster.transaction() as transaction:
+                    rows = place(cluster.nodes, transaction, Ask(record.klass, 1), Packing())
+                    if rows is not None and flag:
+                        transaction.commit()
+                        cluster.assume(record, int(rows[0]))
+        assert cluster.nodes.residents.snapshot() == counted(cluster)
+        assert (cluster.nodes.scored == scored(cluster)).all()
+        assert (cluster.nodes.requested == cluster.recount()).all()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(["a", "b"]), st.integers(0, 3), st.booleans())))
+def test_kept_answers_are_those_of_each_pod(changes):
+    residents, around = Residents(), Surroundings()
+    kins: dict[tuple[Any, ...], Kin] = {}
+    queries = [Query.of(["a"], msgspec.convert(one, LabelSelector)) for one in SELECTORS]
+    there: list[tuple[Kin, int]] = []
+    for labels, namespace, row, come in changes:
+        kin = kins.setdefault((namespace, *sorted(labels.items())), Kin(namespace, labels, ALONE))
+        if come:
+            residents.add(kin, row)
+            there.append((kin, row))
+        elif (kin, row) in there:
+            residents.add(kin, row, count=-1)
+            there.remove((kin, row))
+        for query in queries:
+            rows, counts, _ = residents.where(residents.matching(query, around))
+            found = sorted(row for row, count in zip(rows.tolist(), counts.tolist(), strict=True) for _ in range(count))
+            assert found == sorted(row for kin, row in there if query.matches(kin.namespace, {}, kin.labels))
+
+
+def test_a_namespace_that_changes_its_labels_changes_the_answer():
+    residents, around = Residents(), Surroundings()
+    residents.add(Kin("a", {"app": "x"}, ALONE), 0)
+    query = Query.of([], LabelSelector(), LabelSelector(match_labels={"team": "red"}))
+
+    assert not residents.matching(query, around).any()
+    around.put_namespace("a", {"team": "red"})
+    assert residents.matching(query, around).all()
+
+
+def test_what_is_put_in_a_transaction_is_seen_only_while_it_lasts():
+    cluster = Cluster()
+    cluster.put_node(node("n0"))
+    klass = cluster.classes.of(pod("p", labels={"app": "x"}).spec, "default", {"app": "x"})
+    with cluster.transaction() as transaction:
+        transaction.put(np.array([0]), np.array([2]), klass)
+        assert transaction.has_unshown
+        transaction.show()
+        assert cluster.nodes.residents.snapshot() == {(klass.kin, False, 0): 2}
+        transaction.rollback()
+        assert cluster.nodes.residents.snapshot() == {}
+        assert not cluster.nodes.scored.any()
+        transaction.put(np.array([0]), np.array([1]), klass)
+        transaction.show()
+        transaction.commit()
+    assert cluster.nodes.residents.snapshot() == {}
+    assert cluster.nodes.scored[0].tolist() == list(klass.weight)
