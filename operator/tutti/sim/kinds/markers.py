@@ -60,7 +60,17 @@ INT_OR_STRING = frozenset(
 )
 
 # Strings whose empty value means something, so that it is kept.
-KEEP_EMPTY = frozenset({"completionMode", "storageClassName", "volumeAttributesClassName", "holderIdentity", "group"})
+KEEP_EMPTY = frozenset(
+    {
+        "podReplacementPolicy",
+        "preemptionPolicy",
+        "completionMode",
+        "storageClassName",
+        "volumeAttributesClassName",
+        "holderIdentity",
+        "group",
+    }
+)
 # Booleans and numbers that are left out when they are false or zero, because Go does not tell that from absent.
 DROP_FALSE = frozenset(
     [
@@ -164,6 +174,8 @@ ATOMIC = frozenset(
         "ScopeSelector",
     }
 )
+# Objects that a strategic merge patch puts in place of what was there.
+REPLACED = frozenset({"PodDisruptionBudgetSpec.selector"})
 ATOMIC_FIELDS = frozenset({"PodSpec.nodeSelector", "ServiceSpec.selector", "PersistentVolumeClaimSpec.dataSource"})
 
 

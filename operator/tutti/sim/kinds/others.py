@@ -97,11 +97,12 @@ class PriorityClassStrategy(Strategy):
 
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:
         """Value and preemption policy stay."""
-        return [
-            forbidden_field(field, "may not be changed in an update.")
-            for field in ("value", "preemptionPolicy")
-            if new.get(field) != old.get(field)
-        ]
+        errors = []
+        if new.get("value") != old.get("value"):
+            errors.append(forbidden_field("value", "may not be changed in an update."))
+        if new.get("preemptionPolicy") != old.get("preemptionPolicy"):
+            errors.append(invalid("preemptionPolicy", new.get("preemptionPolicy"), IMMUTABLE))
+        return errors
 
 
 class RoleStrategy(Strategy):

@@ -57,6 +57,13 @@ class PodStrategy(Strategy):
             ]
         obj["status"] = status
 
+    def prepare_update(self, new: Json, old: Json) -> None:
+        """Priority is resolved once, when the pod is made; leaving it out does not change it."""
+        super().prepare_update(new, old)
+        for field in ("priority", "preemptionPolicy"):
+            if field in old["spec"]:
+                new["spec"].setdefault(field, old["spec"][field])
+
     def prepare_status(self, new: Json, old: Json) -> None:
         """Status, and labels and annotations with it."""
         labels = new["metadata"].get("labels")
@@ -96,15 +103,17 @@ class PodStrategy(Strategy):
         if new["spec"] == old["spec"]:
             return []
         errors = check_spec(new["spec"], "spec")
+        for field in ("containers", "initContainers"):
+            if len(new["spec"].get(field, ())) != len(old["spec"].get(field, ())):
+                errors.append(forbidden_field(f"spec.{field}", "pod updates may not add or remove containers"))
+                return errors
         errors.extend(_gate_changes(new["spec"], old["spec"]))
-        if errors:
-            return errors
         errors.extend(_deadline(new["spec"], old["spec"]))
         errors.extend(_tolerations(new["spec"], old["spec"]))
         gated = bool(old["spec"].get("schedulingGates"))
         if gated:
             errors.extend(_selector(new["spec"], old["spec"]))
-        if not errors and _frozen(new["spec"], gated=gated) != _frozen(old["spec"], gated=gated):
+        if _frozen(new["spec"], gated=gated) != _frozen(old["spec"], gated=gated):
             errors.append(forbidden_field("spec", MAY_CHANGE))
         return errors
 

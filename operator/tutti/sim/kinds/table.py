@@ -59,7 +59,10 @@ def field_shape(owner: str, field: str, kind: str) -> Shape:
         return Shape(form, item=lambda: field_shape(owner, "", kind[1:-1]))
     if kind == "any":
         return UNTYPED
-    return shape(kind) if kind in TABLE else LEAF
+    if kind not in TABLE:
+        return LEAF
+    found = shape(kind)
+    return Shape(found.form, child=found.child, merge_key="=") if place in markers.REPLACED else found
 
 
 def _list_shape(owner: str, field: str, kind: str) -> Shape:

@@ -14,6 +14,8 @@ from tutti.sim.meta.labels import from_object
 Json = dict[str, Any]
 
 IMMUTABLE = "field is immutable"
+REPLACEMENTS = ("Failed", "TerminatingOrFailed")
+ROLLOUTS = ("Recreate", "RollingUpdate")
 
 
 def default_template(owner: Json) -> None:
@@ -77,6 +79,9 @@ class WorkloadStrategy(Strategy):
             errors.append(
                 invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
             )
+        kind = spec.get("strategy", {}).get("type", "RollingUpdate")
+        if kind not in ROLLOUTS:
+            errors.append(unsupported("spec.strategy", spec["strategy"], ROLLOUTS))
         errors.extend(check_template(spec["template"], "spec.template"))
         return errors
 
@@ -203,6 +208,9 @@ class JobStrategy(Strategy):
         fixed = ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"]
         if before.get("completionMode") != "Indexed":
             fixed.append("completions")
+        elif before.get("completions") != after.get("completions") != after.get("parallelism"):
+            text = "can only be modified in tandem with spec.parallelism"
+            errors.append(invalid("spec.completions", after.get("completions"), text))
         errors.extend(
             invalid(f"spec.{field}", after.get(field), IMMUTABLE)
             for field in fixed
@@ -210,7 +218,11 @@ class JobStrategy(Strategy):
         )
         loose = bool(before.get("suspend")) and "startTime" not in old.get("status", {})
         if _template(before, loose=loose) != _template(after, loose=loose):
-            errors.append(invalid("spec.template", after["template"], IMMUTABLE))
+            inner = before["template"]["spec"] != after["template"]["spec"]
+            field, value = (
+                ("spec.template.spec", after["template"]["spec"]) if inner else ("spec.template", after["template"])
+            )
+            errors.append(invalid(field, value, IMMUTABLE))
         return errors
 
 
@@ -252,6 +264,9 @@ def check_job(spec: Json, at: str) -> list[FieldError]:
             errors.append(unsupported(where, pod.get("restartPolicy"), ("OnFailure", "Never")))
     if spec.get("completionMode", "NonIndexed") not in ("NonIndexed", "Indexed"):
         errors.append(unsupported(f"{at}.completionMode", spec["completionMode"], ("NonIndexed", "Indexed")))
+    replacement = spec.get("podReplacementPolicy", "Failed")
+    if replacement not in REPLACEMENTS:
+        errors.append(unsupported(f"{at}.podReplacementPolicy", replacement, REPLACEMENTS))
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
         errors.append(required(f"{at}.completions", "when completion mode is Indexed"))
     errors.extend(check_template(spec["template"], f"{at}.template"))

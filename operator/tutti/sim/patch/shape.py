@@ -33,7 +33,8 @@ class Shape:
         child: the shape of a field (STRUCT); None where the field is not known.
         item: the shape of map values or list items.
         keys: the fields that tell the items of a KEYED list apart.
-        merge_key: the field by which a strategic merge patch joins list items; empty where it replaces the list.
+        merge_key: the field by which a strategic merge patch joins list items; `.` where it joins plain values, empty
+            where it replaces the list; `=` where it replaces even an object.
         defaults: values of `keys` that are taken where an item leaves them out.
     """
 

@@ -45,6 +45,8 @@ def merge(target: Json, patch: Json, shape: Shape) -> Json:
 
 
 def _value(target: Any, patch: Any, shape: Shape) -> Any:
+    if isinstance(patch, dict) and shape.merge_key == "=":
+        return patch
     if isinstance(patch, dict):
         return merge(target if isinstance(target, dict) else {}, patch, shape)
     if isinstance(patch, list) and shape.merge_key:

@@ -194,11 +194,11 @@ async def update(backend: Backend, resource: Resource, current: Version, obj: Js
         strategy.prepare_part(call.subresource, obj, old)
     else:
         strategy.prepare_update(obj, old)
-    if same(obj, old):
-        return current
     write = Write(resource, *current.key, "UPDATE", old, call)
     for plugin in backend.admission:
         plugin(backend, write, obj)
+    if same(obj, old):
+        return current
     hooked = backend.hooks is not None and not call.trusted and backend.hooks.concern(write)
     if hooked and backend.hooks is not None:
         obj = await backend.hooks.mutate(write, obj)

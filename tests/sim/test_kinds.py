@@ -1,0 +1,118 @@
+"""Built-in kinds over HTTP: what a write may change and what it is refused for, as kube-apiserver 1.36.2 answers."""
+
+import pytest
+
+PODS = "/api/v1/namespaces/default/pods"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+def fields(answer):
+    return sorted(cause["field"] for cause in answer["details"]["causes"])
+
+
+def pod(**spec):
+    return {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}], **spec}}
+
+
+AFFINITY = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"containers": [{"name": "c", "image": "i", "resources": {"requests": {"gpu": "1"}}}]},
+         ["spec.containers[0].resources.requests[gpu]"] * 2),
+        ({"containers": [{"name": "c", "image": "i", "env": [{"value": "x"}]}]}, ["spec.containers[0].env[0].name"]),
+        ({"containers": [{"name": "c", "image": "i", "livenessProbe": {}}]}, ["spec.containers[0].livenessProbe"]),
+        ({"containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]},
+         ["spec.containers[0].volumeMounts[0].name"]),
+        ({"volumes": [{"emptyDir": {}}]}, ["spec.volumes[0].name"]),
+        ({"tolerations": [{"key": "k", "operator": "Sometimes"}]}, ["spec.tolerations[0].operator"]),
+        ({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "k", "operator": "Like"}]}]}}}},
+         [AFFINITY + "[0].matchExpressions[0].operator"]),
+        ({"topologySpreadConstraints": [{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]},
+         ["spec.topologySpreadConstraints[0].topologyKey"]),
+    ],
+)  # fmt: skip
+async def test_pods_that_break_a_rule_are_refused_with_its_field(api, spec, expected):
+    refused = await api.call("POST", PODS, pod(**spec), status=422)
+
+    assert fields(refused) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"containers": []}, ["spec.containers", "spec.containers"]),
+        ({"schedulerName": "other"}, ["spec"]),
+        ({"tolerations": []}, ["spec.tolerations"]),
+        ({"schedulingGates": [{"name": "example.com/new"}]}, ["spec", "spec.schedulingGates[0].name"]),
+    ],
+)
+async def test_what_a_pod_may_not_change(api, change, expected):
+    await api.create(PODS, pod(tolerations=[{"key": "k", "operator": "Exists"}]))
+
+    refused = await api.call("PATCH", f"{PODS}/p", {"spec": change}, status=422)
+
+    assert set(expected) >= set(fields(refused))
+    assert fields(refused)
+
+
+async def test_leaving_priority_out_does_not_change_it(api):
+    await api.create(PODS, pod(priorityClassName="system-node-critical"))
+
+    changed = await api.call("PATCH", f"{PODS}/p", {"spec": {"priority": None, "preemptionPolicy": None}})
+
+    assert changed["spec"]["priority"] == 2_000_001_000
+    assert changed["metadata"]["generation"] == 1
+
+
+async def test_a_write_that_admission_undoes_changes_nothing(api):
+    made = await api.create(PODS, pod())
+
+    again = await api.call("PATCH", f"{PODS}/p", {"spec": {"tolerations": []}})
+
+    assert again["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+
+
+async def test_a_patch_that_makes_a_wrong_type_is_invalid(api):
+    await api.create(PODS, pod())
+
+    for kind in (MERGE, STRATEGIC):
+        refused = await api.call("PATCH", f"{PODS}/p", {"spec": {"priority": "high"}}, status=422, kind=kind)
+        assert fields(refused) == ["patch"]
+
+
+async def test_a_budget_s_selector_is_replaced_by_a_strategic_patch(api):
+    budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}
+    await api.create(budgets, {"metadata": {"name": "b"}, "spec": spec})
+
+    changed = await api.call("PATCH", f"{budgets}/b", {"spec": {"selector": {}}}, kind=STRATEGIC)
+
+    assert changed["spec"]["selector"] == {}
+
+
+async def test_a_job_takes_its_template_s_labels_when_it_has_none(api):
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {**pod()["spec"], "restartPolicy": "Never"}}
+    job = {"metadata": {"name": "j"}, "spec": {"suspend": True, "template": template}}
+
+    made = await api.create("/apis/batch/v1/namespaces/default/jobs", job)
+
+    assert made["metadata"]["labels"] == made["spec"]["template"]["metadata"]["labels"]
+    assert made["metadata"]["labels"]["a"] == "b"
+
+
+async def test_templates_do_not_request_what_they_are_limited_to(api):
+    limited = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [limited]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+
+    made = await api.create("/apis/apps/v1/namespaces/default/deployments", {"metadata": {"name": "d"}, "spec": spec})
+
+    assert "requests" not in made["spec"]["template"]["spec"]["containers"][0]["resources"]
+    assert (await api.create(PODS, pod(containers=[limited])))["spec"]["containers"][0]["resources"]["requests"] == {
+        "cpu": "1"
+    }
