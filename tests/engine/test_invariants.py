@@ -52,6 +52,11 @@ class Watched(World):
         self.reserved_before = reserved
         return super().decide(advance)
 
+    def _carry_out_all(self, decisions: list[AnyDecision]) -> None:
+        self.check_room()
+        self.check_quota()
+        super()._carry_out_all(decisions)
+
     def _carry_out(self, decision: AnyDecision) -> None:
         if isinstance(decision, Bind):
             self.check_bind(decision)
@@ -70,8 +75,6 @@ class Watched(World):
 
     def check(self) -> None:
         """What must hold after every decision, by what the engine has been told."""
-        self.check_room()
-        self.check_quota()
         self.check_gangs()
         self.check_explanations()
 
@@ -395,7 +398,8 @@ class Histories(RuleBasedStateMachine):
                 world.unknown[bind.uid] = bind.node
                 self._tell(bind, "Unknown")
             case _:
-                world.answer(bind, outcome)
+                pod = world.pods.get((bind.namespace, bind.name))
+                world.answer(bind, "BoundElsewhere" if pod is not None and pod.spec.node_name else outcome)
 
     def _tell(self, bind: Bind, outcome: str) -> None:
         self.world.tell(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, outcome, "as the test says"))

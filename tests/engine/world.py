@@ -249,6 +249,12 @@ class World:
         }
         self.tell(ObjectSeen(kind, self.objects[key]))
 
+    def put_object(self, kind: str, raw: dict[str, Any]) -> None:
+        """Have an object seen as it is given, whatever it says."""
+        meta = raw["metadata"]
+        self.objects[kind, meta.get("namespace", ""), meta["name"]] = raw
+        self.tell(ObjectSeen(kind, raw))
+
     def remove_object(self, kind: str, name: str, namespace: str = "default") -> None:
         key = (kind, namespace if kind in NAMESPACED else "", name)
         del self.objects[key]
@@ -306,8 +312,7 @@ class World:
         decisions = self.engine.decide(self.now)
         self._writer.decided(self.now, decisions)
         self.log.extend(decisions)
-        for decision in decisions:
-            self._carry_out(decision)
+        self._carry_out_all(decisions)
         return decisions
 
     def run(self, turns: int = 30) -> list[AnyDecision]:
@@ -400,6 +405,10 @@ class World:
         return self.engine.state.ledger.usage.get(queue, {}).get((flavor, resource), 0)
 
     # How decisions are carried out.
+
+    def _carry_out_all(self, decisions: list[AnyDecision]) -> None:
+        for decision in decisions:
+            self._carry_out(decision)
 
     def _carry_out(self, decision: AnyDecision) -> None:
         match decision:

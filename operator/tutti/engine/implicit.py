@@ -20,8 +20,8 @@ def keep_pod_group(state: State, workload: Workload) -> None:
     found = state.catalog.get(PodGroup, namespace, name)
     members = list(workload.members())
     if found is None and members and members[0].claim.implicit and workload.problem is None:
-        if not workload.asked_for_object:
-            workload.asked_for_object = True
+        if workload.asked_for != "made":
+            workload.asked_for = "made"
             group = workload.groups[name]
             spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": group.min_count}}}
             if workload.permit_seconds is not None:
@@ -30,9 +30,9 @@ def keep_pod_group(state: State, workload: Workload) -> None:
                 spec["queueName"] = workload.queue
             state.out.append(CreatePodGroup(namespace, name, spec, {IMPLICIT_LABEL: members[0].claim.convention}))
     elif found is not None and not members and IMPLICIT_LABEL in found.metadata.labels:
-        if workload.asked_for_object:
+        if workload.asked_for == "deleted":
             return
-        workload.asked_for_object = True
+        workload.asked_for = "deleted"
         state.out.append(DeletePodGroup(namespace, name, found.metadata.uid))
     else:
-        workload.asked_for_object = False
+        workload.asked_for = ""

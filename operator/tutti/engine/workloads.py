@@ -69,6 +69,7 @@ class Member:
         annotation: What its admission annotation says, for a pod bound before the operator started.
         sent: Whether a Bind for it is out and unanswered.
         evicting: Whether it has been asked to leave.
+        over: Whether it had ended before its gang's present members began to be bound.
         told: The reason and message last written to its condition, and when.
     """
 
@@ -80,6 +81,7 @@ class Member:
     annotation: str = ""
     sent: bool = False
     evicting: bool = False
+    over: bool = False
     told: Told = ("", "", 0.0)
 
 
@@ -180,7 +182,7 @@ class Workload:
         tell_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
         status: The status last written to its object, or found there.
         counted: Queues and bucket it is counted in at present.
-        asked_for_object: Whether its PodGroup has been asked to be made, or to be deleted.
+        asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
     """
 
     key: WorkloadKey
@@ -205,7 +207,7 @@ class Workload:
     tell_at: float | None = None
     status: dict[str, Any] = field(default_factory=dict)
     counted: Counted = ("", "", "")
-    asked_for_object: bool = False
+    asked_for: str = ""
 
     @property
     def order(self) -> OrderKey:
@@ -230,3 +232,11 @@ class Workload:
     def complete(self) -> bool:
         """Whether every group has, or had, all required members on their nodes."""
         return bool(self.groups) and all(g.tally().placed >= g.min_count for g in self.groups.values())
+
+    @property
+    def brought_together(self) -> bool:
+        """Whether every group's required members have been bound this time, even if some have failed since."""
+        return bool(self.groups) and all(
+            sum(bool(m.pod.node) and not m.over for m in g.members.values()) >= g.min_count
+            for g in self.groups.values()
+        )

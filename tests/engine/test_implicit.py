@@ -1,0 +1,94 @@
+"""A gang that exists only as annotations is given a PodGroup, so that its status can be seen."""
+
+from __future__ import annotations
+
+from tests.engine.world import World
+from tutti.engine.decisions import CreatePodGroup, DeletePodGroup
+
+PFNET = "gang-scheduling.preferred.jp/gang"
+
+
+def member(world: World, name: str, size: int = 2, **pod) -> None:
+    world.pod(name, annotations={f"{PFNET}-name": "job", f"{PFNET}-size": str(size)}, **pod)
+
+
+def test_a_pod_group_is_made_with_the_first_pod_and_removed_with_the_last():
+    world = World()
+    world.node("n1")
+    member(world, "a")
+    world.run()
+    (made,) = [d for d in world.log if isinstance(d, CreatePodGroup)]
+    assert (made.name, made.spec["schedulingPolicy"]) == ("job", {"gang": {"minCount": 2}})
+    assert made.labels == {"scheduling.tutti.dev/implicit": "pfnet"}
+    assert world.status("PodGroup", "job")["phase"] == "Waiting"
+    member(world, "b")
+    world.run()
+    assert len(world.where()) == 2
+    world.delete("a")
+    world.run()
+    assert ("PodGroup", "default", "job") in world.objects
+    world.delete("b")
+    world.run()
+    assert ("PodGroup", "default", "job") not in world.objects
+    assert len([d for d in world.log if isinstance(d, DeletePodGroup)]) == 1
+    assert world.engine.state.workloads == {}
+
+
+def test_the_gang_does_not_wait_for_its_pod_group_to_be_made():
+    world = World()
+    world.node("n1")
+    member(world, "a")
+    member(world, "b")
+    world.decide()
+    assert len(world.where()) == 2
+
+
+def test_the_queue_and_the_timeout_of_the_pods_go_into_the_pod_group():
+    world = World()
+    world.flavor()
+    world.queue("cq", 8)
+    annotations = {
+        f"{PFNET}-name": "job",
+        f"{PFNET}-size": "2",
+        f"{PFNET}-schedule-timeout-seconds": "45",
+    }
+    world.pod("a", annotations=annotations, queue="queue")
+    world.run()
+    (made,) = [d for d in world.log if isinstance(d, CreatePodGroup)]
+    assert (made.spec["queueName"], made.spec["scheduleTimeoutSeconds"]) == ("queue", 45)
+
+
+def test_a_pod_group_that_somebody_wrote_is_not_removed():
+    world = World()
+    world.node("n1")
+    world.pod_group("job", 2)
+    member(world, "a")
+    world.run()
+    world.delete("a")
+    world.run()
+    assert ("PodGroup", "default", "job") in world.objects
+    assert not [d for d in world.log if isinstance(d, CreatePodGroup | DeletePodGroup)]
+
+
+def test_a_pod_group_that_was_left_behind_is_removed_after_a_restart():
+    world = World()
+    member(world, "a")
+    world.run()
+    world.pods.clear()  # the last pod goes while nobody looks
+    world.restart()
+    world.run()
+    assert ("PodGroup", "default", "job") not in world.objects
+
+
+def test_the_gang_may_come_back_under_its_name():
+    world = World()
+    world.node("n1")
+    member(world, "a")
+    world.run()
+    world.delete("a")
+    world.decide()
+    member(world, "c")
+    member(world, "d")
+    world.run()
+    assert len(world.where()) == 2
+    assert ("PodGroup", "default", "job") in world.objects
