@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tutti.sim.kinds.podspec import quality_of_service
 from tutti.sim.meta.errors import forbidden, not_found
 from tutti.sim.rest.backend import Backend, Write
 
@@ -91,7 +90,6 @@ def limit_ranges(backend: Backend, write: Write, obj: Json) -> None:
         for limit in version.obj.get("spec", {}).get("limits", ()):
             if limit.get("type") == "Container":
                 _fill(obj["spec"], limit)
-    obj.setdefault("status", {})["qosClass"] = quality_of_service(obj["spec"])
 
 
 def _fill(spec: Json, limit: Json) -> None:
