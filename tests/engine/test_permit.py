@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.world import World
+from tutti.api.taints import Toleration
 
 TEMPLATE = {
     "spec": {
@@ -172,3 +173,20 @@ def test_a_reservation_shrinks_with_what_is_required():
     world.run()
     assert world.where() == {"w-0": "n1"}
     assert (world.used("cq"), free(world)) == (1, 7)
+
+
+def test_a_member_is_what_was_promised_though_the_api_server_has_added_tolerations():
+    world = promising(2)
+    world.run()
+    workload = world.engine.state.workloads["Workload", "default", "w"]
+    held, deadline = list(workload.groups["main"].holds), workload.deadline
+    added = [
+        Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoExecute", toleration_seconds=300)
+        for state in ("not-ready", "unreachable")
+    ]
+    world.now += 5.0
+    world.pod("w-0", workload="w", tolerations=added)
+    world.run()
+    assert workload.deadline == deadline  # it is the same reservation
+    assert workload.groups["main"].holds == held[1:]
+    assert (world.used("cq"), free(world)) == (2, 6)

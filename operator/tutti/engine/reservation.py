@@ -10,12 +10,20 @@ from collections.abc import Iterable
 
 import msgspec
 
+from tutti.api.taints import Toleration
+from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodRecord
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.reporting import announce
 from tutti.engine.state import State
 from tutti.engine.workloads import Charge, Group, Hold, Member, Phase, Workload
 from tutti.quota.flavors import uncovered, usage_of
+
+ADDED_TOLERATIONS = tuple(
+    Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoExecute", toleration_seconds=300)
+    for state in ("not-ready", "unreachable")
+)
+"""What the API server adds to a pod that does not say otherwise (admission plugin DefaultTolerationSeconds)."""
 
 
 class Admission(msgspec.Struct, frozen=True, rename="camel"):
@@ -82,8 +90,9 @@ def hand_over_holds(state: State, workload: Workload) -> None:
     """Give held room to members that have come to exist and are of the class that was promised."""
     for group in workload.groups.values():
         for member in group.members.values():
-            hold = next((h for h in group.holds if h.klass is member.pod.klass and _stands(state, h)), None)
-            if hold is not None and member.pod.placeable:
+            held = (h for h in group.holds if _stands(state, h) and _is_promised(h.klass, member.pod.klass))
+            hold = next(held, None) if member.pod.placeable else None
+            if hold is not None:
                 group.holds.remove(hold)
                 state.cluster.adopt((hold.node, hold.number), member.pod)
                 member.charge = hold.charge
@@ -147,6 +156,15 @@ def break_up(state: State, workload: Workload) -> None:
     """Give back a whole reservation; the workload waits as before."""
     give_back_all(state, workload)
     workload.phase, workload.deadline = Phase.WAITING, None
+
+
+def _is_promised(promised: PodClass, klass: PodClass) -> bool:
+    """Whether a member is what was promised, but for the tolerations that the API server adds to every pod."""
+    if klass is promised:
+        return True
+    plain = [one for one in klass.spec.tolerations if one not in ADDED_TOLERATIONS]
+    alike = klass.namespace == promised.namespace and klass.labels == promised.labels
+    return alike and msgspec.structs.replace(klass.spec, tolerations=plain) == promised.spec
 
 
 def _stands(state: State, hold: Hold) -> bool:
