@@ -39,6 +39,7 @@ class JobController:
         self._owned: dict[str, set[Key]] = {}
         self._keys: dict[str, Key] = {}
         self._past: dict[str, Past] = {}
+        self._ended: dict[str, dict[str, Json]] = {}
         self._worker = Worker("job", self._sync)
 
     def follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
@@ -51,6 +52,7 @@ class JobController:
             if new is None:
                 self._keys.pop(uid, None)
                 self._past.pop(uid, None)
+                self._ended.pop(uid, None)
                 self._worker.forget((self._jobs.storage, version.key))
             else:
                 self._keys[uid] = new.key
@@ -62,6 +64,9 @@ class JobController:
         uid = _controller(version.obj)
         if uid is None:
             return
+        if version.obj.get("status", {}).get("phase") in ("Succeeded", "Failed") and uid in self._keys:
+            # A pod may be gone by the time that its Job is looked at; how it ended counts all the same.
+            self._ended.setdefault(uid, {})[version.obj["metadata"]["uid"]] = version.obj
         held = self._owned.setdefault(uid, set())
         if gone:
             held.discard(version.key)
@@ -87,6 +92,8 @@ class JobController:
         if _finished(job):
             self._expire(current)
             return
+        ended = self._ended.get(job["metadata"]["uid"], {})
+        counted = list(ended)
         verdict = self._judge(job, place)
         if verdict is None and not job["spec"].get("suspend"):
             await self._scale(job)
@@ -94,10 +101,17 @@ class JobController:
             for pod in self._tally(job).active:
                 self._remove(job, pod, counted=verdict is not None)
         self._write_status(place[1], verdict)
+        for uid in counted:
+            ended.pop(uid, None)
 
     def _pods_of(self, job: Json) -> list[Json]:
-        keys = sorted(self._owned.get(job["metadata"]["uid"], ()))
-        return [version.obj for key in keys if (version := self._pods.get(key)) is not None]
+        uid = job["metadata"]["uid"]
+        pods = dict(self._ended.get(uid, {}))
+        for key in sorted(self._owned.get(uid, ())):
+            version = self._pods.get(key)
+            if version is not None:
+                pods[version.obj["metadata"]["uid"]] = version.obj
+        return list(pods.values())
 
     def _past_of(self, job: Json) -> Past:
         return self._past.setdefault(job["metadata"]["uid"], Past())

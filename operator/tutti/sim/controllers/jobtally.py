@@ -202,7 +202,7 @@ def counts(job: Json, found: Tally, past: Past) -> Mapping[str, Any]:
     shown: Json = {
         "active": len(found.active),
         "succeeded": len(done),
-        "failed": len(past.failed | past.ignored),
+        "failed": len(past.failed),
         "completedIndexes": _ranges(done) if indexed(job) else "",
     }
     kept: Json = {name: value for name, value in shown.items() if value}

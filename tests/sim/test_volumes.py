@@ -1,0 +1,159 @@
+"""Claims and volumes in a cluster: bound, provisioned, protected, released."""
+
+import pytest
+
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+VOLUMES = "/api/v1/persistentvolumes"
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+PODS = "/api/v1/namespaces/default/pods"
+SELECTED = "volume.kubernetes.io/selected-node"
+ZONE = "topology.kubernetes.io/zone"
+
+
+def claim(name="d", size="5Gi", storage_class="c", **meta):
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    return {"metadata": {"name": name, **meta}, "spec": {**spec, "storageClassName": storage_class}}
+
+
+def volume(name="v", size="5Gi", storage_class="c", **spec):
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": size},
+            "storageClassName": storage_class,
+            "hostPath": {"path": "/"},
+            **spec,
+        },
+    }
+
+
+def phase(name):
+    return lambda obj: obj.get("status", {}).get("phase") == name
+
+
+async def make_class(api, name="c", mode="Immediate", provisioner="csi.example.com", **fields):
+    body = {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode, **fields}
+    await api.create(CLASSES, body)
+
+
+async def test_a_claim_is_bound_to_the_smallest_volume_that_fits(api):
+    for name, size in (("big", "50Gi"), ("small", "1Gi"), ("fits", "6Gi")):
+        await api.create(VOLUMES, volume(name, size))
+        await api.until(f"{VOLUMES}/{name}", phase("Available"))
+
+    await api.create(CLAIMS, claim())
+
+    bound = await api.until(f"{CLAIMS}/d", phase("Bound"))
+    assert bound["spec"]["volumeName"] == "fits"
+    assert bound["status"]["capacity"] == {"storage": "6Gi"}
+    assert bound["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] == "yes"
+    held = await api.until(f"{VOLUMES}/fits", phase("Bound"))
+    assert held["spec"]["claimRef"]["uid"] == bound["metadata"]["uid"]
+
+
+async def test_a_claim_waits_for_a_volume_to_come(api):
+    await api.create(CLAIMS, claim())
+    await api.create(VOLUMES, volume())
+
+    assert (await api.until(f"{CLAIMS}/d", phase("Bound")))["spec"]["volumeName"] == "v"
+
+
+async def test_a_volume_is_made_for_a_claim_of_a_class_with_a_provisioner(api):
+    await make_class(api)
+    await api.create(CLAIMS, claim())
+
+    bound = await api.until(f"{CLAIMS}/d", phase("Bound"))
+
+    made = await api.get(f"{VOLUMES}/{bound['spec']['volumeName']}")
+    assert made["metadata"]["annotations"]["pv.kubernetes.io/provisioned-by"] == "csi.example.com"
+    assert made["spec"]["capacity"] == {"storage": "5Gi"}
+
+
+@pytest.mark.parametrize("provisioner", ["csi.example.com", "kubernetes.io/no-provisioner"])
+async def test_a_claim_that_waits_for_its_consumer_is_bound_when_a_node_is_chosen(api, provisioner):
+    await make_class(api, mode="WaitForFirstConsumer", provisioner=provisioner)
+    if provisioner.endswith("no-provisioner"):
+        await api.create(VOLUMES, volume())
+        await api.until(f"{VOLUMES}/v", phase("Available"))
+    await api.create(CLAIMS, claim())
+    await api.create(CLAIMS, claim("immediate", storage_class=""))
+    await api.create(VOLUMES, volume("other", storage_class=""))
+    await api.until(f"{CLAIMS}/immediate", phase("Bound"))
+    assert (await api.get(f"{CLAIMS}/d"))["status"]["phase"] == "Pending"
+
+    await api.call("PATCH", f"{CLAIMS}/d", {"metadata": {"annotations": {SELECTED: "node-0000"}}})
+
+    bound = await api.until(f"{CLAIMS}/d", phase("Bound"))
+    if provisioner == "csi.example.com":
+        made = await api.get(f"{VOLUMES}/{bound['spec']['volumeName']}")
+        terms = made["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+        assert terms == [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["zone-0"]}]}]
+
+
+async def test_a_volume_that_a_scheduler_has_reserved_is_bound(api):
+    await make_class(api, mode="WaitForFirstConsumer", provisioner="kubernetes.io/no-provisioner")
+    made = await api.create(CLAIMS, claim())
+    reference = {"namespace": "default", "name": "d", "uid": made["metadata"]["uid"]}
+    await api.create(VOLUMES, volume(claimRef=reference))
+
+    assert (await api.until(f"{CLAIMS}/d", phase("Bound")))["spec"]["volumeName"] == "v"
+
+
+async def test_a_node_outside_the_class_s_topology_is_taken_off_the_claim(api):
+    terms = [{"matchLabelExpressions": [{"key": ZONE, "values": ["elsewhere"]}]}]
+    await make_class(api, mode="WaitForFirstConsumer", allowedTopologies=terms)
+
+    await api.create(CLAIMS, claim(annotations={SELECTED: "node-0000"}))
+
+    left = await api.until(f"{CLAIMS}/d", lambda obj: SELECTED not in obj["metadata"].get("annotations", {}))
+    assert left["status"]["phase"] == "Pending"
+
+
+async def test_a_claim_stays_while_a_pod_uses_it(api, pod):
+    await api.create(VOLUMES, volume())
+    await api.create(CLAIMS, claim())
+    await api.until(f"{CLAIMS}/d", phase("Bound"))
+    user = pod(node="node-0000")
+    user["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "d"}}]
+    await api.create(PODS, user)
+    await api.until(f"{PODS}/p", phase("Running"))
+
+    await api.call("DELETE", f"{CLAIMS}/d")
+    held = await api.get(f"{CLAIMS}/d")
+    assert held["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+    await api.call("DELETE", f"{PODS}/p")
+
+    await api.gone(f"{CLAIMS}/d")
+    await api.until(f"{VOLUMES}/v", phase("Released"))
+
+
+async def test_a_provisioned_volume_goes_with_its_claim(api):
+    await make_class(api)
+    await api.create(CLAIMS, claim())
+    name = (await api.until(f"{CLAIMS}/d", phase("Bound")))["spec"]["volumeName"]
+
+    await api.call("DELETE", f"{CLAIMS}/d")
+
+    await api.gone(f"{CLAIMS}/d")
+    await api.gone(f"{VOLUMES}/{name}")
+
+
+async def test_a_claim_whose_volume_is_gone_is_lost(api):
+    await api.create(VOLUMES, volume())
+    await api.create(CLAIMS, claim())
+    await api.until(f"{CLAIMS}/d", phase("Bound"))
+
+    await api.call("PATCH", f"{VOLUMES}/v", {"metadata": {"finalizers": None}})
+    await api.call("DELETE", f"{VOLUMES}/v")
+
+    await api.until(f"{CLAIMS}/d", phase("Lost"))
+
+
+async def test_a_namespace_with_claims_can_go(api):
+    await api.create("/api/v1/namespaces", {"metadata": {"name": "ns"}})
+    await api.create("/api/v1/namespaces/ns/persistentvolumeclaims", claim())
+
+    await api.call("DELETE", "/api/v1/namespaces/ns")
+
+    await api.gone("/api/v1/namespaces/ns")
