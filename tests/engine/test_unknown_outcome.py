@@ -76,3 +76,30 @@ def test_a_bind_of_unknown_outcome_to_a_node_that_is_gone_has_failed():
     world.run()
 
     assert world.reason("PodGroup", "g") == "BindFailed"
+
+
+def test_a_gang_that_backs_off_says_so():
+    world, (first, second) = held_gang()
+    for bind in (first, second):
+        lose(world, bind)
+    world.begin_deleting(first.name, second.name)
+    for rank in (2, 3):
+        world.pod(f"g-{rank}", group="g")
+    world.run()
+
+    assert world.reason("PodGroup", "g") == "BackingOff"
+    world.hold_binds = False
+    world.until(15)
+    assert set(world.where("g")) == {"g-2", "g-3"}
+
+
+def test_a_pod_does_not_wait_for_the_backoff_of_its_predecessor():
+    world = World()
+    world.node("n1")
+    world.outcomes["p"] = ["Failed"]
+    world.pod("p")
+    world.run()
+    world.pod("p")  # another of the same name
+    world.run()
+
+    assert world.where() == {"p": "n1"}

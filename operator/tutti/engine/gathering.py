@@ -206,6 +206,8 @@ def _read_pod_group(state: State, workload: Workload, found: PodGroupObject | No
 
 def _read_single(workload: Workload) -> None:
     for member in workload.members():
+        if workload.uid != member.pod.uid:
+            workload.attempts, workload.not_before = 0, 0.0  # those were its predecessor's
         workload.uid, workload.generation = member.pod.uid, member.pod.generation
         workload.created, workload.priority, workload.queue = member.pod.created, member.pod.priority, ""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tutti.api.conditions import timestamp
 from tutti.engine import life
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.queues import queue_of
@@ -78,6 +79,8 @@ class Candidates:
             elif workload.not_before <= state.now:
                 self.evaluated += 1
                 yield workload
+            elif workload.explanation is None and workload.phase is Phase.WAITING:
+                workload.explanation = _backing_off(workload)
 
     def known_failure(self, state: State, workload: Workload) -> Explanation | None:
         """Return why this need not be tried: the head of its strict queue waits, or an equal one has just failed."""
@@ -144,6 +147,12 @@ class Candidates:
                 if waits and queue_of(state, other) is queue:
                     return other
         return None
+
+
+def _backing_off(workload: Workload) -> Explanation:
+    again = timestamp(workload.not_before)
+    text = f"its last attempt was given up; it is tried again at {again}"
+    return Explanation(Gate.PERMIT, "BackingOff", text, {"attempts": str(workload.attempts), "at": again})
 
 
 def _times(workload: Workload) -> list[float]:
