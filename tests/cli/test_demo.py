@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tutti.cli.demo.children import tail
+
 DEMO = "from tutti.cli.main import main; main()"
 
 
@@ -23,7 +25,7 @@ async def demo_with(*arguments: str, directory: Path) -> AsyncIterator[Process]:
     """A running demo, which is asked to end if a test fails before it has."""
     environment = {**os.environ, "TMPDIR": str(directory), "COLUMNS": "80", "HTTPS_PROXY": "http://127.0.0.1:9"}
     demo = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", DEMO, "demo", *arguments, stdout=PIPE, stderr=PIPE, env=environment
+        sys.executable, "-c", DEMO, "demo", "--limit", "100", *arguments, stdout=PIPE, stderr=PIPE, env=environment
     )
     try:
         yield demo
@@ -46,7 +48,7 @@ async def line_with(text: bytes, demo: Process) -> None:
 async def summary_of(*arguments: str, directory: Path) -> dict[str, Any]:
     async with demo_with(*arguments, "-o", "json", directory=directory) as demo:
         out, err = await demo.communicate()
-    assert demo.returncode == 0, f"{err.decode()}\n{out.decode()}"
+    assert demo.returncode == 0, "\n".join((err.decode(), out.decode(), *logs_in(directory)))
     summary: dict[str, Any] = json.loads(out)
     return summary
 
@@ -93,6 +95,10 @@ async def test_a_demo_that_is_kept_goes_on_until_it_is_interrupted(tmp_path: Pat
 
     assert demo.returncode == 0
     assert processes_of(tmp_path) == []
+
+
+def logs_in(directory: Path) -> list[str]:
+    return [f"{log.name}:\n{tail(log, 60)}" for log in directory.glob("*/*.log")]
 
 
 def left_in(directory: Path) -> list[str]:

@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 
 from tutti.cli.demo.children import ChildDied
-from tutti.cli.demo.performance import NotReady, Options, Performance
+from tutti.cli.demo.performance import LIMIT_SECONDS, NotReady, Options, Performance
 from tutti.cli.demo.plain import table, verdict
 from tutti.cli.demo.shows import show_on
 from tutti.cli.demo.summary import Summary, to_json
@@ -42,7 +42,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option("--seed", default=0, show_default=True, help="Of what is left to chance.")
 @click.option(
     "--speed",
-    type=click.FloatRange(min=0.5, max=20),
+    type=click.FloatRange(min=1, max=20),
     default=1.0,
     show_default=True,
     help="How many times faster than written.",
@@ -53,14 +53,22 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     metavar="SECONDS",
     help="Kill -9 the operator so long after the beginning, and start it again.",
 )
+@click.option(
+    "--limit",
+    type=click.FloatRange(min=1),
+    default=LIMIT_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="End the play after so long, finished or not.",
+)
 def command(
-    *, output: str, plain: bool, keep: bool, seed: int, speed: float, kill_operator_at: float | None
-) -> None:  # fmt: skip
+    *, output: str, plain: bool, keep: bool, seed: int, speed: float, kill_operator_at: float | None, limit: float
+) -> None:
     """Show in less than a minute what Tutti is for, on a cluster that exists only in memory.
 
     Exits 0 only if no gang was left partly bound, no pod was bound twice, and all work finished.
     """
-    options = Options(seed=seed, speed=speed, kill_operator_at=kill_operator_at)
+    options = Options(seed=seed, speed=speed, kill_operator_at=kill_operator_at, limit_seconds=limit)
     sys.exit(asyncio.run(_Demo(options, as_json=output == "json", plain=plain, keep=keep).run()))
 
 
@@ -87,6 +95,8 @@ class _Demo:
         finally:
             if code in (0, _INTERRUPTED):
                 shutil.rmtree(directory)
+            else:
+                self._show.say(f"The logs are kept in {directory}")
         return code
 
     async def _perform(self, directory: Path) -> int:

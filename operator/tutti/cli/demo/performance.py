@@ -25,7 +25,7 @@ from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 
 LIMIT_SECONDS = 52.0
-"""After so long the play is ended, finished or not, so that the demo takes no more than a minute."""
+"""Leaves time to take everything down within a minute."""
 BIND_WINDOW_SECONDS = 10
 """The operator's bind window, and so the longest time for which a gang may be partly bound."""
 
@@ -42,11 +42,13 @@ class Options:
         seed: Of what is left to chance.
         speed: How many times faster than written.
         kill_operator_at: Seconds after the beginning at which the operator is killed and started again, or None.
+        limit_seconds: After so long the play is ended, finished or not.
     """
 
     seed: int = 0
     speed: float = 1.0
     kill_operator_at: float | None = None
+    limit_seconds: float = LIMIT_SECONDS
 
 
 def operator_configuration() -> str:
@@ -86,7 +88,7 @@ class Performance:
             NotReady: the stage was not set in time.
             WireError: the cluster refused what the play needs.
         """
-        deadline = asyncio.get_running_loop().time() + LIMIT_SECONDS
+        deadline = asyncio.get_running_loop().time() + self._options.limit_seconds
         try:
             async with Children(self._directory) as children:
                 cluster = await self._start_cluster(children, deadline)
