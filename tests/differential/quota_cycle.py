@@ -7,17 +7,21 @@ from dataclasses import dataclass, field, replace
 from tests.differential.quota_flavors import flavors, pod_set, queue
 from tests.differential.quota_reading import Record, requeuing, snapshot, when
 from tests.differential.quota_rules import Answer, in_units, in_whole
+from tests.differential.quota_topology import places
 from tutti.api.quantity import parse
 from tutti.queueing.cycle import Cycle
 from tutti.queueing.heads import head_key
 from tutti.queueing.local_usage import local_usage, penalty
 from tutti.queueing.nomination import Entry, Head, Nominator
 from tutti.queueing.requeue import Requeue, goes_aside
+from tutti.quota.domains import DomainTree
 from tutti.quota.fair_reclaim import STRATEGIES, Strategy
 from tutti.quota.oracle import Rules
 from tutti.quota.outcome import Choice
 from tutti.quota.references import queue_problem
 from tutti.quota.snapshot import Holder
+from tutti.quota.topologies import Topologies
+from tutti.quota.topology import Placement
 
 
 @dataclass
@@ -35,8 +39,13 @@ class World:
 
     def __post_init__(self) -> None:
         case = self.case
-        self.snapshot = snapshot(case, [one for one in case["workloads"] if one.get("queue")])
         self.flavors = flavors(case)
+        trees = {
+            name: DomainTree(one.levels, places(case, dict(one.node_labels)))
+            for name, one in self.flavors.items()
+            if one.levels
+        }
+        self.snapshot = snapshot(case, [one for one in case["workloads"] if one.get("queue")], Topologies(trees))
         told = [queue(one) for one in case["clusterQueues"]]
         self.queues = {one.name: replace(one, problem=queue_problem(one, self.flavors, {})) for one in told}
         self.by_usage = {
@@ -140,9 +149,15 @@ def assignment(choice: Choice) -> list[Answer]:
             "count": pods.count,
             "flavors": {name: one.flavor for name, one in pods.flavors.items()},
             "usage": {name: pods.requests[name] for name in pods.flavors},
+            **({"topology": shown(pods.placement)} if pods.placement else {}),
         }
         for pods in choice.pod_sets
     ]
+
+
+def shown(placement: Placement) -> Answer:
+    domains = [{"values": list(values), "count": count} for values, count in placement.domains]
+    return {"levels": list(placement.levels), "domains": domains}
 
 
 def cycle(case: Record, expect: Record) -> tuple[Answer, Answer]:
@@ -151,23 +166,23 @@ def cycle(case: Record, expect: Record) -> tuple[Answer, Answer]:
         world.cycle()
     answer: Answer = {
         "admitted": sorted(world.admitted),
-        "reasons": world.reasons,
         "assignments": {name: assignment(choice) for name, choice in world.admitted.items()},
     }
     expected: Answer = {
         "admitted": sorted(expect["admitted"]),
-        "reasons": expect.get("reasons", {}),
         "assignments": {name: recorded(expect, name) for name in expect["admitted"]},
     }
+    if "reasons" in expect:
+        answer["reasons"], expected["reasons"] = world.reasons, expect["reasons"]
     if "reserved" in expect:
-        answer["reserved"] = sorted(
-            [one["name"] for one in case["workloads"] if one.get("queue")] + list(world.admitted)
-        )
-        answer |= {"preempted": world.preempted, "skipped": world.skipped}
-        answer |= {"pending": names(world.waiting), "inadmissible": names(world.aside)}
-        expected["reserved"] = sorted(expect["reserved"])
+        holding = [one["name"] for one in case["workloads"] if one.get("queue")]
+        answer["reserved"], expected["reserved"] = sorted([*holding, *world.admitted]), sorted(expect["reserved"])
+        skipped = expect.get("skippedPreemptions", {})
+        answer["skipped"], expected["skipped"] = world.skipped, {name: n for name, n in skipped.items() if n}
+    if "preempted" in expect:
+        answer["preempted"] = world.preempted
         expected["preempted"] = {one["name"]: one["reason"] for one in expect["preempted"]}
-        expected["skipped"] = {name: n for name, n in expect.get("skippedPreemptions", {}).items() if n}
+        answer |= {"pending": names(world.waiting), "inadmissible": names(world.aside)}
         for key in ("pending", "inadmissible"):
             expected[key] = {name: sorted(them) for name, them in expect[key].items()}
     else:

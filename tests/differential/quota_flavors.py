@@ -12,10 +12,10 @@ from tutti.api.labels import LabelSelector, NodeSelector
 from tutti.api.resources import amounts
 from tutti.api.taints import Taint, Toleration
 from tutti.quota.choice import Chooser
-from tutti.quota.eligibility import PodSet
 from tutti.quota.flavors import Flavor, Queue, ResourceGroup
 from tutti.quota.fungibility import Mode, Rank
 from tutti.quota.outcome import Attempt, PodSetChoice, Verdict, verdict_of
+from tutti.quota.podsets import PodSet, Slice, Together, TopologyRequest
 
 VERDICTS = {
     Verdict.NO_FIT: "NoFit",
@@ -24,7 +24,6 @@ VERDICTS = {
     Verdict.FIT: "Fit",
 }
 POSSIBLE = {"NoCandidates": Mode.NO_CANDIDATES, "Preempt": Mode.PREEMPT, "Reclaim": Mode.RECLAIM}
-ASKS = ("required", "preferred", "podSetSliceRequiredTopology")
 
 
 def flavors(case: Record) -> dict[str, Flavor]:
@@ -58,10 +57,21 @@ def queue(said: Record) -> Queue:
     )
 
 
+def topology(asked: Record) -> TopologyRequest | None:
+    """Where pods want to be; a name of a group alone says nothing of that."""
+    slices = [Slice(one["topology"], one["size"]) for one in asked.get("podsetSliceRequiredTopologyConstraints", [])]
+    if asked.get("podSetSliceRequiredTopology"):
+        slices = [Slice(asked["podSetSliceRequiredTopology"], asked.get("podSetSliceSize", 0))]
+    together = next((one for one in Together if asked.get(one.value)), None)
+    if together is None and not slices:
+        return None
+    level = asked[together.value] if together not in (None, Together.ANYWHERE) else ""
+    return TopologyRequest(together or Together.ANYWHERE, level, tuple(slices))
+
+
 def pod_set(said: Record) -> PodSet:
     affinity = said.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
     asked = said.get("topology") or {}
-    levels = tuple(asked[key] for key in ASKS if asked.get(key))
     return PodSet(
         said["name"],
         said["count"],
@@ -70,8 +80,8 @@ def pod_set(said: Record) -> PodSet:
         said.get("nodeSelector", {}),
         None if affinity is None else msgspec.convert(affinity, NodeSelector),
         tuple(msgspec.convert(said.get("tolerations", []), list[Toleration])),
-        levels if levels or asked.get("unconstrained") else None,
-        asked.get("podSetGroupName", ""),
+        topology(asked),
+        said.get("group") or asked.get("podSetGroupName", ""),
     )
 
 

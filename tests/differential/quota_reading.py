@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from tutti.api.quantity import parse
-from tutti.api.resources import from_milli
+from tutti.api.resources import amounts, from_milli
 from tutti.queueing.timestamps import Requeuing, queued_at
 from tutti.quota.policy import PreemptionPolicy, Who
+from tutti.quota.reclaimable import still_held
 from tutti.quota.snapshot import Holder, Snapshot
+from tutti.quota.topologies import Occupied, Topologies
 from tutti.quota.tree import UNLIMITED, FlavorResource, Quota, QuotaTree, Usage
 
 Record = dict[str, Any]
@@ -87,13 +89,26 @@ def when(workload: Record, by: Requeuing = Requeuing.EVICTION) -> float:
 
 
 def held(workload: Record) -> Usage:
-    """What a workload holds, over its pod sets."""
+    """What a workload holds, over its pod sets; one with fewer pods than were admitted holds less than `usage`."""
     total: Usage = {}
     for pod_set in workload["podSets"]:
         for resource, flavor in pod_set.get("flavors", {}).items():
             what = (flavor, resource)
-            total[what] = total.get(what, 0) + (amount(resource, pod_set.get("usage", {}).get(resource)) or 0)
+            given = amount(resource, pod_set.get("usage", {}).get(resource)) or 0
+            mine = still_held(given, admitted=pod_set["admittedCount"], left=pod_set["count"])
+            total[what] = total.get(what, 0) + mine
     return total
+
+
+def placed(workload: Record) -> tuple[Occupied, ...]:
+    """What a workload holds of topologies: each pod set by the one flavor that counts its resources."""
+    return tuple(
+        Occupied(flavor, tuple(domain["values"]), amounts(pod_set["requests"]), domain["count"])
+        for pod_set in workload["podSets"]
+        if pod_set.get("topologyAssignment")
+        for flavor in dict.fromkeys(pod_set["flavors"].values())
+        for domain in pod_set["topologyAssignment"]["domains"]
+    )
 
 
 def evicted(workload: Record) -> bool:
@@ -112,12 +127,14 @@ def holder(workload: Record, by: Requeuing = Requeuing.EVICTION) -> Holder:
         uid=workload.get("uid", ""),
         local_queue=workload.get("localQueue", ""),
         local_usage=workload.get("localQueueUsage"),
+        placed=placed(workload),
     )
 
 
-def snapshot(case: Record, holders: Iterable[Record]) -> Snapshot:
+def snapshot(case: Record, holders: Iterable[Record], topologies: Topologies | None = None) -> Snapshot:
     """The quota tree with these workloads in it."""
-    result = Snapshot(tree(case), {queue["name"]: policy(queue) for queue in case["clusterQueues"]})
+    policies = {queue["name"]: policy(queue) for queue in case["clusterQueues"]}
+    result = Snapshot(tree(case), policies, topologies)
     for one in holders:
         result.add(holder(one, requeuing(case)))
     return result

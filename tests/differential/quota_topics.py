@@ -43,6 +43,7 @@ TOPICS: dict[str, Topic] = {
     "cycle": cycle,
     "cycle-fair": cycle,
     "usage-cycle": cycle,
+    "cycle-topology": cycle,
     "topology-placement": topology_placement,
 }
 """Topic -> what is answered and what was recorded, alike in form."""

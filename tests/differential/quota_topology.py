@@ -10,7 +10,7 @@ from tests.differential.quota_rules import Answer
 from tutti.api.resources import amounts
 from tutti.api.taints import Taint, Toleration
 from tutti.quota.domains import DomainTree, Place, with_pod
-from tutti.quota.topology import Ask, Misplaced, Placement, Placer, Slice, Together
+from tutti.quota.topology import Misplaced, Placement, Placer
 
 OVER = ("Succeeded", "Failed")
 
@@ -38,17 +38,6 @@ def places(case: Record, labels: dict[str, str]) -> list[Place]:
     ]
 
 
-def ask(said: Record) -> Ask:
-    asked = said.get("topology") or {}
-    slices = [Slice(one["topology"], one["size"]) for one in asked.get("podsetSliceRequiredTopologyConstraints", [])]
-    if asked.get("podSetSliceRequiredTopology"):
-        slices = [Slice(asked["podSetSliceRequiredTopology"], asked.get("podSetSliceSize", 0))]
-    together = next((one for one in Together if asked.get(one.value)), Together.ANYWHERE)
-    level = asked[together.value] if together is not Together.ANYWHERE else ""
-    group = said.get("group") or asked.get("podSetGroupName", "")
-    return Ask(pod_set(said), together, level, tuple(slices), group)
-
-
 def told(found: Placement | Misplaced, said: Record) -> tuple[Answer, Answer]:
     """What was found and what was recorded, alike in form."""
     if isinstance(found, Misplaced):
@@ -70,11 +59,9 @@ def topology_placement(case: Record, expect: Record) -> tuple[Answer, Answer]:
     for one in (*case.get("ownUsage", []), *case.get("otherFlavorUsage", [])):
         tree.take(tuple(one["values"]), amounts(one["requests"]), one["count"])
     placer = Placer(tree, tuple(msgspec.convert(flavor.get("tolerations", []), list[Toleration])))
-    found = placer.place([ask(one) for one in case["podSets"]])
+    found = placer.place([pod_set(one) for one in case["podSets"]])
     answer: Answer = {}
     expected: Answer = {}
     for said in expect["podSets"]:
         answer[said["name"]], expected[said["name"]] = told(found[said["name"]], said)
     return answer, expected
-
-

@@ -8,13 +8,15 @@ state. Then they are processed in order, each against what those before it have 
                                                    can always reclaim its own
     shares victims with one before it              is chosen for anew in the flavors it had, as if those were gone;
                                                    where it fits then, it waits for them with its quota counted
+    has its places taken by one before it          is chosen for anew in the flavors it had
     does not fit any more                          waits
     otherwise                                      its quota counts, and it is admitted or its victims are preempted
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tutti.queueing.entries import entry_key
@@ -25,6 +27,7 @@ from tutti.quota.holdback import hold_back
 from tutti.quota.outcome import Choice, Verdict
 from tutti.quota.policy import Who
 from tutti.quota.snapshot import Holder
+from tutti.quota.topologies import occupied
 from tutti.quota.tree import FlavorResource
 from tutti.quota.victims import Victim
 
@@ -60,7 +63,11 @@ class Cycle:
 
     def _process(self, entry: Entry, choice: Choice) -> None:
         if self._overlaps(entry.victims):
-            choice = self._choose_anew(entry, choice)
+            choice = self._choose_anew(entry, choice, self._going)
+            if choice.verdict is Verdict.FIT:
+                choice.instead = Verdict.DEFERRED
+        elif self._fits(entry, choice) and not self._has_places(entry, choice):
+            choice = self._choose_anew(entry, choice, {})
         match choice.verdict:
             case Verdict.NO_FIT:
                 _wait(entry, Requeue.NO_FIT, choice.why().reason)
@@ -69,55 +76,66 @@ class Cycle:
                 self._hold_back(entry, choice)
             case Verdict.DEFERRED:
                 self._wait_for_victims(entry, choice)
-            case _ if self._overlaps(entry.victims) or not self._fits(entry, choice):
+            case _ if self._overlaps(entry.victims) or not self._may_have(entry, choice):
                 entry.overtaken = choice.verdict is Verdict.PREEMPT
                 _wait(entry, Requeue.FAILED_AFTER_NOMINATION, WAITING)
             case Verdict.PREEMPT:
                 self._going |= {victim.holder.name: victim.holder for victim in entry.victims}
                 self._wait_for_victims(entry, choice)
             case _:
-                self._charge(entry, choice.usage)
+                self._charge(entry, choice, choice.usage)
                 entry.admitted = True
 
     def _wait_for_victims(self, entry: Entry, choice: Choice) -> None:
-        self._charge(entry, choice.usage)
+        self._charge(entry, choice, choice.usage)
         entry.scan = ()
         _wait(entry, Requeue.PENDING_PREEMPTION, WAITING_FOR_VICTIMS)
 
-    def _choose_anew(self, entry: Entry, choice: Choice) -> Choice:
-        """Choose once more, as if all victims so far were gone; what fits only then has to wait for them."""
+    def _choose_anew(self, entry: Entry, choice: Choice, gone: Mapping[str, Holder]) -> Choice:
+        """Choose once more within the same flavors, as if these holders were gone."""
         snapshot = self.nominator.snapshot
         had = {(pods.name, name): one.flavor for pods in choice.pod_sets for name, one in pods.flavors.items()}
         with snapshot.trial():
-            for holder in self._going.values():
+            for holder in gone.values():
                 snapshot.remove(holder)
             self.nominator.assign(entry, only=had)
         assert entry.choice is not None
-        if entry.choice.verdict is Verdict.FIT:
-            entry.choice.instead = Verdict.DEFERRED
         return entry.choice
 
     def _overlaps(self, victims: list[Victim]) -> bool:
         return any(victim.holder.name in self._going for victim in victims)
 
+    def _may_have(self, entry: Entry, choice: Choice) -> bool:
+        return self._fits(entry, choice) and self._has_places(entry, choice)
+
     def _fits(self, entry: Entry, choice: Choice) -> bool:
-        """Whether it fits once its victims, and those of all before it, are gone."""
+        """Whether there is quota once its victims, and those of all before it, are gone."""
+        node = self.nominator.snapshot.queue(entry.head.queue)
+        with self._without_victims(entry):
+            return all(amount <= max(0, node.available(what)) for what, amount in choice.usage.items())
+
+    def _has_places(self, entry: Entry, choice: Choice) -> bool:
+        """Whether there is room then where its pods are to go."""
+        with self._without_victims(entry):
+            return self.nominator.snapshot.topologies.fits(occupied(choice))
+
+    @contextmanager
+    def _without_victims(self, entry: Entry) -> Iterator[None]:
         snapshot = self.nominator.snapshot
-        node = snapshot.queue(entry.head.queue)
         gone = self._going | {victim.holder.name: victim.holder for victim in entry.victims}
         with snapshot.trial():
             for holder in gone.values():
                 snapshot.remove(holder)
-            return all(amount <= max(0, node.available(what)) for what, amount in choice.usage.items())
+            yield
 
     def _hold_back(self, entry: Entry, choice: Choice) -> None:
         snapshot = self.nominator.snapshot
         if snapshot.policy(entry.head.queue).reclaim is not Who.ANY:
             node = snapshot.queue(entry.head.queue)
-            self._charge(entry, hold_back(node, choice.usage, borrows=choice.level > 0))
+            self._charge(entry, choice, hold_back(node, choice.usage, borrows=choice.level > 0))
 
-    def _charge(self, entry: Entry, usage: dict[FlavorResource, int]) -> None:
-        self.nominator.snapshot.charge(entry.head.queue, usage)
+    def _charge(self, entry: Entry, choice: Choice, usage: Mapping[FlavorResource, int]) -> None:
+        self.nominator.snapshot.charge(entry.head.queue, usage, occupied(choice))
 
 
 def _classical(entry: Entry) -> tuple[object, ...]:

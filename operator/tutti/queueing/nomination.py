@@ -11,12 +11,14 @@ from dataclasses import dataclass, field, replace
 
 from tutti.queueing.requeue import Requeue
 from tutti.quota.choice import Chooser, Only, Scan
-from tutti.quota.eligibility import PodSet
 from tutti.quota.flavors import Flavor, Queue
 from tutti.quota.oracle import Oracle, Rules
 from tutti.quota.outcome import Choice, NoFit, Verdict
 from tutti.quota.partial import largest_counts
+from tutti.quota.podsets import PodSet
 from tutti.quota.snapshot import Demand, Snapshot
+from tutti.quota.topologies import Placing, put
+from tutti.quota.topology import Misplaced
 from tutti.quota.victims import Victim
 
 
@@ -120,22 +122,31 @@ class Nominator:
             only: Restricts the flavors to consider.
         """
         head = entry.head
-        full = self._try(head, head.pod_sets, scan, only)
-        if not _done(full):
-            full = self._with_fewer(head, scan, only) or full
-        entry.choice, entry.victims = full
+        found = self._try(head, head.pod_sets, scan, only)
+        if not _done(found):
+            found = self._with_fewer(head, scan, only) or found
+        entry.choice, entry.victims = found
         entry.scan = entry.choice.scan()
+        if entry.choice.verdict is Verdict.PREEMPT:
+            self._foresee_places(entry.choice, entry.victims, head.pod_sets)
+
+    def _foresee_places(self, choice: Choice, victims: list[Victim], pod_sets: Sequence[PodSet]) -> None:
+        """Note where the pods will go once the victims are gone, or else anybody, so that others keep off."""
+        sized = _sized(pod_sets, [mine.count for mine in choice.pod_sets])
+        with self.snapshot.trial():
+            for victim in victims:
+                self.snapshot.remove(victim.holder)
+            found = Placing(self.snapshot.topologies, self.flavors).place(choice, sized, empty=not victims)
+        if not isinstance(found, Misplaced):
+            put(choice, found)
 
     def _with_fewer(self, head: Head, scan: Scan, only: Only | None) -> tuple[Choice, list[Victim]] | None:
-        def sized(counts: Sequence[int]) -> list[PodSet]:
-            return [replace(pods, count=count) for pods, count in zip(head.pod_sets, counts, strict=True)]
-
         counts = largest_counts(
             [pods.count for pods in head.pod_sets],
             [pods.count if pods.least is None else pods.least for pods in head.pod_sets],
-            lambda counts: _done(self._try(head, sized(counts), scan, only)),
+            lambda counts: _done(self._try(head, _sized(head.pod_sets, counts), scan, only)),
         )
-        return None if counts is None else self._try(head, sized(counts), scan, only)
+        return None if counts is None else self._try(head, _sized(head.pod_sets, counts), scan, only)
 
     def _try(
         self, head: Head, pod_sets: Sequence[PodSet], scan: Scan, only: Only | None
@@ -152,11 +163,19 @@ class Nominator:
             lenient=self.lenient,
         )
         choice = chooser.choose(pod_sets, scan=scan, only=only)
+        placing = Placing(self.snapshot.topologies, self.flavors)
+        placing.settle(choice, pod_sets)
         if choice.verdict is not Verdict.PREEMPT:
             return choice, []
         wanted = {what: amount for what, amount in choice.usage.items() if amount}
         demand = Demand(head.queue, wanted, choice.contested(), head.priority, head.queued_at)
-        return choice, self.rules.victims(self.snapshot, demand)
+        return choice, self.rules.victims(
+            self.snapshot, demand, lambda: not isinstance(placing.place(choice, pod_sets), Misplaced)
+        )
+
+
+def _sized(pod_sets: Sequence[PodSet], counts: Sequence[int]) -> list[PodSet]:
+    return [replace(pods, count=count) for pods, count in zip(pod_sets, counts, strict=False)]
 
 
 def _done(tried: tuple[Choice, list[Victim]]) -> bool:

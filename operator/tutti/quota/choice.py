@@ -23,11 +23,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tutti.quota.eligibility import PodSet, by_topology_only, mismatch
+from tutti.quota.eligibility import by_topology_only, mismatch
 from tutti.quota.flavors import VIRTUAL, Flavor, Queue
 from tutti.quota.fungibility import Mode, Rank, is_better, stops
 from tutti.quota.levels import level
 from tutti.quota.outcome import Attempt, Choice, Chosen, NoFit, PodSetChoice
+from tutti.quota.podsets import PodSet
 from tutti.quota.policy import PreemptionPolicy, Who
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
 
@@ -82,9 +83,11 @@ class Chooser:
             search = _Search(self, [pod_sets[index] for index in members], _sum(totals), choice.usage, at, only)
             failed = not search.run()
             for index, total in zip(members, totals, strict=True):
-                mine = {name: one for name, one in search.chosen.items() if name in total and not failed}
+                mine = {name: found for name, found in search.chosen.items() if name in total and not failed}
                 pods = pod_sets[index]
-                choice.add(PodSetChoice(pods.name, pods.count, total, mine, failed, tuple(search.attempts)))
+                one = PodSetChoice(pods.name, pods.count, total, mine, failed, tuple(search.attempts))
+                one.per_pod = pods.per_pod
+                choice.add(one)
             if failed:
                 break
         self._check_topology(pod_sets, choice)
@@ -114,13 +117,19 @@ class Chooser:
             total[VIRTUAL] = pods.count
         return total
 
+    def implied(self) -> bool:
+        """Whether all pods of the queue are placed by topology, whether they ask for it or not."""
+        return by_topology_only(self.queue, self.flavors)
+
     def _check_topology(self, pod_sets: Sequence[PodSet], choice: Choice) -> None:
         """A pod set is placed by one topology: all its flavors that have one must be the same."""
         for pods, mine in zip(pod_sets, choice.pod_sets, strict=False):
-            if pods.levels is None or mine.failed:
+            if (pods.topology is None and not self.implied()) or mine.failed:
                 continue
             found = sorted({one.flavor for one in mine.flavors.values() if self.flavors[one.flavor].levels})
-            if len(found) != 1:
+            if len(found) == 1:
+                mine.topology_of = found[0]
+            else:
                 mine.problem = f"placed by topology, it needs one flavor that has one, not {', '.join(found) or 'none'}"
 
 
@@ -193,7 +202,7 @@ class _Search:
         if flavor is None:
             return f"flavor {name} does not exist"
         group = self.chooser.queue.groups[index]
-        implied = by_topology_only(self.chooser.queue, self.chooser.flavors)
+        implied = self.chooser.implied()
         reasons = (mismatch(flavor, pods, group, implied=implied) for pods in self.members)
         return next(filter(None, reasons), "")
 

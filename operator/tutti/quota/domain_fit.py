@@ -164,11 +164,7 @@ def _leader_first(spots: list[Spot], count: int, leaders: int, *, size: int, who
 
 def _tightest(spots: Sequence[Spot], needed: int, leaders: int, *, whole: bool) -> Spot:
     """Return the first domain with the least room that is enough; the first of all where none has enough."""
-    able = [
-        spot
-        for spot in spots
-        if spot.leaders >= leaders and _units(spot, led=leaders > 0, whole=whole) >= needed
-    ]
+    able = [spot for spot in spots if spot.leaders >= leaders and _units(spot, led=leaders > 0, whole=whole) >= needed]
     return min(able, key=lambda spot: _units(spot, led=leaders > 0, whole=whole), default=spots[0])
 
 

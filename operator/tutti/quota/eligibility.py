@@ -8,36 +8,12 @@ a topology, except that in a queue of nothing but such flavors all pods are plac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
-from tutti.api.labels import NodeSelector, NodeSelectorTerm
-from tutti.api.taints import HARD_EFFECTS, Toleration, untolerated
+from tutti.api.labels import NodeSelectorTerm
+from tutti.api.taints import HARD_EFFECTS, untolerated
 from tutti.quota.flavors import Flavor, Queue, ResourceGroup
-
-
-@dataclass(frozen=True, slots=True)
-class PodSet:
-    """Pods of one shape that want quota.
-
-    Attributes:
-        count: How many.
-        per_pod: What one of them asks for.
-        least: How few would do; None where all are needed.
-        affinity: The required node affinity.
-        levels: The topology levels that it names; None where it does not ask for a topology.
-        group: Pod sets of one group get the same flavors; "" for none.
-    """
-
-    name: str
-    count: int
-    per_pod: Mapping[str, int]
-    least: int | None = None
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    affinity: NodeSelector | None = None
-    tolerations: Sequence[Toleration] = ()
-    levels: tuple[str, ...] | None = None
-    group: str = ""
+from tutti.quota.podsets import PodSet
 
 
 def by_topology_only(queue: Queue, flavors: Mapping[str, Flavor]) -> bool:
@@ -55,7 +31,7 @@ def mismatch(flavor: Flavor, pods: PodSet, group: ResourceGroup, *, implied: boo
         group: Whose flavor it is.
         implied: Whether pods that do not ask for a topology are placed by one all the same.
     """
-    if pods.levels is not None or not implied:
+    if pods.topology is not None or not implied:
         wrong = _topology_mismatch(flavor, pods, group)
         if wrong:
             return wrong
@@ -68,12 +44,12 @@ def mismatch(flavor: Flavor, pods: PodSet, group: ResourceGroup, *, implied: boo
 
 
 def _topology_mismatch(flavor: Flavor, pods: PodSet, group: ResourceGroup) -> str:
-    if pods.levels is None:
+    if pods.topology is None:
         return f"flavor {flavor.name} is only for pods placed by topology" if flavor.levels else ""
     if not flavor.levels:
         concerned = any(name in group.covered for name in pods.per_pod)
         return f"flavor {flavor.name} has no topology" if concerned else ""
-    missing = [level for level in pods.levels if level not in flavor.levels]
+    missing = [level for level in pods.topology.levels if level not in flavor.levels]
     return f"the topology of flavor {flavor.name} has no level {', '.join(missing)}" if missing else ""
 
 

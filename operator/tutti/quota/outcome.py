@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from tutti.quota.fungibility import Mode, Rank
+from tutti.quota.topology import Placement
 from tutti.quota.tree import FlavorResource, Usage
 
 
@@ -77,6 +78,9 @@ class PodSetChoice:
         failed: Whether there is a resource group without any flavor for it.
         attempts: The flavors looked at.
         problem: What else is wrong.
+        topology_of: The flavor by whose topology it is placed; "" where it is not.
+        placement: Where its pods go, in leaves of that topology.
+        per_pod: What one pod asks for.
     """
 
     name: str
@@ -86,6 +90,9 @@ class PodSetChoice:
     failed: bool = False
     attempts: tuple[Attempt, ...] = ()
     problem: str = ""
+    topology_of: str = ""
+    placement: Placement | None = None
+    per_pod: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:

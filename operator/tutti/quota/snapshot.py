@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tutti.quota.policy import PreemptionPolicy
+from tutti.quota.topologies import Occupied, Topologies
 from tutti.quota.tree import FlavorResource, QuotaNode, QuotaTree
 
 
@@ -26,6 +27,7 @@ class Holder:
         usage: What it holds; a flavor that it is counted in without using any of it is there with 0.
         local_queue: Namespace and name of its LocalQueue.
         local_usage: What its LocalQueue has used lately, where its ClusterQueue goes by that.
+        placed: What it has of topologies.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Holder:
     uid: str = ""
     local_queue: str = ""
     local_usage: float | None = None
+    placed: tuple[Occupied, ...] = ()
 
     def uses_any(self, whats: frozenset[FlavorResource]) -> bool:
         """Whether it is counted in any of these."""
@@ -66,6 +69,7 @@ class _Step:
     usage: Mapping[FlavorResource, int]
     added: bool
     holder: Holder | None = None
+    placed: tuple[Occupied, ...] = ()
 
 
 class Snapshot:
@@ -74,10 +78,14 @@ class Snapshot:
     Args:
         tree: What the queues use must be what the holders added here use, and what `charge` adds.
         policies: By queue; one without an entry preempts nobody.
+        topologies: What is placed in them must be what the holders added here have placed, and what `charge` adds.
     """
 
-    def __init__(self, tree: QuotaTree, policies: Mapping[str, PreemptionPolicy]) -> None:
+    def __init__(
+        self, tree: QuotaTree, policies: Mapping[str, PreemptionPolicy], topologies: Topologies | None = None
+    ) -> None:
         self.tree = tree
+        self.topologies = topologies or Topologies({})
         self._policies = policies
         self._holders: dict[str, dict[str, Holder]] = {}
         self._steps: list[_Step] = []
@@ -97,15 +105,15 @@ class Snapshot:
 
     def add(self, holder: Holder) -> None:
         """Count a workload that holds quota."""
-        self._do(_Step(holder.queue, holder.usage, added=True, holder=holder))
+        self._do(_Step(holder.queue, holder.usage, added=True, holder=holder, placed=holder.placed))
 
     def remove(self, holder: Holder) -> None:
         """Count a workload no more."""
-        self._do(_Step(holder.queue, holder.usage, added=False, holder=holder))
+        self._do(_Step(holder.queue, holder.usage, added=False, holder=holder, placed=holder.placed))
 
-    def charge(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
+    def charge(self, queue: str, usage: Mapping[FlavorResource, int], placed: tuple[Occupied, ...] = ()) -> None:
         """Use more in a queue, on behalf of nobody who could be preempted."""
-        self._do(_Step(queue, usage, added=True))
+        self._do(_Step(queue, usage, added=True, placed=placed))
 
     def refund(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Take back a charge."""
@@ -122,7 +130,7 @@ class Snapshot:
             self._trials -= 1
             while len(self._steps) > start:
                 step = self._steps.pop()
-                self._apply(_Step(step.queue, step.usage, not step.added, step.holder))
+                self._apply(replace(step, added=not step.added))
 
     def _do(self, step: _Step) -> None:
         self._apply(step)
@@ -130,6 +138,7 @@ class Snapshot:
             self._steps.append(step)
 
     def _apply(self, step: _Step) -> None:
+        self.topologies.take(step.placed, 1 if step.added else -1)
         if step.added:
             self.tree.add(step.queue, step.usage)
             if step.holder is not None:

@@ -8,46 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from tutti.api.taints import Toleration
 from tutti.quota.domain_fit import TooFew, Wish, fit
 from tutti.quota.domain_room import Counting, Spot
 from tutti.quota.domains import DomainTree, Values, with_pod
-from tutti.quota.eligibility import PodSet
-
-
-class Together(StrEnum):
-    """Whether pods go to one domain of a level."""
-
-    REQUIRED = "required"
-    PREFERRED = "preferred"
-    ANYWHERE = "unconstrained"
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """So many pods that must go to one domain of a level."""
-
-    level: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Pods to place.
-
-    Attributes:
-        level: The level that `together` speaks of; "" for the lowest.
-        slices: The widest first; each must divide the one before.
-        group: Pod sets of one group go to one domain; "" for none.
-    """
-
-    pods: PodSet
-    together: Together = Together.ANYWHERE
-    level: str = ""
-    slices: tuple[Slice, ...] = ()
-    group: str = ""
+from tutti.quota.podsets import PodSet, Together, TopologyRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,33 +48,33 @@ class Placer:
     empty: bool = False
     assumed: dict[Values, dict[str, int]] = field(default_factory=dict)
 
-    def place(self, asks: Sequence[Ask]) -> dict[str, Placement | Misplaced]:
-        """Place pod sets in order; ends with the first that cannot be placed."""
-        groups: dict[object, list[Ask]] = {}
-        for index, ask in enumerate(asks):
-            groups.setdefault(ask.group or index, []).append(ask)
+    def place(self, pod_sets: Sequence[PodSet]) -> dict[str, Placement | Misplaced]:
+        """Place pod sets in order, those that do not say where anywhere; ends with the first that has no place."""
+        groups: dict[object, list[PodSet]] = {}
+        for index, pods in enumerate(pod_sets):
+            groups.setdefault(pods.group or index, []).append(pods)
         result: dict[str, Placement | Misplaced] = {}
         for members in groups.values():
             found = self._place(members)
             if isinstance(found, Misplaced):
-                return {**result, **dict.fromkeys((ask.pods.name for ask in members), found)}
-            for ask in members:
-                self._assume(ask, found[ask.pods.name])
+                return {**result, **dict.fromkeys((pods.name for pods in members), found)}
+            for pods in members:
+                self._assume(pods, found[pods.name])
             result |= found
         return result
 
-    def _place(self, members: Sequence[Ask]) -> dict[str, Placement] | Misplaced:
-        ask, leader = _worker_and_leader(members)
-        wish = self._wish(ask, leader)
+    def _place(self, members: Sequence[PodSet]) -> dict[str, Placement] | Misplaced:
+        pods, leader = _worker_and_leader(members)
+        asked = pods.topology or TopologyRequest()
+        wish = self._wish(asked, pods.count, 0 if leader is None else 1)
         if isinstance(wish, str):
-            return Misplaced(ask.pods.name, wish)
-        inner = self._inner(ask, wish)
+            return Misplaced(pods.name, wish)
+        inner = self._inner(asked, wish)
         if isinstance(inner, str):
-            return Misplaced(ask.pods.name, inner)
-        pods = ask.pods
+            return Misplaced(pods.name, inner)
         counting = Counting(
             pods.per_pod,
-            None if leader is None else leader.pods.per_pod,
+            None if leader is None else leader.per_pod,
             wish.size,
             wish.slice_level,
             inner,
@@ -126,13 +92,14 @@ class Placer:
             return Misplaced(pods.name, message, few.fits)
         placed = {pods.name: self._placement([(spot, spot.pods) for spot in spots])}
         if leader is not None:
-            placed[leader.pods.name] = self._placement([(spot, spot.leaders) for spot in spots])
+            placed[leader.name] = self._placement([(spot, spot.leaders) for spot in spots])
         return placed
 
-    def _wish(self, ask: Ask, leader: Ask | None) -> Wish | str:
+    def _wish(self, asked: TopologyRequest, count: int, leaders: int) -> Wish | str:
         """Return what to place, or why that cannot be."""
-        levels, first = self.tree.levels, ask.slices[0] if ask.slices else None
-        named = ask.level or levels[0 if first and ask.together is Together.ANYWHERE else -1]
+        levels, first = self.tree.levels, asked.slices[0] if asked.slices else None
+        loose = asked.together is Together.ANYWHERE
+        named = asked.level or levels[0 if first and loose else -1]
         slice_level = first.level if first else levels[-1]
         for level in (named, slice_level):
             if level not in levels:
@@ -142,26 +109,26 @@ class Placer:
         if levels.index(named) > levels.index(slice_level):
             return f"slices cannot be kept in {slice_level}, which is wider than {named}"
         return Wish(
-            ask.pods.count,
-            0 if leader is None else 1,
+            count,
+            leaders,
             first.size if first else 1,
             levels.index(named),
             levels.index(slice_level),
-            required=ask.together is Together.REQUIRED,
-            loose=ask.together is Together.ANYWHERE,
+            required=asked.together is Together.REQUIRED,
+            loose=loose,
         )
 
-    def _inner(self, ask: Ask, wish: Wish) -> dict[int, int] | str:
+    def _inner(self, asked: TopologyRequest, wish: Wish) -> dict[int, int] | str:
         """Return the sizes of smaller slices per level, or why they cannot be."""
         sizes: dict[int, int] = {}
         size, at = wish.size, wish.slice_level
-        for one in ask.slices[1:]:
+        for one in asked.slices[1:]:
             if one.level not in self.tree.levels:
                 return f"the topology has no level {one.level}"
             below = self.tree.levels.index(one.level)
             if below <= at:
                 return f"slices in {one.level} must be within those in {self.tree.levels[at]}"
-            if size % one.size:
+            if one.size <= 0 or size % one.size:
                 return f"slices of {size} pods cannot be divided into slices of {one.size}"
             sizes |= dict.fromkeys(range(at + 1, below + 1), one.size)
             size, at = one.size, below
@@ -172,16 +139,16 @@ class Placer:
         levels = self.tree.levels[-1:] if self.tree.by_node else self.tree.levels
         return Placement(levels, tuple((values[-len(levels) :], count) for values, count in used))
 
-    def _assume(self, ask: Ask, placement: Placement) -> None:
+    def _assume(self, pods: PodSet, placement: Placement) -> None:
         for values, count in placement.domains:
             taken = self.assumed.setdefault(values, {})
-            for name, amount in with_pod(ask.pods.per_pod).items():
+            for name, amount in with_pod(pods.per_pod).items():
                 taken[name] = taken.get(name, 0) + amount * count
 
 
-def _worker_and_leader(members: Sequence[Ask]) -> tuple[Ask, Ask | None]:
+def _worker_and_leader(members: Sequence[PodSet]) -> tuple[PodSet, PodSet | None]:
     """Of two pod sets, the one with fewer pods leads; the second of equals."""
     if len(members) == 1:
         return members[0], None
     first, second = members[:2]
-    return (second, first) if second.pods.count > first.pods.count else (first, second)
+    return (second, first) if second.count > first.count else (first, second)
