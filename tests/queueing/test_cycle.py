@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.quota.trees import contests, full_trees, state
+from tests.quota.trees import contests, full_trees, state, unhurried
 from tutti.api.labels import LabelSelector
 from tutti.queueing.cycle import WAITING_FOR_VICTIMS, Cycle
 from tutti.queueing.nomination import Entry, Head, Nominator
 from tutti.queueing.requeue import Requeue
 from tutti.queueing.tournament import in_fair_order
-from tutti.quota.eligibility import PodSet
 from tutti.quota.flavors import Flavor, Problem, Queue, ResourceGroup
 from tutti.quota.oracle import Rules
 from tutti.quota.outcome import Choice
+from tutti.quota.podsets import PodSet
 from tutti.quota.policy import PreemptionPolicy, Who
 from tutti.quota.snapshot import Holder, Snapshot
 from tutti.quota.tree import Quota, QuotaTree
@@ -51,6 +51,7 @@ def alone(nominal=10, policy=None, **holders):
 
 
 @pytest.mark.parametrize("fair", [False, True])
+@unhurried
 @given(contests(), st.lists(st.tuples(st.integers(1, 6), st.integers(0, 3), st.integers(0, 5)), min_size=4, max_size=4))
 def test_all_that_a_cycle_promises_fits_once_the_victims_are_gone(fair, contest, wishes):
     snapshot, _ = contest
@@ -76,6 +77,7 @@ def test_all_that_a_cycle_promises_fits_once_the_victims_are_gone(fair, contest,
             assert all(node.available(what) >= 0 for what in entry.usage)
 
 
+@unhurried
 @given(full_trees(), st.lists(st.tuples(st.integers(1, 6), st.integers(0, 2)), min_size=4, max_size=4))
 def test_a_tournament_lets_every_head_have_its_turn_once(tree, wishes):
     snapshot = Snapshot(tree, {})

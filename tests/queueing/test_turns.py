@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.quota.trees import unhurried
 from tutti.queueing.heads import head_key
 from tutti.queueing.local_usage import decay, local_usage, penalty
 from tutti.queueing.requeue import Requeue, goes_aside, stays_in_front
@@ -67,6 +68,7 @@ def test_usage_approaches_what_is_in_use_by_halves(half_lives, expected):
     assert consumed["cpu"] == pytest.approx(expected, abs=1e-6)
 
 
+@unhurried
 @given(finite, finite, finite, st.floats(0.1, 1e6))
 def test_decay_stays_between_the_past_and_the_present(before, now, elapsed, half_life):
     found = decay({"cpu": before}, {"cpu": now}, elapsed=elapsed, half_life=half_life)["cpu"]

@@ -8,6 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.quota.trees import unhurried
 from tutti.quota.division import Claim, divide
 from tutti.quota.partial import largest_counts
 from tutti.quota.runtime import Group, largest_remainder, runtime_quota
@@ -35,6 +36,7 @@ groups = st.lists(
 )
 
 
+@unhurried
 @given(some, claims, st.sampled_from((0, 1, Fraction(1, 2))))
 def test_nothing_is_lost_and_nobody_gets_more_than_a_unit_above_its_use(total, them, k):
     shares, left = divide(total, them, k=k)
@@ -45,6 +47,7 @@ def test_nothing_is_lost_and_nobody_gets_more_than_a_unit_above_its_use(total, t
         assert 0 <= shares[one.name] < one.most + 1
 
 
+@unhurried
 @given(some, claims)
 def test_the_order_of_the_queues_does_not_matter(total, them):
     assert divide(total, them) == divide(total, them[::-1])
@@ -55,6 +58,7 @@ def test_the_older_queue_gets_the_unit_that_cannot_be_divided():
     assert divide(11, [younger, older]).shares == {"a": 5, "b": 6}
 
 
+@unhurried
 @given(some, groups)
 def test_a_group_has_what_it_can_count_on_and_never_more_than_it_asks_for(total, them):
     having = runtime_quota(total, them)
@@ -64,6 +68,7 @@ def test_a_group_has_what_it_can_count_on_and_never_more_than_it_asks_for(total,
         assert having[one.name] <= max(one.request, least)
 
 
+@unhurried
 @given(some, groups)
 def test_what_one_group_leaves_another_one_has(total, them):
     having = runtime_quota(total, them)
@@ -72,6 +77,7 @@ def test_what_one_group_leaves_another_one_has(total, them):
         assert sum(having.values()) == total
 
 
+@unhurried
 @given(some, st.dictionaries(st.text(max_size=2), st.integers(0, 9), max_size=5))
 def test_parts_by_weight_add_up_and_are_within_a_unit_of_exact(total, weights):
     parts = largest_remainder(total, weights)
@@ -81,6 +87,7 @@ def test_parts_by_weight_add_up_and_are_within_a_unit_of_exact(total, weights):
         assert abs(part - Fraction(total * weights[name], whole)) < 1
 
 
+@unhurried
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=4), st.integers(0, 20))
 def test_the_largest_counts_that_fit_are_found(sizes, limit):
     counts, least = [max(pair) for pair in sizes], [min(pair) for pair in sizes]

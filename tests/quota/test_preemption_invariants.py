@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.quota.trees import contests, state
+from tests.quota.trees import contests, state, unhurried
 from tutti.quota.fair_reclaim import Strategy, fair_reclaim
 from tutti.quota.policy import Who, allows
 from tutti.quota.reclaim import reclaim
@@ -17,6 +17,7 @@ WAYS = (reclaim, fair_reclaim)
 
 
 @pytest.mark.parametrize("choose", WAYS)
+@unhurried
 @given(contests())
 def test_looking_for_victims_changes_nothing(choose, contest):
     snapshot, demand = contest
@@ -26,6 +27,7 @@ def test_looking_for_victims_changes_nothing(choose, contest):
 
 
 @pytest.mark.parametrize("choose", WAYS)
+@unhurried
 @given(contests())
 def test_the_demand_fits_once_its_victims_are_gone_and_no_victim_can_be_given_back(choose, contest):
     snapshot, demand = contest
@@ -45,6 +47,7 @@ def test_the_demand_fits_once_its_victims_are_gone_and_no_victim_can_be_given_ba
 
 
 @pytest.mark.parametrize("choose", WAYS)
+@unhurried
 @given(contests())
 def test_victims_are_those_whom_the_policy_names(choose, contest):
     snapshot, demand = contest
@@ -57,6 +60,7 @@ def test_victims_are_those_whom_the_policy_names(choose, contest):
         assert own or snapshot.queue(holder.queue).borrows_any(demand.contested)
 
 
+@unhurried
 @given(contests(), st.sampled_from([BOTH, BOTH[:1], BOTH[1:]]))
 def test_without_leave_to_preempt_nobody_is_preempted(contest, strategies):
     snapshot, demand = contest
@@ -67,12 +71,14 @@ def test_without_leave_to_preempt_nobody_is_preempted(contest, strategies):
 
 
 @pytest.mark.parametrize("choose", WAYS)
+@unhurried
 @given(contests())
 def test_nobody_is_preempted_where_something_else_is_missing(choose, contest):
     snapshot, demand = contest
     assert choose(snapshot, demand, also_fits=lambda: False) == []
 
 
+@unhurried
 @given(contests())
 def test_a_trial_undoes_whatever_was_done_in_it(contest):
     snapshot, demand = contest

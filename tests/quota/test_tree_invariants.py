@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.quota.trees import PAIRS, trees, usages
+from tests.quota.trees import PAIRS, trees, unhurried, usages
 from tutti.quota.levels import level
 from tutti.quota.share import share
 from tutti.quota.tree import UNLIMITED, Quota, QuotaTree
@@ -28,6 +28,7 @@ def used(tree):
     return [{what: n for what, n in node.usage.items() if n} for node in nodes(tree)]
 
 
+@unhurried
 @given(trees(), charges)
 def test_no_limit_is_exceeded_by_charges_that_were_checked(tree, steps):
     for queue, usage in in_queues(tree, steps):
@@ -44,6 +45,7 @@ def test_no_limit_is_exceeded_by_charges_that_were_checked(tree, steps):
                 assert mine <= node.subtree.get(what, 0) + quota.borrowing_limit
 
 
+@unhurried
 @given(trees(), charges, st.randoms(use_true_random=False))
 def test_the_order_of_charges_and_refunds_does_not_matter(tree, steps, random):
     steps = in_queues(tree, steps)
@@ -59,6 +61,7 @@ def test_the_order_of_charges_and_refunds_does_not_matter(tree, steps, random):
     assert used(tree) == together
 
 
+@unhurried
 @given(trees(), charges)
 def test_a_cohort_uses_what_its_children_do_not_keep_to_themselves(tree, steps):
     for queue, usage in in_queues(tree, steps):
@@ -69,6 +72,7 @@ def test_a_cohort_uses_what_its_children_do_not_keep_to_themselves(tree, steps):
             assert cohort.usage.get(what, 0) == passed_on
 
 
+@unhurried
 @given(trees())
 def test_without_usage_all_that_could_ever_be_had_is_free(tree):
     for node in nodes(tree):
@@ -76,6 +80,7 @@ def test_without_usage_all_that_could_ever_be_had_is_free(tree):
             assert node.available(what) == node.potential(what)
 
 
+@unhurried
 @given(trees(), charges, usages)
 def test_using_more_never_makes_a_share_smaller(tree, steps, usage):
     for queue, one in in_queues(tree, steps):
@@ -88,6 +93,7 @@ def test_using_more_never_makes_a_share_smaller(tree, steps, usage):
         assert [share(at).key for at in (node, *node.ancestors())] == before
 
 
+@unhurried
 @given(trees(), charges, usages)
 def test_what_needs_no_borrowing_is_at_level_zero(tree, steps, usage):
     for queue, one in in_queues(tree, steps):
