@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tutti.api.resources import describe
 from tutti.cluster.classes import PodClass
 from tutti.cluster.transaction import Transaction
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.queues import queue_of
+from tutti.engine.shortages import closest, gathering, misfit, short_of_quota
 from tutti.engine.state import State
 from tutti.engine.workloads import Charge, Group, Hold, Member, Phase, Workload
 from tutti.placement.framework import Rows
 from tutti.placement.gang import Ask, hardest_first, place
-from tutti.placement.misfit import Misfit, explain
+from tutti.placement.misfit import explain
 from tutti.placement.scores import Packing
 from tutti.placement.unsupported import unsupported
 from tutti.quota.flavors import Assignment, Queue, assignments, uncovered, usage_of, where_of
@@ -125,7 +125,7 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
         holds_for_promised = group.promised is not None and workload.phase is Phase.WAITING
         promised = missing - len(waiting) if holds_for_promised else 0
         if missing > len(waiting) + max(0, promised):
-            return _gathering(group)
+            return gathering(group)
         needs.extend(_split(group, waiting, missing, max(0, promised)))
     return needs
 
@@ -172,7 +172,7 @@ def _take_required(attempt: Attempt, need: Need) -> Explanation | None:
         if not isinstance(taken, Explanation):
             return None
         whys.append(taken)
-    return _closest(whys, attempt.queue)
+    return closest(whys, attempt.queue)
 
 
 def _take_extra(attempt: Attempt, need: Need) -> None:
@@ -229,12 +229,12 @@ def _take_in(
     if queue is not None:
         room = state.ledger.room_for(queue.name, per_pod)
         if room < required:
-            return _short_of_quota(state, queue, per_pod, required)
+            return short_of_quota(state, queue, per_pod, required)
         extra = min(extra, room - required)
     ask = Ask(need.klass, required, extra, where_of(assignment, state.catalog.flavors))
     rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.packing)
     if rows is None:
-        return _misfit(explain(state.cluster.nodes, ask), assignment)
+        return misfit(explain(state.cluster.nodes, ask), assignment)
     if len(rows):
         charge = None
         if queue is not None:
@@ -270,73 +270,3 @@ def _by_rank(member: Member) -> tuple[int, str]:
 
 def _times(usage: dict[tuple[str, str], int], count: int) -> dict[tuple[str, str], int]:
     return {what: amount * count for what, amount in usage.items()}
-
-
-def _gathering(group: Group) -> Explanation:
-    tally = group.tally()
-    there = tally.waiting + tally.reserved + tally.placed
-    apart = [
-        f"{count} {word}"
-        for count, word in ((tally.gated, "gated"), (tally.leaving, "terminating"), (tally.failed, "failed"))
-        if count
-    ]
-    return Explanation(
-        Gate.GATHER,
-        "WaitingForMembers",
-        f"{there} of {group.min_count} members of pod group {group.name} are there"
-        + (f" ({', '.join(apart)} not counted)" if apart else "")
-        + "; it is placed when all are",
-        {"members": str(there), "minCount": str(group.min_count)},
-    )
-
-
-def _short_of_quota(state: State, queue: Queue, per_pod: dict[tuple[str, str], int], pods: int) -> Explanation:
-    node = state.ledger.tree.queues[queue.name]
-    parts, details, never = [], {}, False
-    for what, amount in per_pod.items():
-        flavor, resource = what
-        asked, free = amount * pods, max(0, node.available(what))
-        if asked <= free:
-            continue
-        most = node.potential(what)
-        never = never or asked > most
-        text = f"needs {describe(resource, asked)} {resource} in {flavor}; {describe(resource, free)} free of "
-        text += f"{describe(resource, node.nominal(what))} nominal"
-        if most > node.nominal(what):
-            text += f", {describe(resource, most)} with borrowing"
-        parts.append(text)
-        details[f"{flavor}/{resource}"] = f"needed={asked} free={free} nominal={node.nominal(what)} most={most}"
-    tail = "; it can never be admitted there: ask for less, or raise the quota" if never else ""
-    return Explanation(
-        Gate.QUOTA,
-        "ExceedsMaxQuota" if never else "WaitingForQuota",
-        f"ClusterQueue {queue.name}: " + "; ".join(parts) + tail,
-        details,
-    )
-
-
-def _misfit(misfit: Misfit, assignment: Assignment) -> Explanation:
-    flavors = ", ".join(dict.fromkeys(assignment.values()))
-    message = misfit.message + (f" {misfit.never}." if misfit.never and misfit.never != misfit.message else "")
-    return Explanation(
-        Gate.PLACEMENT,
-        "Impossible" if misfit.never else "Unschedulable",
-        message + (f" (flavor {flavors})" if flavors else ""),
-        {"fits": str(misfit.fits), "required": str(misfit.wanted), **misfit.details},
-    )
-
-
-def _closest(whys: list[Explanation], queue: Queue | None) -> Explanation:
-    """Of several flavors that failed, tell the one that came furthest; name the others' reasons behind it."""
-    if not whys:
-        assert queue is not None  # without a queue there is one way, and it said why not
-        return Explanation(
-            Gate.QUOTA,
-            "NoMatchingFlavor",
-            f"no flavor of ClusterQueue {queue.name} has only taints that the pod tolerates; add a toleration",
-        )
-    best = max(whys, key=lambda why: why.gate is Gate.PLACEMENT)
-    others = [why.message for why in whys if why is not best]
-    if not others:
-        return best
-    return Explanation(best.gate, best.reason, " | ".join((best.message, *others)), best.details)

@@ -1,0 +1,83 @@
+"""What a try at a workload was short of: members, quota or nodes, each with its numbers."""
+
+from __future__ import annotations
+
+from tutti.api.resources import describe
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.state import State
+from tutti.engine.workloads import Group
+from tutti.placement.misfit import Misfit
+from tutti.quota.flavors import Assignment, Queue
+
+
+def gathering(group: Group) -> Explanation:
+    """Say which members of a group are not there yet."""
+    tally = group.tally()
+    there = tally.waiting + tally.reserved + tally.placed
+    apart = [
+        f"{count} {word}"
+        for count, word in ((tally.gated, "gated"), (tally.leaving, "terminating"), (tally.failed, "failed"))
+        if count
+    ]
+    return Explanation(
+        Gate.GATHER,
+        "WaitingForMembers",
+        f"{there} of {group.min_count} members of pod group {group.name} are there"
+        + (f" ({', '.join(apart)} not counted)" if apart else "")
+        + "; it is placed when all are",
+        {"members": str(there), "minCount": str(group.min_count)},
+    )
+
+
+def short_of_quota(state: State, queue: Queue, per_pod: dict[tuple[str, str], int], pods: int) -> Explanation:
+    """Say of which quota there is too little for so many pods, and whether there could ever be enough."""
+    node = state.ledger.tree.queues[queue.name]
+    parts, details, never = [], {}, False
+    for what, amount in per_pod.items():
+        flavor, resource = what
+        asked, free = amount * pods, max(0, node.available(what))
+        if asked <= free:
+            continue
+        most = node.potential(what)
+        never = never or asked > most
+        text = f"needs {describe(resource, asked)} {resource} in {flavor}; {describe(resource, free)} free of "
+        text += f"{describe(resource, node.nominal(what))} nominal"
+        if most > node.nominal(what):
+            text += f", {describe(resource, most)} with borrowing"
+        parts.append(text)
+        details[f"{flavor}/{resource}"] = f"needed={asked} free={free} nominal={node.nominal(what)} most={most}"
+    tail = "; it can never be admitted there: ask for less, or raise the quota" if never else ""
+    return Explanation(
+        Gate.QUOTA,
+        "ExceedsMaxQuota" if never else "WaitingForQuota",
+        f"ClusterQueue {queue.name}: " + "; ".join(parts) + tail,
+        details,
+    )
+
+
+def misfit(found: Misfit, assignment: Assignment) -> Explanation:
+    """Say why nodes are short for pods that are counted in these flavors."""
+    flavors = ", ".join(dict.fromkeys(assignment.values()))
+    message = found.message + (f" {found.never}." if found.never and found.never != found.message else "")
+    return Explanation(
+        Gate.PLACEMENT,
+        "Impossible" if found.never else "Unschedulable",
+        message + (f" (flavor {flavors})" if flavors else ""),
+        {"fits": str(found.fits), "required": str(found.wanted), **found.details},
+    )
+
+
+def closest(whys: list[Explanation], queue: Queue | None) -> Explanation:
+    """Of several flavors that failed, tell the one that came furthest; name the others' reasons behind it."""
+    if not whys:
+        assert queue is not None  # without a queue there is one way, and it said why not
+        return Explanation(
+            Gate.QUOTA,
+            "NoMatchingFlavor",
+            f"no flavor of ClusterQueue {queue.name} has only taints that the pod tolerates; add a toleration",
+        )
+    best = max(whys, key=lambda why: why.gate is Gate.PLACEMENT)
+    others = [why.message for why in whys if why is not best]
+    if not others:
+        return best
+    return Explanation(best.gate, best.reason, " | ".join((best.message, *others)), best.details)
