@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.placement.scenes import LABELS, clusters, one_after_another, pod, specs
+from tests.placement.scenes import LABELS, clusters, node, one_after_another, pod, specs
+from tutti.cluster.cluster import Cluster
 from tutti.placement.gang import Ask, place
 from tutti.placement.profile import profile_of
 from tutti.placement.scores import Packing
@@ -37,3 +39,97 @@ def test_equal_pods_go_where_sequential_decisions_put_them(cluster, spec, labels
         assert (rows is None) == (len(expected) < count)
     assert cluster.nodes.residents.snapshot() == before
     assert (cluster.nodes.requested == cluster.recount()).all()
+
+
+def placed(cluster, klass, count, profile):
+    with cluster.transaction() as transaction:
+        return sorted(place(cluster.nodes, transaction, Ask(klass, 0, count), profile).tolist())
+
+
+sizes = st.lists(
+    st.tuples(st.integers(1, 4), st.integers(0, 3), st.sampled_from([0, 0, 1, 2]), st.sampled_from([4, 16, 64])),
+    min_size=2,
+    max_size=5,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    sizes,
+    st.lists(st.sampled_from([1, 5, 10, 100]), min_size=3, max_size=3),
+    st.integers(1, 20),
+    st.sampled_from(PACKINGS),
+)
+def test_preferences_are_scaled_anew_when_the_best_nodes_are_full(sizes, weights, count, packing):
+    cluster = Cluster()
+    for i, (pods, level, soft, cpu) in enumerate(sizes):
+        taints = [{"key": f"k{n}", "effect": "PreferNoSchedule"} for n in range(soft)]
+        cluster.put_node(node(f"n{i}", pods=pods, cpu=cpu, memory=64, labels={"level": str(level)}, taints=taints))
+    preferred = [
+        {
+            "weight": weight,
+            "preference": {"matchExpressions": [{"key": "level", "operator": "In", "values": [str(level)]}]},
+        }
+        for level, weight in enumerate(weights)
+    ]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    klass = cluster.classes.of(pod("p", cpu="1", affinity=affinity).spec)
+    profile = profile_of(packing)
+
+    expected = one_after_another(cluster, klass, count, profile)
+    assert placed(cluster, klass, count, profile) == sorted(expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([2, 8, 64]), st.sampled_from([1, 16, 64])), min_size=1, max_size=8),
+    st.integers(1, 60),
+    st.sampled_from(["100m", "500m", "1"]),
+    st.sampled_from(PACKINGS),
+)
+def test_one_node_can_be_worth_many_pods(sizes, count, cpu, packing):
+    cluster = Cluster()
+    for i, (cores, memory) in enumerate(sizes):
+        cluster.put_node(node(f"n{i}", cpu=cores, memory=memory, pods=60))
+    klass = cluster.classes.of(pod("p", cpu=cpu).spec)
+    profile = profile_of(packing)
+
+    expected = one_after_another(cluster, klass, count, profile)
+    assert placed(cluster, klass, count, profile) == sorted(expected)
+
+
+@pytest.mark.parametrize("side", ["podAffinity", "podAntiAffinity"])
+@pytest.mark.parametrize("key", ["kubernetes.io/hostname", "topology.kubernetes.io/zone"])
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_pods_that_like_or_dislike_their_own_kind_see_those_placed_before(side, key, packing):
+    cluster = Cluster()
+    for i in range(6):
+        zone = {"topology.kubernetes.io/zone": "abc"[i % 3]}
+        cluster.put_node(node(f"n{i}", cpu=8 + i % 2, labels=zone))
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "x"}}}
+    weighted = {"weight": 100, "podAffinityTerm": term}
+    affinity = {side: {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}
+    klass = cluster.classes.of(pod("p", affinity=affinity).spec, "default", {"app": "x"})
+    profile = profile_of(packing)
+
+    expected = one_after_another(cluster, klass, 10, profile)
+    assert placed(cluster, klass, 10, profile) == sorted(expected)
+
+
+def test_a_slight_preference_decides_once_the_strong_one_is_full():
+    cluster = Cluster()
+    for name, cpu, pods in (("best", 16, 1), ("good", 4, 9), ("fair", 64, 9)):
+        cluster.put_node(node(name, cpu=cpu, memory=64, pods=pods, labels={"level": name}))
+    preferred = [
+        {
+            "weight": weight,
+            "preference": {"matchExpressions": [{"key": "level", "operator": "In", "values": [level]}]},
+        }
+        for level, weight in (("best", 100), ("good", 2), ("fair", 1))
+    ]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    klass = cluster.classes.of(pod("p", affinity=affinity).spec)
+    profile = profile_of(Packing())
+
+    assert one_after_another(cluster, klass, 2, profile) == [0, 1]
+    assert placed(cluster, klass, 2, profile) == [0, 1]
