@@ -190,3 +190,22 @@ def test_a_member_is_what_was_promised_though_the_api_server_has_added_toleratio
     assert workload.deadline == deadline  # it is the same reservation
     assert workload.groups["main"].holds == held[1:]
     assert (world.used("cq"), free(world)) == (2, 6)
+
+
+@pytest.mark.parametrize("how", ["it shrinks", "others fill it"])
+def test_a_node_that_has_become_too_small_takes_the_reservation_with_it(how):
+    world = promising(3)
+    world.run()
+    if how == "it shrinks":
+        world.node("n1", gpus=2)
+    else:
+        world.pod("foreign", gpus=6, node="n1", scheduler="default-scheduler")
+    for rank in range(3):
+        world.pod(f"w-{rank}", workload="w")
+    world.run()
+    assert world.where("w") == {}
+    assert world.used("cq") == 0
+    assert world.reason("Workload", "w") == "Unschedulable"
+    world.node("n2", gpus=3)
+    world.run()
+    assert len(world.where("w")) == 3

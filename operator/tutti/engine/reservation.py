@@ -108,7 +108,10 @@ def trim_holds(state: State, workload: Workload) -> None:
 
 
 def is_whole(state: State, workload: Workload) -> bool:
-    """Whether a reservation still covers every required member, and no member came that is not what was promised."""
+    """Whether a reservation still covers every required member.
+
+    It does not where a member came that is not what was promised, or where a node has become too small meanwhile.
+    """
     for group in workload.groups.values():
         tally = group.tally()
         if tally.placed + tally.reserved + len(group.holds) < group.min_count:
@@ -116,6 +119,10 @@ def is_whole(state: State, workload: Workload) -> bool:
         if not all(_stands(state, hold) for hold in group.holds):
             return False
         if group.holds and tally.waiting:
+            return False
+        reserved = [(hold.klass, hold.node) for hold in group.holds]
+        reserved += [(m.pod.klass, m.pod.assumed) for m in group.members.values() if m.pod.assumed]
+        if any(_is_overfull(state, klass, node) for klass, node in reserved):
             return False
     return True
 
@@ -165,6 +172,14 @@ def _is_promised(promised: PodClass, klass: PodClass) -> bool:
     plain = [one for one in klass.spec.tolerations if one not in ADDED_TOLERATIONS]
     alike = klass.namespace == promised.namespace and klass.labels == promised.labels
     return alike and msgspec.structs.replace(klass.spec, tolerations=plain) == promised.spec
+
+
+def _is_overfull(state: State, klass: PodClass, node: str) -> bool:
+    """Whether a node has less than is taken of anything that pods of a class ask for."""
+    nodes = state.cluster.nodes
+    row = nodes.rows[node]
+    asked = nodes.vector(klass.requests) > 0
+    return bool((nodes.requested[row] > nodes.allocatable[row])[asked].any())
 
 
 def _stands(state: State, hold: Hold) -> bool:
