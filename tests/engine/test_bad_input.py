@@ -7,6 +7,7 @@ import pytest
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import Container, ResourceRequirements
 from tutti.engine.decisions import EmitEvent
+from tutti.engine.observations import ObjectSeen
 
 PFNET = "gang-scheduling.preferred.jp/gang"
 
@@ -226,8 +227,6 @@ def test_a_gang_of_pods_that_ask_for_nothing(world):
 
 
 def test_an_object_of_the_wrong_shape(world):
-    from tutti.engine.observations import ObjectSeen
-
     for metadata in ({"name": "a", "namespace": "default", "uid": "u", "labels": ["x"]}, "text", None):
         world.tell(ObjectSeen("PodGroup", {"metadata": metadata, "spec": 7}))
         world.run()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.world import START, World
+from tutti.api.taints import Taint
 from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
+from tutti.engine.observations import Synced
 
 
 def evaluated(world: World) -> int:
@@ -13,8 +15,6 @@ def evaluated(world: World) -> int:
 
 
 def test_nothing_is_decided_before_everything_has_been_listed():
-    from tutti.engine.observations import Synced
-
     world = World(synced=False)
     world.node("n1")
     world.gang("g", 2)
@@ -86,8 +86,6 @@ def test_room_that_appears_wakes_what_waits_for_it(help_, woken):
 
 
 def test_a_node_that_loses_a_taint_or_a_cordon_wakes_what_waits():
-    from tutti.api.taints import Taint
-
     world = World()
     world.node("n1", cordoned=True)
     world.pod("p")
