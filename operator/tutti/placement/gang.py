@@ -19,6 +19,7 @@ from tutti.cluster.transaction import Transaction
 from tutti.placement.choosing import Choice, allowed, telling
 from tutti.placement.framework import ANYWHERE, Mask, Rows, Where
 from tutti.placement.judging import standing, tallies
+from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.profile import DEFAULT_PROFILE, Profile, profile_of
 from tutti.placement.scores import Packing
 
@@ -106,7 +107,10 @@ def place_all(
 
 
 def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:
-    """Return the order in which to place asks: the one whose pod takes the largest part of a node first."""
+    """Return the order in which to place asks: the one whose pod takes the largest part of a node first.
+
+    Those that want to be near others come last, since the others may be among the asks.
+    """
     if len(asks) < 2:  # noqa: PLR2004 - one needs no order
         return list(range(len(asks)))
     largest = nodes.allocatable.max(axis=0, initial=1)
@@ -115,7 +119,11 @@ def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:
         request = nodes.vector(asks[index].klass.requests)[: len(largest)]
         return float((request / np.maximum(largest, 1)).max(initial=0.0))
 
-    return sorted(range(len(asks)), key=lambda i: (-part(i), i))
+    return sorted(range(len(asks)), key=lambda i: (_wants_others(nodes, asks[i].klass), -part(i), i))
+
+
+def _wants_others(nodes: NodeColumns, klass: PodClass) -> bool:
+    return any(not means(term.query, klass, nodes) for term in klass.company.affinity)
 
 
 def _looks_around(klass: PodClass, nodes: NodeColumns, transaction: Transaction) -> bool:
