@@ -256,3 +256,41 @@ def test_an_eviction_that_was_refused_is_asked_for_again():
     world.tell(EvictFinished("default", evict.name, evict.uid, done=False, message="a disruption budget"))
     world.run()
     assert len([d for d in world.log if isinstance(d, Evict)]) == 2
+
+
+def test_a_gang_one_of_whose_members_fails_before_the_last_is_bound_is_not_taken_out():
+    """The last of a thousand binds may land seconds after the first pod has crashed."""
+    world = World()
+    world.node("n1")
+    world.hold_binds = True
+    world.gang("g", 3)
+    world.run()
+    first, second, third = world.pending_binds
+    world.answer(first)
+    world.answer(second)
+    world.finish(first.name, phase="Failed")
+    world.run()
+    world.answer(third)
+    world.until(200.0)
+    assert not [d for d in world.log if isinstance(d, Evict)]
+    assert world.condition("PodGroup", "g", "Scheduled")["status"] == "True"
+    assert len(world.events("Scheduled")) == 1
+
+
+def test_members_that_failed_in_an_earlier_run_complete_no_gang():
+    world = World()
+    world.node("n1", gpus=2)
+    world.gang("g", 2)
+    world.run()
+    world.finish("g-0", "g-1", phase="Failed")
+    world.run()
+    world.hold_binds = True
+    world.pod("g-2", group="g")
+    world.pod("g-3", group="g")
+    world.run()
+    first, second = world.pending_binds
+    world.answer(first)
+    world.answer(second, "Failed")
+    world.pod("another", node="n1", scheduler="default-scheduler")
+    world.until(61.0)
+    assert {d.name for d in world.log if isinstance(d, Evict)} == {first.name}

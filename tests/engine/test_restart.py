@@ -92,6 +92,33 @@ def test_a_restart_says_nothing_of_what_is_over(phase):
     assert world.condition("PodGroup", "g", "Finished") == told
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_gang_that_was_bound_and_ended_while_nobody_looked_is_told_to_have_run(phase):
+    world = World()
+    world.node("n1")
+    world.hold_binds = True
+    world.gang("g", 2)
+    world.run()
+    assert world.condition("PodGroup", "g", "Scheduled")["status"] == "False"
+    for bind in world.pending_binds:
+        world.land(bind)
+    world.finish("g-0", "g-1", phase=phase)
+    world.restart()
+    world.run()
+    assert world.condition("PodGroup", "g", "Finished")["status"] == "True"
+    assert world.condition("PodGroup", "g", "Scheduled")["status"] == "True"
+
+
+def test_a_gang_whose_pods_were_failed_before_they_had_nodes_has_not_been_scheduled():
+    world = World()
+    world.gang("g", 2)
+    world.run()
+    world.finish("g-0", "g-1", phase="Failed")
+    world.run()
+    assert world.condition("PodGroup", "g", "Finished")["status"] == "True"
+    assert world.condition("PodGroup", "g", "Scheduled")["status"] == "False"
+
+
 def two_flavors() -> World:
     world = World()
     world.flavor("a", nodeLabels={"kind": "a"})

@@ -24,9 +24,16 @@ def send(state: State, workload: Workload) -> None:
                 Bind(pod.namespace, pod.name, pod.uid, pod.assumed, workload.name, _annotations(member.charge))
             )
     if workload.phase in (Phase.WAITING, Phase.RESERVED):
-        workload.phase = Phase.BINDING
-        state.set_deadline(workload, state.configuration.bind_window_seconds)
+        begin(state, workload)
     workload.explanation = None
+
+
+def begin(state: State, workload: Workload) -> None:
+    """Open the bind window; members that have ended before are none of those that must be bound in it."""
+    workload.phase = Phase.BINDING
+    state.set_deadline(workload, state.configuration.bind_window_seconds)
+    for member in workload.members():
+        member.over = member.pod.phase == "Failed"
 
 
 def finished(state: State, result: BindFinished) -> None:

@@ -71,12 +71,12 @@ def _settle_waiting(state: State, workload: Workload) -> None:
     required = sum(group.min_count for group in workload.groups.values())
     if _has_ended(tally) and (workload.was_scheduled or tally.succeeded + tally.failed >= required):
         workload.phase = Phase.FINISHED
+        workload.was_scheduled = workload.was_scheduled or workload.brought_together
     elif workload.complete or (workload.was_scheduled and tally.bound):
         _scheduled(state, workload)
     elif tally.bound:
         # Found bound in part, as a crash in the middle of binding leaves it: complete it, or take it out.
-        workload.phase = Phase.BINDING
-        state.set_deadline(workload, state.configuration.bind_window_seconds)
+        binding.begin(state, workload)
 
 
 def _settle_reserved(state: State, workload: Workload) -> None:
@@ -92,7 +92,7 @@ def _settle_reserved(state: State, workload: Workload) -> None:
 
 def _settle_binding(state: State, workload: Workload) -> None:
     tally = workload.tally()
-    if workload.complete:
+    if workload.complete or workload.brought_together:
         _scheduled(state, workload)
     elif not tally.placed and not tally.reserved:
         reservation.break_up(state, workload)
