@@ -20,17 +20,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tutti.queueing.entries import entry_key
-from tutti.queueing.nomination import WAITING, Entry, Head, Nominator
+from tutti.queueing.nomination import Entry, Head, Nominator
 from tutti.queueing.requeue import Requeue
 from tutti.queueing.tournament import in_fair_order
 from tutti.quota.holdback import hold_back
-from tutti.quota.outcome import Choice, Verdict
+from tutti.quota.outcome import Choice, NoFit, Verdict
 from tutti.quota.policy import Who
 from tutti.quota.snapshot import Holder
 from tutti.quota.topologies import occupied
 from tutti.quota.tree import FlavorResource
 from tutti.quota.victims import Victim
 
+WAITING = NoFit.WAITING_FOR_QUOTA.reason
 WAITING_FOR_VICTIMS = "WaitingForPreemptedWorkloads"
 
 

@@ -13,7 +13,7 @@ from tutti.queueing.requeue import Requeue
 from tutti.quota.choice import Chooser, Only, Scan
 from tutti.quota.flavors import Flavor, Queue
 from tutti.quota.oracle import Oracle, Rules
-from tutti.quota.outcome import Choice, NoFit, Verdict
+from tutti.quota.outcome import Choice, Verdict
 from tutti.quota.partial import largest_counts
 from tutti.quota.podsets import PodSet
 from tutti.quota.snapshot import Demand, Snapshot
@@ -181,6 +181,3 @@ def _sized(pod_sets: Sequence[PodSet], counts: Sequence[int]) -> list[PodSet]:
 def _done(tried: tuple[Choice, list[Victim]]) -> bool:
     choice, victims = tried
     return choice.verdict is Verdict.FIT or bool(victims)
-
-
-WAITING = NoFit.WAITING_FOR_QUOTA.reason

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tutti.quota.share import share
+from tutti.quota.share import ShareKey, share
 from tutti.quota.snapshot import Holder, Snapshot
 from tutti.quota.tree import QuotaNode
 from tutti.quota.victims import in_victim_order
@@ -21,7 +21,7 @@ class Contest:
     """Offers queues one after the other; whoever asks must `take` a candidate or `drop` the queue each time.
 
     Args:
-        snapshot: What is used; looked at anew for each offer.
+        snapshot: What is used. Between two offers it may only change in the queue that was offered.
         queue: The preemptor's queue.
         candidates: In the order of victims.
     """
@@ -35,6 +35,7 @@ class Contest:
         for mine in self._left.values():
             mine.reverse()
         self._out: set[int] = set()
+        self._shares: dict[int, tuple[bool, ShareKey]] = {}
 
     def offers(self) -> Iterator[QuotaNode]:
         """Yield the queue to take from next, until none is left."""
@@ -43,6 +44,8 @@ class Contest:
             queue = self._pick(root)
             if queue is not None:
                 yield queue
+                for node in (queue, *queue.ancestors()):
+                    self._shares.pop(id(node), None)
 
     def has(self, queue: QuotaNode) -> bool:
         """Whether a queue has candidates left."""
@@ -84,13 +87,21 @@ class Contest:
 
     def _stays(self, child: QuotaNode) -> bool:
         exempt = child is self._preemptor or id(child) in self._above
-        if (exempt or share(child).borrowed) and (not child.leaf or self.has(child)):
+        if (exempt or self._share(child)[0]) and (not child.leaf or self.has(child)):
             return True
         self._out.add(id(child))
         return False
 
+    def _share(self, node: QuotaNode) -> tuple[bool, ShareKey]:
+        """Return whether a node borrows, and its share."""
+        found = self._shares.get(id(node))
+        if found is None:
+            mine = share(node)
+            found = self._shares[id(node)] = (bool(mine.borrowed), mine.key)
+        return found
+
     def _beats(self, one: QuotaNode, best: QuotaNode) -> bool:
-        mine, other = share(one).key, share(best).key
+        mine, other = self._share(one)[1], self._share(best)[1]
         if mine != other or not one.leaf:
             return mine >= other
         if not best.leaf:

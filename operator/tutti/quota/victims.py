@@ -32,10 +32,6 @@ class Victim(NamedTuple):
 Fits = Callable[[], bool]
 
 
-def _key(holder: Holder) -> tuple[int, float, str]:
-    return holder.priority, -holder.reserved_at, holder.uid
-
-
 def in_victim_order(holders: Iterable[Holder], queue: str, *, by_local_usage: bool = False) -> list[Holder]:
     """Sort the candidates for preemption, the first victim first.
 
@@ -48,18 +44,18 @@ def in_victim_order(holders: Iterable[Holder], queue: str, *, by_local_usage: bo
         by_local_usage: Whether recent usage of LocalQueues counts.
     """
 
-    def compare(a: Holder, b: Holder) -> int:
-        if a.evicted != b.evicted:
-            return -1 if a.evicted else 1
-        if (a.queue == queue) != (b.queue == queue):
-            return 1 if a.queue == queue else -1
-        if by_local_usage and a.queue == b.queue and a.local_queue != b.local_queue:
-            one, other = a.local_usage, b.local_usage
-            if one is not None and other is not None and one != other:
-                return -1 if one > other else 1
-        return (_key(a) > _key(b)) - (_key(a) < _key(b))
+    def key(holder: Holder) -> tuple[bool, bool, int, float, str]:
+        return not holder.evicted, holder.queue == queue, holder.priority, -holder.reserved_at, holder.uid
 
-    return sorted(holders, key=cmp_to_key(compare))
+    def compare(a: Holder, b: Holder) -> int:
+        one, other = key(a), key(b)
+        if one[:2] == other[:2] and a.queue == b.queue and a.local_queue != b.local_queue:
+            used, used_by_other = a.local_usage, b.local_usage
+            if used is not None and used_by_other is not None and used != used_by_other:
+                return -1 if used > used_by_other else 1
+        return (one > other) - (one < other)
+
+    return sorted(holders, key=cmp_to_key(compare) if by_local_usage else key)
 
 
 def fits(snapshot: Snapshot, demand: Demand, *, borrowing: bool) -> bool:
