@@ -53,8 +53,7 @@ class Watched(World):
         return super().decide(advance)
 
     def _carry_out_all(self, decisions: list[AnyDecision]) -> None:
-        self.check_room()
-        self.check_quota()
+        self.check()
         super()._carry_out_all(decisions)
 
     def _carry_out(self, decision: AnyDecision) -> None:
@@ -75,6 +74,8 @@ class Watched(World):
 
     def check(self) -> None:
         """What must hold after every decision, by what the engine has been told."""
+        self.check_room()
+        self.check_quota()
         self.check_gangs()
         self.check_explanations()
 
@@ -122,10 +123,11 @@ class Watched(World):
                 self.partial.pop(key, None)
                 self.whole.add(key)  # how many it needs is not known, so what runs of it is left alone
                 continue
-            running = [m for m in workload.members() if m.pod.node and not m.pod.terminated and not m.pod.deleting]
+            bound = [m for m in workload.members() if m.pod.node and not m.pod.terminated]
+            running = [m for m in bound if not m.pod.deleting and not m.evicting]
             if workload.complete:
                 self.whole.add(key)
-            elif not any(m.pod.node and not m.pod.terminated for m in workload.members()):
+            elif not bound:
                 self.whole.discard(key)
             elif workload.brought_together:
                 self.whole.add(key)  # what has failed since was bound together with the others
@@ -198,7 +200,6 @@ class Histories(RuleBasedStateMachine):
         for _ in range(min_count + surplus):
             self.world.pod(self._name(name), group=name, gpus=gpus)
         self.world.decide()
-        self.world.check()
 
     @rule(name=WORKLOADS, workers=st.integers(1, 3), promised=st.booleans(), created=st.integers(0, 3))
     def submit_workload(self, name: str, workers: int, promised: bool, created: int) -> None:
@@ -207,7 +208,6 @@ class Histories(RuleBasedStateMachine):
         for _ in range(min(created, workers) if promised else workers):
             self.world.pod(self._name(f"{name}-workers"), workload=name, group="workers")
         self.world.decide()
-        self.world.check()
 
     @rule(
         name=WORKLOADS,
@@ -305,7 +305,6 @@ class Histories(RuleBasedStateMachine):
             self._answer(bind, "Bound")
         if now:
             self.world.decide()
-            self.world.check()
 
     @rule()
     def show_everything(self) -> None:
@@ -315,12 +314,10 @@ class Histories(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.0, 0.5, 1.0, 5.0, 11.0, 21.0]))
     def decide(self, seconds: float) -> None:
         self.world.decide(seconds)
-        self.world.check()
 
     @rule(seconds=st.sampled_from([0.0, 3.0, 12.0, 30.0]))
     def go_on(self, seconds: float) -> None:
         self.world.until(seconds)
-        self.world.check()
 
     @rule(data=st.data(), hold=st.booleans(), backwards=st.booleans())
     def restart(self, data: st.DataObject, hold: bool, backwards: bool) -> None:
@@ -340,7 +337,6 @@ class Histories(RuleBasedStateMachine):
         self.world.partial.clear()
         self.world.restart(backwards=backwards)
         self.world.decide()
-        self.world.check()
 
     @invariant()
     def room_is_what_the_pods_hold(self) -> None:
@@ -364,7 +360,6 @@ class Histories(RuleBasedStateMachine):
         world.hold_binds = False
         world.until(100.0)
         self._settle()
-        world.check()
         assert not world.pending_binds
         self._check_replay()
         waiting = {name for (_, name), pod in world.pods.items() if not pod.spec.node_name}
@@ -384,7 +379,6 @@ class Histories(RuleBasedStateMachine):
                 world.delete(name, namespace=namespace)
         self.show_everything()
         world.until(60.0)
-        world.check()
 
     def _answer(self, bind: Bind, outcome: str) -> None:
         world = self.world
