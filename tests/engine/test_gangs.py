@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.engine.world import World
 
 
@@ -308,3 +310,49 @@ def test_surplus_members_never_take_the_room_of_required_ones():
         world.pod(name, group="g", gpus=gpus)
     world.run()
     assert set(world.where()) == {"g-0", "g-1", "g-2"}
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_gang_that_has_ended_stays_so_while_its_pods_are_cleaned_up(phase):
+    """As a Job's pods are, after its time to live."""
+    world = World()
+    world.flavor()
+    world.queue("cq", 4)
+    world.node("n1")
+    world.gang("g", 2, queue="queue")
+    world.run()
+    world.finish("g-0", "g-1", phase=phase)
+    world.run()
+    told = world.status("PodGroup", "g")["conditions"]
+    for rank in range(2):
+        world.delete(f"g-{rank}")
+        world.run()
+        assert world.status("PodGroup", "g")["phase"] == "Finished"
+        assert world.status("PodGroup", "g")["conditions"] == told
+    assert world.status("ClusterQueue", "cq")["pendingWorkloads"] == 0
+    world.restart()
+    world.until(60.0)
+    assert world.status("PodGroup", "g")["phase"] == "Finished"
+    assert world.status("PodGroup", "g")["conditions"] == told
+    world.pod("g-0", group="g", queue="queue")
+    world.run()
+    assert world.status("PodGroup", "g")["phase"] == "Waiting"
+    assert world.condition("PodGroup", "g", "Finished")["status"] == "False"
+    assert world.condition("PodGroup", "g", "Scheduled")["status"] == "False"
+    world.pod("g-1", group="g", queue="queue")
+    world.run()
+    assert world.condition("PodGroup", "g", "Scheduled")["status"] == "True"
+    assert world.used("cq") == 2
+
+
+def test_a_gang_that_lost_members_says_how_many_have_a_node_now():
+    world = World()
+    world.node("n1")
+    world.gang("g", 3)
+    world.run()
+    assert world.condition("PodGroup", "g", "Scheduled")["message"] == "all required members have a node"
+    world.delete("g-1")
+    world.run()
+    said = world.condition("PodGroup", "g", "Scheduled")
+    assert said["status"] == "True"
+    assert said["message"] == "all required members have had a node; 2 of 3 have one now"

@@ -209,3 +209,24 @@ def test_a_node_that_has_become_too_small_takes_the_reservation_with_it(how):
     world.node("n2", gpus=3)
     world.run()
     assert len(world.where("w")) == 3
+
+
+def test_nothing_is_reserved_again_for_a_workload_that_has_finished():
+    world = World()
+    world.flavor()
+    world.queue("cq", 4)
+    world.node("n1")
+    world.workload("w", {"count": 2, "template": TEMPLATE}, queueName="queue")
+    world.pod("w-0", workload="w")
+    world.pod("w-1", workload="w")
+    world.run()
+    world.finish("w-0", "w-1")
+    world.run()
+    world.delete("w-0", "w-1")
+    world.run()
+    assert world.used("cq") == 0
+    assert world.condition("Workload", "w", "Finished")["status"] == "True"
+    world.restart()
+    world.run()
+    assert world.used("cq") == 0
+    assert world.condition("Workload", "w", "Finished")["status"] == "True"

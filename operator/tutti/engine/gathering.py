@@ -263,6 +263,7 @@ def _identify(workload: Workload, meta: Metadata, conditions: list[Condition]) -
     if workload.uid != meta.uid:
         workload.status = {}
         workload.was_scheduled = workload.was_scheduled or is_true(conditions, "Scheduled")
+        workload.was_finished = is_true(conditions, "Finished")
     workload.uid, workload.generation = meta.uid, meta.generation
     created = meta.creation_timestamp
     workload.created = datetime.fromisoformat(created).timestamp() if created else 0.0

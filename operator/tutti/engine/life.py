@@ -69,9 +69,13 @@ def is_over(state: State, workload: Workload) -> bool:
 def _settle_waiting(state: State, workload: Workload) -> None:
     tally = workload.tally()
     required = sum(group.min_count for group in workload.groups.values())
+    if workload.was_finished and tally.live:
+        workload.was_finished = workload.was_scheduled = False  # these are another run's
     if _has_ended(tally) and (workload.was_scheduled or tally.succeeded + tally.failed >= required):
-        workload.phase = Phase.FINISHED
         workload.was_scheduled = workload.was_scheduled or workload.brought_together
+        _finished(workload)
+    elif workload.was_finished and _is_empty(tally):
+        _finished(workload)
     elif workload.complete or (workload.was_scheduled and tally.bound):
         _scheduled(state, workload)
     elif tally.bound:
@@ -118,18 +122,28 @@ def _settle_leaving(state: State, workload: Workload) -> None:
 def _settle_scheduled(workload: Workload) -> None:
     """Keep a workload scheduled while it runs; once nothing of it does, it is over or starts again as a whole."""
     tally = workload.tally()
-    if _has_ended(tally):
-        workload.phase = Phase.FINISHED
+    if _has_ended(tally) or (workload.was_finished and _is_empty(tally)):
+        _finished(workload)
     elif tally.bound or workload.complete:
-        workload.phase = Phase.SCHEDULED
+        workload.phase, workload.was_finished = Phase.SCHEDULED, False
     else:
-        workload.phase, workload.was_scheduled = Phase.WAITING, False
+        workload.phase, workload.was_scheduled, workload.was_finished = Phase.WAITING, False, False
     if not any(m.pod.placeable for m in workload.members()):
         workload.explanation = None
 
 
 def _has_ended(tally: Tally) -> bool:
     return tally.succeeded + tally.failed > 0 and not tally.live and not tally.leaving
+
+
+def _finished(workload: Workload) -> None:
+    """Note that all members have ended; it stays so when they are cleaned up, until others come."""
+    workload.phase, workload.was_finished = Phase.FINISHED, True
+
+
+def _is_empty(tally: Tally) -> bool:
+    """Whether no member is left."""
+    return tally == Tally()
 
 
 def _scheduled(state: State, workload: Workload) -> None:

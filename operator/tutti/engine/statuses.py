@@ -17,7 +17,7 @@ from tutti.engine.counting import Positions
 from tutti.engine.decisions import PatchStatus
 from tutti.engine.explanation import Explanation
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload
+from tutti.engine.workloads import Phase, Tally, Workload
 from tutti.quota.tree import QuotaNode
 
 ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
@@ -154,6 +154,9 @@ def _pending(workload: Workload, positions: Positions) -> dict[str, Any] | None:
 def _conditions(workload: Workload) -> list[Condition]:
     why, tally = workload.shown, workload.tally()
     ended = workload.phase is Phase.FINISHED
+    told = {known["type"]: known["status"] for known in workload.status.get("conditions", [])}
+    if ended and told.get("Finished") == "True":
+        return []  # how it ended stays true when its pods are cleaned up
     admitted = workload.phase in ADMITTED or ended
 
     def condition(kind: str, so: bool, reason: str, message: str = "") -> Condition:
@@ -171,7 +174,7 @@ def _conditions(workload: Workload) -> list[Condition]:
         ]
     required = sum(group.min_count for group in workload.groups.values())
     scheduled = workload.was_scheduled and workload.phase in (Phase.SCHEDULED, Phase.FINISHED)
-    reason, message = ("Scheduled", "all required members have a node") if scheduled else _reason(why)
+    reason, message = ("Scheduled", _together(workload, tally, required)) if scheduled else _reason(why)
     out.append(condition("Scheduled", scheduled, reason, message))
     ready = scheduled and tally.ready + tally.succeeded >= required
     out.append(condition("PodsReady", ready, "PodsReady" if ready else "WaitingForPods"))
@@ -179,9 +182,15 @@ def _conditions(workload: Workload) -> list[Condition]:
         well = tally.succeeded >= required
         text = f"{tally.succeeded} succeeded, {tally.failed} failed"
         out.append(condition("Finished", so=True, reason="Succeeded" if well else "Failed", message=text))
-    elif any(known["type"] == "Finished" for known in workload.status.get("conditions", [])):
+    elif "Finished" in told:
         out.append(condition("Finished", so=False, reason="Revived", message="new members have come"))
     return out
+
+
+def _together(workload: Workload, tally: Tally, required: int) -> str:
+    if workload.complete or workload.phase is Phase.FINISHED:
+        return "all required members have a node"
+    return f"all required members have had a node; {tally.placed} of {required} have one now"
 
 
 def _reason(why: Explanation | None) -> tuple[str, str]:

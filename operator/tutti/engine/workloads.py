@@ -177,6 +177,7 @@ class Workload:
         not_before: Unix seconds before which it is not tried again.
         deadline: When the reservation is given back, or the bind window is over, Unix seconds.
         was_scheduled: Whether all its required members have been bound together before.
+        was_finished: Whether all its members had ended when last some were there.
         told: What was last written of why it waits.
         shown: The explanation that this was; statuses go by it, so that they do not change with every number.
         tell_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
@@ -202,6 +203,7 @@ class Workload:
     not_before: float = 0.0
     deadline: float | None = None
     was_scheduled: bool = False
+    was_finished: bool = False
     told: Told = ("", "", 0.0)
     shown: Explanation | None = None
     tell_at: float | None = None
