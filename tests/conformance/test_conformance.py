@@ -20,7 +20,8 @@ async def _against_embedded(names):
 @pytest.fixture(scope="module")
 def faults(request):
     """What differs, for each of the cases that were selected, replayed together against one cluster."""
-    chosen = [item.callspec.params["name"] for item in request.session.items if "faults" in item.fixturenames]
+    here = [item for item in request.session.items if item.path == request.path and "faults" in item.fixturenames]
+    chosen = [item.callspec.params["name"] for item in here]
     return asyncio.run(_against_embedded(chosen))
 
 
