@@ -33,7 +33,7 @@ lint: $(READY) ## ruff, mypy --strict, import contracts, docstrings
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(BIN)/interrogate --quiet
+	@$(BIN)/interrogate --quiet operator/tutti
 
 fix: $(READY) ## Let ruff mend what it can
 	@$(BIN)/ruff check --fix .
