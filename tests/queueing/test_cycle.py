@@ -75,6 +75,13 @@ def test_all_that_a_cycle_promises_fits_once_the_victims_are_gone(fair, contest,
         for entry in promised:
             node = snapshot.queue(entry.head.queue)
             assert all(node.available(what) >= 0 for what in entry.usage)
+    with snapshot.trial():
+        for entry in entries:
+            if entry.admitted:
+                snapshot.charge(entry.head.queue, entry.usage)
+        for entry in entries:
+            node = snapshot.queue(entry.head.queue)
+            assert not entry.admitted or all(node.available(what) >= 0 for what in entry.usage)
 
 
 @unhurried
@@ -175,3 +182,16 @@ def test_a_workload_without_victims_keeps_what_is_free_from_others():
         ("b", "WaitingForQuota"),
     ]
     assert entries[1].requeue is Requeue.FAILED_AFTER_NOMINATION
+
+
+def test_what_fits_only_without_the_victims_of_others_waits_for_them():
+    queues = {"a": ("co", {WHAT: Quota(7)}), "b": ("co", {WHAT: Quota(0)}), "c": ("co", {WHAT: Quota(0)})}
+    tree = QuotaTree(queues, {"co": ("", {WHAT: Quota(3)})})
+    snapshot = Snapshot(tree, {"a": PreemptionPolicy(within=Who.LOWER_PRIORITY)})
+    snapshot.add(Holder("victim", "a", {WHAT: 6}))
+    snapshot.add(Holder("other", "a", {WHAT: 2}, priority=9))
+    heads = [head("a", 5, priority=5), head("b", 2, queued_at=1), head("c", 1, queued_at=2)]
+    preemptor, first, second = Cycle(nominator(snapshot)).run(heads)
+    assert [one.holder.name for one in preemptor.victims] == ["victim"]
+    assert first.admitted
+    assert (second.admitted, second.victims, second.reason) == (False, [], WAITING_FOR_VICTIMS)

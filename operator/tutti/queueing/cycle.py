@@ -11,6 +11,9 @@ state. Then they are processed in order, each against what those before it have 
     has its places taken by one before it          is chosen for anew in the flavors it had
     does not fit any more                          waits
     otherwise                                      its quota counts, and it is admitted or its victims are preempted
+
+One thing is stricter here: what fits only because victims will be gone waits for them, so that no limit is exceeded
+in the meantime.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from tutti.quota.holdback import hold_back
 from tutti.quota.outcome import Choice, NoFit, Verdict
 from tutti.quota.policy import Who
 from tutti.quota.snapshot import Holder
-from tutti.quota.topologies import occupied
+from tutti.quota.topologies import Occupied, occupied
 from tutti.quota.tree import FlavorResource
 from tutti.quota.victims import Victim
 
@@ -45,6 +48,7 @@ class Cycle:
 
     nominator: Nominator
     _going: dict[str, Holder] = field(default_factory=dict)
+    _promised: list[tuple[str, Mapping[FlavorResource, int], tuple[Occupied, ...]]] = field(default_factory=list)
 
     def run(self, heads: Iterable[Head]) -> list[Entry]:
         """Decide on the heads, one of each queue, and return them in the order in which they were processed."""
@@ -83,12 +87,14 @@ class Cycle:
             case Verdict.PREEMPT:
                 self._going |= {victim.holder.name: victim.holder for victim in entry.victims}
                 self._wait_for_victims(entry, choice)
+            case _ if not self._fits_beside_victims(entry, choice):
+                self._wait_for_victims(entry, choice)
             case _:
-                self._charge(entry, choice, choice.usage)
+                self.nominator.snapshot.charge(entry.head.queue, choice.usage, occupied(choice))
                 entry.admitted = True
 
     def _wait_for_victims(self, entry: Entry, choice: Choice) -> None:
-        self._charge(entry, choice, choice.usage)
+        self._promise(entry, choice, choice.usage)
         entry.scan = ()
         _wait(entry, Requeue.PENDING_PREEMPTION, WAITING_FOR_VICTIMS)
 
@@ -133,10 +139,23 @@ class Cycle:
         snapshot = self.nominator.snapshot
         if snapshot.policy(entry.head.queue).reclaim is not Who.ANY:
             node = snapshot.queue(entry.head.queue)
-            self._charge(entry, choice, hold_back(node, choice.usage, borrows=choice.level > 0))
+            self._promise(entry, choice, hold_back(node, choice.usage, borrows=choice.level > 0))
 
-    def _charge(self, entry: Entry, choice: Choice, usage: Mapping[FlavorResource, int]) -> None:
-        self.nominator.snapshot.charge(entry.head.queue, usage, occupied(choice))
+    def _fits_beside_victims(self, entry: Entry, choice: Choice) -> bool:
+        """Whether it fits while all victims are still there; what is only promised does not count yet."""
+        snapshot = self.nominator.snapshot
+        node = snapshot.queue(entry.head.queue)
+        with snapshot.trial():
+            for promise in self._promised:
+                snapshot.refund(*promise)
+            quota = all(amount <= max(0, node.available(what)) for what, amount in choice.usage.items())
+            return quota and snapshot.topologies.fits(occupied(choice))
+
+    def _promise(self, entry: Entry, choice: Choice, usage: Mapping[FlavorResource, int]) -> None:
+        """Keep others off what this entry is to have later."""
+        promise = (entry.head.queue, usage, occupied(choice))
+        self.nominator.snapshot.charge(*promise)
+        self._promised.append(promise)
 
 
 def _classical(entry: Entry) -> tuple[object, ...]:

@@ -115,9 +115,9 @@ class Snapshot:
         """Use more in a queue, on behalf of nobody who could be preempted."""
         self._do(_Step(queue, usage, added=True, placed=placed))
 
-    def refund(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
+    def refund(self, queue: str, usage: Mapping[FlavorResource, int], placed: tuple[Occupied, ...] = ()) -> None:
         """Take back a charge."""
-        self._do(_Step(queue, usage, added=False))
+        self._do(_Step(queue, usage, added=False, placed=placed))
 
     @contextmanager
     def trial(self) -> Iterator[None]:
