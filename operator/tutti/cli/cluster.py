@@ -13,6 +13,7 @@ import uvloop
 from tutti.sim.cluster import EmbeddedCluster
 from tutti.sim.controllers import roster
 from tutti.sim.controllers.roster import ALL, Timing
+from tutti.sim.durable.file import NoDataFile
 from tutti.sim.faults.rules import load as load_faults
 from tutti.sim.hollow.nodes import Fleet
 from tutti.sim.hollow.shapes import load as load_shapes
@@ -40,6 +41,7 @@ FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 @click.option("--event-ttl", default=DEFAULTS.event_ttl, show_default=True, help="Seconds that events are kept.")
 @click.option("--faults", type=FILE, help="YAML file of what goes wrong; changed later at /_tutti/faults.")
 @click.option("--stale", is_flag=True, help="Listen on a second port, whose reads lag as the faults say.")
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Folder to keep everything in.")
 @click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="File to write, once it answers.")
 def command(
     *,
@@ -60,6 +62,7 @@ def command(
     event_ttl: float,
     faults: Path | None,
     stale: bool,
+    data: Path | None,
     kubeconfig: Path | None,
 ) -> None:
     """Run a Kubernetes API server in memory, with hollow nodes that pretend to run pods."""
@@ -71,17 +74,21 @@ def command(
         wrong = load_faults(faults) if faults else None
     except ValueError as error:
         raise click.ClickException(str(error)) from None
-    cluster = EmbeddedCluster(
-        fleet=shaped or fleet,
-        host=host,
-        port=port,
-        tls=tls,
-        token=token,
-        controllers=chosen,
-        timing=Timing(node_grace=node_grace, event_ttl=event_ttl),
-        faults=wrong,
-        stale=stale,
-    )
+    try:
+        cluster = EmbeddedCluster(
+            fleet=shaped or fleet,
+            host=host,
+            port=port,
+            tls=tls,
+            token=token,
+            controllers=chosen,
+            timing=Timing(node_grace=node_grace, event_ttl=event_ttl),
+            faults=wrong,
+            stale=stale,
+            data=data,
+        )
+    except NoDataFile as error:
+        raise click.ClickException(str(error)) from None
     # Stored objects live long and hold no rings: looking for rings among them would cost more than all else.
     gc.set_threshold(*GC_THRESHOLDS)
     uvloop.run(_serve(cluster, kubeconfig))

@@ -21,6 +21,7 @@ from tutti.sim.certificate import Certificate
 from tutti.sim.controllers import roster
 from tutti.sim.controllers.roster import Controller, Timing, Working
 from tutti.sim.crd.establishing import Establisher
+from tutti.sim.durable.folder import DataFolder
 from tutti.sim.faults.admin import Admin
 from tutti.sim.faults.book import FaultBook
 from tutti.sim.faults.replica import Replica
@@ -59,6 +60,7 @@ class EmbeddedCluster:
         seed: seed of names and uids.
         faults: what goes wrong from the start.
         stale: whether there is a second listener, whose reads lag behind as the faults say.
+        data: a folder that everything is kept in, and continued from.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class EmbeddedCluster:
         seed: int | None = None,
         faults: Faults | None = None,
         stale: bool = False,
+        data: Path | None = None,
     ) -> None:
         per_rack = -(-nodes // racks) if racks else 4
         self._fleet = fleet or Fleet(nodes=nodes, gpus=gpus, per_rack=per_rack)
@@ -84,7 +87,10 @@ class EmbeddedCluster:
         names = controllers if not isinstance(controllers, bool) else roster.ALL if controllers else ()
         self._controllers = roster.chosen(names)
         self._timing = timing or Timing()
-        self.token = token or secrets.token_urlsafe(24)
+        self._data = DataFolder(data) if data is not None else None
+        self.token = token or (self._data and self._data.token) or secrets.token_urlsafe(24)
+        if self._data is not None:
+            self._data.token = self.token
         registry = Registry(resources())
         self.backend = Backend(Store(), registry, random.Random(seed), admission=list(PLUGINS))  # noqa: S311 - names
         self._server = ApiServer(self.backend, token=self.token)
@@ -101,6 +107,7 @@ class EmbeddedCluster:
             late = StaleServer(self._server, self._replica, self.backend, token=self.token)
             self._stale = Listener(late.handle, host=host, port=0, context=context)
         self._restarting: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -132,6 +139,8 @@ class EmbeddedCluster:
         if shaped is not None and shaped.schedule:
             workers.append(Machines(self.backend, shaped.schedule, shaped.seed))
         self.backend.after.extend(one.follow for one in workers)
+        if self._data is not None:
+            self._writing = self._data.resume(self.backend)
         await self._populate()
         for one in workers:
             if isinstance(one, Working):
@@ -159,9 +168,7 @@ class EmbeddedCluster:
     async def _populate(self) -> None:
         local = Local(self.backend, "tutti-cluster")
         await bootstrap.populate(local)
-        nodes = self.backend.resource("", "v1", "nodes")
-        for manifest in self._fleet.manifests():
-            await local.create(nodes, "", manifest)
+        await bootstrap.add_nodes(local, self._fleet.manifests())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -179,10 +186,13 @@ class EmbeddedCluster:
         for listener in filter(None, (self._listener, self._stale)):
             await listener.shut()
         await self._webhooks.close()
+        if self._data is not None:
+            await self._data.close()
 
     async def serve(self) -> None:
         """Stay until one of the cluster's own tasks fails, and raise what it failed with."""
-        done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
+        tasks = [*self._tasks, *([self._writing] if self._writing else [])]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         for task in done:
             task.result()
 

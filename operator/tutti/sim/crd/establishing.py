@@ -39,14 +39,13 @@ class Establisher:
             if old is not None:
                 self._withdraw(old)
             return
-        if new.obj["metadata"].get("deletionTimestamp"):
-            asyncio.get_running_loop().call_soon(self._empty, new.key[1])
-            return
         if old is None or old.obj["spec"] != new.obj["spec"]:
             made = self._definitions.serve(new.obj)
             for one in made:
                 self._backend.store.collection(one.storage)
-        if old is None:
+        if new.obj["metadata"].get("deletionTimestamp"):
+            asyncio.get_running_loop().call_soon(self._empty, new.key[1])
+        elif old is None and CLEANUP not in new.obj["metadata"].get("finalizers", ()):
             self._establish(resource, new)
 
     def _establish(self, resource: Resource, version: Version) -> None:

@@ -61,12 +61,12 @@ class FaultyServer:
         return response if verdict.refusal is None else render.failure(refusal(verdict.refusal))
 
     async def _answer(self, http: web.BaseRequest, verdict: Verdict) -> web.StreamResponse:
-        if verdict.watch:
-            http[FEED] = _spoiled(http, verdict)
-        if not verdict.skew:
-            return await self._server.handle(http)
-        with clock.skewed(verdict.skew):
-            return await self._server.handle(http)
+        feed = FEED.set(_spoiled(http, verdict))
+        try:
+            with clock.skewed(verdict.skew):
+                return await self._server.handle(http)
+        finally:
+            FEED.reset(feed)
 
 
 def asked(http: web.BaseRequest) -> Asked:

@@ -61,9 +61,12 @@ class ApiServer:
             incoming = Incoming(http, user, query)
             if not segments or segments[0] not in ("api", "apis"):
                 return self._other(incoming, segments)
-            return await self._api(incoming, segments)
+            answer = await self._api(incoming, segments)
         except ApiError as error:
-            return render.failure(error)
+            answer = render.failure(error)
+        for settled in self._backend.settle:
+            await settled()
+        return answer
 
     def _authenticate(self, http: web.BaseRequest) -> User:
         given = http.headers.get("Authorization")

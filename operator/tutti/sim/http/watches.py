@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +29,16 @@ SHORTEST = 1800
 BOOKMARK_EVERY = 60.0
 BOOKMARK_BEFORE_END = 2.0
 BACKLOG = 10_000
-FEED = "tutti.feed"
-"""Where a request carries what its watch is to be sent from, given what it would be sent from."""
+TOGETHER = 1 << 18
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
+
+
+def _as_it_is(feed: Feed) -> Feed:
+    return feed
+
+
+FEED: ContextVar[Callable[[Feed], Feed]] = ContextVar("feed", default=_as_it_is)
+"""What a watch in this context is sent from, given the subscription that it would be sent from."""
 
 
 @dataclass(slots=True)
@@ -106,10 +114,11 @@ async def stream(
         await response.write(error_line(expired(str(error))))
         await response.write_eof()
         return response
+    if http.transport is not None:
+        subscription.lost = http.transport.abort
     try:
         await response.prepare(http)
-        feed: Feed = http.get(FEED, _as_it_is)(subscription)
-        await _run(response, feed, writer, plan)
+        await _run(_Sender(response, writer, backend), feed, writer, plan)
         await response.write_eof()
     except (ConnectionResetError, asyncio.CancelledError):
         if not subscription.closed and asyncio.current_task() and asyncio.current_task().cancelling():  # type: ignore[union-attr]  # checked just before
@@ -143,19 +152,15 @@ def _subscribe(
     return subscription
 
 
-def _as_it_is(subscription: Subscription) -> Feed:
-    return subscription
-
-
-async def _run(response: web.StreamResponse, subscription: Feed, writer: Writer, plan: Plan) -> None:
+async def _run(sender: _Sender, subscription: Feed, writer: Writer, plan: Plan) -> None:
     loop = asyncio.get_running_loop()
     start = loop.time()
     end = start + plan.seconds
     told = subscription.after
-    await _send(response, writer, subscription.take())
+    await sender.send(subscription.take())
     if plan.initial_end:
         told = max(told, subscription.after)
-        await response.write(writer.bookmark(told, INITIAL_END))
+        await sender.write(writer.bookmark(told, INITIAL_END))
     next_mark = _next_mark(start, end)
     while not subscription.closed:
         due = min(end, next_mark) if plan.bookmarks else end
@@ -166,7 +171,7 @@ async def _run(response: web.StreamResponse, subscription: Feed, writer: Writer,
             pass
         notices = subscription.take()
         if notices:
-            await _send(response, writer, notices)
+            await sender.send(notices)
             told = max(told, notices[-1].version.rv)
         if subscription.overflow:
             return
@@ -174,7 +179,7 @@ async def _run(response: web.StreamResponse, subscription: Feed, writer: Writer,
         if plan.bookmarks and now >= next_mark:
             if subscription.seen > told:
                 told = subscription.seen
-                await response.write(writer.bookmark(told))
+                await sender.write(writer.bookmark(told))
             next_mark = _next_mark(now, end)
         if now >= end:
             return
@@ -186,15 +191,30 @@ def _next_mark(now: float, end: float) -> float:
     return min(now + BOOKMARK_EVERY, last) if now < last else end + 1
 
 
-async def _send(response: web.StreamResponse, writer: Writer, notices: list[Notice]) -> None:
-    chunk: list[bytes] = []
-    size = 0
-    for notice in notices:
-        line = writer.line(str(notice.change), notice.version)
-        chunk.append(line)
-        size += len(line)
-        if size > 1 << 18:
-            await response.write(b"".join(chunk))
-            chunk, size = [], 0
-    if chunk:
-        await response.write(b"".join(chunk))
+class _Sender:
+    """Sends events to one client, once everything that they tell of is durable."""
+
+    def __init__(self, response: web.StreamResponse, writer: Writer, backend: Backend) -> None:
+        self._response = response
+        self._writer = writer
+        self._backend = backend
+
+    async def write(self, data: bytes) -> None:
+        """Send some bytes."""
+        for settled in self._backend.settle:
+            await settled()
+        await self._response.write(data)
+
+    async def send(self, notices: list[Notice]) -> None:
+        """Send events, many at a time."""
+        chunk: list[bytes] = []
+        size = 0
+        for notice in notices:
+            line = self._writer.line(str(notice.change), notice.version)
+            chunk.append(line)
+            size += len(line)
+            if size > TOGETHER:
+                await self.write(b"".join(chunk))
+                chunk, size = [], 0
+        if chunk:
+            await self.write(b"".join(chunk))

@@ -27,6 +27,7 @@ class Call:
         subresource: the subresource written through, or empty.
         manager: name for managedFields.
         trusted: whether the caller is part of this cluster, whose objects need no field validation or webhooks.
+        applied: whether field management has been settled by server-side apply.
     """
 
     user: User
@@ -36,6 +37,7 @@ class Call:
     force: bool = False
     subresource: str = ""
     trusted: bool = False
+    applied: bool = False
     warnings: list[str] = field(default_factory=list)
 
 
@@ -77,4 +79,5 @@ def write_call(query: Mapping[str, str], *, kind: str, user: User, agent: str, a
         manager=manager or agent.split("/", 1)[0][:MANAGER_LIMIT] or "unknown",
         field_validation=validation,
         force=truth(query.get("force")),
+        applied=apply,
     )

@@ -203,7 +203,7 @@ async def update(backend: Backend, resource: Resource, current: Version, obj: Js
     if hooked and backend.hooks is not None:
         obj = await backend.hooks.mutate(write, obj)
     _count_generation(resource, obj, old, call)
-    if strategy.managed:
+    if strategy.managed and not call.applied:
         managed.on_update(
             obj,
             old,

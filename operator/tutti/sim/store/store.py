@@ -32,14 +32,14 @@ class Store:
     def __init__(self, *, history: int = 20_000) -> None:
         self.revision = 1
         self.followers: list[Callable[[str, Event | None], None]] = []
-        self._history = history
+        self.history = history
         self._collections: dict[str, Collection] = {}
 
     def collection(self, name: str) -> Collection:
         """The collection of that name; it is made on first use and forgets nothing from before that moment."""
         found = self._collections.get(name)
         if found is None:
-            found = self._collections[name] = Collection(name, born=self.revision, history=self._history)
+            found = self._collections[name] = Collection(name, born=self.revision, history=self.history)
         return found
 
     def open(self, name: str) -> Collection:

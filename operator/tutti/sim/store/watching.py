@@ -77,7 +77,10 @@ class Feed(Protocol):
 
 
 class Subscription:
-    """A watcher's queue. `overflow` is set when it grew past its limit: the watcher must then be disconnected."""
+    """A watcher's queue. `overflow` is set when it grew past its limit: the watcher must then be disconnected.
+
+    `lost` is called at that moment: a watcher whose client reads no more is stuck, and sees no flag.
+    """
 
     def __init__(self, *, namespace: str, predicate: Predicate | None, after: int, limit: int) -> None:
         self.namespace = namespace
@@ -87,6 +90,7 @@ class Subscription:
         self.seen = after
         self.overflow = False
         self.closed = False
+        self.lost: Callable[[], None] = lambda: None
         self._pending: deque[Notice] = deque()
         self._wake = asyncio.Event()
 
@@ -100,6 +104,7 @@ class Subscription:
             return
         if len(self._pending) >= self.limit:
             self.overflow = True
+            self.lost()
         else:
             self._pending.append(notice)
         self._wake.set()
