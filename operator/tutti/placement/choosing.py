@@ -27,7 +27,6 @@ from tutti.placement.profile import Profile
 
 _FIRST_DEPTH = 4
 _FIRST = np.ones(1, dtype=np.int64)
-_ONE = np.ones(1, dtype=np.int64)
 
 Counts = NDArray[np.int64]
 
@@ -66,11 +65,13 @@ class Choice:
         """Place up to so many pods one after another; returns int64[rows], how many on each row."""
         placed = np.zeros(len(self.nodes), dtype=np.int64)
         weighted = [(one, tally) for one, tally in zip(self.profile.neighbours, scorers, strict=True) if tally]
+        told: list[Tally | ScoreTally] = [*tallies, *(tally for _, tally in weighted)]
         fill = np.zeros(len(self.nodes), dtype=np.int64)
         everywhere = np.flatnonzero(self.room)
         fill[everywhere] = self._fill(everywhere, _FIRST)[0]
-        while wanted:
-            rows = np.flatnonzero(allowed(self.room > 0, tallies))
+        levels: dict[int, list[int]] = {}
+        for _ in range(wanted):
+            rows = np.flatnonzero(allowed(self.room > placed, tallies))
             if not len(rows):
                 break
             total = fill[rows] + self._preferred(rows)
@@ -78,17 +79,21 @@ class Choice:
                 scores = tally.scores(rows)
                 if scores is not None:
                     total += scores * scorer.weight
-            row = rows[[int(total.argmax())]]
-            self.transaction.put(row, _ONE, self.klass)
-            self.room[row] -= 1
+            row = int(rows[int(total.argmax())])
             placed[row] += 1
-            fill[row] = self._fill(row, _FIRST)[0]
-            for filtered in tallies:
-                filtered.add(int(row[0]))
-            for _, scored in weighted:
-                scored.add(int(row[0]))
-            wanted -= 1
+            fill[row] = self._next_level(levels, row, int(placed[row]))
+            for one in told:
+                one.add(row)
+        self._take(placed)
         return placed
+
+    def _next_level(self, levels: dict[int, list[int]], row: int, placed: int) -> int:
+        """Return the score by fill of the next pod on a row, before any of those placed are on the columns."""
+        known = levels.get(row, [])
+        if placed >= len(known):
+            nth = np.arange(1, max(_FIRST_DEPTH, 2 * placed) + 1, dtype=np.int64)
+            known = levels[row] = self._fill(np.array([row]), nth)[:, 0].tolist()
+        return known[placed]
 
     def _take(self, counts: Counts) -> None:
         rows = np.flatnonzero(counts)

@@ -21,17 +21,18 @@ class _Counted:
     spread: Spreading
     counts: Counts
     looked_at: Mask
-
-    @property
-    def per_row(self) -> bool:
-        return self.spread.key == HOSTNAME
+    per_row: bool
+    all_known: bool
 
     def points(self, rows: Rows, *, size: int) -> NDArray[np.float64]:
         """Return float64[len(rows)]: more for more pods in the domain; nothing where a row has no domain."""
-        codes = self.spread.domains.codes[rows]
-        counts = self.counts[rows] if self.per_row else np.append(self.counts, 0)[codes]
-        points = counts * np.log(float(size + 2)) + float(self.spread.constraint.max_skew - 1)
-        return np.where(codes >= 0, points, 0.0)
+        codes = self.spread.domains.codes
+        weight, fixed = np.log(float(size + 2)), float(self.spread.constraint.max_skew - 1)
+        if not self.per_row:
+            of_domains: NDArray[np.float64] = np.append(self.counts * weight + fixed, 0.0)
+            return of_domains[codes[rows]]
+        of_rows: NDArray[np.float64] = self.counts[rows] * weight + fixed
+        return of_rows if self.all_known else np.where(codes[rows] >= 0, of_rows, 0.0)
 
 
 class SoftSpreadTally:
@@ -96,8 +97,8 @@ def _count(klass: PodClass, nodes: NodeColumns, spread: Spreading, keyed: Mask) 
     if spread.key == HOSTNAME:
         per_row = np.zeros(len(nodes), dtype=np.int64)
         np.add.at(per_row, rows, counts)
-        return _Counted(spread, per_row, keyed)
+        return _Counted(spread, per_row, keyed, per_row=True, all_known=bool(spread.domains.known[nodes.present].all()))
     included = spread.includes(klass, nodes)
     looked_at = keyed if included is None else keyed & included
     inside = looked_at[rows]
-    return _Counted(spread, spread.domains.sum(rows[inside], counts[inside]), looked_at)
+    return _Counted(spread, spread.domains.sum(rows[inside], counts[inside]), looked_at, per_row=False, all_known=False)
