@@ -70,6 +70,7 @@ def registry_for(
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.ConnectionInfo:
+        """Hand kopf the credentials that everything else uses."""
         try:
             return connection(await credentials.refresh())
         except CredentialsError as error:
@@ -77,10 +78,12 @@ def registry_for(
 
     @kopf.on.startup(registry=registry, errors=kopf.ErrorsMode.PERMANENT)
     async def start(**_: Any) -> None:
+        """Start the engine."""
         await startup()
 
     @kopf.on.cleanup(registry=registry, errors=kopf.ErrorsMode.PERMANENT)
     async def end(**_: Any) -> None:
+        """Let the engine come to an end."""
         await cleanup()
 
     for kind in HELD:

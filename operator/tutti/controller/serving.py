@@ -24,15 +24,18 @@ def application(health: Health, registry: CollectorRegistry) -> web.Application:
     """The aiohttp application; every answer is computed from what `health` and `registry` hold at that moment."""
 
     async def healthz(_: web.Request) -> web.Response:
+        """Whether the process should go on."""
         checks = asked(health.alive)
         return _answer(checks, passed=all(check.ok for check in checks.values()))
 
     async def readyz(_: web.Request) -> web.Response:
+        """Whether it does its work."""
         checks = asked(health.ready)
         # Nothing announced yet is the first moment of a start, not readiness.
         return _answer(checks, passed=bool(checks) and all(check.ok for check in checks.values()))
 
     async def metrics(_: web.Request) -> web.Response:
+        """Everything measured, in Prometheus' text format."""
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
