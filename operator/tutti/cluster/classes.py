@@ -66,19 +66,25 @@ class ClassBook:
 
     Attributes:
         watched: The label keys that some selector reads; it only grows.
-        minding: Whether there has been a class that others being placed may help.
     """
 
     def __init__(self) -> None:
         self.watched: set[str] = set()
-        self.minding = False
+        self._minding: weakref.WeakSet[PodClass] = weakref.WeakSet()
         self._known: weakref.WeakValueDictionary[bytes, PodClass] = weakref.WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def of(self, spec: PodSpec, namespace: str = "", labels: Mapping[str, str] = NO_LABELS) -> PodClass:
-        """Return the class of pods with this spec, in this namespace, with these labels."""
+    @property
+    def minding(self) -> bool:
+        """Whether there is a class of waiting pods that others being placed may help."""
+        return bool(self._minding)
+
+    def of(
+        self, spec: PodSpec, namespace: str = "", labels: Mapping[str, str] = NO_LABELS, *, waits: bool = True
+    ) -> PodClass:
+        """Return the class of pods with this spec, in this namespace, with these labels, that may wait for a node."""
         essence = _essence(spec)
         self.watch(_keys_read(essence))
         seen = {key: value for key, value in labels.items() if key in self.watched}
@@ -87,7 +93,8 @@ class ClassBook:
         if known is None:
             known = _new_class(essence, signature, namespace, seen)
             self._known[signature] = known
-            self.minding = self.minding or known.minds_company
+        if waits and known.minds_company:
+            self._minding.add(known)
         return known
 
     def watch(self, keys: Iterable[str]) -> None:

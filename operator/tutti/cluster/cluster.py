@@ -93,7 +93,7 @@ class Cluster:
             if record is not None:
                 self.remove_pod(key)
             return None
-        klass = self.classes.of(spec, meta.namespace, meta.labels)
+        klass = self.classes.of(spec, meta.namespace, meta.labels, waits=keep and not spec.node_name)
         kin = self._kins.of(meta.namespace, meta.labels, klass.company)
         if record is None:
             record = PodRecord(

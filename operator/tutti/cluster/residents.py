@@ -1,13 +1,14 @@
 """Who is where: how many pods of which kin each node holds, as columns.
 
-A selector is answered once per kin (`matching`), and the answer is kept and only extended for kins that are new. What
+A selector is answered once per kin (`matching`), and the answer is kept and only extended for kins that are new. One
+that asks for some label's value looks only at kins that have it, by an index of all labels. What
 it costs to count over a topology depends on the number of distinct (kin, node) pairs; a pod without constraints on
 its company costs nothing here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from tutti.cluster.surroundings import Surroundings
 Codes = NDArray[np.bool_]
 """bool[codes]: which kins."""
 
-_MOST_ANSWERS = 4096
+_MOST_ANSWERS = 512
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class Residents:
         self._totals: list[int] = []
         self._free_codes: list[int] = []
         self._births: list[int] = []
+        self._by_label: dict[tuple[str, str], set[int]] = {}
         self._with_terms: dict[int, Kin] = {}
         self._with_ports: dict[int, Kin] = {}
         self._answers: dict[Query, _Answer] = {}
@@ -103,20 +105,33 @@ class Residents:
         """Return bool[codes]: which codes a query means."""
         answer = self._answers.get(query)
         if answer is None or answer.around != around.version:
-            if len(self._answers) >= _MOST_ANSWERS:
-                self._answers.clear()
             answer = self._answers[query] = _Answer(np.zeros(len(self._leaving), dtype=np.bool_), 0, around.version)
+            if len(self._answers) > _MOST_ANSWERS:
+                del self._answers[next(iter(self._answers))]
         if len(answer.says) < len(self._kins):
             longer = np.zeros(len(self._leaving), dtype=np.bool_)
             longer[: len(answer.says)] = answer.says
             answer.says = longer
-        for code in self._births[answer.seen :]:
+        for code in self._births[answer.seen :] if answer.seen else self._worth_asking(query):
             kin = self._kins[code]
             answer.says[code] = kin is not None and query.matches(
                 kin.namespace, around.namespace_labels(kin.namespace), kin.labels
             )
         answer.seen = len(self._births)
         return answer.says[: len(self._kins)]
+
+    def _worth_asking(self, query: Query) -> Iterable[int]:
+        """Return the codes that a query may mean: those with one of the label values that it asks for, if any."""
+        if query.selector is None:
+            return ()
+        asked = [
+            *([pair] for pair in query.selector.match_labels.items()),
+            *([(one.key, v) for v in one.values] for one in query.selector.match_expressions if one.operator == "In"),
+        ]
+        if not asked:
+            return self._births
+        found = [set().union(*(self._by_label.get(pair, ()) for pair in pairs)) for pairs in asked]
+        return min(found, key=len)
 
     def where(self, chosen: Codes) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
         """Return where pods of the chosen codes are: rows int32[m], how many int64[m], codes int32[m]."""
@@ -144,6 +159,8 @@ class Residents:
         self._leaving[code] = leaving
         self._code_of[kin, leaving] = code
         self._births.append(code)
+        for pair in kin.labels.items():
+            self._by_label.setdefault(pair, set()).add(code)
         if len(self._births) > 1024 + 4 * len(self._kins):
             self._births = sorted(self._code_of.values())
             self._answers.clear()
@@ -159,6 +176,11 @@ class Residents:
         self._kins[code] = None
         self._births.append(code)
         self._free_codes.append(code)
+        for pair in kin.labels.items():
+            having = self._by_label[pair]
+            having.discard(code)
+            if not having:
+                del self._by_label[pair]
         if self._with_terms.pop(code, None) is not None:
             self.terms_version += 1
         self._with_ports.pop(code, None)
