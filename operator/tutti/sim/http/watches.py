@@ -33,6 +33,126 @@ TOGETHER = 1 << 18
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
+def _as_it_is(feed: Feed) -> Feed:
+    return feed
+
+
+FEED: ContextVar[Callable[[Feed], Feed]] = ContextVar("feed", default=_as_it_is)
+"""What a watch in this context is sent from, given the subscription that it would be sent from."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """How a watch runs: for how long, and which bookmarks it sends."""
+
+    seconds: float
+    bookmarks: bool
+    initial_end: bool
+
+
+class Writer:
+    """Events as lines of a rendering."""
+
+    def __init__(self, resource: Resource, rendering: Rendering, include: str) -> None:
+        self._resource = resource
+        self._rendering = rendering
+        self._include = include
+        self._heading = True
+
+    def line(self, change: str, version: Version) -> bytes:
+        """One event."""
+        match self._rendering.form:
+            case "table":
+                body = encode(table(self._resource, [version], {}, include=self._include, heading=self._heading))
+                self._heading = False
+            case "partial":
+                body = version.view("partial", partial)
+            case _:
+                body = stored(self._resource, version)
+        return b"".join((b'{"type":"', change.encode(), b'","object":', body, b"}\n"))
+
+    def bookmark(self, rv: int, annotations: Mapping[str, str] | None = None) -> bytes:
+        """An event that only tells how far the watch has come."""
+        meta: Json = {"resourceVersion": str(rv), "creationTimestamp": None}
+        if annotations:
+            meta["annotations"] = dict(annotations)
+        resource = self._resource
+        if self._rendering.form == "partial":
+            body: Json = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
+        else:
+            body = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
+        return b'{"type":"BOOKMARK","object":' + encode(body) + b"}\n"
+
+
+def error_line(error: ApiError) -> bytes:
+    """An event that ends a watch with an error."""
+    return b'{"type":"ERROR","object":' + encode(error.body()) + b"}\n"
+
+
+async def stream(
+    http: web.BaseRequest,
+    backend: Backend,
+    resource: Resource,
+    where: Scope,
+    query: Mapping[str, str],
+    rendering: Rendering,
+) -> web.StreamResponse:
+    """Answer a watch until it times out, the client goes, or falls too far behind."""
+    check_options(query, watch=True)
+    version = query.get("resourceVersion", "")
+    if version and not version.isdigit():
+        raise ApiError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+    plan = _plan(query)
+    collection = backend.collection(resource)
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"})
+    response.enable_chunked_encoding()
+    writer = Writer(resource, rendering, query.get("includeObject", "Metadata"))
+    try:
+        subscription = _subscribe(backend, collection, where, int(version or 0), query)
+    except Compacted as error:
+        await response.prepare(http)
+        await response.write(error_line(expired(str(error))))
+        await response.write_eof()
+        return response
+    if http.transport is not None:
+        subscription.lost = http.transport.abort
+    try:
+        await response.prepare(http)
+        feed = FEED.get()(subscription)
+        await _run(_Sender(response, writer, backend), feed, writer, plan)
+        await response.write_eof()
+    except (ConnectionResetError, asyncio.CancelledError):
+        if not subscription.closed and asyncio.current_task() and asyncio.current_task().cancelling():  # type: ignore[union-attr]  # checked just before
+            raise
+    finally:
+        collection.unsubscribe(subscription)
+    return response
+
+
+def _plan(query: Mapping[str, str]) -> Plan:
+    seconds = integer(query, "timeoutSeconds") or random.randint(SHORTEST, LONGEST)  # noqa: S311 - spreads reconnects
+    initial = truth(query.get("sendInitialEvents"))
+    bookmarks = truth(query.get("allowWatchBookmarks"))
+    return Plan(float(seconds), bookmarks, initial and bookmarks)
+
+
+def _subscribe(
+    backend: Backend, collection: Collection, where: Scope, version: int, query: Mapping[str, str]
+) -> Subscription:
+    initial = query.get("sendInitialEvents")
+    now = backend.store.revision
+    fresh = truth(initial) if initial is not None else version == 0
+    after = now if fresh or (version == 0) else version
+    subscription = collection.subscribe(
+        namespace=where.namespace, predicate=where.predicate, after=after, limit=BACKLOG
+    )
+    if fresh:
+        subscription.preload(
+            one for one in collection.scan(where.namespace) if where.predicate is None or where.predicate(one.obj)
+        )
+    return subscription
+
+
 async def _run(sender: _Sender, subscription: Feed, writer: Writer, plan: Plan) -> None:
     loop = asyncio.get_running_loop()
     start = loop.time()
