@@ -125,7 +125,7 @@ class Watched(World):
                 continue
             bound = [m for m in workload.members() if m.pod.node and not m.pod.terminated]
             running = [m for m in bound if not m.pod.deleting and not m.evicting]
-            if workload.complete:
+            if workload.complete or workload.brought_together:  # what fails after that was no half-started gang
                 self.whole.add(key)
             elif not bound:
                 self.whole.discard(key)
