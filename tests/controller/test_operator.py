@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 from tests.controller.objects import cluster_queue, gang, local_queue, obj, pod
@@ -210,6 +213,17 @@ async def test_asked_to_stop_in_the_middle_of_a_gang_it_finishes_the_gang(cluste
 
     assert await running.stop() == 0
     assert len(await bound(cluster, "many")) == 100
+
+
+async def test_asked_to_stop_while_the_server_hangs_it_ends_well_once_it_leads_no_more(cluster, running):
+    await open_queue(cluster, cpu="100")
+    await start_gang(cluster, "many", 100, cpu="1")
+    await until(lambda: bound(cluster, "many"))
+
+    running.process.send_signal(signal.SIGTERM)
+    os.waitid(os.P_PID, running.process.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - the server hangs with this loop
+    assert await running.ends() == 0
+    assert running.said("lease_lost_while_stopping")
 
 
 async def test_asked_to_stop_while_it_waits_for_the_crds_it_ends_well(bare_cluster, kubeconfig, tmp_path):

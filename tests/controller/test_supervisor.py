@@ -26,6 +26,20 @@ async def test_a_crash_stops_the_process_and_is_raised_in_the_end():
         supervisor.result()
 
 
+async def test_what_several_tasks_died_of_is_told_once():
+    async def work():
+        raise ExceptionGroup("both", [ValueError("broken"), ValueError("broken")])
+
+    health = Health()
+    supervisor = Supervisor(work, stop=asyncio.Event(), health=health)
+    supervisor.start()
+    await supervisor.finished()
+
+    assert health.alive["engine"]().detail.count("broken") == 1
+    with pytest.raises(ExceptionGroup):
+        supervisor.result()
+
+
 async def test_work_that_just_ends_is_a_crash_too():
     async def work():
         pass

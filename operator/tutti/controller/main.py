@@ -83,7 +83,8 @@ async def operate(launch: Launch, *, serves_at: Callable[[int], None] | None = N
             try:
                 await _operate(Room(Engine(configuration), around), around, credentials, stop)
             except Exception as error:
-                raise Crashed(", ".join(str(leaf) or repr(leaf) for leaf in leaves(error))) from error
+                said = dict.fromkeys(str(leaf) or repr(leaf) for leaf in leaves(error))
+                raise Crashed(", ".join(said)) from error
     log.info("stopped")
 
 

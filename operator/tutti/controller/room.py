@@ -22,12 +22,13 @@ from tutti.controller.feeds import Feeds
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.health import Check, Health
 from tutti.controller.metrics import Metrics
+from tutti.controller.supervisor import leaves
 from tutti.controller.usage import QueueGauges, charged
 from tutti.engine.decisions import EmitEvent
 from tutti.engine.engine import Engine
 from tutti.engine.observations import AnyObservation, PodGone, PodSeen
 from tutti.kube.client import Client
-from tutti.kube.fencing import Fence, unfenced
+from tutti.kube.fencing import Fence, LeadershipLost, unfenced
 from tutti.kube.lease import Elector, LeaseTimes, default_identity
 from tutti.kube.statuses import StatusWriter
 
@@ -98,13 +99,15 @@ class Room:
         """Work until `stop` is set, then finish what was begun.
 
         Raises:
-            ExceptionGroup: Of what ended the work, such as LeadershipLost.
+            ExceptionGroup: Of what ended the work, such as LeadershipLost; but not of that alone once `stop` was set.
         """
+        asked = False
         work = asyncio.create_task(self._work(), name="engine work")
         stopping = asyncio.create_task(stop.wait(), name="wait for stop")
         try:
             await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
+                asked = True
                 await self._finish(work)
         finally:
             for task in (work, stopping):
@@ -113,7 +116,7 @@ class Room:
             if self._elector is not None:
                 await self._elector.release()
         if not work.cancelled():
-            work.result()
+            _judge(work, asked=asked)
 
     def record(self, event: EmitEvent) -> None:
         """Record an event about an object of ours; only while leading."""
@@ -175,6 +178,16 @@ class Room:
         elif isinstance(observation, PodGone):
             self._times.gone(observation.namespace, observation.name)
         self._cycle.observe(observation)
+
+
+def _judge(work: asyncio.Task[None], *, asked: bool) -> None:
+    """Raise what ended the work, unless it was the loss of the lease after being asked to stop."""
+    error = work.exception()
+    if asked and error is not None and all(isinstance(leaf, LeadershipLost) for leaf in leaves(error)):
+        # Whoever leads now finishes what was begun; this process was to end anyway.
+        log.warning("lease_lost_while_stopping", error=str(next(leaves(error))))
+        return
+    work.result()
 
 
 def _elector(around: Surroundings) -> Elector | None:

@@ -40,7 +40,7 @@ class Supervisor:
             if not self._stop.is_set():
                 raise RuntimeError("the engine ended though nobody asked it to")  # noqa: TRY301 - the crash it reports
         except BaseException as error:
-            reasons = [repr(leaf) for leaf in leaves(error)]
+            reasons = list(dict.fromkeys(repr(leaf) for leaf in leaves(error)))
             self._health.died("engine", ", ".join(reasons))
             if not isinstance(error, asyncio.CancelledError):
                 log.critical("engine_crashed", errors=reasons)
