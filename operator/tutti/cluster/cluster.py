@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tutti.api.core import Node, Pod
 from tutti.api.resources import AmountError, Amounts, amounts
 from tutti.cluster.classes import ClassBook, PodClass
-from tutti.cluster.kin import Kin, KinBook
+from tutti.cluster.kin import KinBook
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.cluster.requests import Scored, occupied, scored_occupied
@@ -94,13 +94,14 @@ class Cluster:
                 self.remove_pod(key)
             return None
         klass = self.classes.of(spec, meta.namespace, meta.labels, waits=keep and not spec.node_name)
-        kin = self._kins.of(meta.namespace, meta.labels, klass.company)
         if record is None:
+            kin = self._kins.hold(meta.namespace, meta.labels, klass.company)
             record = PodRecord(
                 meta.namespace, meta.name, meta.uid, klass, klass.requests, kin, klass.weight, created=meta.created
             )
             self.pods[key] = record
-        self._take_over(record, pod, klass, kin)
+        self._rename(record, pod, klass)
+        self._take_over(record, pod, klass)
         self._class_anew()
         return record
 
@@ -110,6 +111,7 @@ class Cluster:
         if record is None or (uid and record.uid != uid):
             return None
         self._move(record, node="", assumed="")
+        self._kins.drop(record.kin)
         del self.pods[key]
         return record
 
@@ -177,7 +179,7 @@ class Cluster:
         klass = self._holds.get(name, {}).pop(number, None)
         if klass is not None:
             row = self.nodes.rows[name]
-            self._weigh(row, klass.requests, klass.weight, -1)
+            self.nodes.charge(row, klass.requests, klass.weight, -1)
             self.nodes.residents.add(klass.kin, row, count=-1)
             self.freed += 1
 
@@ -204,12 +206,11 @@ class Cluster:
         """Return the pods that take room on a node."""
         return tuple(self._on.get(name, {}).values())
 
-    def _take_over(self, record: PodRecord, pod: Pod, klass: PodClass, kin: Kin) -> None:
+    def _take_over(self, record: PodRecord, pod: Pod, klass: PodClass) -> None:
         node = pod.spec.node_name
         held, weight = klass.requests, klass.weight
         if node and not pod.terminated and not klass.problem:
             held, weight = _readable_occupied(pod, klass)
-        self._rename(record, kin, deleting=pod.metadata.deletion_timestamp is not None)
         if node and node == record.assumed and held is record.held and not pod.terminated:
             record.node, record.assumed = node, ""  # our own bind, confirmed: the room is charged already
         elif held is not record.held or pod.terminated != record.terminated or node != record.node:
@@ -226,15 +227,20 @@ class Cluster:
         record.ready = pod.ready
         record.started = pod.status.start_time.timestamp() if pod.status.start_time else None
 
-    def _rename(self, record: PodRecord, kin: Kin, *, deleting: bool) -> None:
+    def _rename(self, record: PodRecord, pod: Pod, klass: PodClass) -> None:
         """Take over what others see of a pod; where it is counted, it is counted as that from now on."""
-        if kin is record.kin and deleting == record.deleting:
+        labels, deleting = pod.metadata.labels, pod.metadata.deletion_timestamp is not None
+        same = labels == record.kin.labels and klass.company == record.kin.company
+        if same and deleting == record.deleting:
             return
+        kin = record.kin if same else self._kins.hold(record.namespace, labels, klass.company)
         row = self.nodes.rows.get(record.place)
         if row is not None:
             self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=-1)
             self.nodes.residents.add(kin, row, leaving=deleting)
             self._may_help()
+        if not same:
+            self._kins.drop(record.kin)
         record.kin, record.deleting = kin, deleting
 
     def _class_anew(self) -> None:
@@ -280,14 +286,8 @@ class Cluster:
             self._may_help()
 
     def _charge(self, row: int, record: PodRecord, sign: int) -> None:
-        self._weigh(row, record.held, record.weight, sign)
+        self.nodes.charge(row, record.held, record.weight, sign)
         self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=sign)
-
-    def _weigh(self, row: int, held: Mapping[str, int], weight: Scored, sign: int) -> None:
-        vector = self.nodes.vector(held)
-        self.nodes.requested[row, : len(vector)] += sign * vector
-        cpu, memory = weight
-        self.nodes.scored[row] += (sign * cpu, sign * memory)
 
     def _offered(self, node: Node) -> Amounts:
         problems: list[str] = []

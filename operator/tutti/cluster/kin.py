@@ -6,8 +6,7 @@ copies of each other.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -141,28 +140,48 @@ def _ports(spec: PodSpec) -> Iterator[Port]:
                 yield Port(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)  # noqa: S104 - as above
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, eq=False)
 class Kin:
-    """Pods that no other pod could tell apart."""
+    """Pods that no other pod could tell apart.
+
+    Attributes:
+        holders: How many pods are of this kin, wherever they are; kept by `KinBook`.
+        code, leaving_code: What `Residents` counts them and those being deleted under; -1 while there are none.
+    """
 
     namespace: str
     labels: Mapping[str, str]
     company: Company
+    key: Hashable = None
+    holders: int = 0
+    code: int = -1
+    leaving_code: int = -1
 
 
 class KinBook:
-    """Finds the one Kin of a namespace, labels and company; forgets it with the last pod that holds it."""
+    """Finds the one Kin of a namespace, labels and company, for as long as somebody holds it."""
 
     def __init__(self) -> None:
-        self._known: weakref.WeakValueDictionary[tuple[object, ...], Kin] = weakref.WeakValueDictionary()
+        self._known: dict[Hashable, Kin] = {}
 
-    def of(self, namespace: str, labels: Mapping[str, str], company: Company) -> Kin:
-        """Return the kin of pods like this."""
-        key = (namespace, tuple(sorted(labels.items())), company)
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def hold(self, namespace: str, labels: Mapping[str, str], company: Company) -> Kin:
+        """Return the kin of a pod like this; give it back with `drop`."""
+        plain = _ENCODER.encode((namespace, labels))
+        key = plain if company is ALONE else (plain, company)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = Kin(namespace, labels, company)
+            known = self._known[key] = Kin(namespace, labels, company, key)
+        known.holders += 1
         return known
+
+    def drop(self, kin: Kin) -> None:
+        """Give back a kin that was held; it is forgotten with its last holder."""
+        kin.holders -= 1
+        if not kin.holders:
+            del self._known[kin.key]
 
 
 def keys_of(selector: LabelSelector | None) -> Iterator[str]:

@@ -151,6 +151,18 @@ class NodeColumns:
         self._free.append(row)
         self.version += 1
 
+    def charge(self, row: int, amounts: Mapping[str, int], weight: tuple[int, int], sign: int) -> None:
+        """Add what pods take on a row, or with `sign` -1 subtract it; `weight` is cpu and memory for the score."""
+        requested, column = self._requested, self.axis.column
+        for name, amount in amounts.items():
+            at = column(name)
+            if at >= requested.shape[1]:
+                self.vector(amounts)
+                requested = self._requested
+            requested[row, at] += sign * amount
+        self._scored[row, 0] += sign * weight[0]
+        self._scored[row, 1] += sign * weight[1]
+
     def vector(self, amounts: Mapping[str, int]) -> NDArray[np.int64]:
         """Return amounts as int64[resources] on this table's axis, widening the columns for a new resource."""
         out = self.axis.vector(amounts)

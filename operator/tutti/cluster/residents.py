@@ -14,13 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.cluster.kin import Kin, Query
+from tutti.cluster.kin import ALONE, Kin, Query
 from tutti.cluster.surroundings import Surroundings
 
 Codes = NDArray[np.bool_]
 """bool[codes]: which kins."""
 
 _MOST_ANSWERS = 512
+_ROW_BITS = 32
 
 
 @dataclass(slots=True)
@@ -44,16 +45,15 @@ class Residents:
     def __init__(self) -> None:
         self.version = 0
         self.terms_version = 0
-        self._code_of: dict[tuple[Kin, bool], int] = {}
         self._kins: list[Kin | None] = []
         self._totals: list[int] = []
         self._free_codes: list[int] = []
         self._births: list[int] = []
-        self._by_label: dict[tuple[str, str], set[int]] = {}
+        self._by_label: dict[tuple[str, str], int | set[int]] = {}
         self._with_terms: dict[int, Kin] = {}
         self._with_ports: dict[int, Kin] = {}
         self._answers: dict[Query, _Answer] = {}
-        self._slot_of: dict[tuple[int, int], int] = {}
+        self._slot_of: dict[int, int] = {}
         self._free_slots: list[int] = []
         self._used = 0
         self._leaving = np.zeros(64, dtype=np.bool_)
@@ -73,17 +73,18 @@ class Residents:
 
     def add(self, kin: Kin, row: int, *, leaving: bool = False, count: int = 1) -> None:
         """Count pods of a kin on a row; a negative count takes them away."""
-        code = self._code_of.get((kin, leaving))
-        if code is None:
+        code = kin.leaving_code if leaving else kin.code
+        if code < 0:
             code = self._born(kin, leaving)
-        slot = self._slot_of.get((code, row))
+        place = code << _ROW_BITS | row
+        slot = self._slot_of.get(place)
         if slot is None:
-            slot = self._new_slot(code, row)
+            slot = self._new_slot(place, code, row)
         self._count[slot] += count
         self._totals[code] += count
         self.version += 1
         if not self._count[slot]:
-            del self._slot_of[code, row]
+            del self._slot_of[place]
             self._free_slots.append(slot)
         if not self._totals[code]:
             self._died(code, kin, leaving)
@@ -130,8 +131,15 @@ class Residents:
         ]
         if not asked:
             return self._births
-        found = [set().union(*(self._by_label.get(pair, ()) for pair in pairs)) for pairs in asked]
-        return min(found, key=len)
+        return min((self._having(pairs) for pairs in asked), key=len)
+
+    def _having(self, pairs: Iterable[tuple[str, str]]) -> set[int]:
+        """Return the codes with any of these labels."""
+        out: set[int] = set()
+        for pair in pairs:
+            found = self._by_label.get(pair, ())
+            out.update((found,) if isinstance(found, int) else found)
+        return out
 
     def where(self, chosen: Codes) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
         """Return where pods of the chosen codes are: rows int32[m], how many int64[m], codes int32[m]."""
@@ -143,8 +151,13 @@ class Residents:
 
     def snapshot(self) -> dict[tuple[Kin, bool, int], int]:
         """Return how many pods of which kin, leaving or not, are on which row; for tests and recounts."""
-        names = {code: key for key, code in self._code_of.items()}
-        return {(*names[code], row): int(self._count[slot]) for (code, row), slot in self._slot_of.items()}
+        out: dict[tuple[Kin, bool, int], int] = {}
+        for place, slot in self._slot_of.items():
+            code = place >> _ROW_BITS
+            kin = self._kins[code]
+            assert kin is not None  # a code that is counted somewhere stands for somebody
+            out[kin, bool(self._leaving[code]), place & ((1 << _ROW_BITS) - 1)] = int(self._count[slot])
+        return out
 
     def _born(self, kin: Kin, leaving: bool) -> int:
         if self._free_codes:
@@ -157,14 +170,17 @@ class Residents:
             if code == len(self._leaving):
                 self._leaving = np.concatenate((self._leaving, np.zeros_like(self._leaving)))
         self._leaving[code] = leaving
-        self._code_of[kin, leaving] = code
+        if leaving:
+            kin.leaving_code = code
+        else:
+            kin.code = code
         self._births.append(code)
         for pair in kin.labels.items():
-            self._by_label.setdefault(pair, set()).add(code)
+            self._index(pair, code)
         if len(self._births) > 1024 + 4 * len(self._kins):
-            self._births = sorted(self._code_of.values())
+            self._births = [one for one, alive in enumerate(self._kins) if alive is not None]
             self._answers.clear()
-        if any(True for _ in kin.company.terms):
+        if kin.company is not ALONE and any(True for _ in kin.company.terms):
             self._with_terms[code] = kin
             self.terms_version += 1
         if kin.company.ports:
@@ -172,20 +188,36 @@ class Residents:
         return code
 
     def _died(self, code: int, kin: Kin, leaving: bool) -> None:
-        del self._code_of[kin, leaving]
+        if leaving:
+            kin.leaving_code = -1
+        else:
+            kin.code = -1
         self._kins[code] = None
         self._births.append(code)
         self._free_codes.append(code)
         for pair in kin.labels.items():
-            having = self._by_label[pair]
-            having.discard(code)
-            if not having:
-                del self._by_label[pair]
+            self._unindex(pair, code)
         if self._with_terms.pop(code, None) is not None:
             self.terms_version += 1
         self._with_ports.pop(code, None)
 
-    def _new_slot(self, code: int, row: int) -> int:
+    def _index(self, pair: tuple[str, str], code: int) -> None:
+        having = self._by_label.get(pair)
+        if having is None:
+            self._by_label[pair] = code  # most values of a label that tells pods apart are had by one kin
+        elif isinstance(having, int):
+            self._by_label[pair] = {having, code}
+        else:
+            having.add(code)
+
+    def _unindex(self, pair: tuple[str, str], code: int) -> None:
+        having = self._by_label[pair]
+        if not isinstance(having, int):
+            having.discard(code)
+        if having in (code, set()):
+            del self._by_label[pair]
+
+    def _new_slot(self, place: int, code: int, row: int) -> int:
         if self._free_slots:
             slot = self._free_slots.pop()
         else:
@@ -195,6 +227,6 @@ class Residents:
                 self._row = np.concatenate((self._row, np.zeros_like(self._row)))
                 self._count = np.concatenate((self._count, np.zeros_like(self._count)))
             self._used += 1
-        self._slot_of[code, row] = slot
+        self._slot_of[place] = slot
         self._code[slot], self._row[slot], self._count[slot] = code, row, 0
         return slot
