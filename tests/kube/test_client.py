@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 
 import pytest
 from aiohttp import web
@@ -58,9 +59,12 @@ async def test_how_long_the_server_asks_to_wait(serve, headers, body, seconds):
 
 
 async def test_without_a_connection_nothing_was_sent(unused_tcp_port_factory):
-    async with Client(Credentials.fixed(Access(f"http://127.0.0.1:{unused_tcp_port_factory()}"))) as client:
-        with pytest.raises(NotSent, match="POST /x: cannot connect"):
+    access = Access(f"https://127.0.0.1:{unused_tcp_port_factory()}", ssl=ssl.create_default_context())
+    async with Client(Credentials.fixed(access)) as client:
+        with pytest.raises(NotSent, match="POST /x: cannot connect") as caught:
             await client.request("POST", "/x", body=b"{}")
+    assert "Connect call failed" in str(caught.value)
+    assert "object at" not in str(caught.value)  # it is read by people
 
 
 async def test_a_connection_lost_after_sending_leaves_the_outcome_unknown(serve, kube):

@@ -210,11 +210,20 @@ class Client:
             yield
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             self._count(call.method, "not_sent")
-            raise NotSent(f"{call.method} {call.path}: cannot connect: {error}") from error
+            raise NotSent(f"{call.method} {call.path}: cannot connect: {_reason(error)}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._count(call.method, "unknown")
             what = str(error) or type(error).__name__
             raise UnknownOutcome(f"{call.method} {call.path}: no answer: {what}") from error
+
+
+def _reason(error: aiohttp.ClientError) -> str:
+    """Return why there was no connection; aiohttp's own text shows the address of an SSL context in memory."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"{error.host}:{error.port}: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"{error.host}:{error.port}: {error.os_error}"
+    return str(error)
 
 
 async def _read_refusal(response: aiohttp.ClientResponse) -> bytes:
