@@ -38,7 +38,7 @@ class Story:
         self.core.create_namespace({"metadata": {"name": namespace}})
 
     def close(self) -> None:
-        """Stop the operator and remove what the story has made."""
+        """Stop the operator and remove what the story has made; nobody is left to take finalizers off."""
         self.stop_operator()
         self.core.delete_collection_namespaced_pod(self.namespace, grace_period_seconds=0)
         for kind, name in reversed(self._made):
@@ -99,10 +99,14 @@ class Story:
         return dict(made)
 
     def remove(self, kind: str, name: str) -> None:
-        """Delete an object of one of our kinds."""
+        """Delete an object of one of our kinds, whatever holds it."""
+        bare = {"metadata": {"finalizers": None}}
         if kind in NAMESPACED:
-            self.custom.delete_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURALS[kind], name)
+            where = (GROUP, VERSION, self.namespace, PLURALS[kind], name)
+            self.custom.patch_namespaced_custom_object(*where, bare)
+            self.custom.delete_namespaced_custom_object(*where)
         else:
+            self.custom.patch_cluster_custom_object(GROUP, VERSION, PLURALS[kind], name, bare)
             self.custom.delete_cluster_custom_object(GROUP, VERSION, PLURALS[kind], name)
 
     def queue(self, name: str, gpus: int, **spec: Any) -> None:
