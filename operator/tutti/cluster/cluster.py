@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import Node, Pod
-from tutti.api.resources import AmountError, Amounts, amounts
+from tutti.api.resources import Amounts
 from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.kin import KinBook
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pods import PodKey, PodRecord
-from tutti.cluster.requests import Scored, occupied, scored_occupied
+from tutti.cluster.readable import readable, readable_occupied
 from tutti.cluster.surroundings import Selecting
 from tutti.cluster.transaction import Transaction
 
@@ -210,7 +210,7 @@ class Cluster:
         node = pod.spec.node_name
         held, weight = klass.requests, klass.weight
         if node and not pod.terminated and not klass.problem:
-            held, weight = _readable_occupied(pod, klass)
+            held, weight = readable_occupied(pod, klass)
         if node and node == record.assumed and held is record.held and not pod.terminated:
             record.node, record.assumed = node, ""  # our own bind, confirmed: the room is charged already
         elif held is not record.held or pod.terminated != record.terminated or node != record.node:
@@ -291,7 +291,7 @@ class Cluster:
 
     def _offered(self, node: Node) -> Amounts:
         problems: list[str] = []
-        offered = _readable(node.status.allocatable, problems)
+        offered = readable(node.status.allocatable, problems)
         self.unreadable.pop(node.metadata.name, None)
         if problems:
             self.unreadable[node.metadata.name] = "; ".join(problems)
@@ -300,25 +300,3 @@ class Cluster:
     def _grew(self, row: int, before: NDArray[np.int64]) -> bool:
         now = self.nodes.allocatable[row]
         return len(now) > len(before) or bool((now > before).any())
-
-
-def _readable(quantities: Mapping[str, str | int | float], problems: list[str]) -> Amounts:
-    out: Amounts = {}
-    for name, quantity in quantities.items():
-        try:
-            out |= amounts({name: quantity})
-        except AmountError as error:
-            problems.append(str(error))
-    return out
-
-
-def _readable_occupied(pod: Pod, klass: PodClass) -> tuple[Amounts, Scored]:
-    requests = klass.requests
-    try:
-        held = occupied(pod, requests)
-        if held is requests:
-            return requests, klass.weight
-        weight = scored_occupied(pod, klass.weight)
-    except AmountError:
-        return requests, klass.weight
-    return (requests, weight) if held == requests else (held, weight)

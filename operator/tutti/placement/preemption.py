@@ -109,15 +109,13 @@ def preempt(
     found: list[Candidate] = []
     for row in np.roll(rows, -int(np.searchsorted(rows, start))).tolist():
         one = _candidate(cluster, preemptor, row, budgets, profile)
-        if isinstance(one, Candidate):
-            found.append(one)
-        else:
+        if not isinstance(one, Candidate):
             reasons.update(one)
+            continue
+        found.append(one)
         if len(found) >= most and any(not candidate.violations for candidate in found):
             break
-    if not found:
-        return Preemption(None, message(nodes.count, reasons))
-    return Preemption(min(found, key=_harm), "")
+    return Preemption(min(found, key=_harm), "") if found else Preemption(None, message(nodes.count, reasons))
 
 
 def _candidate(
