@@ -51,6 +51,19 @@ async def test_a_context_is_chosen_by_name(tmp_path):
     assert (access.headers, access.namespace) == ({}, "default")
 
 
+@pytest.mark.parametrize(
+    ("exempt", "proxy"), [("", "http://proxy:3128"), ("127.0.0.1", None), ("other", "http://proxy:3128")]
+)
+async def test_a_proxy_is_left_out_where_no_proxy_names_the_server(tmp_path, monkeypatch, exempt, proxy):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://proxy:3128")
+        monkeypatch.setenv(name.lower(), "http://proxy:3128")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, exempt)
+    access = await (await Credentials.load(kubeconfig(tmp_path / "k"))).access()
+    assert access.proxy == proxy
+
+
 @pytest.mark.parametrize("where", ["KUBECONFIG", "second of KUBECONFIG", "home"])
 async def test_without_a_path_it_is_found_where_kubectl_looks(tmp_path, monkeypatch, where):
     (tmp_path / ".kube").mkdir()

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # typeshed does not list it
 
 import structlog
 import yaml
@@ -239,13 +241,20 @@ def _access(configuration: Configuration, *, namespace: str) -> Access:
         headers={"Authorization": token.strip()} if token else {},
         ssl=_ssl(configuration),
         server_hostname=configuration.tls_server_name,
-        proxy=configuration.proxy,
+        proxy=_proxy(configuration),
         namespace=namespace,
         ca_path=configuration.ssl_ca_cert,
         certificate_path=configuration.cert_file,
         private_key_path=configuration.key_file,
         insecure=not configuration.verify_ssl,
     )
+
+
+def _proxy(configuration: Configuration) -> str | None:
+    """Return the proxy on the way to the server, unless NO_PROXY names the server."""
+    host = urlsplit(configuration.host).netloc
+    exempt = proxy_bypass_environment(host, {"no": configuration.no_proxy or ""})
+    return None if exempt else configuration.proxy
 
 
 def _ssl(configuration: Configuration) -> ssl.SSLContext | bool:
