@@ -155,8 +155,8 @@ class EmbeddedCluster:
     async def restart(self, down_seconds: float = 0.0) -> None:
         """Break all connections, be gone for a while, and come back on the same port without any history."""
         self._listener.cut()
-        await self._listener.shut()
         self.backend.store.forget()
+        await self._listener.shut()
         await asyncio.sleep(down_seconds)
         await self._listener.open()
 

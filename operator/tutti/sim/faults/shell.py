@@ -43,6 +43,13 @@ class FaultyServer:
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, or fail to."""
+        try:
+            return await self._handle(http)
+        except ConnectionResetError:
+            # The connection was broken, by us or by the client: there is nobody to answer.
+            return web.Response()
+
+    async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
         path = http.rel_url.raw_path
         if path.startswith(PREFIX):
             return await self._admin.handle(http)
