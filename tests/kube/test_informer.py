@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
+import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -175,6 +176,32 @@ async def test_after_an_interruption_nothing_is_missing_or_repeated(serve, colle
     # A reading request that dies on a kept connection is sent once more by the HTTP library itself.
     assert metric(server, "watch_errors") == (0 if fault[1] == "hang_up" else 1)
     assert len(world.history) == 2
+
+
+async def test_one_interruption_is_one_warning_however_many_faces_it_has(serve, collection):
+    collection.put("a", value=1)
+    collection.faults.extend([("watch", "429"), ("watch", "503"), ("watch", "500")])
+    server, world = await serve(collection.handle), World()
+    with structlog.testing.capture_logs() as said:
+        async with informing(server, world):
+            await world.until({"a": 1})
+            collection.put("b", value=2)
+            await world.until({"a": 1, "b": 2})
+    told = [line["event"] for line in said if line["log_level"] != "debug"]
+    assert told == ["informer_synced", "informer_interrupted", "informer_recovered"]
+
+
+async def test_a_refusal_that_will_not_pass_is_told_even_after_an_interruption(serve, collection):
+    collection.put("a", value=1)
+    collection.faults.extend([("watch", "503"), ("watch", "403")])
+    server, world = await serve(collection.handle), World()
+    with structlog.testing.capture_logs() as said:
+        async with informing(server, world):
+            await world.until({"a": 1})
+            collection.put("b", value=2)
+            await world.until({"a": 1, "b": 2})
+    told = [line["problem"][:3] for line in said if line["log_level"] == "warning"]
+    assert told == ["503", "403"]
 
 
 async def test_a_stream_that_fails_again_and_again_is_listed_anew(serve, collection):

@@ -24,7 +24,7 @@ import structlog
 from tutti.kube.backoff import Backoff
 from tutti.kube.changes import Change, Gone, Key, Seen
 from tutti.kube.client import Client
-from tutti.kube.errors import ApiError, NotSent, WireError, retry_after
+from tutti.kube.errors import ApiError, NotSent, WireError, is_retryable, retry_after
 from tutti.kube.listing import Scope, fetch_page
 from tutti.kube.resources import Resource
 from tutti.kube.watching import LineSplitter, Meta, WatchEvent, read_error, read_event, read_meta, read_version
@@ -121,16 +121,17 @@ class Informer(Generic[T]):
         wait = self._backoff.next(retry_after(error))
         if expired and not failures:
             return
-        self._report(str(error))
+        self._report(str(error), passing=expired or is_retryable(error))
         await asyncio.sleep(wait)
 
-    def _report(self, problem: str | None) -> None:
-        """Remember what is wrong, and say so once."""
+    def _report(self, problem: str | None, *, passing: bool = False) -> None:
+        """Remember what is wrong, and say so once; one interruption has many faces while a server comes back."""
         if problem != self.problem:
             if problem is None:
                 log.info("informer_recovered", resource=self.resource.label)
             else:
-                log.warning("informer_interrupted", resource=self.resource.label, problem=problem)
+                say = log.debug if passing and self.problem is not None else log.warning
+                say("informer_interrupted", resource=self.resource.label, problem=problem)
         self.problem = problem
 
     async def _list(self) -> None:
