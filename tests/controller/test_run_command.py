@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -83,3 +84,14 @@ def test_a_port_that_is_taken(tmp_path):
 
     assert result.returncode == 2
     assert "Address already in use" in only_line(result)
+
+
+def test_asked_to_stop_while_it_still_loads_its_code_it_ends_well(tmp_path):
+    """The first process of a container ignores a signal that it has no handler for."""
+    command = [sys.executable, "-X", "importtime", "-m", "tutti", "run", "--kubeconfig", str(tmp_path / "nowhere")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if "pydantic" in line)
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+    assert process.returncode == 0

@@ -1,0 +1,64 @@
+"""What `tutti run` does once a signal can no longer be missed: it loads the operator, and runs it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NoReturn
+
+import click
+
+from tutti.api.configuration import ConfigurationError, TuttiConfiguration, load
+from tutti.controller import logs
+from tutti.controller.main import Launch, run
+from tutti.kube.credentials import CredentialsError
+
+_USAGE = 2
+"""Exit code of what the caller has to mend, as click's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was said on the command line; None where nothing was."""
+
+    kubeconfig: Path | None
+    context: str | None
+    file: Path | None
+    journal: Path | None
+    metrics_port: int | None
+    log_format: Literal["json", "console"] | None
+
+
+def start(options: Options) -> NoReturn:
+    """Run the operator until a signal, and end the process."""
+    configuration = _configuration(options.file, options.metrics_port)
+    logging = configuration.logging
+    logs.configure(options.log_format or logging.format, level=logging.level)
+    try:
+        sys.exit(run(Launch(configuration, options.kubeconfig, options.context, options.journal)))
+    except CredentialsError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"cannot start: {error}")
+
+
+def _configuration(file: Path | None, metrics_port: int | None) -> TuttiConfiguration:
+    """Return the configuration with what the command line says in its place."""
+    try:
+        configuration = TuttiConfiguration() if file is None else load(file.read_text("utf-8"), str(file))
+    except OSError as error:
+        _fail(f"configuration {file} cannot be read: {error.strerror}")
+    except (ConfigurationError, UnicodeDecodeError) as error:
+        _fail(f"configuration {error}")
+    if metrics_port is None:
+        return configuration
+    host = configuration.metrics.bind_address.rpartition(":")[0]
+    metrics = configuration.metrics.model_copy(update={"bind_address": f"{host}:{metrics_port}"})
+    return configuration.model_copy(update={"metrics": metrics})
+
+
+def _fail(message: str) -> NoReturn:
+    """End with one line that says what is wrong."""
+    click.echo(f"tutti run: {message}", err=True)
+    sys.exit(_USAGE)
