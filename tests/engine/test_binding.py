@@ -254,7 +254,7 @@ def test_an_eviction_that_was_refused_is_asked_for_again():
     (evict,) = [d for d in world.log if isinstance(d, Evict)]
     world.keep(evict.name)
     world.tell(EvictFinished("default", evict.name, evict.uid, done=False, message="a disruption budget"))
-    world.run()
+    world.until(30)
     assert len([d for d in world.log if isinstance(d, Evict)]) == 2
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import World, replaced
 from tutti.engine.decisions import Bind, EmitEvent, Evict, PatchStatus
+from tutti.engine.gathering import ADMISSION_ANNOTATION
 
 BOTH_WAYS = pytest.mark.parametrize("backwards", [False, True], ids=["in order", "backwards"])
 
@@ -139,6 +140,35 @@ def test_usage_is_recovered_from_the_admission_annotation():
     world.restart()
     world.run()
     assert (world.used("cq", "a"), world.used("cq", "b")) == (1, 1)
+
+
+def test_usage_is_recovered_of_a_gang_whose_pod_group_is_gone():
+    """Its pods run on, and their room in the quota is not free."""
+    world = World()
+    world.flavor()
+    world.queue("cq", 4)
+    world.node("n1")
+    world.object("PodGroup", "g", {"schedulingPolicy": {"gang": {"minCount": 2}}, "queueName": "queue"})
+    for rank in range(2):
+        world.pod(f"g-{rank}", group="g")
+    world.run()
+    world.remove_object("PodGroup", "g")
+    world.run()
+    assert world.used("cq") == 2
+    world.restart()
+    world.run()
+    assert world.used("cq") == 2
+
+
+def test_a_pod_without_a_queue_cannot_take_the_quota_of_another_namespace():
+    world = World()
+    world.flavor()
+    world.queue("cq", 4)
+    world.node("n1")
+    said = '{"clusterQueue": "cq", "flavors": {"nvidia.com/gpu": "default"}}'
+    world.pod("thief", namespace="elsewhere", node="n1", annotations={ADMISSION_ANNOTATION: said})
+    world.run()
+    assert world.used("cq") == 0
 
 
 def test_usage_is_recovered_from_the_node_where_there_is_no_annotation():

@@ -62,6 +62,19 @@ GPU = "nvidia.com/gpu"
 replaced = msgspec.structs.replace
 
 
+def merged(before: Any, patch: Any) -> Any:
+    """A merge patch applied as a server does it (RFC 7386)."""
+    if not isinstance(patch, dict):
+        return patch
+    out = dict(before) if isinstance(before, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            out.pop(key, None)
+        else:
+            out[key] = merged(out.get(key), value)
+    return out
+
+
 class World:
     """A cluster and the engine that schedules it.
 
@@ -444,8 +457,7 @@ class World:
         found = self.objects.get((decision.kind, decision.namespace, decision.name))
         if found is None or found["metadata"]["uid"] != decision.uid:
             return
-        status = {**found["status"], **decision.status}
-        status = {key: value for key, value in status.items() if value is not None}
+        status = merged(found["status"], decision.status)
         assert status != found["status"], f"{decision.kind} {decision.name} is told what it says already"
         # A new document each time: the journal and the engine may still hold the old one.
         self.objects[decision.kind, decision.namespace, decision.name] = {**found, "status": status}

@@ -12,7 +12,7 @@ import click
 
 from tutti import __version__
 
-# Subcommand -> module that defines it as `command`. Imported late, so that `tutti explain` need not load kopf.
+# Subcommand -> module that defines it as `command`. Imported late, so that `tutti replay` need not load kopf.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "cluster": "tutti.cli.cluster",

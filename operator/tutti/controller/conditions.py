@@ -31,6 +31,10 @@ class _Said:
     instead_of: Mapping[str, Any]
 
 
+_SETTLED = -1
+"""Generation of a wish that the server has been seen to fulfil: the next one is news, whatever it is."""
+
+
 class ConditionKeeper:
     """Compares what should be said with what the server shows, each time something relevant changes.
 
@@ -69,8 +73,11 @@ class ConditionKeeper:
     def _say(self, key: ObjectKey, stored: Stored, verdict: Verdict) -> None:
         before = stored.condition(ACTIVE)
         said = _Said(stored.uid, stored.generation, verdict, instead_of=before)
-        if is_said(stored, verdict) or self._said.get(key) == said:
-            return  # it is there, or on its way: the server has yet to show it
+        if is_said(stored, verdict):
+            self._said[key] = _Said(stored.uid, _SETTLED, verdict, instead_of=before)
+            return
+        if self._said.get(key) == said:
+            return  # it is on its way: the server has yet to show it
         self._said[key] = said
         kind, namespace, name = key
         if before.get("status") != _status(verdict) or before.get("reason") != verdict.reason:

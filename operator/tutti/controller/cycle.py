@@ -75,7 +75,9 @@ class Cycle:
         self._clock = clock
         self._buffer: list[AnyObservation] = []
         self._woken = asyncio.Event()
+        self._announced = False
         self._synced = False
+        self._now = 0.0
         self._leading = False
         self._resting = False
 
@@ -86,8 +88,8 @@ class Cycle:
 
     def synced(self) -> None:
         """Everything that exists has been observed: the engine may decide. Further calls change nothing."""
-        if not self._synced:
-            self._synced = True
+        if not self._announced:
+            self._announced = True
             self.observe(Synced())
 
     def lead(self) -> None:
@@ -142,9 +144,11 @@ class Cycle:
             self._journal.saw(observation)
         self._count[type(observation)]()
         self._engine.observe(observation)
+        self._synced = self._synced or isinstance(observation, Synced)
 
     def _decide(self) -> None:
-        now, started = self._clock(), time.perf_counter()
+        now = self._now = max(self._now, self._clock())  # a clock that is set back must not lengthen deadlines
+        started = time.perf_counter()
         decisions = self._engine.decide(now)
         self._metrics.decide_seconds.observe(time.perf_counter() - started)
         if self._journal is not None:

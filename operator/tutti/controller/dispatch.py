@@ -28,7 +28,7 @@ from tutti.engine.decisions import (
     PatchStatus,
     SetPodCondition,
 )
-from tutti.engine.observations import AnyObservation, BindFinished, EvictFinished
+from tutti.engine.observations import AnyObservation, BindFinished, EvictFinished, PodGroupWritten
 from tutti.kube.binder import Binder, Binding, BindOutcome
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, WireError
@@ -176,14 +176,20 @@ class Dispatch:
             "metadata": {"name": create.name, "namespace": create.namespace, "labels": create.labels},
             "spec": create.spec,
         }
-        await self._write("POST", create.namespace, create.name, document)
+        done = await self._write("POST", create.namespace, create.name, document)
+        self._observe(PodGroupWritten(create.namespace, create.name, done))
 
     async def _delete(self, delete: DeletePodGroup) -> None:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": delete.uid}}
-        await self._write("DELETE", delete.namespace, delete.name, options)
+        done = await self._write("DELETE", delete.namespace, delete.name, options)
+        self._observe(PodGroupWritten(delete.namespace, delete.name, done))
 
-    async def _write(self, method: str, namespace: str, name: str, document: Mapping[str, Any]) -> None:
-        """Create or delete a PodGroup; that it is there, or gone, already is as good as having done it."""
+    async def _write(self, method: str, namespace: str, name: str, document: Mapping[str, Any]) -> bool:
+        """Create or delete a PodGroup; that it is there, or gone, already is as good as having done it.
+
+        Returns:
+            Whether it is so now.
+        """
         path = _POD_GROUPS.path(namespace, None if method == "POST" else name)
         body = msgspec.json.encode(document)
 
@@ -198,10 +204,16 @@ class Dispatch:
                 log.error(  # noqa: TRY400 - the reason is in the answer, not in our stack
                     "pod_group_not_written", method=method, namespace=namespace, name=name, error=str(error)
                 )
+                return False
+        return True
 
 
 def composed(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one merge patch (RFC 7386) that does what two do one after the other."""
+    """Return one merge patch (RFC 7386) that does what two do one after the other.
+
+    One thing it cannot say: a field removed by the first and given as an object by the second keeps, of what the
+    server has, what the second does not name.
+    """
     result = dict(first)
     for field, value in then.items():
         before = result.get(field)

@@ -6,10 +6,13 @@ from typing import Any
 
 from tutti.api.kinds import PodGroup
 from tutti.engine.decisions import CreatePodGroup, DeletePodGroup
+from tutti.engine.observations import PodGroupWritten
 from tutti.engine.state import State
 from tutti.engine.workloads import Workload
 
 IMPLICIT_LABEL = "scheduling.tutti.dev/implicit"
+ASK_AGAIN_SECONDS = 10.0
+"""How long after a PodGroup could not be written it is tried again."""
 
 
 def keep_pod_group(state: State, workload: Workload) -> None:
@@ -36,3 +39,12 @@ def keep_pod_group(state: State, workload: Workload) -> None:
         state.out.append(DeletePodGroup(namespace, name, found.metadata.uid))
     else:
         workload.asked_for = ""
+
+
+def written(state: State, result: PodGroupWritten) -> None:
+    """Take in what became of the request; one that failed is made again after a while."""
+    workload = state.workloads.get(("PodGroup", result.namespace, result.name))
+    if workload is not None and not result.done:
+        workload.asked_for = ""
+        workload.tell_at = state.now + ASK_AGAIN_SECONDS
+        state.timed[workload.key] = workload

@@ -113,7 +113,8 @@ def _send_again(state: State, workload: Workload) -> None:
 
 def _settle_leaving(state: State, workload: Workload) -> None:
     if workload.tally().bound:
-        binding.evict_bound(state, workload)
+        if state.now >= workload.not_before:
+            binding.evict_bound(state, workload)
     else:
         workload.phase = Phase.WAITING
         _settle_waiting(state, workload)

@@ -110,6 +110,14 @@ class EvictFinished(Observation, frozen=True, tag="evict-finished"):
     message: str = ""
 
 
+class PodGroupWritten(Observation, frozen=True, tag="pod-group-written"):
+    """What became of a CreatePodGroup or DeletePodGroup; `done` is False where it must be asked for again."""
+
+    namespace: str
+    name: str
+    done: bool
+
+
 class Synced(Observation, frozen=True, tag="synced"):
     """Everything that exists has been listed once; only from now on may anything be decided."""
 
@@ -127,5 +135,6 @@ AnyObservation = (
     | ObjectGone
     | BindFinished
     | EvictFinished
+    | PodGroupWritten
     | Synced
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from tutti.engine import binding
+from tutti.engine import binding, implicit
 from tutti.engine.gathering import drop_member, put_member, refile
 from tutti.engine.observations import (
     AnyObservation,
@@ -17,6 +17,7 @@ from tutti.engine.observations import (
     ObjectGone,
     ObjectSeen,
     PodGone,
+    PodGroupWritten,
     PodSeen,
     PriorityClassGone,
     PriorityClassSeen,
@@ -60,6 +61,8 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             binding.finished(state, observation)
         case EvictFinished():
             _evicted(state, observation)
+        case PodGroupWritten():
+            implicit.written(state, observation)
         case Synced():
             pass
         case _:
@@ -76,8 +79,8 @@ def _pod_gone(state: State, gone: PodGone) -> None:
 def _evicted(state: State, result: EvictFinished) -> None:
     member = state.members.get((result.namespace, result.name))
     if member is not None and member.pod.uid == result.uid and not result.done:
-        member.evicting = False  # asked for again when its workload is settled
-        state.touch(state.home[member.pod.key][0])
+        member.evicting = False  # asked for again after a while
+        state.back_off(state.workloads[state.home[member.pod.key][0]])
 
 
 def _object_seen(state: State, seen: ObjectSeen) -> None:

@@ -91,7 +91,11 @@ def _tell_status(state: State, workload: Workload, positions: Positions) -> None
 
 
 def _tell_broken(state: State) -> None:
-    """Tell each object that cannot be read what is wrong with it, once."""
+    """Tell each object that cannot be read what is wrong with it, once.
+
+    The conditions of queues, cohorts and flavors are the controller's, which says the same there.
+    """
     for key, error, uid in state.catalog.news():
         state.out.append(EmitEvent(API_VERSION, *key, uid, "Warning", "Invalid", "Validating", str(error)))
-        state.out.append(PatchStatus(*key, uid, statuses.invalid(state, key, error)))
+        if key[0] in ("Workload", "PodGroup"):
+            state.out.append(PatchStatus(*key, uid, statuses.invalid(state, key, error)))

@@ -207,7 +207,7 @@ def _found_charge(state: State, workload: Workload, member: Member) -> Charge | 
     queue = state.leads_to(workload.key[1], workload.queue)
     said = _read_annotation(member.annotation)
     if said is not None and said.cluster_queue == queue:
-        flavors = {name: flavor for name, flavor in said.flavors.items() if name in requests}
+        flavors = {name: flavor for name, flavor in said.flavors.items() if requests.get(name, 0) > 0}
         return Charge(queue, flavors, usage_of(flavors, requests))
     queue_spec = state.catalog.queues.get(queue)
     row = state.cluster.nodes.rows.get(member.pod.node)

@@ -41,9 +41,8 @@ def status_of(state: State, workload: Workload, found: Object, positions: Positi
 
 
 def invalid(state: State, key: ObjectKey, error: ObjectError) -> dict[str, Any]:
-    """Return the status of an object that cannot be read."""
-    kind = "Active" if key[0] in ("ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor") else "Admitted"
-    kind = "Scheduled" if key[0] == "PodGroup" else kind
+    """Return the status of a Workload or PodGroup that cannot be read."""
+    kind = "Scheduled" if key[0] == "PodGroup" else "Admitted"
     news = Condition(type=kind, status="False", reason="Invalid", message=str(error))
     return {"conditions": cond.to_json(cond.merge([], [news], now=state.now))}
 
@@ -148,7 +147,9 @@ def _pending(workload: Workload, positions: Positions) -> dict[str, Any] | None:
     before = workload.status.get("pending" if workload.key[0] == "Workload" else "pendingReason") or {}
     # A position moves with every admission; it is written along with a new reason, not for its own sake.
     position = before.get("position") if before.get("reasons") == said["reasons"] else positions.of(workload)
-    return said if position is None else {"position": position, **said}
+    if position is None and "position" not in before:
+        return said
+    return {"position": position, **said}  # a merge patch removes only what it names
 
 
 def _conditions(workload: Workload) -> list[Condition]:

@@ -167,20 +167,25 @@ class Elector:
         self._step_down()
         if not held or self._document is None:
             return
-        moment = micro_time(now())
-        given_up = {
-            **self._spec(),
-            "holderIdentity": "",
-            "leaseDurationSeconds": 1,
-            "renewTime": moment,
-            "acquireTime": moment,
-        }
         try:
-            await self._put(given_up)
+            try:
+                await self._put(self._given_up())
+            except ApiError as error:
+                if error.status != HTTPStatus.CONFLICT:
+                    raise
+                await self._read()  # a renewal that was cut off may have reached the server all the same
+                if self._proven_own():
+                    await self._put(self._given_up())
         except WireError as error:
             log.warning("lease_not_released", lease=self._name, error=str(error))
         else:
             log.info("lease_released", lease=self._name, identity=self.identity)
+
+    def _given_up(self) -> dict[str, Any]:
+        """The record of a lease that nobody holds any more."""
+        moment = micro_time(now())
+        nobody = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": moment, "acquireTime": moment}
+        return {**self._spec(), **nobody}
 
     def _spec(self) -> dict[str, Any]:
         """The record as last known."""

@@ -40,7 +40,8 @@ class Ledger:
         """Use more in a queue."""
         mine = self.usage.setdefault(queue, {})
         for what, amount in usage.items():
-            mine[what] = mine.get(what, 0) + amount
+            if amount:
+                mine[what] = mine.get(what, 0) + amount
         self.tree.add(queue, usage)
 
     def refund(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
@@ -52,10 +53,10 @@ class Ledger:
         """Take back a charge of a decision that did not come about: nothing has become available."""
         mine = self.usage.get(queue, {})  # nothing, where only pods that use no quota were charged
         for what, amount in usage.items():
-            left = mine[what] - amount
+            left = mine.get(what, 0) - amount
             if left:
                 mine[what] = left
-            else:
+            elif amount:
                 del mine[what]
         if not mine:
             self.usage.pop(queue, None)
