@@ -138,3 +138,27 @@ def test_an_unknown_configuration_key_ends_the_start_with_2_and_names_its_neighb
     assert done.returncode == 2
     assert "permitTimeoutSecond" in done.stderr
     assert "did you mean 'permitTimeoutSeconds'?" in done.stderr
+
+
+def test_a_queue_that_cannot_be_read_is_told_so_and_heals_when_it_is_mended(story: Story) -> None:
+    name = story.namespace
+    quota = {"name": name, "resources": [{"name": "cpu", "nominalQuota": 10}]}
+    twice = [{"coveredResources": ["cpu"], "flavors": [quota]}, {"coveredResources": ["memory"], "flavors": [
+        {"name": name, "resources": [{"name": "memory", "nominalQuota": "1Gi"}]}]}]  # fmt: skip
+    story.object("ResourceFlavor", name, {})
+    story.object("ClusterQueue", name, {"resourceGroups": twice, "namespaceSelector": {}})
+    story.object("LocalQueue", name, {"clusterQueue": name})
+    story.start_operator()
+    story.wait(lambda: story.condition("ClusterQueue", name, "Active").get("reason") == "Invalid", "it to be told")
+    assert "one resource group only" in story.condition("ClusterQueue", name, "Active")["message"]
+
+    both = {"name": name, "resources": [*quota["resources"], {"name": "memory", "nominalQuota": "1Gi"}]}
+    story.change("ClusterQueue", name, {"resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": [both]}]})
+
+    story.wait(lambda: story.condition("ClusterQueue", name, "Active").get("status") == "True", "it to heal")
+    story.pod("after", labels={f"{GROUP}/queue-name": name})
+    story.wait(lambda: story.where("after"), "it to admit")
+    story.wait(
+        lambda: story.get("ClusterQueue", name)["status"].get("admittedWorkloads") == 1, "it to count what it admitted"
+    )
+    assert story.condition("ClusterQueue", name, "Active")["status"] == "True"

@@ -98,6 +98,10 @@ class Story:
         self._made.append((kind, name))
         return dict(made)
 
+    def change(self, kind: str, name: str, spec: dict[str, Any]) -> None:
+        """Change fields in the spec of a cluster-scoped object."""
+        self.custom.patch_cluster_custom_object(GROUP, VERSION, PLURALS[kind], name, {"spec": spec})
+
     def remove(self, kind: str, name: str) -> None:
         """Delete an object of one of our kinds, whatever holds it."""
         bare = {"metadata": {"finalizers": None}}
