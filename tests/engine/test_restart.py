@@ -160,13 +160,13 @@ def test_usage_is_recovered_of_a_gang_whose_pod_group_is_gone():
     assert world.used("cq") == 2
 
 
-def test_a_pod_without_a_queue_cannot_take_the_quota_of_another_namespace():
+def test_pods_that_name_no_pod_group_there_is_cannot_take_the_quota_of_another_namespace():
     world = World()
     world.flavor()
     world.queue("cq", 4)
     world.node("n1")
     said = '{"clusterQueue": "cq", "flavors": {"nvidia.com/gpu": "default"}}'
-    world.pod("thief", namespace="elsewhere", node="n1", annotations={ADMISSION_ANNOTATION: said})
+    world.pod("thief", namespace="elsewhere", group="g", node="n1", annotations={ADMISSION_ANNOTATION: said})
     world.run()
     assert world.used("cq") == 0
 

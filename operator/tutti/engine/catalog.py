@@ -145,6 +145,10 @@ class Catalog:
         """Return the names of a namespace's LocalQueues, sorted."""
         return sorted(one.metadata.name for one in self.all(LocalQueue) if one.metadata.namespace == namespace)
 
+    def led_to(self, namespace: str) -> set[str]:
+        """Return the names of the ClusterQueues that a namespace's LocalQueues lead to."""
+        return {one.spec.cluster_queue for one in self.all(LocalQueue) if one.metadata.namespace == namespace}
+
     def flavors_on(self, queue: Queue, requests: Mapping[str, int], labels: Mapping[str, str]) -> Assignment:
         """Return the first flavors of a queue that a node with these labels belongs to."""
         here = {

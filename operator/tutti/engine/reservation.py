@@ -201,11 +201,14 @@ def _release(state: State, group: Group, hold: Hold) -> None:
 def _found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
     """Work out what a pod that was found bound uses: by its admission annotation, else by the node it is on.
 
-    The annotation tells flavors only: anybody who may edit a pod could name another's queue there.
+    The annotation tells flavors only: anybody who may edit a pod could name another's queue there. Only where the
+    object that told the queue is gone, one is believed that a LocalQueue of the namespace leads to.
     """
     requests = member.pod.klass.requests
     queue = state.leads_to(workload.key[1], workload.queue)
     said = _read_annotation(member.annotation)
+    if said is not None and not workload.queue and _lost_object(state, workload):
+        queue = said.cluster_queue if said.cluster_queue in state.catalog.led_to(workload.key[1]) else ""
     if said is not None and said.cluster_queue == queue:
         flavors = {name: flavor for name, flavor in said.flavors.items() if requests.get(name, 0) > 0}
         return Charge(queue, flavors, usage_of(flavors, requests))
@@ -215,6 +218,10 @@ def _found_charge(state: State, workload: Workload, member: Member) -> Charge | 
         return None
     flavors = state.catalog.flavors_on(queue_spec, requests, state.cluster.nodes.labels[row])
     return Charge(queue_spec.name, flavors, usage_of(flavors, requests))
+
+
+def _lost_object(state: State, workload: Workload) -> bool:
+    return workload.problem is not None and state.catalog.find(workload.key) is None
 
 
 def _read_annotation(text: str) -> Admission | None:
