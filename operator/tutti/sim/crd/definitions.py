@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tutti.sim.crd.structural import check_schema
+from tutti.sim.crd.wellformed import malformed
 from tutti.sim.kinds.strategy import Strategy
 from tutti.sim.meta.errors import FieldError, invalid, required, unsupported
 
@@ -71,7 +72,7 @@ class DefinitionStrategy(Strategy):
             if not schema:
                 errors.append(required(at, "schemas are required"))
             else:
-                errors.extend(check_schema(schema, at))
+                errors.extend(malformed(schema, at) or check_schema(schema, at))
         return errors
 
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:

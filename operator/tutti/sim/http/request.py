@@ -14,6 +14,8 @@ from tutti.sim.http import protobuf
 from tutti.sim.meta.errors import bad_request, unsupported_media_type
 from tutti.sim.rest.options import User
 
+Json = dict[str, Any]
+
 JSON_TYPES = ("application/json", "")
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
@@ -108,6 +110,24 @@ async def document(request: Incoming) -> Any:
     if not data:
         return None
     return from_json(data)
+
+
+async def posted(request: Incoming, *parts: str) -> Json:
+    """The body as an object whose named parts are objects, where they are there; ApiError 400 otherwise."""
+    body = await document(request)
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        raise bad_request("couldn't get version/kind; json parse error: expected an object")
+    require_objects(body, *parts)
+    return body
+
+
+def require_objects(body: Json, *parts: str) -> None:
+    """ApiError 400 where a part of a document is neither absent nor an object."""
+    for part in parts:
+        if not isinstance(body.get(part) or {}, dict):
+            raise bad_request(f"json: cannot unmarshal {part} into an object")
 
 
 def from_json(data: bytes) -> Any:

@@ -11,6 +11,7 @@ import structlog
 from aiohttp import web
 
 from tutti.sim.http import discovery, lists, negotiate, openapi, render, request, watches, writes
+from tutti.sim.http.answer import BODY_LIMIT
 from tutti.sim.http.request import Incoming, Target
 from tutti.sim.http.reviews import ADMIN, ANONYMOUS, Reviews, allowed
 from tutti.sim.http.subresources import Subresources
@@ -62,6 +63,9 @@ class ApiServer:
             if not segments or segments[0] not in ("api", "apis"):
                 return self._other(incoming, segments)
             answer = await self._api(incoming, segments)
+        except web.HTTPRequestEntityTooLarge:
+            text = f"Request entity too large: limit is {BODY_LIMIT}"
+            answer = render.failure(ApiError(413, "RequestEntityTooLarge", text))
         except ApiError as error:
             answer = render.failure(error)
         for settled in self._backend.settle:

@@ -23,6 +23,7 @@ from tutti.sim.store.version import Version
 Json = dict[str, Any]
 
 TOKEN_SECONDS = 3600
+TOKEN_LIMIT = 1 << 32
 
 
 class Subresources:
@@ -74,14 +75,14 @@ class Subresources:
     async def bind(self, incoming: Incoming, namespace: str, name: str) -> web.Response:
         """Bind a pod; without a name in the path, the one that the Binding names."""
         call = write_call(incoming.query, kind="CreateOptions", user=incoming.user, agent=incoming.agent)
-        body = await request.document(incoming)
-        name = name or ((body or {}).get("metadata") or {}).get("name", "")
+        body = await request.posted(incoming, "metadata", "target")
+        name = name or (body.get("metadata") or {}).get("name", "")
         binding.bind(self._backend, namespace, name, body, dry_run=call.dry_run)
         return render.respond(BOUND, status=201)
 
     async def _evict(self, incoming: Incoming, target: Target) -> web.Response:
         call = write_call(incoming.query, kind="CreateOptions", user=incoming.user, agent=incoming.agent)
-        body = await request.document(incoming)
+        body = await request.posted(incoming, "metadata", "deleteOptions")
         eviction.evict(self._backend, target.namespace, target.name, body, user=incoming.user, dry_run=call.dry_run)
         return render.respond(BOUND, status=201)
 
@@ -98,9 +99,11 @@ class Subresources:
         return writes.answer(resource, version, rendering, call=call)
 
     async def _token(self, incoming: Incoming, resource: Resource, target: Target) -> web.Response:
-        body = await request.document(incoming) or {}
+        body = await request.posted(incoming, "metadata", "spec")
         self._backend.get(resource, target.namespace, target.name)
-        seconds = int((body.get("spec") or {}).get("expirationSeconds") or TOKEN_SECONDS)
+        seconds = (body.get("spec") or {}).get("expirationSeconds") or TOKEN_SECONDS
+        if type(seconds) is not int or not 0 < seconds <= TOKEN_LIMIT:
+            raise bad_request(f"spec.expirationSeconds must be an integer between 1 and {TOKEN_LIMIT}")
         token = secrets.token_urlsafe(32)
         self.issued[token] = f"system:serviceaccount:{target.namespace}:{target.name}"
         answer = {
@@ -127,6 +130,7 @@ class Subresources:
             changed = await request.document(incoming)
         if not isinstance(changed, dict):
             raise bad_request("a Scale must be an object")
+        request.require_objects(changed, "metadata", "spec")
         version = await self._rescale(resource, current, changed, call)
         return render.respond(render.encode(scale_of(resource, version)), rendering=rendering)
 

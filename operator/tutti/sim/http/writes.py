@@ -139,6 +139,7 @@ async def _apply(
     config = request.from_yaml(await incoming.http.read())
     if not isinstance(config, dict) or not config.get("kind") or not config.get("apiVersion"):
         raise bad_request("invalid object type: apiVersion and kind must be set in an apply patch")
+    request.require_objects(config, "metadata")
     meta = dict(config.get("metadata") or {})
     if meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")

@@ -190,9 +190,9 @@ class JobStrategy(Strategy):
         labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
         unlabelled = not meta.get("labels")
         labels["batch.kubernetes.io/controller-uid"] = uid
-        labels["batch.kubernetes.io/job-name"] = meta["name"]
+        labels["batch.kubernetes.io/job-name"] = meta.get("name", "")
         labels["controller-uid"] = uid
-        labels["job-name"] = meta["name"]
+        labels["job-name"] = meta.get("name", "")
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
         if unlabelled:
             meta["labels"] = dict(labels)

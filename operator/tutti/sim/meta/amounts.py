@@ -13,6 +13,7 @@ from functools import lru_cache
 PATTERN = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]i?|Ki|)")
 BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 DECIMAL = {"n": -3, "u": -2, "m": -1, "": 0, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+EXPONENT_LIMIT = 308
 FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
@@ -29,6 +30,8 @@ def amount(text: str) -> Fraction:
     elif suffix in DECIMAL:
         number *= Fraction(1000) ** DECIMAL[suffix]
     elif suffix[:1] in "eE":
+        if abs(int(suffix[1:])) > EXPONENT_LIMIT:
+            raise ValueError(f"the exponent of {text} is beyond {EXPONENT_LIMIT}")
         number *= Fraction(10) ** int(suffix[1:])
     else:
         raise ValueError(FORM)

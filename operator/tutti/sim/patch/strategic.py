@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tutti.sim.meta.errors import bad_request
 from tutti.sim.patch.shape import Form, Shape
 
 Json = dict[str, Any]
@@ -16,10 +17,12 @@ DIRECTIVE = "$patch"
 DELETE_FROM = "$deleteFromPrimitiveList/"
 ORDER = "$setElementOrder/"
 RETAIN = "$retainKeys"
+LISTS = (DELETE_FROM, ORDER, RETAIN)
 
 
 def merge(target: Json, patch: Json, shape: Shape) -> Json:
     """The target with a strategic merge patch applied; shares what the patch does not touch."""
+    _check_directives(patch)
     directive = patch.get(DIRECTIVE)
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != DIRECTIVE}
@@ -42,6 +45,12 @@ def merge(target: Json, patch: Json, shape: Shape) -> Json:
         if key.startswith(ORDER):
             _reorder(result, key.removeprefix(ORDER), order, shape)
     return result
+
+
+def _check_directives(patch: Json) -> None:
+    for key, value in patch.items():
+        if key.startswith(LISTS) and not isinstance(value, list):
+            raise bad_request(f"{key} must be a list")
 
 
 def _value(target: Any, patch: Any, shape: Shape) -> Any:

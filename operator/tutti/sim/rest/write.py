@@ -61,6 +61,9 @@ def decode(resource: Resource, body: Any, call: Call, *, patched: bool = False) 
 
 def _check_kind(resource: Resource, body: Json) -> None:
     kind, version = body.get("kind"), body.get("apiVersion")
+    for field, value in (("kind", kind), ("apiVersion", version)):
+        if value is not None and not isinstance(value, str):
+            raise bad_request(f"couldn't get version/kind; json parse error: {field} must be a string")
     if resource.custom and not kind:
         raise bad_request("Object 'Kind' is missing in '" + resource.kind + "'")
     if resource.custom and not version:
@@ -168,7 +171,9 @@ async def change(
     while True:
         current = backend.get(resource, namespace, name)
         source = current.obj if resource.outward is None else resource.outward(current.obj)
-        changed = transform(source)
+        changed: Any = transform(source)
+        if not isinstance(changed, dict) or not isinstance(changed.get("metadata") or {}, dict):
+            raise bad_request("json: cannot unmarshal what the patch makes into an object with metadata")
         _check_place({"metadata": dict(changed.get("metadata") or {})}, namespace, name)
         obj = decode(resource, changed, call, patched=True)
         explicit = (changed.get("metadata") or {}).get("resourceVersion") != current.obj["metadata"]["resourceVersion"]
