@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint fix crds bench e2e e2e-kind test-envtest lock clean
+.PHONY: help setup demo test lint fix crds bench bench-api e2e e2e-kind test-envtest lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ crds: $(READY) ## Generate crds/ from the models
 
 bench: $(READY) ## How long the engine takes to decide, without an API server
 	@$(BIN)/python bench/decide.py
+
+bench-api: $(READY) ## How fast the embedded API server is: creations, bindings, watch, lists
+	@$(BIN)/python bench/api_server.py
 
 e2e: $(READY) ## The user stories, on the embedded cluster
 	@$(BIN)/python -m pytest e2e
