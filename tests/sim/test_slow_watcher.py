@@ -7,6 +7,7 @@ from tutti.sim.http import watches
 
 async def test_a_client_that_does_not_read_its_watch_is_cut_off(cluster, api, monkeypatch):
     monkeypatch.setattr(watches, "BACKLOG", 20)
+    monkeypatch.setattr(watches, "DRAIN_SECONDS", 0.0)
     host, port = cluster.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=1)
     path = "/api/v1/namespaces/default/configmaps?watch=true"

@@ -30,6 +30,7 @@ BOOKMARK_EVERY = 60.0
 BOOKMARK_BEFORE_END = 2.0
 BACKLOG = 10_000
 TOGETHER = 1 << 18
+DRAIN_SECONDS = 10.0
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
@@ -114,8 +115,8 @@ async def stream(
         await response.write(error_line(expired(str(error))))
         await response.write_eof()
         return response
-    if http.transport is not None:
-        subscription.lost = http.transport.abort
+    cut = _Cut(http)
+    subscription.lost = cut.soon
     try:
         await response.prepare(http)
         feed = FEED.get()(subscription)
@@ -125,8 +126,27 @@ async def stream(
         if not subscription.closed and asyncio.current_task() and asyncio.current_task().cancelling():  # type: ignore[union-attr]  # checked just before
             raise
     finally:
+        cut.cancel()
         collection.unsubscribe(subscription)
     return response
+
+
+class _Cut:
+    """Breaks the connection of a client that was too slow and does not take even what was meant for it."""
+
+    def __init__(self, http: web.BaseRequest) -> None:
+        self._transport = http.transport
+        self._timer: asyncio.TimerHandle | None = None
+
+    def soon(self) -> None:
+        """Break it, unless the watch ends before."""
+        if self._transport is not None:
+            self._timer = asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._transport.abort)
+
+    def cancel(self) -> None:
+        """Leave it alone: the watch has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def _plan(query: Mapping[str, str]) -> Plan:
