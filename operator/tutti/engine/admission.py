@@ -21,6 +21,7 @@ from tutti.placement.misfit import explain
 from tutti.placement.scores import Packing
 from tutti.placement.unsupported import unsupported
 from tutti.quota.flavors import Assignment, Queue, assignments, uncovered, usage_of, where_of
+from tutti.quota.tree import Usage
 
 
 @dataclass(slots=True)
@@ -59,6 +60,15 @@ class Attempt:
     packing: Packing
     transaction: Transaction
     taken: list[Taken] = field(default_factory=list)
+
+    def usage(self) -> Usage:
+        """Return the quota charged so far."""
+        total: Usage = {}
+        for one in self.taken:
+            if one.charge is not None:
+                for what, amount in _times(one.charge.usage, len(one.rows)).items():
+                    total[what] = total.get(what, 0) + amount
+        return total
 
     def undo_charges(self) -> None:
         """Take back the quota charged so far."""
@@ -229,7 +239,7 @@ def _take_in(
     if queue is not None:
         room = state.ledger.room_for(queue.name, per_pod)
         if room < required:
-            return short_of_quota(state, queue, per_pod, required)
+            return short_of_quota(state, queue, per_pod, required, attempt.usage())
         extra = min(extra, room - required)
     ask = Ask(need.klass, required, extra, where_of(assignment, state.catalog.flavors))
     rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.packing)

@@ -19,6 +19,7 @@ from tutti.api.kinds import (
     LocalQueue,
     Object,
     ObjectError,
+    PodGroup,
     ResourceFlavor,
     Topology,
     WorkloadPriorityClass,
@@ -66,6 +67,7 @@ class Catalog:
         self.broken: dict[ObjectKey, tuple[ObjectError, str]] = {}
         self._news: list[ObjectKey] = []
         self._objects: dict[ObjectKey, Object] = {}
+        self._referring: dict[tuple[str, str], dict[str, str]] = {}
         self._priority_classes: dict[str, int] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
 
@@ -81,11 +83,13 @@ class Catalog:
             if str(self.broken.get(key, ("", ""))[0]) != str(error) and not _says(raw, str(error)):
                 self._news.append(key)
             self.broken[key] = (error, str(meta.get("uid", "")))
-            self._objects.pop(key, None)
+            self._unrefer(self._objects.pop(key, None))
             self.version += before is not None and kind in SHARED
             return key[1:]
         self.broken.pop(key, None)
+        self._unrefer(before)
         self._objects[key] = parsed
+        self._refer(parsed)
         if kind in SHARED and (before is None or _said(before) != _said(parsed)):
             self.version += 1
         return key[1:]
@@ -94,8 +98,31 @@ class Catalog:
         """Forget an object that does not exist any more."""
         key = (kind, namespace, name)
         self.broken.pop(key, None)
-        if self._objects.pop(key, None) is not None and kind in SHARED:
+        found = self._objects.pop(key, None)
+        self._unrefer(found)
+        if found is not None and kind in SHARED:
             self.version += 1
+
+    def referring(self, namespace: str, workload: str) -> Mapping[str, str]:
+        """Return the PodGroups that are pod groups of a Workload: name of the object -> name of the group in it."""
+        return self._referring.get((namespace, workload), {})
+
+    def stands_alone(self, key: ObjectKey) -> bool:
+        """Whether there is an object of this key that is queued by itself: no PodGroup of a Workload."""
+        found = self._objects.get(key)
+        return found is not None and not (isinstance(found, PodGroup) and found.spec.workload_ref is not None)
+
+    def _refer(self, found: Object) -> None:
+        if isinstance(found, PodGroup) and found.spec.workload_ref is not None:
+            ref, name = found.spec.workload_ref, found.metadata.name
+            self._referring.setdefault((found.metadata.namespace, ref.name), {})[name] = ref.pod_group or name
+
+    def _unrefer(self, found: Object | None) -> None:
+        if isinstance(found, PodGroup) and found.spec.workload_ref is not None:
+            key = (found.metadata.namespace, found.spec.workload_ref.name)
+            self._referring[key].pop(found.metadata.name)
+            if not self._referring[key]:
+                del self._referring[key]
 
     def news(self) -> list[tuple[ObjectKey, ObjectError, str]]:
         """Return the objects that have become unreadable, or otherwise unreadable, since the last call."""

@@ -63,7 +63,8 @@ def is_broken(workload: Workload) -> bool:
 
 def is_over(state: State, workload: Workload) -> bool:
     """Whether nothing is left of a workload: no member, no hold, no object."""
-    return not any(g.members or g.holds for g in workload.groups.values()) and state.catalog.find(workload.key) is None
+    empty = not any(g.members or g.holds for g in workload.groups.values())
+    return empty and not state.catalog.stands_alone(workload.key)
 
 
 def _settle_waiting(state: State, workload: Workload) -> None:

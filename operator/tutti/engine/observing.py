@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from tutti.api.kinds import PodGroup
 from tutti.engine import binding, implicit
 from tutti.engine.gathering import drop_member, put_member, refile
 from tutti.engine.observations import (
@@ -99,6 +100,9 @@ def _concerned(state: State, kind: str, namespace: str, name: str, *, changed: b
     if kind == "PodGroup":
         refile(state, namespace, name)
         state.open(("PodGroup", namespace, name))
+        found = state.catalog.get(PodGroup, namespace, name)
+        if found is not None and found.spec.workload_ref is not None:
+            state.touch(("Workload", namespace, found.spec.workload_ref.name))
     elif kind == "Workload":
         refile(state, namespace, name)
         state.open(("Workload", namespace, name))

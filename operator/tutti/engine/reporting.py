@@ -6,6 +6,7 @@ reason is written at most every `RETELL_SECONDS`; a new reason is written at onc
 
 from __future__ import annotations
 
+from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
 from tutti.engine import statuses
 from tutti.engine.counting import Positions
@@ -82,6 +83,13 @@ def _is_news(state: State, reason: str, message: str, told: Told) -> bool:
 
 
 def _tell_status(state: State, workload: Workload, positions: Positions) -> None:
+    _, namespace, name = workload.key
+    for pod_group, group in state.catalog.referring(namespace, name).items():
+        part = state.catalog.get(PodGroup, namespace, pod_group)
+        if workload.key[0] == "Workload" and part is not None and group in workload.groups:
+            news = statuses.part_status_of(state, workload, workload.groups[group], part, positions)
+            if news:
+                state.out.append(PatchStatus("PodGroup", namespace, pod_group, part.metadata.uid, news))
     found = state.catalog.find(workload.key)
     if found is None or not workload.uid:
         return

@@ -8,6 +8,7 @@ from tutti.engine.state import State
 from tutti.engine.workloads import Group
 from tutti.placement.misfit import Misfit
 from tutti.quota.flavors import Assignment, Queue
+from tutti.quota.tree import Usage
 
 
 def gathering(group: Group) -> Explanation:
@@ -24,27 +25,31 @@ def gathering(group: Group) -> Explanation:
         "WaitingForMembers",
         f"{there} of {group.min_count} members of pod group {group.name} are there"
         + (f" ({', '.join(apart)} not counted)" if apart else "")
-        + "; it is placed when all are",
+        + f"; it is placed when {group.min_count} are",
         {"members": str(there), "minCount": str(group.min_count)},
     )
 
 
-def short_of_quota(state: State, queue: Queue, per_pod: dict[tuple[str, str], int], pods: int) -> Explanation:
-    """Say of which quota there is too little for so many pods, and whether there could ever be enough."""
+def short_of_quota(state: State, queue: Queue, per_pod: Usage, pods: int, taken: Usage) -> Explanation:
+    """Say of which quota there is too little for so many pods, and whether there could ever be enough.
+
+    `taken` is what other pods of the same workload have been given in this try: the workload needs both at once.
+    """
     node = state.ledger.tree.queues[queue.name]
     parts, details, never = [], {}, False
     for what, amount in per_pod.items():
         flavor, resource = what
-        asked, free = amount * pods, max(0, node.available(what))
+        mine = taken.get(what, 0)
+        asked, free = amount * pods + mine, max(0, node.available(what) + mine)
         if asked <= free:
             continue
         most = node.potential(what)
         never = never or asked > most
-        text = f"needs {describe(resource, asked)} {resource} in {flavor}; {describe(resource, free)} free of "
-        text += f"{describe(resource, node.nominal(what))} nominal"
+        text = f"needs {describe(resource, asked)} {resource} in {flavor}; {describe(resource, free)} free now"
+        own = f"{describe(resource, node.nominal(what))} nominal"
         if most > node.nominal(what):
-            text += f", {describe(resource, most)} with borrowing"
-        parts.append(text)
+            own += f", {describe(resource, most)} with borrowing"
+        parts.append(f"{text} ({own})")
         details[f"{flavor}/{resource}"] = f"needed={asked} free={free} nominal={node.nominal(what)} most={most}"
     tail = "; it can never be admitted there: ask for less, or raise the quota" if never else ""
     return Explanation(

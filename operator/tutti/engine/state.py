@@ -83,7 +83,7 @@ class State:
 
     def open(self, key: WorkloadKey) -> None:
         """Have a record for a Workload or PodGroup object, with or without members, and look at it."""
-        if self.catalog.find(key) is not None and key not in self.workloads:
+        if self.catalog.stands_alone(key) and key not in self.workloads:
             self.workloads[key] = Workload(key)
         self.touch(key)
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from tutti.api import conditions as cond
 from tutti.api.conditions import Condition, Status
-from tutti.api.kinds import Object, ObjectError
+from tutti.api.kinds import Object, ObjectError, PodGroup
 from tutti.api.resources import describe
 from tutti.engine.catalog import ObjectKey
 from tutti.engine.counting import Positions
 from tutti.engine.decisions import PatchStatus
 from tutti.engine.explanation import Explanation
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Tally, Workload
+from tutti.engine.workloads import Group, Phase, Tally, Workload
 from tutti.quota.tree import QuotaNode
 
 ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
@@ -25,19 +25,40 @@ ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
 
 def status_of(state: State, workload: Workload, found: Object, positions: Positions) -> dict[str, Any]:
     """Return what is to be changed in the status of a Workload or PodGroup; empty where nothing is."""
-    if not workload.status:
-        workload.status = _as_found(found)
-    pending = _pending(workload, positions)
+    told = workload.status = workload.status or _as_found(found)
     if workload.key[0] == "Workload":
-        wanted = _workload_status(state, workload) | {"pending": pending}
+        pending = _pending(workload, positions, told.get("pending"))
+        wanted = _workload_status(state, workload, told) | {"pending": pending}
     else:
-        wanted = _pod_group_status(workload) | {"pendingReason": pending}
-    before = [Condition.model_validate(c) for c in workload.status.get("conditions", [])]
-    merged = cond.merge(before, _conditions(workload), now=state.now)
-    wanted["conditions"] = cond.to_json(merged)
-    news = {key: value for key, value in wanted.items() if workload.status.get(key) != value}
-    workload.status = {**workload.status, **wanted}
+        pending = _pending(workload, positions, told.get("pendingReason"))
+        wanted = _pod_group_status(workload.phase, workload.tally()) | {"pendingReason": pending}
+    workload.status, news = _told_anew(state, told, wanted, _conditions(workload))
     return news
+
+
+def part_status_of(
+    state: State, workload: Workload, group: Group, found: PodGroup, positions: Positions
+) -> dict[str, Any]:
+    """Return what is to be changed in the status of a PodGroup that is a pod group of a Workload.
+
+    It counts its own members; why it waits, and whether it is scheduled, is its Workload's.
+    """
+    told = workload.group_status.get(found.metadata.uid) or _as_found(found)
+    pending = _pending(workload, positions, told.get("pendingReason"))
+    wanted = _pod_group_status(workload.phase, group.tally()) | {"pendingReason": pending}
+    conditions = [one for one in _conditions(workload) if one.type in ("Scheduled", "PodsReady", "Finished")]
+    workload.group_status[found.metadata.uid], news = _told_anew(state, told, wanted, conditions)
+    return news
+
+
+def _told_anew(
+    state: State, told: dict[str, Any], wanted: dict[str, Any], conditions: list[Condition]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the whole status with what is wanted in it, and the part that is new."""
+    before = [Condition.model_validate(c) for c in told.get("conditions", [])]
+    wanted["conditions"] = cond.to_json(cond.merge(before, conditions, now=state.now))
+    news = {key: value for key, value in wanted.items() if told.get(key) != value}
+    return {**told, **wanted}, news
 
 
 def invalid(state: State, key: ObjectKey, error: ObjectError) -> dict[str, Any]:
@@ -105,7 +126,7 @@ def _usage(node: QuotaNode) -> list[dict[str, Any]]:
     return [{"name": flavor, "resources": resources} for flavor, resources in by_flavor.items()]
 
 
-def _workload_status(state: State, workload: Workload) -> dict[str, Any]:
+def _workload_status(state: State, workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
     admission = None
     if workload.phase in ADMITTED and workload.cluster_queue:
         groups = []
@@ -119,15 +140,14 @@ def _workload_status(state: State, workload: Workload) -> dict[str, Any]:
     requeue: dict[str, Any] | None = {"count": workload.attempts} if workload.attempts else None
     if requeue and workload.not_before > state.now:
         requeue["at"] = cond.timestamp(workload.not_before)
-    elif requeue and "at" in (workload.status.get("requeue") or {}):
+    elif requeue and "at" in (told.get("requeue") or {}):
         requeue["at"] = None  # a merge patch removes only what it names
     return {"admission": admission, "requeue": requeue}
 
 
-def _pod_group_status(workload: Workload) -> dict[str, Any]:
-    tally = workload.tally()
+def _pod_group_status(phase: Phase, tally: Tally) -> dict[str, Any]:
     return {
-        "phase": workload.phase.value,
+        "phase": phase.value,
         "members": tally.live + tally.succeeded + tally.failed,
         "pending": tally.waiting + tally.gated,
         "reserved": tally.reserved,
@@ -138,13 +158,13 @@ def _pod_group_status(workload: Workload) -> dict[str, Any]:
     }
 
 
-def _pending(workload: Workload, positions: Positions) -> dict[str, Any] | None:
+def _pending(workload: Workload, positions: Positions, told: dict[str, Any] | None) -> dict[str, Any] | None:
     why = workload.shown
     if why is None:
         return None
     reason = {"gate": why.gate.value, "reason": why.reason, "message": why.message, "details": why.details}
     said: dict[str, Any] = {"since": cond.timestamp(workload.created), "reasons": [reason]}
-    before = workload.status.get("pending" if workload.key[0] == "Workload" else "pendingReason") or {}
+    before = told or {}
     # A position moves with every admission; it is written along with a new reason, not for its own sake.
     position = before.get("position") if before.get("reasons") == said["reasons"] else positions.of(workload)
     if position is None and "position" not in before:

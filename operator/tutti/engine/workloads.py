@@ -182,6 +182,7 @@ class Workload:
         shown: The explanation that this was; statuses go by it, so that they do not change with every number.
         tell_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
         status: The status last written to its object, or found there.
+        group_status: The same for each PodGroup object that is a pod group of it, by uid.
         counted: Queues and bucket it is counted in at present.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
     """
@@ -208,6 +209,7 @@ class Workload:
     shown: Explanation | None = None
     tell_at: float | None = None
     status: dict[str, Any] = field(default_factory=dict)
+    group_status: dict[str, dict[str, Any]] = field(default_factory=dict)
     counted: Counted = ("", "", "")
     asked_for: str = ""
 
