@@ -2,10 +2,15 @@
 
 import asyncio
 import json
+import threading
 
 import kopf
 import pytest
 from kubernetes import client, config, watch
+from kubernetes.informer import ADDED, DELETED, MODIFIED, SharedInformer
+from kubernetes.leaderelection.electionconfig import Config
+from kubernetes.leaderelection.leaderelection import LeaderElection
+from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
 
 CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -126,6 +131,54 @@ async def test_the_official_client_reads_writes_and_watches(official):
         return [one.metadata.name for one in found], missing.value.status
 
     assert await asyncio.to_thread(work) == (["p"], 404)
+
+
+async def test_the_official_clients_informer_follows_pods(official):
+    def work():
+        core = client.CoreV1Api(official)
+        core.create_namespaced_config_map("default", {"metadata": {"name": "before"}})
+        seen, happened = [], {kind: threading.Event() for kind in (ADDED, MODIFIED, DELETED)}
+        informer = SharedInformer(core.list_namespaced_config_map, namespace="default")
+
+        def tell(kind):
+            def told(found):
+                if found.metadata.name == "before":
+                    seen.append(kind)
+                    happened[kind].set()
+
+            return told
+
+        for kind in happened:
+            informer.add_event_handler(kind, tell(kind))
+        informer.start()
+        try:
+            assert happened[ADDED].wait(10)
+            core.patch_namespaced_config_map("before", "default", {"data": {"a": "b"}})
+            core.delete_namespaced_config_map("before", "default")
+            assert happened[DELETED].wait(10)
+            return seen, informer.cache.list_keys()
+        finally:
+            informer.stop()
+
+    seen, left = await asyncio.to_thread(work)
+    assert seen == [ADDED, MODIFIED, DELETED]
+    assert "default/before" not in left
+
+
+async def test_the_official_clients_leader_election_lets_one_lead_at_a_time(official, monkeypatch):
+    monkeypatch.setattr(client.Configuration, "_default", official.configuration)
+
+    def candidate(identity):
+        lock = LeaseLock("lock", "default", identity)
+        return LeaderElection(Config(lock, 3, 2, 1, onstarted_leading=list, onstopped_leading=list))
+
+    def work():
+        first, second = candidate("first"), candidate("second")
+        turns = [one.try_acquire_or_renew() for one in (first, second, first, second)]
+        lease = client.CoordinationV1Api(official).read_namespaced_lease("lock", "default")
+        return turns, lease.spec.holder_identity
+
+    assert await asyncio.to_thread(work) == ([True, False, True, False], "first")
 
 
 async def test_kopf_handles_custom_resources(cluster, api):
