@@ -28,6 +28,7 @@ class DataFolder:
 
     @token.setter
     def token(self, token: str) -> None:
+        """Keep it."""
         self._file.note("token", token)
 
     def resume(self, backend: Backend) -> asyncio.Task[None]:

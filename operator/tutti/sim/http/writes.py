@@ -79,6 +79,8 @@ def duplicates(data: bytes) -> list[str]:
     found: list[str] = []
 
     class Pairs(dict[str, Any]):
+        """An object that remembers which of its keys were given twice."""
+
         twice: tuple[str, ...] = ()
 
     def pairs(items: list[tuple[str, Any]]) -> Pairs:
