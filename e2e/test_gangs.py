@@ -27,7 +27,7 @@ def test_two_gangs_that_each_need_more_than_half_run_one_after_the_other(story: 
     story.finish(first)
 
     story.wait(lambda: len(story.where(second)) == 3, f"{second} to be bound after {first} has ended")
-    assert ("Scheduled") in dict(story.events(second))
+    story.wait(lambda: "Scheduled" in dict(story.events(second)), "an event that says so")
     story.label_nodes(pair, {"e2e/pair": None})
 
 

@@ -122,6 +122,9 @@ class Dispatch:
 
     def record(self, event: EmitEvent) -> None:
         """Record an event about an object."""
+        log.info(
+            "told", reason=event.reason, kind=event.kind, namespace=event.namespace, name=event.name, note=event.note
+        )
         about = Reference(event.api_version, event.kind, event.name, event.namespace, event.uid)
         self._events.record(Happening(about, event.reason, event.note, event.action, event.type))
 

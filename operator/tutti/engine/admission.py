@@ -12,7 +12,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.transaction import Transaction
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.queues import queue_of
-from tutti.engine.shortages import closest, gathering, misfit, short_of_quota
+from tutti.engine.shortages import closest, gathering, misfit, short_of_quota, with_strangers
 from tutti.engine.state import State
 from tutti.engine.workloads import Charge, Group, Hold, Member, Phase, Workload
 from tutti.placement.framework import Rows
@@ -88,7 +88,7 @@ def reserve(state: State, workload: Workload) -> Explanation | None:
         return queue
     needs = needs_of(workload)
     if isinstance(needs, Explanation):
-        return needs
+        return with_strangers(state, workload, needs)
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, queue, _packing(state, workload), transaction)
         why = _take_all(attempt, needs)

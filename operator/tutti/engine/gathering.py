@@ -12,6 +12,7 @@ import msgspec
 
 from tutti.api.conditions import Condition, is_true
 from tutti.api.conventions import Claim, ConventionError, claim_of
+from tutti.api.conventions.tutti import POD_GROUP
 from tutti.api.core import ObjectMeta, Pod, PodSpec
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
@@ -42,6 +43,27 @@ def put_member(state: State, pod: Pod) -> None:
     member.annotation = pod.metadata.annotations.get(ADMISSION_ANNOTATION, "")
     member.told = member.told if member.told[0] else _told(pod)
     file(state, member)
+
+
+def note_stranger(state: State, pod: Pod) -> None:
+    """Remember a pod that says it is in a pod group and leaves its placing to another scheduler: a common slip."""
+    group = pod.metadata.labels.get(POD_GROUP)
+    key = (pod.metadata.namespace, pod.metadata.name)
+    drop_stranger(state, key)
+    if group and not pod.terminated:
+        state.strangers.setdefault((key[0], group), {})[key] = pod.spec.scheduler_name
+        state.stranger_in[key] = (key[0], group)
+        state.touch(("PodGroup", key[0], group))
+
+
+def drop_stranger(state: State, key: PodKey) -> None:
+    """Forget such a pod."""
+    where = state.stranger_in.pop(key, None)
+    if where is not None:
+        del state.strangers[where][key]
+        if not state.strangers[where]:
+            del state.strangers[where]
+        state.touch(("PodGroup", *where))
 
 
 def drop_member(state: State, key: PodKey) -> Member | None:

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from tutti.api.kinds import PodGroup
 from tutti.engine import binding, implicit
-from tutti.engine.gathering import drop_member, put_member, refile
+from tutti.engine.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
 from tutti.engine.observations import (
     AnyObservation,
     BindFinished,
@@ -36,6 +36,7 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
                 put_member(state, pod)
             else:
                 state.cluster.put_pod(pod, keep=False)
+                note_stranger(state, pod)
         case PodGone():
             _pod_gone(state, observation)
         case NodeSeen(node=node):
@@ -71,6 +72,7 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
 
 
 def _pod_gone(state: State, gone: PodGone) -> None:
+    drop_stranger(state, (gone.namespace, gone.name))
     record = state.cluster.remove_pod((gone.namespace, gone.name), gone.uid)
     member = state.members.get((gone.namespace, gone.name))
     if member is not None and member.pod is record:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tutti.api.resources import describe
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.state import State
-from tutti.engine.workloads import Group
+from tutti.engine.workloads import Group, Workload
 from tutti.placement.misfit import Misfit
 from tutti.quota.flavors import Assignment, Queue
 from tutti.quota.tree import Usage
@@ -28,6 +28,18 @@ def gathering(group: Group) -> Explanation:
         + f"; it is placed when {group.min_count} are",
         {"members": str(there), "minCount": str(group.min_count)},
     )
+
+
+def with_strangers(state: State, workload: Workload, why: Explanation) -> Explanation:
+    """Add, where a pod group waits for members, that pods with its label are left to another scheduler."""
+    kind, namespace, name = workload.key
+    others = state.strangers.get((namespace, name), {}) if kind == "PodGroup" else {}
+    if why.gate is not Gate.GATHER or not others:
+        return why
+    names = ", ".join(sorted(set(others.values())))
+    ours = next(iter(state.packings))
+    text = f"{len(others)} more pods carry its label but have schedulerName {names}; give them {ours}"
+    return Explanation(why.gate, why.reason, f"{why.message} ({text})", {**why.details, "strangers": str(len(others))})
 
 
 def short_of_quota(state: State, queue: Queue, per_pod: Usage, pods: int, taken: Usage) -> Explanation:

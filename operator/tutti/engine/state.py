@@ -30,6 +30,8 @@ class State:
 
     Attributes:
         now: Unix seconds, as `decide` was told.
+        strangers: Pods that carry the label of a pod group (namespace, name) and another schedulerName, with that.
+        stranger_in: The pod group of each of these.
         home: Where each member is filed.
         dirty: Workloads that something was observed about since the last decision.
         changed_queues: Queues whose counts or usage may have changed since they were last told.
@@ -45,6 +47,8 @@ class State:
     ledger: Ledger = field(default_factory=Ledger)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     members: dict[PodKey, Member] = field(default_factory=dict)
+    strangers: dict[tuple[str, str], dict[PodKey, str]] = field(default_factory=dict)
+    stranger_in: dict[PodKey, tuple[str, str]] = field(default_factory=dict)
     home: dict[PodKey, Address] = field(default_factory=dict)
     dirty: dict[WorkloadKey, None] = field(default_factory=dict)
     counts: QueueCounts = field(default_factory=QueueCounts)

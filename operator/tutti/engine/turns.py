@@ -102,7 +102,7 @@ class Candidates:
         queue = queue_of(state, workload)
         self._parked[why.gate][workload.key] = workload
         self._gate_of[workload.key] = why.gate
-        self._parked_as[workload.key] = _stance(workload, queue)
+        self._parked_as[workload.key] = _stance(state, workload, queue)
         if why.gate in BLOCKING:
             self._failed[_shape(workload, queue)] = why
 
@@ -121,7 +121,7 @@ class Candidates:
     def _is_as_parked(self, state: State, workload: Workload) -> bool:
         """Whether what was observed of a parked workload is nothing that its last try went by."""
         parked_as = self._parked_as.get(workload.key)
-        return parked_as is not None and parked_as == _stance(workload, queue_of(state, workload))
+        return parked_as is not None and parked_as == _stance(state, workload, queue_of(state, workload))
 
     def _gates_woken(self, state: State) -> list[Gate]:
         now = (state.catalog.version, state.ledger.freed, state.cluster.freed)
@@ -173,11 +173,12 @@ def _group_shape(group: Group) -> Shape:
     return (missing, group.promised, waiting)
 
 
-def _stance(workload: Workload, queue: Queue | Explanation | None) -> Shape:
+def _stance(state: State, workload: Workload, queue: Queue | Explanation | None) -> Shape:
     """Return all of a workload that a try goes by, or that its explanation tells."""
     apart = tuple(
         (group.min_count, tally.waiting, tally.gated, tally.leaving, tally.failed)
         for group in workload.groups.values()
         for tally in (group.tally(),)
     )
-    return (_shape(workload, queue), queue, workload.problem, workload.order, apart)
+    strangers = len(state.strangers.get(workload.key[1:], ()))
+    return (_shape(workload, queue), queue, workload.problem, workload.order, apart, strangers)
