@@ -47,7 +47,7 @@ async def embedded():
 @pytest.fixture
 async def cluster(embedded):
     access = Access(embedded.url, headers={"Authorization": f"Bearer {embedded.token}"})
-    async with Client(Credentials.fixed(access), user_agent="test") as client:
+    async with Client(Credentials.fixed(access), user_agent="test", timeout_seconds=5) as client:
         found = Cluster(client)
         await found.install_crds()
         await found.create(RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
