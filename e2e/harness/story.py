@@ -54,7 +54,7 @@ class Story:
         document = {
             "apiVersion": f"{GROUP}/{VERSION}",
             "kind": "TuttiConfiguration",
-            "leaderElection": {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPeriodSeconds": 1},
+            "leaderElection": {"leaseDurationSeconds": 8, "renewDeadlineSeconds": 6, "retryPeriodSeconds": 1},
             "metrics": {"bindAddress": "127.0.0.1:0"},
             **configuration,
         }

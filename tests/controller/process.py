@@ -87,6 +87,9 @@ async def operator(kubeconfig: Path, folder: Path, *options: str, **configuratio
     running = Operator(process)
     try:
         yield running
+    except BaseException:
+        sys.stderr.write("".join(f"{line}\n" for line in running.lines[-20:]))  # pytest shows it with the failure
+        raise
     finally:
         if process.returncode is None:
             process.kill()

@@ -15,6 +15,8 @@ from tutti.sim.cluster import EmbeddedCluster
 from tutti.sim.faults.rules import Faults, Match, Refusal, Restart, Rule, WatchFault
 
 SIZE = 20
+# On a busy machine a short lease could be lost, and that ends the process, as it should: here it would only disturb.
+PATIENT = {"leaseDurationSeconds": 60, "renewDeadlineSeconds": 45, "retryPeriodSeconds": 1}
 # Only what the operator does goes wrong, and its lease is left alone: a lost lease ends the process, as it should.
 OPERATOR = ["tutti*"]
 WRITES = Match(agents=OPERATOR, verbs=["create", "update", "patch"], resources=["pods/*", "podgroups*", "events"])
@@ -117,7 +119,7 @@ async def scheduled(cluster, name):
 async def test_a_gang_is_bound_whole_through_a_storm(embedded, cluster, tmp_path):
     embedded.write_kubeconfig(tmp_path / "kubeconfig")
     await put(cluster, STORM)
-    async with operator(tmp_path / "kubeconfig", tmp_path) as running:
+    async with operator(tmp_path / "kubeconfig", tmp_path, leaderElection=PATIENT) as running:
         await running.says("deciding")
         uids = await start(cluster, "many")
 
@@ -131,7 +133,7 @@ async def test_a_gang_is_bound_whole_through_a_storm(embedded, cluster, tmp_path
 
 async def test_a_gang_is_bound_whole_though_the_server_restarts_in_between(embedded, cluster, tmp_path):
     embedded.write_kubeconfig(tmp_path / "kubeconfig")
-    async with operator(tmp_path / "kubeconfig", tmp_path) as running:
+    async with operator(tmp_path / "kubeconfig", tmp_path, leaderElection=PATIENT) as running:
         await running.says("deciding")
         await put(cluster, Faults(restarts=[Restart(at=0.1, down_seconds=0.2)]))
 
