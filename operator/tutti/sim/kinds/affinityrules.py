@@ -54,11 +54,12 @@ def _node_term(term: Json, at: str) -> list[FieldError]:
     return [
         error
         for index, one in enumerate(term.get("matchExpressions", ()))
-        for error in _node_expression(one, f"{at}.matchExpressions[{index}]")
+        for error in _expression(one, f"{at}.matchExpressions[{index}]", compares=True)
     ]
 
 
-def _node_expression(expression: Json, at: str) -> list[FieldError]:
+def _expression(expression: Json, at: str, *, compares: bool) -> list[FieldError]:
+    """What is wrong with an expression of a selector; only those over nodes may compare with Gt and Lt."""
     errors: list[FieldError] = []
     operator, values = expression.get("operator", ""), expression.get("values", [])
     if operator in ("In", "NotIn"):
@@ -68,7 +69,7 @@ def _node_expression(expression: Json, at: str) -> list[FieldError]:
         if values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             errors.append(forbidden_field(f"{at}.values", text))
-    elif operator in ("Gt", "Lt"):
+    elif compares and operator in ("Gt", "Lt"):
         if len(values) != 1:
             text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
             errors.append(required(f"{at}.values", text))
@@ -96,22 +97,5 @@ def check_label_selector(selector: Json | None, at: str) -> list[FieldError]:
         if fault := names.label_value(value):
             errors.append(invalid(f"{at}.matchLabels", value, fault))
     for index, one in enumerate((selector or {}).get("matchExpressions", ())):
-        errors.extend(_label_expression(one, f"{at}.matchExpressions[{index}]"))
-    return errors
-
-
-def _label_expression(expression: Json, at: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    operator, values = expression.get("operator", ""), expression.get("values", [])
-    if operator in ("In", "NotIn"):
-        if not values:
-            errors.append(required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(forbidden_field(f"{at}.values", text))
-    else:
-        errors.append(invalid(f"{at}.operator", operator, "not a valid selector operator"))
-    key = expression.get("key", "")
-    errors.extend(invalid(f"{at}.key", key, fault) for fault in names.qualified_faults(key))
+        errors.extend(_expression(one, f"{at}.matchExpressions[{index}]", compares=False))
     return errors
