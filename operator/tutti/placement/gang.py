@@ -17,10 +17,10 @@ from tutti.cluster.kin import ALONE
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.choosing import Choice, allowed, telling
-from tutti.placement.framework import ANYWHERE, Mask, Rows, Where
+from tutti.placement.framework import ANYWHERE, Rows, Where
 from tutti.placement.judging import standing, tallies
 from tutti.placement.plugins.inter_pod_affinity import means
-from tutti.placement.profile import DEFAULT_PROFILE, Profile, profile_of
+from tutti.placement.profile import Profile, profile_of
 from tutti.placement.scores import Packing
 
 
@@ -39,11 +39,6 @@ class Ask:
     required: int
     extra: int = 0
     where: Where = ANYWHERE
-
-
-def capacity(nodes: NodeColumns, klass: PodClass, mask: Mask) -> NDArray[np.int64]:
-    """Return int64[rows]: how many more pods of the class fit on each node by resources; 0 where masked out."""
-    return DEFAULT_PROFILE.fit.capacity(nodes, klass, mask)
 
 
 def place(nodes: NodeColumns, transaction: Transaction, ask: Ask, packing: Packing | Profile) -> Rows | None:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from tutti.api.kinds.frame import AGE, Column, Object
 from tutti.api.kinds.matching import LabelSelector
-from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, StopPolicy, has_limit
+from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, StopPolicy, limits_need
 from tutti.api.kinds.statuses import QueueStatus
 from tutti.api.model import Model, Name, Rule, list_map
 
@@ -151,13 +151,7 @@ class ClusterQueueSpec(Model):
     """How priorities of its workloads count; not supported yet."""
     RULES: ClassVar = (
         APPEAR_ONCE,
-        Rule(
-            message="borrowingLimit and lendingLimit need a cohortName: there is nobody to borrow from or lend to",
-            holds=lambda it: bool(it.cohort_name) or not has_limit(it),
-            cel="has(self.cohortName) || !has(self.resourceGroups) || self.resourceGroups.all(g, g.flavors.all(f, "
-            "f.resources.all(r, !has(r.borrowingLimit) && !has(r.lendingLimit))))",
-            path=".resourceGroups",
-        ),
+        limits_need("cohortName", lambda it: it.cohort_name),
         Rule(
             message="lendingLimit cannot be above nominalQuota: a queue lends only what is its own",
             holds=lambda it: all(

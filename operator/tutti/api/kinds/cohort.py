@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tutti.api.kinds.frame import AGE, Column, Object
-from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, has_limit
+from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, limits_need
 from tutti.api.kinds.statuses import ConditionsOnly
-from tutti.api.model import Model, Name, Rule
+from tutti.api.model import Model, Name
 
 
 class CohortSpec(Model):
@@ -21,13 +21,7 @@ class CohortSpec(Model):
     """Its weight in the parent."""
     RULES: ClassVar = (
         APPEAR_ONCE,
-        Rule(
-            message="borrowingLimit and lendingLimit need a parentName: there is nobody to borrow from or lend to",
-            holds=lambda it: bool(it.parent_name) or not has_limit(it),
-            cel="has(self.parentName) || !has(self.resourceGroups) || self.resourceGroups.all(g, g.flavors.all(f, "
-            "f.resources.all(r, !has(r.borrowingLimit) && !has(r.lendingLimit))))",
-            path=".resourceGroups",
-        ),
+        limits_need("parentName", lambda it: it.parent_name),
     )
 
 

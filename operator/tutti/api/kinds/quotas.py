@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -66,6 +67,17 @@ def has_limit(spec: Any) -> bool:
         for group in spec.resource_groups
         for flavor in group.flavors
         for quota in flavor.resources
+    )
+
+
+def limits_need(field: str, given: Callable[[Any], str]) -> Rule:
+    """The rule that limits on borrowing and lending need somebody to borrow from: the object that `field` names."""
+    return Rule(
+        message=f"borrowingLimit and lendingLimit need a {field}: there is nobody to borrow from or lend to",
+        holds=lambda it: bool(given(it)) or not has_limit(it),
+        cel=f"has(self.{field}) || !has(self.resourceGroups) || self.resourceGroups.all(g, g.flavors.all(f, "
+        "f.resources.all(r, !has(r.borrowingLimit) && !has(r.lendingLimit))))",
+        path=".resourceGroups",
     )
 
 
