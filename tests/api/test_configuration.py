@@ -7,6 +7,106 @@ import yaml
 
 from tutti.api.configuration import ConfigurationError, TuttiConfiguration, load
 
+# What kube-scheduler 1.36 refuses too: apis/config/validation/validation_pluginargs.go; and what would have no effect.
+PROFILE_PROBLEMS = [
+    (f"profiles: [{{{text}}}]", f"profiles[0].{path}", message)
+    for text, path, message in (
+        ("scoringStrategy: {type: Least}", "scoringStrategy.type", "'MostAllocated' or 'RequestedToCapacityRatio'"),
+        (
+            "scoringStrategy: {resources: [{name: cpu, weight: 101}]}",
+            "scoringStrategy.resources[0].weight",
+            "less than or equal to 100",
+        ),
+        ("scoringStrategy: {resources: [{name: '*'}]}", "scoringStrategy.resources[0].name", "'*' does not have"),
+        ("scoringStrategy: {resources: [{name: cpu}, {name: cpu}]}", "scoringStrategy", "twice"),
+        ("scoringStrategy: {type: RequestedToCapacityRatio}", "scoringStrategy", "and only with it"),
+        (
+            "scoringStrategy: {requestedToCapacityRatio: {shape: [{utilization: 0, score: 1}]}}",
+            "scoringStrategy",
+            "and only with it",
+        ),
+        (
+            "scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: {shape: []}}",
+            "scoringStrategy.requestedToCapacityRatio.shape",
+            "at least 1",
+        ),
+        (
+            (
+                "scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio:"
+                " {shape: [{utilization: 9, score: 0}, {utilization: 9, score: 1}]}}"
+            ),
+            "scoringStrategy.requestedToCapacityRatio",
+            "must be above that of the point before",
+        ),
+        (
+            (
+                "scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio:"
+                " {shape: [{utilization: 0, score: 11}]}}"
+            ),
+            "scoringStrategy.requestedToCapacityRatio.shape[0].score",
+            "less than or equal to 10",
+        ),
+        ("balancedAllocation: {resources: [{name: cpu, weight: 2}]}", "balancedAllocation.resources[0].weight", "be 1"),
+        ("ignoredResources: [cpu]", "ignoredResources[0]", "'cpu' does not have the form"),
+        ("ignoredResourceGroups: [example.com/gpu]", "ignoredResourceGroups[0]", "does not have the form"),
+        ("interPodAffinity: {hardPodAffinityWeight: 101}", "interPodAffinity.hardPodAffinityWeight", "equal to 100"),
+        (
+            "podTopologySpread: {defaultConstraints: [{topologyKey: a, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway}]}",
+            "podTopologySpread",
+            "needs defaultingType List",
+        ),
+        (
+            (
+                "podTopologySpread: {defaultingType: List, defaultConstraints:"
+                " [{topologyKey: a, maxSkew: 0, whenUnsatisfiable: ScheduleAnyway}]}"
+            ),
+            "podTopologySpread.defaultConstraints[0].maxSkew",
+            "greater than or equal to 1",
+        ),
+        (
+            (
+                "podTopologySpread: {defaultingType: List, defaultConstraints:"
+                " [{topologyKey: a, maxSkew: 1, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]}"
+            ),
+            "podTopologySpread.defaultConstraints[0].labelSelector",
+            "there is no such field",
+        ),
+        (
+            (
+                "podTopologySpread: {defaultingType: List, defaultConstraints:"
+                " [{topologyKey: a, maxSkew: 1, whenUnsatisfiable: DoNotSchedule},"
+                " {topologyKey: a, maxSkew: 2, whenUnsatisfiable: DoNotSchedule}]}"
+            ),
+            "podTopologySpread",
+            "keep one",
+        ),
+        ("nodeAffinity: {addedAffinity: {}}", "nodeAffinity.addedAffinity", "must have required or preferred terms"),
+        (
+            (
+                "nodeAffinity: {addedAffinity: {preferredDuringSchedulingIgnoredDuringExecution:"
+                " [{weight: 1, preference: {matchExpressions: [{key: a, operator: Gt, values: [x]}]}}]}}"
+            ),
+            (
+                "nodeAffinity.addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference"
+                ".matchExpressions[0]"
+            ),
+            "Gt and Lt one integer",
+        ),
+        ("plugins: {score: {disabled: [{name: ImageLocalty}]}}", "plugins.score", "did you mean 'ImageLocality'?"),
+        (
+            "plugins: {score: {enabled: [{name: ImageLocality, weight: 0}]}}",
+            "plugins.score.enabled[0].weight",
+            "greater than or equal to 1",
+        ),
+        (
+            "plugins: {score: {enabled: [{name: ImageLocality}], disabled: [{name: ImageLocality}]}}",
+            "plugins.score",
+            "stands here twice",
+        ),
+        ("plugins: {score: {enabled: [{name: '*'}]}}", "plugins.score", "goes under disabled only"),
+    )
+]
+
 
 def test_an_empty_file_gives_the_defaults():
     for text in ("", "---\n", "# nothing\n", "{}"):
@@ -70,6 +170,7 @@ def test_what_is_written_out_is_read_back():
         ("leaderElection: {leaseDurationSeconds: 5}", "leaderElection", "must be above renewDeadlineSeconds"),
         ("profiles: [{}, {}]", "", "each schedulerName needs one profile, and only one: tutti, tutti"),
         ("profiles: []", "profiles", "at least 1"),
+        *PROFILE_PROBLEMS,
         ("kind: KubeSchedulerConfiguration", "kind", "'TuttiConfiguration'"),
         ("metrics: {bindAddress: '8080'}", "metrics.bindAddress", "does not have the form"),
         ("[1]", "", "must be a mapping"),

@@ -16,7 +16,7 @@ from tutti.cluster.kin import ALONE, Kin, Query
 from tutti.cluster.residents import Residents
 from tutti.cluster.surroundings import Surroundings
 from tutti.placement.gang import Ask, place
-from tutti.placement.scores import Packing
+from tutti.placement.profile import DEFAULT_PROFILE
 
 
 def changed(one: Any, **metadata: Any) -> Any:
@@ -76,7 +76,7 @@ def test_residents_follow_whatever_happens_to_pods_and_nodes(history):
             waiting = [record for record in cluster.pods.values() if record.placeable]
             for record in waiting[:2]:
                 with cluster.transaction() as transaction:
-                    rows = place(cluster.nodes, transaction, Ask(record.klass, 1), Packing())
+                    rows = place(cluster.nodes, transaction, Ask(record.klass, 1), DEFAULT_PROFILE)
                     if rows is not None and flag:
                         transaction.commit()
                         cluster.assume(record, int(rows[0]))

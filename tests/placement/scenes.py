@@ -14,7 +14,9 @@ from tutti.cluster.cluster import Cluster
 from tutti.cluster.surroundings import Selecting
 from tutti.placement.decision import decide
 from tutti.placement.framework import ANYWHERE
+from tutti.placement.plugins.balanced_allocation import BalancedAllocation
 from tutti.placement.profile import Profile
+from tutti.placement.scores import Packing
 
 ZONES = ["a", "b", "c"]
 LABELS = [{}, {"app": "x"}, {"app": "y"}, {"app": "x", "tier": "t"}]
@@ -25,6 +27,11 @@ SELECTORS: list[dict[str, Any]] = [
     {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]},
 ]
 KEYS = ["kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack"]
+
+
+def with_packing(packing: Packing) -> Profile:
+    """The default profile with another idea of how full nodes should be."""
+    return Profile(fill=(packing, BalancedAllocation()))
 
 
 def node(

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.placement.scenes import LABELS, clusters, node, one_after_another, pod, specs
+from tests.placement.scenes import LABELS, clusters, node, one_after_another, pod, specs, with_packing
 from tutti.cluster.cluster import Cluster
 from tutti.placement.gang import Ask, place
-from tutti.placement.profile import profile_of
 from tutti.placement.scores import Packing
 
 PACKINGS = [Packing(), Packing(most=True), Packing(shape=((0, 0), (50, 10), (100, 3)))]
@@ -27,7 +26,7 @@ PACKINGS = [Packing(), Packing(most=True), Packing(shape=((0, 0), (50, 10), (100
 def test_equal_pods_go_where_sequential_decisions_put_them(cluster, spec, labels, cpu, count, packing):
     one = pod("p", labels=labels, cpu=cpu, **spec)
     klass = cluster.classes.of(one.spec, "default", labels)
-    profile = profile_of(packing)
+    profile = with_packing(packing)
     before = cluster.nodes.residents.snapshot()
     expected = one_after_another(cluster, klass, count, profile)
 
@@ -74,7 +73,7 @@ def test_preferences_are_scaled_anew_when_the_best_nodes_are_full(sizes, weights
     ]
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
     klass = cluster.classes.of(pod("p", cpu="1", affinity=affinity).spec)
-    profile = profile_of(packing)
+    profile = with_packing(packing)
 
     expected = one_after_another(cluster, klass, count, profile)
     assert placed(cluster, klass, count, profile) == sorted(expected)
@@ -92,7 +91,7 @@ def test_one_node_can_be_worth_many_pods(sizes, count, cpu, packing):
     for i, (cores, memory) in enumerate(sizes):
         cluster.put_node(node(f"n{i}", cpu=cores, memory=memory, pods=60))
     klass = cluster.classes.of(pod("p", cpu=cpu).spec)
-    profile = profile_of(packing)
+    profile = with_packing(packing)
 
     expected = one_after_another(cluster, klass, count, profile)
     assert placed(cluster, klass, count, profile) == sorted(expected)
@@ -110,7 +109,7 @@ def test_pods_that_like_or_dislike_their_own_kind_see_those_placed_before(side, 
     weighted = {"weight": 100, "podAffinityTerm": term}
     affinity = {side: {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}
     klass = cluster.classes.of(pod("p", affinity=affinity).spec, "default", {"app": "x"})
-    profile = profile_of(packing)
+    profile = with_packing(packing)
 
     expected = one_after_another(cluster, klass, 10, profile)
     assert placed(cluster, klass, 10, profile) == sorted(expected)
@@ -129,7 +128,7 @@ def test_a_slight_preference_decides_once_the_strong_one_is_full():
     ]
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
     klass = cluster.classes.of(pod("p", affinity=affinity).spec)
-    profile = profile_of(Packing())
+    profile = with_packing(Packing())
 
     assert one_after_another(cluster, klass, 2, profile) == [0, 1]
     assert placed(cluster, klass, 2, profile) == [0, 1]

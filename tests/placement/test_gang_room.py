@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.placement.scenes import node, pod
+from tests.placement.scenes import node, pod, with_packing
 from tutti.cluster.cluster import Cluster
 from tutti.placement.gang import Ask, place, place_all
-from tutti.placement.misfit import explain
+from tutti.placement.misfit import Misfit, explain
+from tutti.placement.profile import DEFAULT_PROFILE, Profile
 from tutti.placement.scores import Packing
 
 
@@ -21,13 +22,17 @@ def cluster_of(*nodes) -> Cluster:
     return cluster
 
 
-def counts(cluster: Cluster, ask: Ask, packing: Packing | None = None) -> dict[str, int] | None:
+def counts(cluster: Cluster, ask: Ask, profile: Profile = DEFAULT_PROFILE) -> dict[str, int] | None:
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, ask, packing or Packing())
+        rows = place(cluster.nodes, transaction, ask, profile)
     if rows is None:
         return None
     names = [cluster.nodes.names[row] for row in rows]
     return {name: names.count(name) for name in sorted(set(names))}
+
+
+def why_not(cluster: Cluster, ask: Ask) -> Misfit:
+    return explain(cluster.nodes, ask, DEFAULT_PROFILE)
 
 
 def klass(cluster: Cluster, **spec):
@@ -73,19 +78,19 @@ def test_the_emptiest_nodes_or_the_fullest_ones_are_filled():
     one = klass(cluster)
     assert counts(cluster, Ask(one, 2)) == {"b": 2}
     assert counts(cluster, Ask(one, 4)) == {"a": 1, "b": 3}
-    assert counts(cluster, Ask(one, 2), Packing(most=True)) == {"a": 2}
-    assert counts(cluster, Ask(one, 3), Packing(most=True)) == {"a": 2, "b": 1}
+    assert counts(cluster, Ask(one, 2), with_packing(Packing(most=True))) == {"a": 2}
+    assert counts(cluster, Ask(one, 3), with_packing(Packing(most=True))) == {"a": 2, "b": 1}
 
 
 def test_several_asks_are_placed_all_or_nothing_and_the_hardest_first():
     cluster = cluster_of(node("a", cpu=4), node("b", cpu=2))
     small, large = klass(cluster), klass(cluster, cpu="4")
     with cluster.transaction() as transaction:
-        placed = place_all(cluster.nodes, transaction, [Ask(small, 2), Ask(large, 1)], Packing())
+        placed = place_all(cluster.nodes, transaction, [Ask(small, 2), Ask(large, 1)], DEFAULT_PROFILE)
         assert [[cluster.nodes.names[row] for row in rows] for rows in placed] == [["b", "b"], ["a"]]
     before = cluster.nodes.requested.copy()
     with cluster.transaction() as transaction:
-        assert place_all(cluster.nodes, transaction, [Ask(small, 3), Ask(large, 1)], Packing()) == 0
+        assert place_all(cluster.nodes, transaction, [Ask(small, 3), Ask(large, 1)], DEFAULT_PROFILE) == 0
         assert (cluster.nodes.requested == before).all()
 
 
@@ -98,7 +103,7 @@ def test_a_message_counts_every_node_under_the_first_reason_that_rules_it_out():
         node("small", cpu=1, pods=0, labels={"disk": "ssd"}),
     )
     cluster.put_pod(pod("there", node="full", cpu="1"), keep=False)
-    why = explain(cluster.nodes, Ask(klass(cluster, nodeSelector={"disk": "ssd"}), 1))
+    why = why_not(cluster, Ask(klass(cluster, nodeSelector={"disk": "ssd"}), 1))
     assert why.message == (
         "0/5 nodes are available: 1 Insufficient cpu, 1 Too many pods, "
         "1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint(s), "
@@ -112,7 +117,7 @@ def test_a_node_lacks_everything_that_it_lacks():
     cluster = cluster_of(node("a", cpu=1, memory=1))
     resources = {"requests": {"cpu": "2", "memory": "2Gi", "nvidia.com/gpu": "1"}}
     one = klass(cluster, containers=[{"name": "c", "resources": resources}])
-    why = explain(cluster.nodes, Ask(one, 1))
+    why = why_not(cluster, Ask(one, 1))
     assert why.message == (
         "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 Insufficient nvidia.com/gpu."
     )
@@ -120,26 +125,26 @@ def test_a_node_lacks_everything_that_it_lacks():
 
 def test_a_gang_that_fits_in_part_is_told_how_much_of_it_fits():
     cluster = cluster_of(node("a", cpu=2), node("b", cpu=1), node("c", cpu=0))
-    why = explain(cluster.nodes, Ask(klass(cluster), 4))
+    why = why_not(cluster, Ask(klass(cluster), 4))
     assert (why.fits, why.wanted) == (3, 4)
     assert "2 node(s) with room for only 3 of 4 pods of the gang" in why.message
 
 
 def test_what_no_node_could_ever_give_is_named():
     cluster = cluster_of(node("a", cpu=2), node("b", cpu=8))
-    assert explain(cluster.nodes, Ask(klass(cluster, cpu="9"), 1)).never == (
+    assert why_not(cluster, Ask(klass(cluster, cpu="9"), 1)).never == (
         "a pod asks for 9 cpu; the largest node offers 8"
     )
-    assert explain(cluster.nodes, Ask(klass(cluster, cpu="8"), 3)).never == ""
+    assert why_not(cluster, Ask(klass(cluster, cpu="8"), 3)).never == ""
 
 
 def test_without_nodes_there_is_one_thing_to_say():
     cluster = Cluster()
-    assert explain(cluster.nodes, Ask(klass(cluster), 1)).message == "no nodes available to schedule pods"
+    assert why_not(cluster, Ask(klass(cluster), 1)).message == "no nodes available to schedule pods"
 
 
 def test_a_pod_that_cannot_be_read_says_so_instead():
     cluster = cluster_of(node("a"))
-    why = explain(cluster.nodes, Ask(klass(cluster, cpu="lots"), 1))
+    why = why_not(cluster, Ask(klass(cluster, cpu="lots"), 1))
     assert "'lots' is not a quantity" in why.message
     assert why.never == why.message

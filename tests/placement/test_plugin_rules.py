@@ -222,13 +222,13 @@ def test_a_preference_that_kube_scheduler_refuses_matches_nothing_here():
     assert 'values[0][gen]: Invalid value: "-1"' in refused_preference(one.spec)
     assert decided(cluster, one).error == refused_preference(one.spec)
     with cluster.transaction() as transaction:
-        assert place(cluster.nodes, transaction, Ask(cluster.classes.of(one.spec), 1), Packing()) is not None
+        assert place(cluster.nodes, transaction, Ask(cluster.classes.of(one.spec), 1), Profile()) is not None
 
 
 def test_the_first_of_pods_that_want_their_own_kind_needs_no_one():
     cluster = cluster_of(node("n0"), node("n1"))
     klass = cluster.classes.of(pod("p", affinity=required_near("x")).spec, "default", {"app": "x"})
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, 4), Packing())
+        rows = place(cluster.nodes, transaction, Ask(klass, 4), Profile())
         assert rows.tolist() == [0, 0, 0, 0]
-        assert place(cluster.nodes, transaction, Ask(klass, 1), Packing()) is None
+        assert place(cluster.nodes, transaction, Ask(klass, 1), Profile()) is None

@@ -16,7 +16,7 @@ from tutti.api.taints import Toleration
 from tutti.cluster.cluster import Cluster
 from tutti.placement.framework import ANYWHERE, Where
 from tutti.placement.gang import Ask, place
-from tutti.placement.scores import Packing
+from tutti.placement.profile import DEFAULT_PROFILE
 
 NODES = [
     node("plain"),
@@ -32,7 +32,7 @@ def may_go(nodes: list[Node], where: Where = ANYWHERE, **spec: Any) -> set[str]:
         cluster.put_node(one)
     klass = cluster.classes.of(pod("p", **spec).spec, "default")
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, 0, 1000, where), Packing())
+        rows = place(cluster.nodes, transaction, Ask(klass, 0, 1000, where), DEFAULT_PROFILE)
     assert rows is not None
     return {cluster.nodes.names[row] for row in rows}
 
@@ -155,7 +155,7 @@ def test_what_was_found_out_of_a_class_is_found_out_anew_when_nodes_change():
 
     def fits() -> bool:
         with cluster.transaction() as transaction:
-            return place(cluster.nodes, transaction, Ask(klass, 1), Packing()) is not None
+            return place(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is not None
 
     assert not fits()
     cluster.put_node(node("n", labels={"disk": "ssd"}))

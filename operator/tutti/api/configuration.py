@@ -11,8 +11,9 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from tutti.api.kinds.parsing import without_nulls
-from tutti.api.model import API_VERSION, LabelKey, Model, Name, ResourceName
+from tutti.api.model import API_VERSION, LabelKey, Model, Name
 from tutti.api.problems import Problem, problems_of
+from tutti.api.profiles import Profile
 
 KIND = "TuttiConfiguration"
 
@@ -27,30 +28,6 @@ class ConfigurationError(ValueError):
         super().__init__(f"{origin}: " + "; ".join(str(problem) for problem in problems))
         self.origin = origin
         self.problems = problems
-
-
-class ResourceWeight(Model):
-    """How much a resource counts in the score of a node."""
-
-    name: ResourceName
-    weight: Annotated[int, Field(ge=1, le=100)] = 1
-
-
-class ScoringStrategy(Model):
-    """Whether the emptiest (LeastAllocated) or the fullest node (MostAllocated) is best, and by which resources."""
-
-    type: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
-    resources: Annotated[list[ResourceWeight], Field(min_length=1)] = [
-        ResourceWeight(name="cpu"),
-        ResourceWeight(name="memory"),
-    ]
-
-
-class Profile(Model):
-    """How the pods of one `schedulerName` are placed."""
-
-    scheduler_name: Name = "tutti"
-    scoring_strategy: ScoringStrategy = ScoringStrategy()
 
 
 class Backoff(Model):

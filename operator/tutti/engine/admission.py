@@ -18,7 +18,7 @@ from tutti.engine.workloads import Charge, Group, Hold, Member, Phase, Workload
 from tutti.placement.framework import Rows
 from tutti.placement.gang import Ask, hardest_first, place
 from tutti.placement.misfit import explain
-from tutti.placement.scores import Packing
+from tutti.placement.profile import Profile
 from tutti.placement.unsupported import unsupported
 from tutti.quota.flavors import Assignment, Queue, assignments, uncovered, usage_of, where_of
 from tutti.quota.tree import Usage
@@ -57,7 +57,7 @@ class Attempt:
 
     state: State
     queue: Queue | None
-    packing: Packing
+    profile: Profile
     transaction: Transaction
     taken: list[Taken] = field(default_factory=list)
 
@@ -90,7 +90,7 @@ def reserve(state: State, workload: Workload) -> Explanation | None:
     if isinstance(needs, Explanation):
         return with_strangers(state, workload, needs)
     with state.cluster.transaction() as transaction:
-        attempt = Attempt(state, queue, _packing(state, workload), transaction)
+        attempt = Attempt(state, queue, _profile(state, workload), transaction)
         why = _take_all(attempt, needs)
         if why is not None:
             attempt.undo_charges()
@@ -111,7 +111,7 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
         return None
     group = workload.groups[state.home[waiting[0].pod.key][1]]
     with state.cluster.transaction() as transaction:
-        attempt = Attempt(state, queue, _packing(state, workload), transaction)
+        attempt = Attempt(state, queue, _profile(state, workload), transaction)
         why = _take_required(attempt, Need(group, waiting[0].pod.klass, waiting[:1], required=1))
         attempt.undo_charges()
     return why or Explanation(Gate.PLACEMENT, "Unschedulable", "no room was left for it in this turn")
@@ -242,9 +242,9 @@ def _take_in(
             return short_of_quota(state, queue, per_pod, required, attempt.usage())
         extra = min(extra, room - required)
     ask = Ask(need.klass, required, extra, where_of(assignment, state.catalog.flavors))
-    rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.packing)
+    rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
     if rows is None:
-        return misfit(explain(state.cluster.nodes, ask), assignment)
+        return misfit(explain(state.cluster.nodes, ask, attempt.profile), assignment)
     if len(rows):
         charge = None
         if queue is not None:
@@ -267,10 +267,10 @@ def _assign(state: State, taken: list[Taken]) -> None:
             one.need.group.holds.append(Hold(one.need.klass, node, number, one.charge))
 
 
-def _packing(state: State, workload: Workload) -> Packing:
-    """Return the packing of the profile that the members name; a gang without members yet takes the first."""
+def _profile(state: State, workload: Workload) -> Profile:
+    """Return the profile that the members name; a gang without members yet takes the first."""
     scheduler = next((member.scheduler for member in workload.members()), "")
-    return state.packings.get(scheduler) or next(iter(state.packings.values()))
+    return state.profiles.get(scheduler) or next(iter(state.profiles.values()))
 
 
 def _by_rank(member: Member) -> tuple[int, str]:

@@ -32,7 +32,7 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
     """Take in one observation."""
     match observation:
         case PodSeen(pod=pod):
-            if pod.spec.scheduler_name in state.packings:
+            if pod.spec.scheduler_name in state.profiles:
                 put_member(state, pod)
             else:
                 state.cluster.put_pod(pod, keep=False)

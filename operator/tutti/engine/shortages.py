@@ -37,7 +37,7 @@ def with_strangers(state: State, workload: Workload, why: Explanation) -> Explan
     if why.gate is not Gate.GATHER or not others:
         return why
     names = ", ".join(sorted(set(others.values())))
-    ours = next(iter(state.packings))
+    ours = next(iter(state.profiles))
     text = f"{len(others)} more pods carry its label but have schedulerName {names}; give them {ours}"
     return Explanation(why.gate, why.reason, f"{why.message} ({text})", {**why.details, "strangers": str(len(others))})
 

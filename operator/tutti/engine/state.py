@@ -14,9 +14,9 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.catalog import Catalog
 from tutti.engine.counting import QueueCounts
 from tutti.engine.decisions import AnyDecision
-from tutti.engine.profiles import packings
+from tutti.engine.profiles import profiles_of
 from tutti.engine.workloads import Member, Workload, WorkloadKey
-from tutti.placement.scores import Packing
+from tutti.placement.profile import Profile
 from tutti.queueing.backoff import delay
 from tutti.quota.ledger import Ledger
 
@@ -35,7 +35,7 @@ class State:
         home: Where each member is filed.
         dirty: Workloads that something was observed about since the last decision.
         changed_queues: Queues whose counts or usage may have changed since they were last told.
-        packings: How full nodes should be, per schedulerName of ours.
+        profiles: How pods are placed, per schedulerName of ours.
         timed: Workloads that have a deadline, a backoff or something to tell later.
         out: What has been decided in this turn.
     """
@@ -53,13 +53,13 @@ class State:
     dirty: dict[WorkloadKey, None] = field(default_factory=dict)
     counts: QueueCounts = field(default_factory=QueueCounts)
     changed_queues: dict[str, None] = field(default_factory=dict)
-    packings: dict[str, Packing] = field(default_factory=dict)
+    profiles: dict[str, Profile] = field(default_factory=dict)
     timed: dict[WorkloadKey, Workload] = field(default_factory=dict)
     out: list[AnyDecision] = field(default_factory=list)
     now: float = 0.0
 
     def __post_init__(self) -> None:
-        self.packings = packings(self.configuration)
+        self.profiles = profiles_of(self.configuration)
 
     def back_off(self, workload: Workload) -> None:
         """Count one more failure, and do not try the workload again before its backoff is over."""

@@ -20,8 +20,7 @@ from tutti.placement.choosing import Choice, allowed, telling
 from tutti.placement.framework import ANYWHERE, Rows, Where
 from tutti.placement.judging import standing, tallies
 from tutti.placement.plugins.inter_pod_affinity import means
-from tutti.placement.profile import Profile, profile_of
-from tutti.placement.scores import Packing
+from tutti.placement.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Ask:
     where: Where = ANYWHERE
 
 
-def place(nodes: NodeColumns, transaction: Transaction, ask: Ask, packing: Packing | Profile) -> Rows | None:
+def place(nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile) -> Rows | None:
     """Take room for the pods of one ask.
 
     Returns:
@@ -52,7 +51,6 @@ def place(nodes: NodeColumns, transaction: Transaction, ask: Ask, packing: Packi
         return None
     if ask.required + ask.extra == 0:
         return np.zeros(0, dtype=np.int64)
-    profile = packing if isinstance(packing, Profile) else profile_of(packing)
     if _looks_around(ask.klass, nodes, transaction):
         transaction.show()
     mark = transaction.mark()
@@ -81,9 +79,7 @@ def _chosen(nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Pro
     return choice.by_fill(min(wanted, fits))
 
 
-def place_all(
-    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], packing: Packing | Profile
-) -> list[Rows] | int:
+def place_all(nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile) -> list[Rows] | int:
     """Take room for several asks, hardest first, all or nothing.
 
     Returns:
@@ -93,7 +89,7 @@ def place_all(
     mark = transaction.mark()
     placed: list[Rows] = [np.zeros(0, dtype=np.int64)] * len(asks)
     for index in hardest_first(nodes, asks):
-        rows = place(nodes, transaction, asks[index], packing)
+        rows = place(nodes, transaction, asks[index], profile)
         if rows is None:
             transaction.rollback(mark)
             return index

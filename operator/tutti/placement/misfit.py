@@ -14,7 +14,7 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.gang import Ask, place
 from tutti.placement.judging import assess
-from tutti.placement.profile import DEFAULT_PROFILE, Profile
+from tutti.placement.profile import Profile
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -38,7 +38,7 @@ class Misfit:
     details: dict[str, str] = field(default_factory=dict)
 
 
-def explain(nodes: NodeColumns, ask: Ask, profile: Profile = DEFAULT_PROFILE) -> Misfit:
+def explain(nodes: NodeColumns, ask: Ask, profile: Profile) -> Misfit:
     """Say why the required pods of an ask do not fit on the nodes as they are now."""
     if ask.klass.problem:
         return Misfit(ask.klass.problem, 0, ask.required, never=ask.klass.problem)

@@ -6,7 +6,6 @@ Filters stand in kube-scheduler's order, because a node is counted under the fir
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from tutti.placement.framework import CompanyFilter, CompanyScorer, FillScorer, Filter, Preference
 from tutti.placement.plugins.balanced_allocation import BalancedAllocation
@@ -52,9 +51,3 @@ class Profile:
 
 
 DEFAULT_PROFILE = Profile()
-
-
-@lru_cache(maxsize=64)
-def profile_of(packing: Packing) -> Profile:
-    """Return the default profile with another idea of how full nodes should be."""
-    return Profile(fill=(packing, BalancedAllocation()))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import MAX_SCORE, Rows, at_rows
+from tutti.placement.wildcards import expand
 
 Point = tuple[int, int]
 """Utilization in percent and the score it has, 0 to 10."""
@@ -28,8 +29,8 @@ class Packing:
     """The score: LeastAllocated spreads load, MostAllocated keeps whole nodes free, a shape says which use is best.
 
     Attributes:
-        resources: Names and weights that count; one that a node does not offer is left out for that node, and an
-            extended resource counts only for pods that ask for it.
+        resources: Names, or wildcards, and weights that count; one that a node does not offer is left out for that
+            node, and an extended resource counts only for pods that ask for it.
         most: Whether fuller is better.
         shape: If given, what each utilization scores instead, rising in utilization; straight lines between.
     """
@@ -72,7 +73,7 @@ class Packing:
     def _that_count(self, klass: PodClass) -> list[tuple[str, int]]:
         return [
             (name, weight)
-            for name, weight in self.resources
+            for name, weight in expand(self.resources, klass.requests)
             if name in ("cpu", "memory") or klass.requests.get(name, 0) > 0 or "/" not in name
         ]
 

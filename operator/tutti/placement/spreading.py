@@ -24,11 +24,33 @@ ZONE = "topology.kubernetes.io/zone"
 HARD = "DoNotSchedule"
 SOFT = "ScheduleAnyway"
 
-SYSTEM_DEFAULTS = (
-    TopologySpreadConstraint(topology_key=HOSTNAME, max_skew=3, when_unsatisfiable=SOFT),
-    TopologySpreadConstraint(topology_key=ZONE, max_skew=5, when_unsatisfiable=SOFT),
+
+@dataclass(frozen=True, slots=True)
+class SpreadDefaults:
+    """How pods are spread that do not say it themselves but belong to a Service, or another owner with a selector.
+
+    Attributes:
+        constraints: Without selectors; theirs is the pod's `default_selector`.
+        system: Whether these are the system's own: they score also nodes that lack a key.
+    """
+
+    constraints: tuple[TopologySpreadConstraint, ...]
+    system: bool
+
+    @property
+    def are_strict(self) -> bool:
+        """Whether any of them keeps pods off nodes."""
+        return any(one.when_unsatisfiable == HARD for one in self.constraints)
+
+
+SYSTEM_DEFAULTS = SpreadDefaults(
+    (
+        TopologySpreadConstraint(topology_key=HOSTNAME, max_skew=3, when_unsatisfiable=SOFT),
+        TopologySpreadConstraint(topology_key=ZONE, max_skew=5, when_unsatisfiable=SOFT),
+    ),
+    system=True,
 )
-"""How pods of a Service are spread that do not say it themselves (args.defaultingType System)."""
+"""args.defaultingType System."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +92,19 @@ class Spreading:
         return out
 
 
-def spreadings(klass: PodClass, nodes: NodeColumns, when: str) -> tuple[list[Spreading], bool]:
+def spreadings(
+    klass: PodClass, nodes: NodeColumns, when: str, defaults: SpreadDefaults
+) -> tuple[list[Spreading], bool]:
     """Return the constraints of a class that are hard or soft, and whether they are the system's defaults."""
     own = klass.spec.topology_spread_constraints
     if own:
         chosen = [one for one in own if one.when_unsatisfiable == when]
         return [_spreading(one, _selector(one, klass), klass, nodes) for one in chosen], False
-    if when == HARD:
-        return [], True
-    selector = default_selector(klass, nodes)
+    chosen = [one for one in defaults.constraints if one.when_unsatisfiable == when]
+    selector = default_selector(klass, nodes) if chosen else None
     if selector is None:
-        return [], True
-    return [_spreading(one, selector, klass, nodes) for one in SYSTEM_DEFAULTS], True
+        return [], defaults.system
+    return [_spreading(one, selector, klass, nodes) for one in chosen], defaults.system
 
 
 def default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | None:

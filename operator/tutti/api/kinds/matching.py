@@ -1,16 +1,28 @@
-"""Selectors, taints and tolerations as users write them; they are kept as the records that match (`tutti.api`)."""
+"""Selectors, node affinity, taints and tolerations as users write them; kept as records that match (`tutti.api`)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from tutti.api import labels, taints
+from tutti.api.labels import NAME_FIELD
 from tutti.api.model import ATOMIC, LabelKey, Model, Record, Rule
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 LabelValue = Annotated[str, Field(max_length=63)]
+
+
+def _has_right_values(operator: str, values: Sequence[str]) -> bool:
+    match operator:
+        case "In" | "NotIn":
+            return bool(values)
+        case "Gt" | "Lt":
+            return len(values) == 1 and values[0].lstrip("+-").isdecimal()
+        case _:
+            return not values
 
 
 class LabelRequirementText(Model):
@@ -92,3 +104,66 @@ class TolerationText(Model):
 
 
 Toleration = Annotated[taints.Toleration, Record(taints.Toleration, TolerationText)]
+
+
+class NodeRequirementText(Model):
+    """An expression over node labels or fields, as users write it."""
+
+    key: LabelKey
+    """The label's key, or metadata.name."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    """In, NotIn, Exists, DoesNotExist, or, on integers, Gt and Lt."""
+    values: list[LabelValue] = []
+    """What it compares with."""
+    RULES: ClassVar = (
+        Rule(
+            message="In and NotIn need a value at least, Gt and Lt one integer; Exists and DoesNotExist take none",
+            holds=lambda it: _has_right_values(it.operator, it.values),
+        ),
+    )
+
+
+class NodeTermText(Model):
+    """Expressions that must all hold, as users write them."""
+
+    match_expressions: list[NodeRequirementText] = []
+    match_fields: list[NodeRequirementText] = []
+    RULES: ClassVar = (
+        Rule(
+            message="a term without matchExpressions and matchFields matches no node; give it at least one",
+            holds=lambda it: bool(it.match_expressions or it.match_fields),
+        ),
+        Rule(
+            message=f"matchFields knows only {NAME_FIELD}, with In or NotIn and one value",
+            holds=lambda it: all(
+                one.key == NAME_FIELD and one.operator in ("In", "NotIn") and len(one.values) == 1
+                for one in it.match_fields
+            ),
+        ),
+    )
+
+
+class NodeSelectorText(Model):
+    """Terms of which one must match, as users write them."""
+
+    node_selector_terms: Annotated[list[NodeTermText], Field(min_length=1)]
+
+
+class PreferredTermText(Model):
+    """A term with the weight it adds, as users write it."""
+
+    weight: Annotated[int, Field(ge=1, le=100)]
+    preference: NodeTermText
+
+
+class NodeAffinityText(Model):
+    """Node affinity as users write it."""
+
+    required: NodeSelectorText | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[PreferredTermText] = Field(default=[], alias="preferredDuringSchedulingIgnoredDuringExecution")
+    RULES: ClassVar = (
+        Rule(
+            message="must have required or preferred terms, or be left out",
+            holds=lambda it: it.required is not None or bool(it.preferred),
+        ),
+    )

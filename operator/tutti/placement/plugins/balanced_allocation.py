@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import MAX_SCORE, Rows, Scores, at_rows
+from tutti.placement.wildcards import expand
 
 _EVEN = MAX_SCORE // 2
 _PAIR = 2
@@ -19,7 +20,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class BalancedAllocation:
-    """The score: how much more even the node would be with the pod than it is without; the same is 75."""
+    """The score: how much more even the node would be with the pod than it is without; the same is 75.
+
+    Attributes:
+        resources: Names, or wildcards.
+    """
 
     resources: tuple[str, ...] = ("cpu", "memory")
     name: str = "NodeResourcesBalancedAllocation"
@@ -27,31 +32,35 @@ class BalancedAllocation:
 
     def scores(self, klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]) -> Scores | None:
         """Return int64[m, k], or None where the class asks for none of the resources."""
-        if not any(klass.requests.get(name, 0) for name in self.resources):
+        names = tuple(name for name, _ in expand(tuple((one, 1) for one in self.resources), klass.requests))
+        if not any(klass.requests.get(name, 0) for name in names):
             return None
-        evenness = self._evenness(klass, nodes, rows, np.concatenate((nth[:1] - 1, nth)))
+        evenness = _evenness(klass, nodes, rows, np.concatenate((nth[:1] - 1, nth)), names=names)
         change = evenness[1:] - evenness[:-1]
         change += _EVEN
         change >>= 1
         change += _EVEN
         return change
 
-    def _evenness(self, klass: PodClass, nodes: NodeColumns, rows: Rows, counts: NDArray[np.int64]) -> Scores:
-        """Return int64[m, k] in 0..MAX_SCORE with so many more pods: 100 less the deviation of the parts in use."""
-        parts: list[Floats] = []
-        offers: list[NDArray[np.bool_]] = []
-        for name in self.resources:
-            asked = klass.requests.get(name, 0)
-            column = nodes.axis.column(name)
-            if column >= nodes.allocatable.shape[1] or ("/" in name and not asked):
-                continue
-            offered = at_rows(nodes.allocatable[:, column], rows)
-            now = at_rows(nodes.requested[:, column], rows)
-            part = np.add(now[None, :], (counts * asked)[:, None]) / np.maximum(offered, 1)
-            parts.append(np.minimum(part, 1.0, out=part))
-            offers.append(offered > 0)
-        even: Scores = ((1.0 - _deviation(parts, offers)) * float(MAX_SCORE)).astype(np.int64)
-        return even
+
+def _evenness(
+    klass: PodClass, nodes: NodeColumns, rows: Rows, counts: NDArray[np.int64], *, names: tuple[str, ...]
+) -> Scores:
+    """Return int64[m, k] in 0..MAX_SCORE with so many more pods: 100 less the deviation of the parts in use."""
+    parts: list[Floats] = []
+    offers: list[NDArray[np.bool_]] = []
+    for name in names:
+        asked = klass.requests.get(name, 0)
+        column = nodes.axis.column(name)
+        if column >= nodes.allocatable.shape[1] or ("/" in name and not asked):
+            continue
+        offered = at_rows(nodes.allocatable[:, column], rows)
+        now = at_rows(nodes.requested[:, column], rows)
+        part = np.add(now[None, :], (counts * asked)[:, None]) / np.maximum(offered, 1)
+        parts.append(np.minimum(part, 1.0, out=part))
+        offers.append(offered > 0)
+    even: Scores = ((1.0 - _deviation(parts, offers)) * float(MAX_SCORE)).astype(np.int64)
+    return even
 
 
 def _deviation(parts: list[Floats], offers: list[NDArray[np.bool_]]) -> Floats:

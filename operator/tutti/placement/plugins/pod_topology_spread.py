@@ -11,7 +11,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.domains import Counts
 from tutti.placement.framework import Mask, Rejection, Where
-from tutti.placement.spreading import HARD, Spreading, spreadings, with_all_keys
+from tutti.placement.spreading import HARD, SYSTEM_DEFAULTS, SpreadDefaults, Spreading, spreadings, with_all_keys
 
 SKEWED = "node(s) didn't match pod topology spread constraints"
 NO_KEY = f"{SKEWED} (missing required label)"
@@ -71,11 +71,13 @@ class SpreadTally:
 
 @dataclass(frozen=True, slots=True)
 class PodTopologySpread:
-    """The filter."""
+    """The filter; `defaults` are for pods that have no constraints of their own."""
+
+    defaults: SpreadDefaults = SYSTEM_DEFAULTS
 
     def tally(self, klass: PodClass, nodes: NodeColumns, where: Where) -> SpreadTally | None:  # noqa: ARG002 - a filter's signature
         """Count who is where; None where the class need not be spread."""
-        spreads, _ = spreadings(klass, nodes, HARD)
+        spreads, _ = spreadings(klass, nodes, HARD, self.defaults)
         return SpreadTally(klass, nodes, spreads) if spreads else None
 
 

@@ -11,7 +11,15 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.domains import Counts
 from tutti.placement.framework import MAX_SCORE, Mask, Rows, Scores
-from tutti.placement.spreading import HOSTNAME, SOFT, Spreading, spreadings, with_all_keys
+from tutti.placement.spreading import (
+    HOSTNAME,
+    SOFT,
+    SYSTEM_DEFAULTS,
+    SpreadDefaults,
+    Spreading,
+    spreadings,
+    with_all_keys,
+)
 
 
 @dataclass(slots=True)
@@ -41,8 +49,8 @@ class SoftSpreadTally:
     Own constraints score only nodes that have all their keys; the system's defaults take a node as it is.
     """
 
-    def __init__(self, klass: PodClass, nodes: NodeColumns, spreads: list[Spreading], *, defaults: bool) -> None:
-        self._keyed = np.ones(len(nodes), dtype=np.bool_) if defaults else with_all_keys(spreads, len(nodes))
+    def __init__(self, klass: PodClass, nodes: NodeColumns, spreads: list[Spreading], *, system: bool) -> None:
+        self._keyed = np.ones(len(nodes), dtype=np.bool_) if system else with_all_keys(spreads, len(nodes))
         self._counted = [_count(klass, nodes, one, self._keyed) for one in spreads]
 
     def scores(self, rows: Rows) -> Scores:
@@ -81,15 +89,16 @@ class SoftSpreadTally:
 
 @dataclass(frozen=True, slots=True)
 class PreferredSpread:
-    """The score."""
+    """The score; `defaults` are for pods that have no constraints of their own."""
 
+    defaults: SpreadDefaults = SYSTEM_DEFAULTS
     name: str = "PodTopologySpread"
     weight: int = 2
 
     def tally(self, klass: PodClass, nodes: NodeColumns) -> SoftSpreadTally | None:
         """Count for one choice; None where the class need not be spread."""
-        spreads, defaults = spreadings(klass, nodes, SOFT)
-        return SoftSpreadTally(klass, nodes, spreads, defaults=defaults) if spreads else None
+        spreads, system = spreadings(klass, nodes, SOFT, self.defaults)
+        return SoftSpreadTally(klass, nodes, spreads, system=system) if spreads else None
 
 
 def _count(klass: PodClass, nodes: NodeColumns, spread: Spreading, keyed: Mask) -> _Counted:

@@ -1,0 +1,244 @@
+"""How the pods of one `schedulerName` are placed, as an administrator writes it.
+
+Names, defaults and limits are kube-scheduler 1.36's (apis/config/types_pluginargs.go, validation_pluginargs.go), so
+that a profile moves here setting by setting. Stricter in one thing: what would have no effect is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from tutti.api import core
+from tutti.api.kinds.matching import NodeAffinityText
+from tutti.api.model import LabelKey, Model, Name, Record, ResourceName, Rule
+from tutti.api.problems import nearest
+
+SCORE_PLUGINS = (
+    "NodeResourcesFit",
+    "NodeResourcesBalancedAllocation",
+    "TaintToleration",
+    "NodeAffinity",
+    "ImageLocality",
+    "DynamicResources",
+    "PodTopologySpread",
+    "InterPodAffinity",
+)
+"""What scores nodes, by kube-scheduler's names."""
+
+ALL_PLUGINS = "*"
+
+ResourcePattern = Annotated[
+    str,
+    Field(
+        max_length=317,
+        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)$"
+        r"|^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/([A-Za-z0-9][-A-Za-z0-9_.]*)?\*$",
+    ),
+]
+"""The name of a resource, or of all extended resources that begin alike: `nvidia.com/*`, `nvidia.com/mig-*`."""
+
+Weight = Annotated[int, Field(ge=1, le=100)]
+
+
+def _is_rising(numbers: Sequence[int]) -> bool:
+    return all(left < right for left, right in pairwise(numbers))
+
+
+def _are_different(values: Sequence[Hashable]) -> bool:
+    return len(set(values)) == len(values)
+
+
+class ResourceWeight(Model):
+    """How much a resource counts in the score of a node."""
+
+    name: ResourcePattern
+    """A wildcard stands for each extended resource that matches and has no entry of its own."""
+    weight: Weight = 1
+
+
+class ShapePoint(Model):
+    """What a utilization is worth; straight lines lie between the points."""
+
+    utilization: Annotated[int, Field(ge=0, le=100)]
+    """Percent."""
+    score: Annotated[int, Field(ge=0, le=10)]
+
+
+class RequestedToCapacityRatio(Model):
+    """What each utilization of a resource is worth."""
+
+    shape: Annotated[list[ShapePoint], Field(min_length=1)]
+    RULES: ClassVar = (
+        Rule(
+            message="the utilization of each point of the shape must be above that of the point before",
+            holds=lambda it: _is_rising([point.utilization for point in it.shape]),
+        ),
+    )
+
+
+class ScoringStrategy(Model):
+    """Whether the emptiest, the fullest or a node of a certain utilization is best, and by which resources."""
+
+    type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = "LeastAllocated"
+    resources: Annotated[list[ResourceWeight], Field(min_length=1)] = [
+        ResourceWeight(name="cpu"),
+        ResourceWeight(name="memory"),
+    ]
+    requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
+    RULES: ClassVar = (
+        Rule(
+            message="requestedToCapacityRatio.shape goes with type RequestedToCapacityRatio, and only with it",
+            holds=lambda it: (it.requested_to_capacity_ratio is not None) == (it.type == "RequestedToCapacityRatio"),
+        ),
+        Rule(
+            message="a resource stands in resources twice; give it one weight",
+            holds=lambda it: _are_different([one.name for one in it.resources]),
+        ),
+    )
+
+
+class BalancedResource(Model):
+    """A resource whose use should be even with that of the others."""
+
+    name: ResourcePattern
+    weight: Literal[1] = 1
+    """kube-scheduler has this field and allows 1 only."""
+
+
+class BalancedAllocation(Model):
+    """Arguments of NodeResourcesBalancedAllocation."""
+
+    resources: Annotated[list[BalancedResource], Field(min_length=1)] = [
+        BalancedResource(name="cpu"),
+        BalancedResource(name="memory"),
+    ]
+    RULES: ClassVar = (
+        Rule(
+            message="a resource stands in resources twice",
+            holds=lambda it: _are_different([one.name for one in it.resources]),
+        ),
+    )
+
+
+class NodeAffinity(Model):
+    """Arguments of NodeAffinity."""
+
+    added_affinity: Annotated[core.NodeAffinity, Record(core.NodeAffinity, NodeAffinityText)] | None = None
+    """Added to every pod's own affinity; both must match."""
+
+
+class SpreadConstraintText(Model):
+    """A default spread constraint as users write it; its selector is that of the pod's Services and owner."""
+
+    topology_key: LabelKey
+    max_skew: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
+    min_domains: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    node_affinity_policy: Literal["Honor", "Ignore"] = "Honor"
+    node_taints_policy: Literal["Honor", "Ignore"] = "Ignore"
+    RULES: ClassVar = (
+        Rule(
+            message="minDomains goes with whenUnsatisfiable DoNotSchedule only",
+            holds=lambda it: it.min_domains is None or it.when_unsatisfiable == "DoNotSchedule",
+        ),
+    )
+
+
+SpreadConstraint = Annotated[core.TopologySpreadConstraint, Record(core.TopologySpreadConstraint, SpreadConstraintText)]
+
+
+class PodTopologySpread(Model):
+    """Arguments of PodTopologySpread: how pods are spread that have no constraints of their own."""
+
+    defaulting_type: Literal["System", "List"] = "System"
+    """System: over hosts and zones, as far as it goes. List: as defaultConstraints says."""
+    default_constraints: list[SpreadConstraint] = []
+    RULES: ClassVar = (
+        Rule(
+            message="defaultConstraints needs defaultingType List; with System it must be empty",
+            holds=lambda it: it.defaulting_type == "List" or not it.default_constraints,
+        ),
+        Rule(
+            message="two defaultConstraints have the same topologyKey and whenUnsatisfiable; keep one",
+            holds=lambda it: _are_different(
+                [(one.topology_key, one.when_unsatisfiable) for one in it.default_constraints]
+            ),
+        ),
+    )
+
+
+class InterPodAffinity(Model):
+    """Arguments of InterPodAffinity."""
+
+    hard_pod_affinity_weight: Annotated[int, Field(ge=0, le=100)] = 1
+    """What a required affinity term of a pod on a node counts in the score."""
+    ignore_preferred_terms_of_existing_pods: bool = False
+    """Whether preferences of pods on nodes count only for pods that have preferences themselves."""
+
+
+class ScorePlugin(Model):
+    """A score that counts, with how much."""
+
+    name: str
+    weight: Weight = 1
+
+
+class DisabledPlugin(Model):
+    """A score that does not count."""
+
+    name: str
+    """`*` stands for all that are not enabled by name."""
+
+
+class ScorePlugins(Model):
+    """Which scores count: all, each with its usual weight, unless said otherwise."""
+
+    enabled: list[ScorePlugin] = []
+    """These count with these weights."""
+    disabled: list[DisabledPlugin] = []
+
+    @model_validator(mode="after")
+    def check_names(self) -> ScorePlugins:
+        """Each name must be known, and stand once."""
+        names = [*(one.name for one in self.enabled), *(one.name for one in self.disabled)]
+        for name in names:
+            if name not in SCORE_PLUGINS and name != ALL_PLUGINS:
+                raise ValueError(f"there is no score plugin {name!r}; {nearest(name, SCORE_PLUGINS)}")
+        if any(one.name == ALL_PLUGINS for one in self.enabled):
+            raise ValueError("all score plugins are enabled unless disabled: '*' goes under disabled only")
+        if not _are_different(names):
+            raise ValueError("a score plugin stands here twice; enable it with a weight, or disable it")
+        return self
+
+
+class Plugins(Model):
+    """Which plugins take part, by extension point."""
+
+    score: ScorePlugins = ScorePlugins()
+
+
+IgnoredResource = Annotated[
+    ResourceName,
+    Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"),
+]
+"""An extended resource; only such can be ignored."""
+
+
+class Profile(Model):
+    """How the pods of one `schedulerName` are placed."""
+
+    scheduler_name: Name = "tutti"
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+    ignored_resources: list[IgnoredResource] = []
+    """Extended resources that nodes need not offer: another scheduler's part, or an extender's."""
+    ignored_resource_groups: list[Name] = []
+    """The same for all of a domain: `example.com` stands for example.com/a and example.com/b."""
+    balanced_allocation: BalancedAllocation = BalancedAllocation()
+    node_affinity: NodeAffinity = NodeAffinity()
+    pod_topology_spread: PodTopologySpread = PodTopologySpread()
+    inter_pod_affinity: InterPodAffinity = InterPodAffinity()
+    plugins: Plugins = Plugins()
