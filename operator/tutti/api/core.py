@@ -67,12 +67,19 @@ class ContainerPort(View, frozen=True):
     protocol: str = "TCP"
 
 
+class ContainerRestartRule(View, frozen=True):
+    """What the kubelet does when a container exits in some way."""
+
+    action: str = ""
+
+
 class Container(View, frozen=True):
     """A container, init container (`restart_policy` Always: a sidecar)."""
 
     name: str = ""
     image: str = ""
     restart_policy: str = ""
+    restart_policy_rules: list[ContainerRestartRule] = []
     resources: ResourceRequirements = ResourceRequirements()
     ports: list[ContainerPort] = []
 
@@ -189,6 +196,8 @@ class PodSpec(View, frozen=True):
     init_containers: list[Container] = []
     overhead: dict[str, str | int | float] = {}
     resources: ResourceRequirements | None = None
+    host_network: bool = False
+    host_users: bool | None = None
     topology_spread_constraints: list[TopologySpreadConstraint] = []
     volumes: list[Volume] = []
     resource_claims: list[dict[str, Any]] = []

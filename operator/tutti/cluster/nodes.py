@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from tutti.cluster.residents import Residents
 from tutti.cluster.surroundings import Surroundings
 
 ABSENT = -1
+
+K = TypeVar("K")
 
 
 @dataclass(slots=True)
@@ -54,7 +57,9 @@ class NodeColumns:
         scored: int64[rows, 2], cpu and memory of the same pods as the score counts them (`requests.UNSAID`).
         present: bool[rows]; unschedulable: bool[rows].
         taint_code: int32[rows] into `taint_sets`, the distinct lists of taints.
-        version: Grows whenever labels, taints, cordons or the set of nodes change; masks are kept for one version.
+        feature_code: int32[rows] into `feature_sets`, the distinct sets of features that nodes declare.
+        version: Grows whenever labels, taints, cordons, declared features or the set of nodes change; masks are kept
+            for one version.
         images: Which images are where.
         residents: Which pods are where.
         around: Namespaces, and what selects pods.
@@ -67,6 +72,8 @@ class NodeColumns:
         self.labels: list[Mapping[str, str]] = []
         self.taint_sets: list[tuple[Taint, ...]] = [()]
         self._taint_code_of: dict[tuple[Taint, ...], int] = {(): 0}
+        self.feature_sets: list[frozenset[str]] = [frozenset()]
+        self._feature_code_of: dict[frozenset[str], int] = {frozenset(): 0}
         self._label_columns: dict[str, LabelColumn] = {}
         self._free: list[int] = []
         self.version = 0
@@ -80,6 +87,7 @@ class NodeColumns:
         self._present = np.zeros(room, dtype=np.bool_)
         self._unschedulable = np.zeros(room, dtype=np.bool_)
         self._taint_code = np.zeros(room, dtype=np.int32)
+        self._feature_code = np.zeros(room, dtype=np.int32)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -119,6 +127,11 @@ class NodeColumns:
         """Which list of taints each node has: int32[rows] into `taint_sets`, a view."""
         return self._taint_code[: len(self.names)]
 
+    @property
+    def feature_code(self) -> NDArray[np.int32]:
+        """Which set of features each node declares: int32[rows] into `feature_sets`, a view."""
+        return self._feature_code[: len(self.names)]
+
     def put(self, node: Node, allocatable: Amounts) -> int:
         """Add or change a node; returns its row. What is requested there is left alone."""
         name = node.metadata.name
@@ -129,11 +142,12 @@ class NodeColumns:
         self._allocatable[row] = 0
         self._allocatable[row, : len(vector)] = vector
         self.images.put(row, node.status.images)
-        taints = tuple(node.spec.taints)
-        if self._is_unchanged(row, node, taints):
+        taints, features = tuple(node.spec.taints), frozenset(node.status.declared_features)
+        if self._is_unchanged(row, node, taints, features):
             return row
         self._unschedulable[row] = node.spec.unschedulable
-        self._taint_code[row] = self._encode_taints(taints)
+        self._taint_code[row] = _code(taints, self._taint_code_of, self.taint_sets)
+        self._feature_code[row] = _code(features, self._feature_code_of, self.feature_sets)
         self._set_labels(row, node.metadata.labels)
         self.version += 1
         return row
@@ -185,11 +199,12 @@ class NodeColumns:
             self._label_columns[key] = column
         return column
 
-    def _is_unchanged(self, row: int, node: Node, taints: Sequence[Taint]) -> bool:
+    def _is_unchanged(self, row: int, node: Node, taints: Sequence[Taint], features: frozenset[str]) -> bool:
         return (
             bool(self._present[row])
             and self.labels[row] == node.metadata.labels
             and self.taint_sets[self._taint_code[row]] == taints
+            and self.feature_sets[self._feature_code[row]] == features
             and bool(self._unschedulable[row]) == node.spec.unschedulable
         )
 
@@ -214,13 +229,6 @@ class NodeColumns:
         for key, column in self._label_columns.items():
             column.put(row, labels.get(key))
 
-    def _encode_taints(self, taints: tuple[Taint, ...]) -> int:
-        code = self._taint_code_of.get(taints)
-        if code is None:
-            code = self._taint_code_of[taints] = len(self.taint_sets)
-            self.taint_sets.append(taints)
-        return code
-
     def _grow(self) -> None:
         room = 2 * len(self._present)
         self._allocatable = _lengthened(self._allocatable, room)
@@ -229,10 +237,20 @@ class NodeColumns:
         self._present = _lengthened(self._present, room)
         self._unschedulable = _lengthened(self._unschedulable, room)
         self._taint_code = _lengthened(self._taint_code, room)
+        self._feature_code = _lengthened(self._feature_code, room)
         for column in self._label_columns.values():
             longer = np.full(room, ABSENT, dtype=np.int32)
             longer[: len(column.codes)] = column.codes
             column.codes = longer
+
+
+def _code(value: K, code_of: dict[K, int], values: list[K]) -> int:
+    """Return the code of a value, giving it the next one if it is new."""
+    code = code_of.get(value)
+    if code is None:
+        code = code_of[value] = len(values)
+        values.append(value)
+    return code
 
 
 def _lengthened(array: NDArray, rows: int) -> NDArray:  # type: ignore[type-arg]  # any dtype

@@ -21,7 +21,7 @@ class Standing:
 
     Attributes:
         mask: bool[rows], True where the class may run as far as they are concerned.
-        rejections: Per filter, in order.
+        rejections: Per filter, in order; those of the profile's late filters last.
     """
 
     mask: Mask
@@ -53,7 +53,7 @@ def standing(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile
         return known
     mask = nodes.present.copy()
     said = []
-    for one in profile.filters:
+    for one in (*profile.filters, *profile.late):
         rejections = one.rejections(klass, nodes, where)
         for rejection in rejections:
             mask &= ~rejection.rows
@@ -107,12 +107,13 @@ def why_not_on(row: int, klass: PodClass, nodes: NodeColumns, where: Where, prof
 
 def _said(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> list[Sequence[Rejection]]:
     """Return what each filter rules out, in the order in which a node counts."""
-    said: list[Sequence[Rejection]] = [*_names_first(standing(klass, nodes, where, profile).rejections)]
+    alone, early = standing(klass, nodes, where, profile).rejections, len(profile.filters)
+    said: list[Sequence[Rejection]] = [*_names_first(alone[:early])]
     for one in (profile.ports, profile.fit, *profile.company):
         tally = one.tally(klass, nodes, where)
         if tally is not None:
             said.append(tally.rejections())
-    return said
+    return [*said, *alone[early:]]
 
 
 def _names_first(said: Sequence[Sequence[Rejection]]) -> list[Sequence[Rejection]]:

@@ -14,6 +14,7 @@ from tutti.placement.plugins.flavor_labels import FlavorLabels
 from tutti.placement.plugins.image_locality import ImageLocality
 from tutti.placement.plugins.inter_pod_affinity import InterPodAffinity
 from tutti.placement.plugins.node_affinity import NodeAffinity, PreferredNodeAffinity
+from tutti.placement.plugins.node_declared_features import NodeDeclaredFeatures
 from tutti.placement.plugins.node_ports import NodePorts
 from tutti.placement.plugins.node_resources_fit import NodeResourcesFit
 from tutti.placement.plugins.node_unschedulable import NodeUnschedulable
@@ -31,6 +32,7 @@ class Profile:
     Attributes:
         filters: Filters that look at nodes alone.
         ports, fit, company: Filters that look at the pods on them.
+        late: Filters that look at nodes alone and count after all others.
         fill: Scores by how full a node is.
         preferences: Scores by nodes alone.
         neighbours: Scores by who is where.
@@ -40,6 +42,7 @@ class Profile:
     ports: CompanyFilter = field(default_factory=NodePorts)
     fit: NodeResourcesFit = field(default_factory=NodeResourcesFit)
     company: tuple[CompanyFilter, ...] = (PodTopologySpread(), InterPodAffinity())
+    late: tuple[Filter, ...] = (NodeDeclaredFeatures(),)
     fill: tuple[FillScorer, ...] = (Packing(), BalancedAllocation())
     preferences: tuple[Preference, ...] = (
         PreferUntainted(),
