@@ -9,7 +9,7 @@ import pytest
 
 from tests.placement.scenes import node, pod, with_packing
 from tutti.cluster.cluster import Cluster
-from tutti.placement.gang import Ask, place, place_all
+from tutti.placement.gang import Ask, place
 from tutti.placement.misfit import Misfit, explain
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
 from tutti.placement.scores import Packing
@@ -80,18 +80,6 @@ def test_the_emptiest_nodes_or_the_fullest_ones_are_filled():
     assert counts(cluster, Ask(one, 4)) == {"a": 1, "b": 3}
     assert counts(cluster, Ask(one, 2), with_packing(Packing(most=True))) == {"a": 2}
     assert counts(cluster, Ask(one, 3), with_packing(Packing(most=True))) == {"a": 2, "b": 1}
-
-
-def test_several_asks_are_placed_all_or_nothing_and_the_hardest_first():
-    cluster = cluster_of(node("a", cpu=4), node("b", cpu=2))
-    small, large = klass(cluster), klass(cluster, cpu="4")
-    with cluster.transaction() as transaction:
-        placed = place_all(cluster.nodes, transaction, [Ask(small, 2), Ask(large, 1)], DEFAULT_PROFILE)
-        assert [[cluster.nodes.names[row] for row in rows] for rows in placed] == [["b", "b"], ["a"]]
-    before = cluster.nodes.requested.copy()
-    with cluster.transaction() as transaction:
-        assert place_all(cluster.nodes, transaction, [Ask(small, 3), Ask(large, 1)], DEFAULT_PROFILE) == 0
-        assert (cluster.nodes.requested == before).all()
 
 
 def test_a_message_counts_every_node_under_the_first_reason_that_rules_it_out():

@@ -19,6 +19,7 @@ from tutti.placement.framework import Rows
 from tutti.placement.gang import Ask, hardest_first, place
 from tutti.placement.misfit import explain
 from tutti.placement.profile import Profile
+from tutti.placement.together import Shortfall, place_together
 from tutti.placement.unsupported import unsupported
 from tutti.quota.flavors import Assignment, Queue, assignments, uncovered, usage_of, where_of
 from tutti.quota.tree import Usage
@@ -158,6 +159,8 @@ def _split(group: Group, waiting: list[Member], missing: int, promised: int) -> 
 
 def _take_all(attempt: Attempt, needs: list[Need]) -> Explanation | None:
     """Take what every need requires, or say what is short; what is extra comes after all that is required."""
+    if attempt.queue is None:
+        return _take_together(attempt, needs)
     asks = [Ask(need.klass, need.required, need.extra) for need in needs]
     order = hardest_first(attempt.state.cluster.nodes, asks)
     for index in order:
@@ -166,6 +169,21 @@ def _take_all(attempt: Attempt, needs: list[Need]) -> Explanation | None:
             return why
     for index in order:
         _take_extra(attempt, needs[index])
+    return None
+
+
+def _take_together(attempt: Attempt, needs: list[Need]) -> Explanation | None:
+    """Take nodes for needs that use no quota."""
+    for need in needs:
+        why = _unplaceable(need) if need.required else None
+        if why is not None:
+            return why
+    wanted = [need for need in needs if _unplaceable(need) is None]
+    asks = [Ask(need.klass, need.required, need.extra) for need in wanted]
+    found = place_together(attempt.state.cluster.nodes, attempt.transaction, asks, attempt.profile)
+    if isinstance(found, Shortfall):
+        return misfit(found.misfit, {}, tried=found.tried)
+    attempt.taken += [Taken(need, 0, rows, None) for need, rows in zip(wanted, found, strict=True) if len(rows)]
     return None
 
 

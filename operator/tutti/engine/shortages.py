@@ -72,10 +72,12 @@ def short_of_quota(state: State, queue: Queue, per_pod: Usage, pods: int, taken:
     )
 
 
-def misfit(found: Misfit, assignment: Assignment) -> Explanation:
-    """Say why nodes are short for pods that are counted in these flavors."""
+def misfit(found: Misfit, assignment: Assignment, *, tried: int = 0) -> Explanation:
+    """Say why nodes are short for pods that are counted in these flavors, after so many arrangements were `tried`."""
     flavors = ", ".join(dict.fromkeys(assignment.values()))
     message = found.message + (f" {found.never}." if found.never and found.never != found.message else "")
+    if tried:
+        message += " Each of its roles would fit alone, but no arrangement was found in which all do."
     return Explanation(
         Gate.PLACEMENT,
         "Impossible" if found.never else "Unschedulable",

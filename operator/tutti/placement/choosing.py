@@ -47,6 +47,11 @@ class Choice:
     room: Counts
     preferences: list[tuple[Preference, Scores]]
 
+    def worth(self, rows: Rows) -> Scores:
+        """Return int64[len(rows)]: what one more pod is worth on each row, whoever is there."""
+        worth: Scores = self._fill(rows, _FIRST)[0] + self._preferred(rows)
+        return worth
+
     def by_fill(self, wanted: int) -> Counts:
         """Place pods that do not mind each other; returns int64[rows], how many on each row. All of them fit."""
         placed = np.zeros(len(self.nodes), dtype=np.int64)

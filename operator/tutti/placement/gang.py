@@ -17,7 +17,7 @@ from tutti.cluster.kin import ALONE
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.choosing import Choice, allowed, telling
-from tutti.placement.framework import ANYWHERE, Rows, Where
+from tutti.placement.framework import ANYWHERE, Mask, Rows, Where
 from tutti.placement.judging import standing, tallies
 from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.profile import Profile
@@ -40,8 +40,15 @@ class Ask:
     where: Where = ANYWHERE
 
 
-def place(nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile) -> Rows | None:
-    """Take room for the pods of one ask.
+def place(
+    nodes: NodeColumns,
+    transaction: Transaction,
+    ask: Ask,
+    profile: Profile,
+    *,
+    within: Mask | None = None,
+) -> Rows | None:
+    """Take room for the pods of one ask; `within` holds them to some rows: bool[rows].
 
     Returns:
         int64[m], one row per pod placed, `required <= m <= required + extra`, pods of one node side by side;
@@ -54,19 +61,23 @@ def place(nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profi
     if _looks_around(ask.klass, nodes, transaction):
         transaction.show()
     mark = transaction.mark()
-    counts = _chosen(nodes, transaction, ask, profile)
+    counts = _chosen(nodes, transaction, ask, profile, within)
     if int(counts.sum()) < ask.required:
         transaction.rollback(mark)
         return None
     return np.repeat(np.arange(len(counts)), counts)
 
 
-def _chosen(nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile) -> NDArray[np.int64]:
+def _chosen(
+    nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile, within: Mask | None
+) -> NDArray[np.int64]:
     """Place what can be placed of an ask; returns int64[rows], how many on each; 0 where too few would fit."""
     klass, wanted = ask.klass, ask.required + ask.extra
     filters = tallies(klass, nodes, ask.where, profile)
     moving = [one for one in filters if one.moves]
     mask = allowed(standing(klass, nodes, ask.where, profile).mask, [one for one in filters if not one.moves])
+    if within is not None:
+        mask = mask & within
     most = 1 if any(one.alone for one in filters) else wanted
     room = profile.fit.capacity(nodes, klass, mask, most=most)
     fits = int(room.sum())
@@ -77,24 +88,6 @@ def _chosen(nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Pro
     if moving or any(scorers):
         return choice.by_company(wanted, moving, scorers)
     return choice.by_fill(min(wanted, fits))
-
-
-def place_all(nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile) -> list[Rows] | int:
-    """Take room for several asks, hardest first, all or nothing.
-
-    Returns:
-        Per ask the rows of its pods, as `place` gives them; or the index of the ask that did not fit, with
-        everything that this call took given back.
-    """
-    mark = transaction.mark()
-    placed: list[Rows] = [np.zeros(0, dtype=np.int64)] * len(asks)
-    for index in hardest_first(nodes, asks):
-        rows = place(nodes, transaction, asks[index], profile)
-        if rows is None:
-            transaction.rollback(mark)
-            return index
-        placed[index] = rows
-    return placed
 
 
 def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:

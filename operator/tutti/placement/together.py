@@ -1,0 +1,111 @@
+"""Several asks of one workload, placed together or not at all: a leader and its workers, a launcher and its ranks.
+
+They are placed one ask after another, the hardest first. Where that fails though each would fit alone, the order may be
+to blame, or that one ask went where another had to go; then other arrangements are looked for (`arranging`) before it
+is said that they do not fit. kube-scheduler, which decides pod by pod, leaves such a gang waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.transaction import Transaction
+from tutti.placement.arranging import Search
+from tutti.placement.framework import Rows
+from tutti.placement.gang import Ask, hardest_first, place
+from tutti.placement.misfit import Misfit, explain
+from tutti.placement.profile import Profile
+from tutti.placement.spreading import HARD
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """Why several asks could not be placed together.
+
+    Attributes:
+        index: The ask that found no room, with the others before it placed.
+        misfit: What nodes lacked for it then.
+        tried: How many other arrangements were looked at; 0 where none could have helped.
+    """
+
+    index: int
+    misfit: Misfit
+    tried: int = 0
+
+
+def place_together(
+    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile
+) -> list[Rows] | Shortfall:
+    """Take room for all that is required of several asks, then for as much of what is extra as there is room for.
+
+    Returns:
+        Per ask the rows of its pods as `gang.place` gives them, the required ones first; or why they do not fit,
+        with everything that this call took given back.
+    """
+    if len(asks) == 1 and not _has_arrangements(asks[0]):
+        rows = place(nodes, transaction, asks[0], profile)
+        return Shortfall(0, explain(nodes, asks[0], profile)) if rows is None else [rows]
+    required = [replace(ask, extra=0) for ask in asks]
+    hardest = hardest_first(nodes, required)
+    order = [index for index in hardest if required[index].required]
+    placed = in_order(nodes, transaction, required, order, profile)
+    if isinstance(placed, int):
+        search = Search(nodes, transaction, required, profile)
+        found = search.run(order, placed)
+        if found is None:
+            return _shortfall(nodes, transaction, required, order, profile, search.tried)
+        placed = found
+    for index in hardest:
+        if asks[index].extra and not asks[index].klass.problem:
+            more = place(nodes, transaction, replace(asks[index], required=0), profile)
+            assert more is not None  # nothing is required, so nothing can be short
+            placed[index] = np.concatenate((placed[index], more))
+    return placed
+
+
+def _has_arrangements(ask: Ask) -> bool:
+    """Whether it can matter for how many pods of one ask fit where the first of them go.
+
+    It does not where nodes alone decide, nor for one spread constraint: when no node is left that it allows, the
+    emptiest domain is full, and all others are as full as that lets them be.
+    """
+    company = ask.klass.company
+    spreads = [one for one in ask.klass.spec.topology_spread_constraints if one.when_unsatisfiable == HARD]
+    return bool(company.affinity) or len(company.anti_affinity) + len(spreads) > 1
+
+
+def in_order(
+    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], order: Sequence[int], profile: Profile
+) -> list[Rows] | int:
+    """Place asks one after another; returns their rows, or which one did not fit, with nothing taken."""
+    mark = transaction.mark()
+    placed: list[Rows] = [np.zeros(0, dtype=np.int64)] * len(asks)
+    for index in order:
+        rows = place(nodes, transaction, asks[index], profile)
+        if rows is None:
+            transaction.rollback(mark)
+            return index
+        placed[index] = rows
+    return placed
+
+
+def _shortfall(
+    nodes: NodeColumns,
+    transaction: Transaction,
+    asks: Sequence[Ask],
+    order: Sequence[int],
+    profile: Profile,
+    tried: int,
+) -> Shortfall:
+    """Say what the first ask that does not fit lacks, with those before it placed."""
+    mark = transaction.mark()
+    for index in order:
+        if place(nodes, transaction, asks[index], profile) is None:
+            misfit = explain(nodes, asks[index], profile)
+            transaction.rollback(mark)
+            return Shortfall(index, misfit, tried)
+    raise AssertionError("asks that fit in this order were said not to fit in it")
