@@ -14,6 +14,7 @@ from tutti.api.core import (
     ResourceRequirements,
     SchedulingGate,
     SchedulingGroup,
+    TopologySpreadConstraint,
     Volume,
 )
 from tutti.api.taints import Toleration
@@ -85,3 +86,12 @@ def test_a_class_whose_requests_cannot_be_read_asks_for_nothing_and_says_why():
 
 def test_the_signature_is_the_same_in_every_process():
     assert ClassBook().of(SPEC).signature == ClassBook().of(changed(priority=3)).signature
+
+
+def test_an_owner_tells_pods_apart_only_where_they_are_spread_by_it():
+    book = ClassBook()
+    mine, other = ("ReplicaSet", "a"), ("ReplicaSet", "b")
+    assert book.of(SPEC, owner=mine) is book.of(SPEC, owner=mine)
+    assert len({book.of(SPEC, owner=owner).signature for owner in (mine, other, None)}) == 3
+    spread = changed(topology_spread_constraints=[TopologySpreadConstraint("zone")])
+    assert book.of(spread, owner=mine) is book.of(spread, owner=other)

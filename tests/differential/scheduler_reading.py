@@ -8,6 +8,7 @@ import msgspec
 
 from tutti.api.core import Node, Pod
 from tutti.api.labels import LabelSelector
+from tutti.api.selecting import SERVICE
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.surroundings import Selecting
 from tutti.placement.preemption import Budget, Preemptor
@@ -26,7 +27,8 @@ def cluster_of(case: Case) -> Cluster:
         cluster.put_namespace(namespace["metadata"]["name"], namespace["metadata"].get("labels", {}))
     for service in case["services"]:
         meta = service["metadata"]
-        cluster.put_service(Selecting(meta["namespace"], meta["name"], service["spec"].get("selector", {})))
+        selector = LabelSelector(match_labels=service["spec"].get("selector", {}))
+        cluster.put_selecting(Selecting(SERVICE, meta["namespace"], meta["name"], selector))
     for node in case["nodes"]:
         cluster.put_node(msgspec.convert(node, Node))
     for pod in case["pods"]:

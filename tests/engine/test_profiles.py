@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from tests.engine.world import World
-from tests.placement.scenes import node, pod
+from tests.placement.scenes import node, pod, service
 from tutti.api.configuration import load
 from tutti.api.core import Node, NodeStatus, ObjectMeta
 from tutti.cluster.cluster import Cluster
-from tutti.cluster.surroundings import Selecting
 from tutti.engine.profiles import profile_of
 from tutti.placement.decision import Decision, decide
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
@@ -136,7 +135,7 @@ def spread_cluster() -> Cluster:
 
 def test_default_constraints_of_a_list_replace_the_systems():
     cluster = spread_cluster()
-    cluster.put_service(Selecting("default", "s", {"app": "x"}))
+    cluster.put_selecting(service("s", app="x"))
     cluster.put_pod(pod("e", labels={"app": "x"}, node="a1"), keep=False)
     one = pod("p", labels={"app": "x"})
     strict = "  podTopologySpread: {defaultingType: List, defaultConstraints: [{topologyKey: zone, maxSkew: 1, "

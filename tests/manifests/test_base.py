@@ -15,12 +15,25 @@ from tutti.api.kinds import KINDS
 from tutti.api.model import GROUP
 from tutti.controller.crds import RESOURCES
 from tutti.controller.deletion import HELD
-from tutti.kube.resources import EVENTS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from tutti.kube.resources import (
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+)
 
 ROOT = BASE.parents[1]
 
 
-@pytest.mark.parametrize("resource", [PODS, NODES, NAMESPACES, PRIORITY_CLASSES, *RESOURCES.values()])
+WATCHED = (PODS, NODES, NAMESPACES, PRIORITY_CLASSES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
+
+
+@pytest.mark.parametrize("resource", [*WATCHED, *RESOURCES.values()])
 @pytest.mark.parametrize("verb", ["list", "watch"])
 def test_everything_that_is_watched_may_be(resource, verb):
     assert allows(resource.group, resource.plural, verb)

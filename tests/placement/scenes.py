@@ -9,6 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tutti.api.core import Node, Pod
+from tutti.api.labels import LabelSelector
+from tutti.api.selecting import SERVICE
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.surroundings import Selecting
@@ -60,6 +62,10 @@ def pod(
         "spec": {"containers": [{"name": "c", "resources": {"requests": requests}}], "nodeName": node, **spec},
     }
     return msgspec.convert(raw, Pod)
+
+
+def service(name: str, **selector: str) -> Selecting:
+    return Selecting(SERVICE, "default", name, LabelSelector(match_labels=selector))
 
 
 @st.composite
@@ -126,7 +132,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
     for one in draw(nodes()):
         cluster.put_node(one)
     if draw(st.booleans()):
-        cluster.put_service(Selecting("default", "s", {"app": "x"}))
+        cluster.put_selecting(service("s", app="x"))
     for i in range(draw(st.integers(0, 6))):
         cpu = draw(st.sampled_from(["", "500m", "1"]))
         where = draw(st.sampled_from(sorted(cluster.nodes.rows)))

@@ -2,8 +2,8 @@
 
 Masks, capacities and scores are computed once per class, and a gang of a thousand equal pods is one problem. Labels
 make a difference only where some selector reads them: of each pod's labels the class holds those whose key a
-constraint of any pod, or a Service, has ever named (`ClassBook.watched`). When a key becomes watched, pods that wait
-are classed anew (`Cluster`).
+constraint of any pod, a Service, or an owner of pods has ever named (`ClassBook.watched`). When a key becomes watched,
+pods that wait are classed anew (`Cluster`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 
 from tutti.api.core import Container, PodSpec
 from tutti.api.resources import AmountError, Amounts
+from tutti.api.selecting import Owner
 from tutti.cluster.kin import ALONE, NO_LABELS, Company, Kin, company_of, keys_of
 from tutti.cluster.requests import Scored, pod_requests, scored_requests, scored_weight
 
@@ -36,6 +37,7 @@ class PodClass:
         company: What they demand of the pods around them.
         scored: What one asks for as the score of a node counts it.
         weight: What one adds to its node as the score counts it.
+        owner: Their owner, where they are spread by its selector because they do not say how.
         kin: What others see of them, as far as any selector reads it.
     """
 
@@ -49,6 +51,7 @@ class PodClass:
     scored: Scored = (0, 0)
     weight: Scored = (0, 0)
     cache: dict[Hashable, object] = field(default_factory=dict)
+    owner: Owner | None = None
     kin: Kin = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,10 +69,12 @@ class ClassBook:
 
     Attributes:
         watched: The label keys that some selector reads; it only grows.
+        strict_defaults: Whether pods that do not say how they are spread may have to be spread strictly.
     """
 
     def __init__(self) -> None:
         self.watched: set[str] = set()
+        self.strict_defaults = False
         self._minding: weakref.WeakSet[PodClass] = weakref.WeakSet()
         self._known: weakref.WeakValueDictionary[bytes, PodClass] = weakref.WeakValueDictionary()
 
@@ -82,18 +87,25 @@ class ClassBook:
         return bool(self._minding)
 
     def of(
-        self, spec: PodSpec, namespace: str = "", labels: Mapping[str, str] = NO_LABELS, *, waits: bool = True
+        self,
+        spec: PodSpec,
+        namespace: str = "",
+        labels: Mapping[str, str] = NO_LABELS,
+        *,
+        owner: Owner | None = None,
+        waits: bool = True,
     ) -> PodClass:
-        """Return the class of pods with this spec, in this namespace, with these labels, that may wait for a node."""
+        """Return the class of pods with this spec, namespace, labels and owner, that may wait for a node."""
         essence = _essence(spec)
         self.watch(_keys_read(essence))
         seen = {key: value for key, value in labels.items() if key in self.watched}
-        signature = _ENCODER.encode((essence, namespace, seen))
+        owner = None if spec.topology_spread_constraints else owner
+        signature = _ENCODER.encode((essence, namespace, seen, owner) if owner else (essence, namespace, seen))
         known = self._known.get(signature)
         if known is None:
-            known = _new_class(essence, signature, namespace, seen)
+            known = _new_class(essence, signature, namespace, seen, owner=owner)
             self._known[signature] = known
-        if waits and known.minds_company:
+        if waits and (known.minds_company or self.strict_defaults):
             self._minding.add(known)
         return known
 
@@ -102,7 +114,9 @@ class ClassBook:
         self.watched.update(keys)
 
 
-def _new_class(essence: PodSpec, signature: bytes, namespace: str, labels: Mapping[str, str]) -> PodClass:
+def _new_class(
+    essence: PodSpec, signature: bytes, namespace: str, labels: Mapping[str, str], *, owner: Owner | None
+) -> PodClass:
     company = company_of(essence, namespace)
     requests: Amounts = {}
     scored = weight = (0, 0)
@@ -121,6 +135,7 @@ def _new_class(essence: PodSpec, signature: bytes, namespace: str, labels: Mappi
         company=company,
         scored=scored,
         weight=weight,
+        owner=owner,
     )
 
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from tutti.api.core import Node, Pod
 from tutti.api.resources import Amounts
+from tutti.api.selecting import owner_of
 from tutti.cluster.classes import ClassBook, PodClass
-from tutti.cluster.kin import KinBook
+from tutti.cluster.kin import KinBook, keys_of
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.cluster.readable import readable, readable_occupied
@@ -93,7 +94,8 @@ class Cluster:
             if record is not None:
                 self.remove_pod(key)
             return None
-        klass = self.classes.of(spec, meta.namespace, meta.labels, waits=keep and not spec.node_name)
+        waits, owner = keep and not spec.node_name, owner_of(meta.owner_references)
+        klass = self.classes.of(spec, meta.namespace, meta.labels, owner=owner, waits=waits)
         if record is None:
             kin = self._kins.hold(meta.namespace, meta.labels, klass.company)
             record = PodRecord(
@@ -124,15 +126,17 @@ class Cluster:
         """Forget a namespace."""
         self.nodes.around.drop_namespace(name)
 
-    def put_service(self, service: Selecting) -> None:
-        """Add or change a Service, or anything else by which pods are spread unless they say how."""
-        self.classes.watch(service.selector)
-        self._class_anew()
-        self.nodes.around.put_service(service)
+    def put_selecting(self, found: Selecting) -> None:
+        """Add or change a Service or an owner of pods, by which pods are spread unless they say how."""
+        if self.nodes.around.put_selecting(found):
+            self.classes.watch(keys_of(found.selector))
+            self._class_anew()
+            self._may_help()
 
-    def drop_service(self, namespace: str, name: str) -> None:
-        """Forget a Service."""
-        self.nodes.around.drop_service(namespace, name)
+    def drop_selecting(self, kind: str, namespace: str, name: str) -> None:
+        """Forget a Service or an owner of pods."""
+        if self.nodes.around.drop_selecting(kind, namespace, name):
+            self._may_help()
 
     def transaction(self) -> Transaction:
         """Open a transaction on the columns; one at a time."""
@@ -250,7 +254,8 @@ class Cluster:
         self._watched = len(self.classes.watched)
         for record in self.pods.values():
             if not record.place:
-                record.klass = self.classes.of(record.klass.spec, record.namespace, record.kin.labels)
+                old = record.klass
+                record.klass = self.classes.of(old.spec, record.namespace, record.kin.labels, owner=old.owner)
 
     def _may_help(self) -> None:
         """Note that somebody came to a node, or is seen otherwise, where a pod may wait for just that."""

@@ -6,19 +6,22 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from tutti.api.labels import LabelSelector
+from tutti.api.selecting import SERVICE, Owner
 from tutti.cluster.kin import NO_LABELS
 
 
 class Selecting(msgspec.Struct, frozen=True):
-    """A Service, or another owner of pods by label, as far as default spreading reads it."""
+    """An object that selects pods by label: a Service, or an owner of pods (`tutti.api.selecting`)."""
 
+    kind: str
     namespace: str
     name: str
-    selector: dict[str, str] = {}
+    selector: LabelSelector
 
 
 class Surroundings:
-    """Namespaces and Services.
+    """Namespaces, Services, and owners of pods.
 
     Attributes:
         version: Grows whenever anything here changes.
@@ -28,6 +31,7 @@ class Surroundings:
         self.version = 0
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._services: dict[str, dict[str, Selecting]] = {}
+        self._owners: dict[tuple[str, Owner], LabelSelector] = {}
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Add a namespace or change its labels."""
@@ -44,20 +48,36 @@ class Surroundings:
         """Return the labels of a namespace; none where it is not known."""
         return self._namespaces.get(name, NO_LABELS)
 
-    def put_service(self, service: Selecting) -> None:
-        """Add or change a Service."""
-        here = self._services.setdefault(service.namespace, {})
-        if here.get(service.name) != service:
-            here[service.name] = service
-            self.version += 1
+    def put_selecting(self, found: Selecting) -> bool:
+        """Add or change an object that selects pods; returns whether that changed anything."""
+        if found.kind == SERVICE:
+            here = self._services.setdefault(found.namespace, {})
+            changed = here.get(found.name) != found
+            here[found.name] = found
+        else:
+            key = (found.namespace, (found.kind, found.name))
+            changed = self._owners.get(key) != found.selector
+            self._owners[key] = found.selector
+        self.version += changed
+        return changed
 
-    def drop_service(self, namespace: str, name: str) -> None:
-        """Forget a Service."""
-        if self._services.get(namespace, {}).pop(name, None) is not None:
-            self.version += 1
+    def drop_selecting(self, kind: str, namespace: str, name: str) -> bool:
+        """Forget an object that selected pods; returns whether it was known."""
+        found: object
+        if kind == SERVICE:
+            found = self._services.get(namespace, {}).pop(name, None)
+        else:
+            found = self._owners.pop((namespace, (kind, name)), None)
+        self.version += found is not None
+        return found is not None
 
-    def selecting(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Selecting]:
-        """Yield the Services of a namespace that select a pod with these labels; an empty selector selects none."""
+    def services_of(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+        """Yield the labels by which Services of a namespace select a pod with these; an empty selector selects none."""
         for service in self._services.get(namespace, {}).values():
-            if service.selector and all(labels.get(key) == value for key, value in service.selector.items()):
-                yield service
+            wanted = service.selector.match_labels
+            if wanted and all(labels.get(key) == value for key, value in wanted.items()):
+                yield wanted
+
+    def selector_of(self, namespace: str, owner: Owner) -> LabelSelector | None:
+        """Return the selector of an owner of pods; None where it is not known."""
+        return self._owners.get((namespace, owner))

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
+from tutti.api.selecting import REPLICATION_CONTROLLER, SERVICE, PlainSelecting, SelectingObject, SelectorSelecting
+from tutti.cluster.surroundings import Selecting
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.crds import RESOURCES
 from tutti.controller.health import Check, Health
@@ -29,11 +31,23 @@ from tutti.engine.observations import (
     PodSeen,
     PriorityClassGone,
     PriorityClassSeen,
+    SelectingGone,
+    SelectingSeen,
 )
 from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
 from tutti.kube.informer import Informer
-from tutti.kube.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
+from tutti.kube.resources import (
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+    Resource,
+)
 
 T = TypeVar("T")
 
@@ -49,6 +63,18 @@ class _Stream:
     gone: Callable[[Gone], AnyObservation]
 
 
+def _selects(kind: str, resource: Resource, view: type[SelectingObject]) -> _Stream:
+    """The stream of a kind that selects pods; an object that selects none is as good as gone."""
+
+    def seen(found: SelectingObject) -> AnyObservation:
+        meta, selector = found.metadata, found.selector
+        if selector is None:
+            return SelectingGone(kind, meta.namespace, meta.name)
+        return SelectingSeen(Selecting(kind, meta.namespace, meta.name, selector))
+
+    return _Stream(kind, resource, view, seen, lambda gone: SelectingGone(kind, gone.key.namespace, gone.key.name))
+
+
 _CORE = (
     _Stream("Pod", PODS, Pod, PodSeen, lambda gone: PodGone(gone.key.namespace, gone.key.name, gone.uid)),
     _Stream("Node", NODES, Node, NodeSeen, lambda gone: NodeGone(gone.key.name)),
@@ -60,6 +86,10 @@ _CORE = (
         PriorityClassSeen,
         lambda gone: PriorityClassGone(gone.key.name),
     ),
+    _selects(SERVICE, SERVICES, PlainSelecting),
+    _selects(REPLICATION_CONTROLLER, REPLICATION_CONTROLLERS, PlainSelecting),
+    _selects("ReplicaSet", REPLICA_SETS, SelectorSelecting),
+    _selects("StatefulSet", STATEFUL_SETS, SelectorSelecting),
 )
 
 

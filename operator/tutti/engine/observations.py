@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
+from tutti.cluster.surroundings import Selecting
 
 
 class Observation(msgspec.Struct, frozen=True, tag_field="saw", omit_defaults=True):
@@ -63,6 +64,20 @@ class NamespaceSeen(Observation, frozen=True, tag="namespace"):
 class NamespaceGone(Observation, frozen=True, tag="namespace-gone"):
     """A namespace does not exist any more."""
 
+    name: str
+
+
+class SelectingSeen(Observation, frozen=True, tag="selecting"):
+    """A Service, or an owner of pods, was added or selects otherwise than before."""
+
+    found: Selecting
+
+
+class SelectingGone(Observation, frozen=True, tag="selecting-gone"):
+    """A Service or an owner of pods does not exist any more, or selects nothing any more."""
+
+    kind: str
+    namespace: str
     name: str
 
 
@@ -131,6 +146,8 @@ AnyObservation = (
     | PriorityClassGone
     | NamespaceSeen
     | NamespaceGone
+    | SelectingSeen
+    | SelectingGone
     | ObjectSeen
     | ObjectGone
     | BindFinished

@@ -22,6 +22,8 @@ from tutti.engine.observations import (
     PodSeen,
     PriorityClassGone,
     PriorityClassSeen,
+    SelectingGone,
+    SelectingSeen,
     Synced,
 )
 from tutti.engine.reservation import lost_node
@@ -55,6 +57,10 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
         case NamespaceGone(name=name):
             state.catalog.drop_namespace(name)
             state.cluster.drop_namespace(name)
+        case SelectingSeen(found=found):
+            state.cluster.put_selecting(found)
+        case SelectingGone(kind=kind, namespace=space, name=name):
+            state.cluster.drop_selecting(kind, space, name)
         case ObjectSeen():
             _object_seen(state, observation)
         case ObjectGone():

@@ -60,6 +60,7 @@ class State:
 
     def __post_init__(self) -> None:
         self.profiles = profiles_of(self.configuration)
+        self.cluster.classes.strict_defaults = any(one.spreads_by_default for one in self.profiles.values())
 
     def back_off(self, workload: Workload) -> None:
         """Count one more failure, and do not try the workload again before its backoff is over."""

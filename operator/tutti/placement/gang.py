@@ -21,6 +21,7 @@ from tutti.placement.framework import ANYWHERE, Mask, Rows, Where
 from tutti.placement.judging import standing, tallies
 from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.profile import Profile
+from tutti.placement.spreading import default_selector
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +120,5 @@ def _looks_around(klass: PodClass, nodes: NodeColumns, transaction: Transaction)
         or bool(klass.spec.topology_spread_constraints)
         or nodes.residents.has_terms
         or transaction.brings_company
-        or any(True for _ in nodes.around.selecting(klass.namespace, klass.labels))
+        or default_selector(klass, nodes) is not None
     )

@@ -52,5 +52,10 @@ class Profile:
     )
     neighbours: tuple[CompanyScorer, ...] = (PreferredSpread(), PreferredPodAffinity())
 
+    @property
+    def spreads_by_default(self) -> bool:
+        """Whether pods that do not say how they are spread may be kept off nodes by a default constraint."""
+        return any(one.defaults.are_strict for one in self.company if isinstance(one, PodTopologySpread))
+
 
 DEFAULT_PROFILE = Profile()

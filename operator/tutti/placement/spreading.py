@@ -10,6 +10,7 @@ import numpy as np
 
 from tutti.api.core import TopologySpreadConstraint
 from tutti.api.labels import LabelSelector, LabelSelectorRequirement
+from tutti.api.selecting import REPLICATION_CONTROLLER
 from tutti.cluster.classes import PodClass
 from tutti.cluster.kin import Query
 from tutti.cluster.nodes import NodeColumns
@@ -108,11 +109,22 @@ def spreadings(
 
 
 def default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | None:
-    """Return what the Services that select pods of the class have in common: all their labels; None without any."""
+    """Return which pods are like those of the class: all that the Services that select it, and its owner, ask for.
+
+    Returns:
+        None where there are neither (kube-scheduler 1.36, plugins/helper/spread.go, DefaultSelector).
+    """
     merged: dict[str, str] = {}
-    for service in nodes.around.selecting(klass.namespace, klass.labels):
-        merged |= service.selector
-    return LabelSelector(match_labels=merged) if merged else None
+    for labels in nodes.around.services_of(klass.namespace, klass.labels):
+        merged |= labels
+    more: list[LabelSelectorRequirement] = []
+    owner = nodes.around.selector_of(klass.namespace, klass.owner) if klass.owner is not None else None
+    if owner is not None and klass.owner is not None and klass.owner[0] == REPLICATION_CONTROLLER:
+        merged |= owner.match_labels
+    elif owner is not None:
+        more = [LabelSelectorRequirement(key, "In", [value]) for key, value in owner.match_labels.items()]
+        more += owner.match_expressions
+    return LabelSelector(match_labels=merged, match_expressions=more) if merged or more else None
 
 
 def with_all_keys(spreads: Iterable[Spreading], rows: int) -> Mask:
