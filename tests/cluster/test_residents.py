@@ -42,6 +42,34 @@ def scored(cluster: Cluster) -> np.ndarray:
     return out
 
 
+def tenants(cluster: Cluster) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """What the columns of the pods say of each, by its name."""
+    columns, axis = cluster.tenants, cluster.nodes.axis
+    slots = np.flatnonzero(columns.row >= 0)
+    held, weight = columns.held(slots, axis).tolist(), columns.weight(slots, axis).tolist()
+    said = (columns.row, columns.priority, columns.started, columns.bound, columns.leaving)
+    each = zip(columns.at(slots), *(column[slots].tolist() for column in said), held, weight, strict=True)
+    return {record.key: tuple(rest) for record, *rest in each}
+
+
+def told(cluster: Cluster) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """What they should say."""
+    nodes = cluster.nodes
+    return {
+        record.key: (
+            nodes.rows[record.place],
+            record.priority,
+            float("inf") if record.started is None else record.started,
+            bool(record.node),
+            record.deleting,
+            nodes.vector(record.held).tolist(),
+            list(record.weight),
+        )
+        for record in cluster.pods.values()
+        if record.place in nodes.rows
+    }
+
+
 steps = st.lists(
     st.tuples(
         st.sampled_from(["put", "put", "put", "gone", "node", "no node", "end", "gang"]),
@@ -56,12 +84,12 @@ steps = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(steps)
-def test_residents_follow_whatever_happens_to_pods_and_nodes(history):
+def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
     cluster = Cluster()
     for what, i, j, labels, flag in history:
         name = f"p{i}"
         if what == "put":
-            one = pod(name, labels=labels, node=f"n{j}" if flag else "", cpu="" if i % 2 else "1")
+            one = pod(name, labels=labels, node=f"n{j}" if flag else "", cpu="" if i % 2 else "1", priority=i * j)
             cluster.put_pod(one, keep=True)
         elif what == "gone":
             cluster.remove_pod(("default", name))
@@ -83,6 +111,7 @@ def test_residents_follow_whatever_happens_to_pods_and_nodes(history):
         assert cluster.nodes.residents.snapshot() == counted(cluster)
         assert (cluster.nodes.scored == scored(cluster)).all()
         assert (cluster.nodes.requested == cluster.recount()).all()
+        assert tenants(cluster) == told(cluster)
 
 
 @settings(max_examples=200, deadline=None)

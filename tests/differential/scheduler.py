@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.differential.scheduler_reading import Case, budgets_of, cluster_of, pod_of, preemptor_of
 from tutti.placement.decision import Decision, decide
 from tutti.placement.judging import assess
-from tutti.placement.preemption import Preemption, preempt
+from tutti.placement.preemption.single import Preemption, preempt
 
 LEFT_OUT = "namespace-selector-quirk"
 """A defect of kube-scheduler (kubernetes issue 141526): we follow what the API documents."""

@@ -11,7 +11,8 @@ from tutti.api.labels import LabelSelector
 from tutti.api.selecting import SERVICE
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.surroundings import Selecting
-from tutti.placement.preemption import Budget, Preemptor
+from tutti.placement.preemption.budgets import Budget
+from tutti.placement.preemption.single import Preemptor
 
 Case = dict[str, Any]
 

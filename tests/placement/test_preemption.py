@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.placement.scenes import clusters, node, pod
+from tests.placement.scenes import LABELS, clusters, node, pod, specs
 from tutti.api.labels import LabelSelector
+from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
 from tutti.placement.judging import assess
-from tutti.placement.preemption import Budget, Preemption, Preemptor, preempt
+from tutti.placement.preemption.budgets import Budget
+from tutti.placement.preemption.harm import Harm
+from tutti.placement.preemption.single import Preemption, Preemptor, preempt
 
 
 def running(
@@ -98,6 +101,73 @@ def test_why_nobody_would_help_is_said_per_node():
         "1 Preemption is not helpful for scheduling."
     )
     assert asked(cluster, never=True).message == "not eligible due to preemptionPolicy=Never."
+
+
+def one_by_one(cluster: Cluster, klass: PodClass, priority: int, budgets: list[Budget]) -> tuple[str, set[str]] | None:
+    """The rule as it is written down: each node by itself, one pod after another."""
+    found = []
+    for row, name in enumerate(cluster.nodes.names):
+        lower = [one for one in cluster.on_node(name) if one.priority < priority]
+        lower.sort(key=lambda one: (-one.priority, one.started if one.started is not None else float("inf")))
+        left, over = [budget.allowed for budget in budgets], []
+        for one in lower:
+            for i, budget in enumerate(budgets):
+                left[i] -= budget.covers(one)
+            over += [one for i, budget in enumerate(budgets) if budget.covers(one) and left[i] < 0][:1]
+        for one in lower:
+            cluster.lift(one)
+        gone = list(lower)
+        if lower and (can := bool(assess(klass, cluster.nodes).feasible[row])):
+            for one in sorted(lower, key=lambda one: one not in over):
+                cluster.put_back(one)
+                if assess(klass, cluster.nodes).feasible[row]:
+                    gone.remove(one)
+                else:
+                    cluster.lift(one)
+        for one in gone:
+            cluster.put_back(one)
+        if lower and can and not assess(klass, cluster.nodes).final[row]:
+            found.append((Harm.of(gone, sum(one in over for one in gone)), row, {one.name for one in gone}))
+    return (cluster.nodes.names[min(found)[1]], min(found)[2]) if found else None
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> Cluster:
+    """Nodes that are full, or nearly, of pods of many priorities."""
+    cluster = draw(clusters())
+    for i in range(draw(st.integers(0, 8))):
+        where = draw(st.sampled_from(sorted(cluster.nodes.rows)))
+        spec = draw(specs()) if draw(st.integers(0, 5)) == 0 else {}
+        one = pod(
+            f"x{i}",
+            node=where,
+            cpu=draw(st.sampled_from(["500m", "1", "2"])),
+            labels=draw(st.sampled_from(LABELS)),
+            priority=draw(st.integers(-1, 2)),
+            **spec,
+        )
+        status = {"phase": "Running", "startTime": f"2026-01-01T00:00:{i:02}Z"} if draw(st.booleans()) else {}
+        cluster.put_pod(msgspec.structs.replace(one, status=msgspec.convert(status, type(one.status))), keep=False)
+    return cluster
+
+
+def budgets() -> st.SearchStrategy[list[Budget]]:
+    selector = st.sampled_from([LabelSelector({"app": "x"}), LabelSelector({"app": "y"}), LabelSelector()])
+    return st.lists(st.builds(Budget, st.just("default"), selector, st.integers(0, 2)), max_size=2)
+
+
+@settings(max_examples=300, deadline=None)
+@given(crowds(), specs(), st.sampled_from(["1", "3"]), st.integers(0, 3), budgets())
+def test_all_nodes_at_once_decide_as_one_by_one(cluster, spec, cpu, priority, protected):
+    klass = cluster.classes.of(pod("p", cpu=cpu, **spec).spec, "default", {"app": "x"})
+    said = assess(klass, cluster.nodes)
+    if said.feasible.any():
+        return
+    expected = one_by_one(cluster, klass, priority, protected)
+    found = preempt(cluster, Preemptor(klass, priority), said, protected).chosen
+    assert (found is None) == (expected is None)
+    if found is not None:
+        assert (cluster.nodes.names[found.row], {record.name for record in found.victims}) == expected
 
 
 @settings(max_examples=100, deadline=None)

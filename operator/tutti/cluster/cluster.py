@@ -23,6 +23,7 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.cluster.readable import readable, readable_occupied
 from tutti.cluster.surroundings import Selecting
+from tutti.cluster.tenants import Tenants
 from tutti.cluster.transaction import Transaction
 
 
@@ -31,6 +32,7 @@ class Cluster:
 
     Attributes:
         nodes: The columns that placement reads.
+        tenants: The pods on nodes that are known, as columns.
         pods: Every pod that holds room, and every pod that was put with `keep=True`.
         freed: Grows whenever room may have appeared somewhere; what failed to fit is worth trying again only then.
         unreadable: Nodes whose allocatable cannot be read, with the reason; they offer nothing of that resource.
@@ -38,6 +40,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.nodes = NodeColumns()
+        self.tenants = Tenants()
         self.classes = ClassBook()
         self.pods: dict[PodKey, PodRecord] = {}
         self.unreadable: dict[str, str] = {}
@@ -58,6 +61,7 @@ class Cluster:
         if before is None:
             for record in self._on.get(name, {}).values():
                 self._charge(row, record, 1)
+                self.tenants.put(record, row)
             self.freed += 1
         elif version != self.nodes.version or self._grew(row, before):
             self.freed += 1
@@ -69,6 +73,7 @@ class Cluster:
         row = self.nodes.rows[name]
         for record in self._on.get(name, {}).values():
             self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=-1)
+            self.tenants.drop(record)
         for klass in self._holds.pop(name, {}).values():
             self.nodes.residents.add(klass.kin, row, count=-1)
         self.nodes.remove(name)
@@ -104,6 +109,7 @@ class Cluster:
             self.pods[key] = record
         self._rename(record, pod, klass)
         self._take_over(record, pod, klass)
+        self._seat(record)
         self._class_anew()
         return record
 
@@ -148,6 +154,7 @@ class Cluster:
         record.assumed = name
         self._on.setdefault(name, {})[record.key] = record
         self.nodes.residents.add(record.kin, row, leaving=record.deleting)
+        self.tenants.put(record, row)
         self._may_help()
 
     def forget(self, record: PodRecord) -> None:
@@ -266,6 +273,15 @@ class Cluster:
         self._uncharge(record)
         record.node, record.assumed = node, assumed
         self._recharge(record)
+        self._seat(record)
+
+    def _seat(self, record: PodRecord) -> None:
+        """Bring the columns of the pods up to date with one."""
+        row = self.nodes.rows.get(record.place)
+        if row is not None:
+            self.tenants.put(record, row)
+        else:
+            self.tenants.drop(record)
 
     def _uncharge(self, record: PodRecord) -> None:
         place = record.place

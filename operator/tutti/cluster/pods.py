@@ -29,6 +29,7 @@ class PodRecord:
         weight: The same as the score of a node counts it.
         kin: What other pods see of it.
         started: When the kubelet took it over, Unix seconds; None where it has not.
+        slot: Where `Tenants` has it while it takes room on a node that is known, else -1.
     """
 
     namespace: str
@@ -48,6 +49,7 @@ class PodRecord:
     gated: bool = False
     deleting: bool = False
     ready: bool = False
+    slot: int = -1
 
     @property
     def key(self) -> PodKey:

@@ -80,11 +80,13 @@ class FitTally:
                 continue
             offered = nodes.allocatable[:, column]
             short = nodes.requested[:, column] + request[column] > offered
-            if name == "pods":
-                out.append(Rejection(TOO_MANY_PODS, short))
-            else:
-                out.append(Rejection(f"Insufficient {name}", short, request[column] > offered))
+            out.append(Rejection(lacking(name), short, name != "pods" and request[column] > offered))
         return out
 
     def add(self, row: int) -> None:
         """Nothing to count."""
+
+
+def lacking(name: str) -> str:
+    """Return how kube-scheduler says that a node has too little of a resource left."""
+    return TOO_MANY_PODS if name == "pods" else f"Insufficient {name}"

@@ -1,0 +1,179 @@
+"""The pods on nodes as columns: one slot per pod, so that a question about all of them is one expression.
+
+What would be free on each node if all pods below some priority were gone is a sum over these columns, kept up to date
+pod by pod; nothing walks the records for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.resources import Amounts
+from tutti.cluster.axis import ResourceAxis
+from tutti.cluster.pods import PodRecord
+from tutti.cluster.requests import Scored
+
+Slots = NDArray[np.int64]
+"""int64[m]: slots of pods."""
+
+_NOWHERE = -1
+
+
+class Tenants:
+    """Every pod that takes room on a node that is known, whichever scheduler placed it.
+
+    A slot is reused after its pod is gone; `row` says which slots hold one.
+
+    Attributes:
+        records: The pod in each slot, None in a free one.
+    """
+
+    def __init__(self) -> None:
+        self.records: list[PodRecord | None] = []
+        self._free: list[int] = []
+        self._row = np.full(256, _NOWHERE, dtype=np.int32)
+        self._priority = np.zeros(256, dtype=np.int64)
+        self._started = np.zeros(256, dtype=np.float64)
+        self._shape = np.zeros(256, dtype=np.int32)
+        self._bound = np.zeros(256, dtype=np.bool_)
+        self._leaving = np.zeros(256, dtype=np.bool_)
+        self._shapes: list[tuple[Amounts, Scored]] = []
+        self._users: list[int] = []
+        self._free_shapes: list[int] = []
+        self._shape_of: dict[Hashable, int] = {}
+        self._taken: list[Amounts] = []
+        self._matrices: tuple[int, NDArray[np.int64], NDArray[np.int64]] | None = None
+
+    def __len__(self) -> int:
+        """How many slots there are, free ones included."""
+        return len(self.records)
+
+    @property
+    def row(self) -> NDArray[np.int32]:
+        """int32[slots], the row of each pod's node, -1 in a free slot; a view."""
+        return self._row[: len(self.records)]
+
+    @property
+    def priority(self) -> NDArray[np.int64]:
+        """int64[slots]; a view."""
+        return self._priority[: len(self.records)]
+
+    @property
+    def started(self) -> NDArray[np.float64]:
+        """float64[slots], Unix seconds since when the kubelet has each pod, infinity where it has not; a view."""
+        return self._started[: len(self.records)]
+
+    @property
+    def bound(self) -> NDArray[np.bool_]:
+        """bool[slots], whether the pod is bound; else its room is only reserved; a view."""
+        return self._bound[: len(self.records)]
+
+    @property
+    def leaving(self) -> NDArray[np.bool_]:
+        """bool[slots], whether the pod is being deleted; a view."""
+        return self._leaving[: len(self.records)]
+
+    def put(self, record: PodRecord, row: int) -> None:
+        """Take in a pod on a row, or what has changed about one."""
+        slot = record.slot
+        if slot < 0:
+            slot = record.slot = self._new_slot(record)
+        self._row[slot] = row
+        self._priority[slot] = record.priority
+        self._started[slot] = np.inf if record.started is None else record.started
+        self._bound[slot] = bool(record.node)
+        self._leaving[slot] = record.deleting
+        if self._taken[slot] is not record.held:
+            before = int(self._shape[slot])
+            self._shape[slot] = self._use(record.held, record.weight)
+            self._drop_shape(before)
+            self._taken[slot] = record.held
+
+    def drop(self, record: PodRecord) -> None:
+        """Forget a pod that is on no row any more."""
+        slot = record.slot
+        if slot < 0:
+            return
+        record.slot = -1
+        self.records[slot] = None
+        self._row[slot] = _NOWHERE
+        self._drop_shape(int(self._shape[slot]))
+        self._free.append(slot)
+
+    def at(self, slots: Slots) -> list[PodRecord]:
+        """Return the pods in some slots, none of them free."""
+        records = [self.records[slot] for slot in slots.tolist()]
+        return [record for record in records if record is not None]
+
+    def held(self, slots: Slots, axis: ResourceAxis) -> NDArray[np.int64]:
+        """Return int64[len(slots), resources]: what each of these pods takes."""
+        return self._per_shape(axis)[0][self._shape[slots]]
+
+    def weight(self, slots: Slots, axis: ResourceAxis) -> NDArray[np.int64]:
+        """Return int64[len(slots), 2]: what each of these pods takes of cpu and memory as the score counts it."""
+        return self._per_shape(axis)[1][self._shape[slots]]
+
+    def _per_shape(self, axis: ResourceAxis) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return int64[shapes, resources] and int64[shapes, 2], made anew where a shape or resource has come."""
+        if self._matrices is None or self._matrices[0] != len(axis):
+            held = np.zeros((len(self._shapes), len(axis)), dtype=np.int64)
+            for code, (amounts, _) in enumerate(self._shapes):
+                held[code] = axis.vector(amounts)  # whoever is on a node has made the columns for it
+            weight = np.array([weight for _, weight in self._shapes], dtype=np.int64).reshape(-1, 2)
+            self._matrices = (len(axis), held, weight)
+        return self._matrices[1:]
+
+    def _new_slot(self, record: PodRecord) -> int:
+        if self._free:
+            slot = self._free.pop()
+            self.records[slot] = record
+        else:
+            slot = len(self.records)
+            if slot == len(self._row):
+                self._grow()
+            self.records.append(record)
+            self._taken.append(record.held)
+        self._taken[slot] = record.held
+        self._shape[slot] = self._use(record.held, record.weight)
+        return slot
+
+    def _use(self, held: Amounts, weight: Scored) -> int:
+        key = (*held.items(), weight)
+        code = self._shape_of.get(key)
+        if code is None:
+            if self._free_shapes:
+                code = self._free_shapes.pop()
+                self._shapes[code], self._users[code] = (held, weight), 0
+            else:
+                code = len(self._shapes)
+                self._shapes.append((held, weight))
+                self._users.append(0)
+            self._shape_of[key] = code
+            self._matrices = None
+        self._users[code] += 1
+        return code
+
+    def _drop_shape(self, code: int) -> None:
+        self._users[code] -= 1
+        if not self._users[code]:
+            held, weight = self._shapes[code]
+            del self._shape_of[(*held.items(), weight)]
+            self._free_shapes.append(code)
+
+    def _grow(self) -> None:
+        room = 2 * len(self._row)
+        self._row = _longer(self._row, room)
+        self._priority = _longer(self._priority, room)
+        self._started = _longer(self._started, room)
+        self._shape = _longer(self._shape, room)
+        self._bound = _longer(self._bound, room)
+        self._leaving = _longer(self._leaving, room)
+
+
+def _longer(array: NDArray, room: int) -> NDArray:  # type: ignore[type-arg]  # any dtype
+    out = np.zeros(room, dtype=array.dtype)
+    out[: len(array)] = array
+    return out

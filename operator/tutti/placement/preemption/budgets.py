@@ -1,0 +1,96 @@
+"""PodDisruptionBudgets: whose leaving they cover, and which of several would be too many.
+
+Rule: kube-scheduler 1.36, plugins/defaultpreemption (filterPodsWithPDBViolation): a budget without selector, or with an
+empty one, covers nobody; neither is a pod without labels covered, nor one that the budget counts as disrupted already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.labels import LabelSelector
+from tutti.cluster.kin import Kin
+from tutti.cluster.pods import PodRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A PodDisruptionBudget: how many more pods of a namespace that a selector matches may be disrupted.
+
+    Attributes:
+        disrupted: Names of pods that are counted as disrupted already.
+    """
+
+    namespace: str
+    selector: LabelSelector | None
+    allowed: int
+    disrupted: frozenset[str] = frozenset()
+
+    def covers(self, record: PodRecord) -> bool:
+        """Whether taking this pod out would use the budget."""
+        return record.name not in self.disrupted and self.means(record.kin)
+
+    def means(self, kin: Kin) -> bool:
+        """Whether the budget is about such pods, but for those it counts already."""
+        selector, labels = self.selector, kin.labels
+        if selector is None or not (selector.match_labels or selector.match_expressions):
+            return False
+        return kin.namespace == self.namespace and bool(labels) and selector.matches(labels)
+
+
+@dataclass(slots=True)
+class Coverage:
+    """Which budgets cover whom, asked once per kin."""
+
+    budgets: Sequence[Budget]
+    _of: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def of(self, record: PodRecord) -> tuple[int, ...]:
+        """Return the budgets, by index, that taking a pod out would use."""
+        if not self.budgets:
+            return ()
+        known = self._of.get(id(record.kin))
+        if known is None:
+            known = tuple(i for i, budget in enumerate(self.budgets) if budget.means(record.kin))
+            self._of[id(record.kin)] = known
+        return tuple(i for i in known if record.name not in self.budgets[i].disrupted) if known else known
+
+    def violations(self, records: Iterable[PodRecord]) -> int:
+        """Return how many of these pods no budget has room for once they are all taken out."""
+        left = [budget.allowed for budget in self.budgets]
+        return sum(self.use(left, record) for record in records) if left else 0
+
+    def use(self, left: list[int], record: PodRecord) -> bool:
+        """Take a pod from what the budgets still allow; returns whether one of them has no room for it."""
+        violating = False
+        for index in self.of(record):
+            left[index] -= 1
+            violating |= left[index] < 0
+        return violating
+
+    def violating(self, records: Sequence[PodRecord], group: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which pods no budget has room for when those of a group are taken out in this order.
+
+        Args:
+            records: The pods; those of one group side by side.
+            group: int64[m], which group each is in; every group has the whole budgets to itself.
+
+        Returns:
+            bool[m].
+        """
+        out = np.zeros(len(records), dtype=np.bool_)
+        if not self.budgets:
+            return out
+        left: list[int] = []
+        at = None
+        for i, (record, mine) in enumerate(zip(records, group.tolist(), strict=True)):
+            if not self.of(record):
+                continue
+            if mine != at:
+                left, at = [budget.allowed for budget in self.budgets], mine
+            out[i] = self.use(left, record)
+        return out

@@ -1,0 +1,144 @@
+"""Pods that may go, as columns by node: what lifting them frees, and who can be put back on all nodes at once.
+
+Putting back is sequential on a node and independent between nodes: the first of every node is tried in one step, then
+the second of every node, and so on. A cluster of thousands of nodes takes as many steps as its fullest node has pods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.cluster import Cluster
+from tutti.cluster.tenants import Slots
+from tutti.placement.framework import Mask, Rows
+from tutti.placement.gang import Ask
+from tutti.placement.preemption.budgets import Coverage
+from tutti.placement.profile import Profile
+
+Counts = NDArray[np.int64]
+Free = NDArray[np.int64]
+"""int64[resources asked for, rows]: what is left on each node; may be below 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What pods of one class ask of a node, as far as room goes.
+
+    Attributes:
+        columns: The resources that count, as columns of the node table.
+        request: int64[columns], what one pod takes of each; above 0.
+        mask: bool[rows], the nodes that may take such pods at all.
+        most: How many a node may take at most.
+    """
+
+    columns: NDArray[np.int64]
+    request: Counts
+    mask: Mask
+    most: int
+
+    @classmethod
+    def of(cls, cluster: Cluster, ask: Ask, profile: Profile, mask: Mask, *, most: int) -> Wish:
+        """Return what the pods of an ask want, on the nodes of a mask."""
+        nodes = cluster.nodes
+        request = nodes.vector(ask.klass.requests)
+        names = (name for name in ask.klass.requests if not profile.fit.is_ignored(name))
+        columns = np.array([c for c in map(nodes.axis.column, names) if request[c]], dtype=np.int64)
+        return cls(columns, request[columns], mask, most)
+
+    def free(self, cluster: Cluster) -> Free:
+        """Return what is free on every node now."""
+        nodes = cluster.nodes
+        left = nodes.allocatable[:, self.columns] - nodes.requested[:, self.columns]
+        return np.ascontiguousarray(left.T)
+
+    def capacity(self, free: Free, rows: Rows | None = None) -> Counts:
+        """Return how many such pods fit on each row, or on some: int64[rows]."""
+        fits = np.full(free.shape[1], self.most, dtype=np.int64)
+        for column, request in zip(free, self.request, strict=True):
+            np.minimum(fits, column // request, out=fits)
+        np.maximum(fits, 0, out=fits)
+        return fits * (self.mask if rows is None else self.mask[rows])
+
+
+@dataclass(slots=True)
+class Pool:
+    """Some pods, those of one node side by side, in the order in which they are put back there.
+
+    Attributes:
+        slots: int64[m], which pods.
+        row: int64[m], ascending.
+        turn: int64[m], 0 for the first of each node, and so on.
+        held: int64[columns, m], what each takes of what is asked for.
+        violating: bool[m], those that no budget has room for; they are put back before the others of their node.
+    """
+
+    slots: Slots
+    row: Rows
+    turn: Counts
+    held: Free
+    violating: Mask
+
+    @classmethod
+    def of(cls, cluster: Cluster, slots: Slots, wish: Wish, coverage: Coverage) -> Pool:
+        """Order pods: by node, those over budget first, then by priority, then by who has run longest."""
+        tenants = cluster.tenants
+        slots = slots[by_importance(cluster, slots)]
+        row = tenants.row[slots].astype(np.int64)
+        violating = np.zeros(len(slots), dtype=np.bool_)
+        if coverage.budgets:
+            violating = coverage.violating(tenants.at(slots), row)
+            order = np.lexsort((~violating, row))
+            slots, row, violating = slots[order], row[order], violating[order]
+        held = tenants.held(slots, cluster.nodes.axis)[:, wish.columns].T
+        starts = np.flatnonzero(np.diff(row, prepend=-1))
+        turn = np.arange(len(row)) - np.repeat(starts, np.diff(starts, append=len(row)))
+        return cls(slots, row, turn, np.ascontiguousarray(held), violating)
+
+    def lift(self, free: Free, which: Mask | None = None) -> Free:
+        """Return what would be free without these pods, or without some of them."""
+        out = free.copy()
+        for column, held in zip(out, self.held, strict=True):
+            if which is None:
+                np.add.at(column, self.row, held)
+            else:
+                np.add.at(column, self.row[which], held[which])
+        return out
+
+    def put_back(self, lifted: Free, needed: Free, rows: Mask) -> Mask:
+        """Put pods back as long as the node keeps what is needed there.
+
+        Args:
+            lifted: What is free without any of them.
+            needed: int64[columns, rows], what must stay free.
+            rows: bool[rows], the nodes that count.
+
+        Returns:
+            bool[m], those that cannot be put back, on the nodes that count.
+        """
+        spare = lifted - needed
+        gone = np.zeros(len(self.row), dtype=np.bool_)
+        for now in self._turns(rows):
+            row, held = self.row[now], self.held[:, now]
+            left = spare[:, row] - held
+            fits = (left >= 0).all(axis=0)
+            spare[:, row[fits]] = left[:, fits]
+            gone[now[~fits]] = True
+        return gone
+
+    def _turns(self, rows: Mask) -> list[Rows]:
+        """Return per turn which pods of nodes that count are up, as indices."""
+        counting = np.flatnonzero(rows[self.row])
+        order = counting[np.argsort(self.turn[counting], kind="stable")]
+        ends = np.cumsum(np.bincount(self.turn[counting]))
+        return np.split(order, ends[:-1]) if len(ends) else []
+
+
+def by_importance(cluster: Cluster, slots: Slots) -> Rows:
+    """Return the order of pods by node, then from the most important: by priority, then by who has run longest."""
+    tenants = cluster.tenants
+    lowest = np.int64(-(1 << 31))
+    key = (tenants.row[slots].astype(np.int64) << 33) - (tenants.priority[slots] - lowest)
+    return np.lexsort((tenants.started[slots], key))
