@@ -11,11 +11,12 @@ from tests.differential.quota_rules import Answer, fungibility, in_units
 from tutti.api.labels import LabelSelector, NodeSelector
 from tutti.api.resources import amounts
 from tutti.api.taints import Taint, Toleration
+from tutti.placement.topology.request import Slice, Together, TopologyRequest
 from tutti.quota.choice import Chooser
 from tutti.quota.flavors import Flavor, Queue, ResourceGroup
 from tutti.quota.fungibility import Mode, Rank
 from tutti.quota.outcome import Attempt, PodSetChoice, Verdict, verdict_of
-from tutti.quota.podsets import PodSet, Slice, Together, TopologyRequest
+from tutti.quota.podsets import PodSet
 
 VERDICTS = {
     Verdict.NO_FIT: "NoFit",

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from tests.quota.trees import unhurried
 from tutti.api.taints import Taint, Toleration
-from tutti.quota.domains import HOSTNAME, DomainTree, Place, left_in, pods_in, with_pod
+from tutti.placement.topology.request import HOSTNAME, Slice, Together, TopologyRequest
+from tutti.quota.domains import DomainTree, Place, pods_in, with_pod
 from tutti.quota.flavors import Flavor
 from tutti.quota.fungibility import Mode, Rank
 from tutti.quota.outcome import Choice, Chosen, PodSetChoice, Verdict
-from tutti.quota.podsets import PodSet, Slice, Together, TopologyRequest
+from tutti.quota.podsets import PodSet
 from tutti.quota.topologies import Occupied, Placing, Topologies
 from tutti.quota.topology import Misplaced, Placement, Placer
 
@@ -55,13 +56,11 @@ def pods(count, request, cpu=1, **more):
 
 def room(tree, cpu=1, extra=None):
     """How many pods find room in each leaf."""
-    rooms = {}
-    for values, leaf in tree.leaves.items():
-        left = left_in(leaf)
-        for name, amount in (extra or {}).get(values, {}).items():
-            left[name] = left.get(name, 0) - amount
-        rooms[values] = pods_in(with_pod({"cpu": cpu}), left)
-    return rooms
+    left = tree.left()
+    for values, amounts in (extra or {}).items():
+        for name, amount in amounts.items():
+            left[name][tree.leaf_of[values]] -= amount
+    return dict(zip(tree.values, pods_in(with_pod({"cpu": cpu}), left, len(tree.values)).tolist(), strict=True))
 
 
 def per_domain(tree, domains, level):
@@ -69,7 +68,8 @@ def per_domain(tree, domains, level):
     depth = LEVELS.index(level) + 1
     counts = Counter()
     for values, count in domains:
-        counts[tree.leaves[values].values[:depth]] += count
+        labels = next(place.labels for place in tree.places if place.name == values[0])
+        counts[tuple(labels[one] for one in LEVELS[:depth])] += count
     return counts
 
 

@@ -7,7 +7,7 @@ how filters and scores read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -29,22 +29,29 @@ K = TypeVar("K")
 
 @dataclass(slots=True)
 class LabelColumn:
-    """One label key over all rows: `codes` int32[rows] into `values`, ABSENT where a node lacks the key."""
+    """One label key over all rows: `codes` int32[rows] into `values`, ABSENT where a node lacks the key.
+
+    `version` grows whenever the code of a row changes.
+    """
 
     codes: NDArray[np.int32]
     values: list[str] = field(default_factory=list)
     code_of: dict[str, int] = field(default_factory=dict)
+    version: int = 0
 
     def put(self, row: int, value: str | None) -> None:
         """Set one row."""
-        if value is None:
-            self.codes[row] = ABSENT
-            return
+        code = ABSENT if value is None else self._code(value)
+        if code != self.codes[row]:
+            self.codes[row] = code
+            self.version += 1
+
+    def _code(self, value: str) -> int:
         code = self.code_of.get(value)
         if code is None:
             code = self.code_of[value] = len(self.values)
             self.values.append(value)
-        self.codes[row] = code
+        return code
 
 
 class NodeColumns:
@@ -63,6 +70,7 @@ class NodeColumns:
         images: Which images are where.
         residents: Which pods are where.
         around: Namespaces, and what selects pods.
+        derived: What has been worked out of columns, with a stamp of what it was worked out of.
     """
 
     def __init__(self) -> None:
@@ -80,6 +88,7 @@ class NodeColumns:
         self.images = ImageTable()
         self.residents = Residents()
         self.around = Surroundings()
+        self.derived: dict[Hashable, object] = {}
         room, width = 16, 8
         self._allocatable = np.zeros((room, width), dtype=np.int64, order="F")
         self._requested = np.zeros((room, width), dtype=np.int64, order="F")

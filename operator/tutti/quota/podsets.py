@@ -4,45 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from tutti.api.labels import NodeSelector
 from tutti.api.taints import Toleration
-
-
-class Together(StrEnum):
-    """Whether pods go to one domain of a level."""
-
-    REQUIRED = "required"
-    PREFERRED = "preferred"
-    ANYWHERE = "unconstrained"
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """So many pods that must go to one domain of a level."""
-
-    level: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class TopologyRequest:
-    """Where pods want to be.
-
-    Attributes:
-        level: The level that `together` speaks of; "" where they may be anywhere.
-        slices: The widest first; the size of each must be divisible by that of the next.
-    """
-
-    together: Together = Together.ANYWHERE
-    level: str = ""
-    slices: tuple[Slice, ...] = ()
-
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """All levels that are named."""
-        return tuple(filter(None, (self.level, *(one.level for one in self.slices))))
+from tutti.placement.topology.request import TopologyRequest
 
 
 @dataclass(frozen=True, slots=True)

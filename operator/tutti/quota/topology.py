@@ -1,4 +1,4 @@
-"""Placing the pod sets of a workload into the domains of a topology.
+"""Placing the pod sets of a workload into the domains of a flavor's topology.
 
 Rules: Kueue, tas_flavor_snapshot.go `FindTopologyAssignmentsForFlavor` (0.20). Pod sets are placed one after the
 other, each counting what those before it take; two of one group, a leader and its workers, are placed together.
@@ -6,19 +6,23 @@ other, each counting what those before it take; two of one group, a leader and i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tutti.api.taints import Toleration
-from tutti.quota.domain_fit import TooFew, Wish, fit
-from tutti.quota.domain_room import Counting, Spot
-from tutti.quota.domains import DomainTree, Values, with_pod
-from tutti.quota.podsets import PodSet, Together, TopologyRequest
+import numpy as np
+
+from tutti.api.taints import HARD_EFFECTS, Toleration, untolerated
+from tutti.placement.framework import Mask
+from tutti.placement.topology.fitting import TooFew, fit
+from tutti.placement.topology.request import TopologyRequest, wish
+from tutti.placement.topology.room import Room, in_domains, in_leaves
+from tutti.quota.domains import DomainTree, Place, Values, beside, pods_in, with_pod
+from tutti.quota.podsets import PodSet
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where pods go: how many to each leaf, by its values, in the order of these."""
+    """Where pods go: how many to each leaf, by its values, in the order of these from the widest level."""
 
     levels: tuple[str, ...]
     domains: tuple[tuple[Values, int], ...]
@@ -65,85 +69,61 @@ class Placer:
 
     def _place(self, members: Sequence[PodSet]) -> dict[str, Placement] | Misplaced:
         pods, leader = _worker_and_leader(members)
-        asked = pods.topology or TopologyRequest()
-        wish = self._wish(asked, pods.count, 0 if leader is None else 1)
-        if isinstance(wish, str):
-            return Misplaced(pods.name, wish)
-        inner = self._inner(asked, wish)
-        if isinstance(inner, str):
-            return Misplaced(pods.name, inner)
-        counting = Counting(
-            pods.per_pod,
-            None if leader is None else leader.per_pod,
-            wish.size,
-            wish.slice_level,
-            inner,
-            pods.node_selector,
-            pods.affinity,
-            (*pods.tolerations, *self.tolerations),
-            self.assumed,
-            self.empty,
-        )
-        try:
-            spots = fit(counting.spots(self.tree), wish, inner)
-        except TooFew as few:
-            unit = "slices" if wish.size > 1 else "pods"
-            message = f"the topology has room for {few.fits} of {wish.count // wish.size} {unit}"
-            return Misplaced(pods.name, message, few.fits)
-        placed = {pods.name: self._placement([(spot, spot.pods) for spot in spots])}
+        if leader is not None and leader.count != 1:
+            return Misplaced(leader.name, f"of two pod sets in a group, one must have a single pod, not {leader.count}")
+        asked = wish(pods.topology or TopologyRequest(), self.tree.levels, pods.count, 0 if leader is None else 1)
+        if isinstance(asked, str):
+            return Misplaced(pods.name, asked)
+        spots = fit(self.tree.tree, in_domains(self.tree.tree, self._leaves(pods, leader), asked), asked)
+        if isinstance(spots, TooFew):
+            unit = "slices" if asked.size > 1 else "pods"
+            return Misplaced(pods.name, f"the topology has room for {spots.fits} of {asked.slices} {unit}", spots.fits)
+        placed = {pods.name: self._placement(zip(spots.leaves.tolist(), spots.pods.tolist(), strict=True))}
         if leader is not None:
-            placed[leader.name] = self._placement([(spot, spot.leaders) for spot in spots])
+            placed[leader.name] = self._placement([(spots.leader, leader.count)])
         return placed
 
-    def _wish(self, asked: TopologyRequest, count: int, leaders: int) -> Wish | str:
-        """Return what to place, or why that cannot be."""
-        levels, first = self.tree.levels, asked.slices[0] if asked.slices else None
-        loose = asked.together is Together.ANYWHERE
-        named = asked.level or levels[0 if first and loose else -1]
-        slice_level = first.level if first else levels[-1]
-        for level in (named, slice_level):
-            if level not in levels:
-                return f"the topology has no level {level}"
-        if first and first.size <= 0:
-            return f"slices of {first.size} pods cannot be; give a size of 1 or more"
-        if levels.index(named) > levels.index(slice_level):
-            return f"slices cannot be kept in {slice_level}, which is wider than {named}"
-        return Wish(
-            count,
-            leaders,
-            first.size if first else 1,
-            levels.index(named),
-            levels.index(slice_level),
-            required=asked.together is Together.REQUIRED,
-            loose=loose,
-        )
+    def _leaves(self, pods: PodSet, leader: PodSet | None) -> Room:
+        """Return how many pods each leaf has room for, after what has been placed so far."""
+        left, leaves = self.tree.left(empty=self.empty), len(self.tree.values)
+        for values, taken in self.assumed.items():
+            if values in self.tree.leaf_of:
+                here = np.arange(leaves) == self.tree.leaf_of[values]
+                left = beside(taken, {**{name: np.zeros(leaves, dtype=np.int64) for name in taken}, **left}, here)
+        usable = self._usable(pods)
+        need = with_pod(pods.per_pod)
+        alone = pods_in(need, left, leaves) * usable
+        if leader is None:
+            return in_leaves(alone)
+        with_leader = with_pod(leader.per_pod)
+        leads = (pods_in(with_leader, left, leaves) > 0) & usable
+        return in_leaves(alone, leads, pods_in(need, beside(with_leader, left, leads), leaves) * usable)
 
-    def _inner(self, asked: TopologyRequest, wish: Wish) -> dict[int, int] | str:
-        """Return the sizes of smaller slices per level, or why they cannot be."""
-        sizes: dict[int, int] = {}
-        size, at = wish.size, wish.slice_level
-        for one in asked.slices[1:]:
-            if one.level not in self.tree.levels:
-                return f"the topology has no level {one.level}"
-            below = self.tree.levels.index(one.level)
-            if below <= at:
-                return f"slices in {one.level} must be within those in {self.tree.levels[at]}"
-            if one.size <= 0 or size % one.size:
-                return f"slices of {size} pods cannot be divided into slices of {one.size}"
-            sizes |= dict.fromkeys(range(at + 1, below + 1), one.size)
-            size, at = one.size, below
-        return sizes
+    def _usable(self, pods: PodSet) -> Mask:
+        """Return bool[leaves]: where pods may be; several nodes taken together are not looked at one by one."""
+        if not self.tree.by_node:
+            return np.ones(len(self.tree.values), dtype=np.bool_)
+        tolerations = (*pods.tolerations, *self.tolerations)
+        places = [self.tree.places[i] for i in self.tree.tree.samples.tolist()]
+        return np.array([_may_be_on(place, pods, tolerations) for place in places], dtype=np.bool_)
 
-    def _placement(self, spots: Sequence[tuple[Spot, int]]) -> Placement:
-        used = sorted((spot.values, count) for spot, count in spots if count)
+    def _placement(self, used: Iterable[tuple[int, int]]) -> Placement:
         levels = self.tree.levels[-1:] if self.tree.by_node else self.tree.levels
-        return Placement(levels, tuple((values[-len(levels) :], count) for values, count in used))
+        return Placement(levels, tuple((self.tree.values[leaf], count) for leaf, count in used if count))
 
     def _assume(self, pods: PodSet, placement: Placement) -> None:
         for values, count in placement.domains:
             taken = self.assumed.setdefault(values, {})
             for name, amount in with_pod(pods.per_pod).items():
                 taken[name] = taken.get(name, 0) + amount * count
+
+
+def _may_be_on(place: Place, pods: PodSet, tolerations: Sequence[Toleration]) -> bool:
+    if untolerated(place.taints, tolerations, HARD_EFFECTS) is not None:
+        return False
+    if any(place.labels.get(key) != value for key, value in pods.node_selector.items()):
+        return False
+    return pods.affinity is None or pods.affinity.matches(place.labels, place.name)
 
 
 def _worker_and_leader(members: Sequence[PodSet]) -> tuple[PodSet, PodSet | None]:

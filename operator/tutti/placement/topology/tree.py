@@ -1,0 +1,111 @@
+"""The domains of a topology as arrays: level by level, each in the order of its values.
+
+The children of a domain stand side by side, so that what is counted in them is summed up in one pass; and a domain
+with a lower index has lesser values, which is what decides between equals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.nodes import LabelColumn, NodeColumns
+from tutti.placement.framework import Mask
+
+Index = NDArray[np.int64]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tree:
+    """The domains of some places (nodes, or whatever has the labels).
+
+    Attributes:
+        levels: Label keys, the widest first.
+        leaf_of: int64[places], each place's domain of the lowest level; -1 where it lacks a level.
+        parents: Per level int64[domains], each domain's domain one level up; zeros for the widest.
+        samples: int64[leaves], one place of each leaf.
+    """
+
+    levels: tuple[str, ...]
+    leaf_of: Index
+    parents: tuple[Index, ...]
+    samples: Index
+
+    @property
+    def lowest(self) -> int:
+        """Index of the lowest level."""
+        return len(self.levels) - 1
+
+    def starts(self, level: int) -> Index:
+        """Return int64[domains of the level above]: where the children of each begin; each has some."""
+        return np.flatnonzero(np.diff(self.parents[level], prepend=-1))
+
+    def above(self, domains: Index, level: int, to: int) -> Index:
+        """Return the domains of a wider level that some domains of a level are in."""
+        for at in range(level, to, -1):
+            domains = self.parents[at][domains]
+        return domains
+
+    def leaves_in(self, domain: int, level: int) -> Mask:
+        """Return bool[leaves]: those in a domain."""
+        inside: Mask = self.above(np.arange(len(self.samples)), self.lowest, level) == domain
+        return inside
+
+    def places_in(self, leaves: Mask) -> Mask:
+        """Return bool[places]: those in some leaves."""
+        return np.append(leaves, False)[self.leaf_of]
+
+    def sum(self, amounts: Counts) -> Counts:
+        """Return int64[leaves]: the sums of amounts int64[places] over the places of each leaf."""
+        known = self.leaf_of >= 0
+        out = np.zeros(len(self.samples), dtype=np.int64)
+        np.add.at(out, self.leaf_of[known], amounts[known])
+        return out
+
+
+def tree_of(nodes: NodeColumns, levels: Sequence[str]) -> Tree:
+    """Return the tree of all nodes by these labels; kept while no node's label of them changes."""
+    columns = [nodes.label(level) for level in levels]
+    key, stamp = ("topology", *levels), (len(nodes), *(column.version for column in columns))
+    kept = nodes.derived.get(key)
+    if isinstance(kept, tuple) and kept[0] == stamp:
+        known: Tree = kept[1]
+        return known
+    tree = grow(levels, [_ranks(column, len(nodes)) for column in columns])
+    nodes.derived[key] = (stamp, tree)
+    return tree
+
+
+def grow(levels: Sequence[str], ranks: Sequence[Index]) -> Tree:
+    """Build a tree.
+
+    Args:
+        levels: Label keys, the widest first.
+        ranks: Per level int64[places], the rank of each place's value among the values of that label, -1 for none.
+    """
+    known = np.logical_and.reduce([rank >= 0 for rank in ranks])
+    places = np.flatnonzero(known)
+    at = np.zeros(len(places), dtype=np.int64)
+    parents: list[Index] = []
+    samples = places[:0]
+    for rank in ranks:
+        width = int(rank.max(initial=0)) + 1
+        paths, first, at_next = np.unique(at * width + rank[places], return_index=True, return_inverse=True)
+        parents.append(paths // width)
+        at, samples = at_next.astype(np.int64), places[first]
+    leaf_of = np.full(len(known), -1, dtype=np.int64)
+    leaf_of[places] = at
+    return Tree(tuple(levels), leaf_of, tuple(parents), samples)
+
+
+def _ranks(column: LabelColumn, rows: int) -> Index:
+    """Return int64[rows]: the codes of a label, renumbered in the order of the values."""
+    order = sorted(range(len(column.values)), key=column.values.__getitem__)
+    rank = np.empty(len(order) + 1, dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    rank[-1] = -1
+    return rank[column.codes[:rows]]
