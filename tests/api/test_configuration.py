@@ -104,6 +104,9 @@ PROFILE_PROBLEMS = [
             "stands here twice",
         ),
         ("plugins: {score: {enabled: [{name: '*'}]}}", "plugins.score", "goes under disabled only"),
+        ("acceleratorPacking: {resources: []}", "acceleratorPacking.resources", "at least 1"),
+        ("acceleratorPacking: {resources: [cpu]}", "acceleratorPacking", "a resource here has a domain"),
+        ("acceleratorPacking: {weight: 0}", "acceleratorPacking.weight", "greater than or equal to 1"),
     )
 ]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from tests.engine.world import World
 from tests.placement.scenes import node, pod, service
@@ -182,3 +183,18 @@ def test_scores_are_weighted_or_left_out_by_name(plugins, expected):
         assert known == expected
     assert isinstance(said.total, np.ndarray)
     assert len(said.best) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "bound_to"),
+    [("", {"p": "n0"}), ("{}", {"p": "n1"}), ("{resources: [amd.com/gpu]}", {"p": "n0"})],
+)
+def test_accelerators_are_packed_where_the_profile_says_so(text, bound_to):
+    packing = {"acceleratorPacking": yaml.safe_load(text)} if text else {}
+    world = World(profiles=[{"schedulerName": "tutti", **packing}])
+    world.node("n0", gpus=8)
+    world.node("n1", gpus=8)
+    world.pod("there", gpus=5, node="n1", scheduler="other")
+    world.pod("p", gpus=2)
+    world.run()
+    assert world.where("p") == bound_to

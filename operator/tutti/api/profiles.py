@@ -228,6 +228,31 @@ IgnoredResource = Annotated[
 """An extended resource; only such can be ignored."""
 
 
+class AcceleratorPacking(Model):
+    """Keeps whole nodes of accelerators free: single pods fill holes, a gang takes the fewest nodes.
+
+    For pods that ask for one of the resources it stands in for NodeResourcesFit's and BalancedAllocation's scores.
+    """
+
+    resources: Annotated[list[ResourcePattern], Field(min_length=1)] = [
+        "nvidia.com/*",
+        "amd.com/*",
+        "gpu.intel.com/*",
+        "habana.ai/*",
+        "google.com/tpu",
+        "aws.amazon.com/neuron*",
+        "huawei.com/*",
+    ]
+    weight: Weight = 10
+    """Against the other scores, of which each has up to 100 points by its own weight."""
+    RULES: ClassVar = (
+        Rule(
+            message="packs accelerators: a resource here has a domain, such as example.com/gpu or example.com/*",
+            holds=lambda it: all("/" in one for one in it.resources),
+        ),
+    )
+
+
 class Profile(Model):
     """How the pods of one `schedulerName` are placed."""
 
@@ -241,4 +266,6 @@ class Profile(Model):
     node_affinity: NodeAffinity = NodeAffinity()
     pod_topology_spread: PodTopologySpread = PodTopologySpread()
     inter_pod_affinity: InterPodAffinity = InterPodAffinity()
+    accelerator_packing: AcceleratorPacking | None = None
+    """Left out, pods that ask for accelerators are scored as all others, as kube-scheduler does."""
     plugins: Plugins = Plugins()

@@ -6,7 +6,8 @@ when each pair counts no more than those before it on its node. So running minim
 fall (LeastAllocated), rise (MostAllocated) or do either (balance).
 
 Scores that are scaled to the best feasible node change when the last best node is full: there the choice is cut, and
-goes on with what is left. Where pods mind each other's company, it goes pod by pod, each over whole columns.
+goes on with what is left. Where pods mind each other's company, it goes pod by pod, each over whole columns. Pods that
+are packed by their accelerators take node after node whole (`plugins/accelerator_packing.py`).
 
 Ties go to the lower row, so that equal input gives equal output.
 """
@@ -23,6 +24,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.framework import Preference, Rows, Scores, ScoreTally, Tally, scaled
+from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
 from tutti.placement.profile import Profile
 
 _FIRST_DEPTH = 4
@@ -66,6 +68,20 @@ class Choice:
             wanted -= len(taken)
         return placed
 
+    def by_packing(self, wanted: int, packing: AcceleratorPacking) -> Counts:
+        """Place pods that ask for accelerators; returns int64[rows], how many on each row. All of them fit."""
+        placed = np.zeros(len(self.nodes), dtype=np.int64)
+        gathering = packing.gathering(self.klass, self.nodes, self.room, wanted)
+        while wanted:
+            rows = np.flatnonzero(self.room)
+            order = gathering.order(rows, self.room[rows], self._preferred(rows), wanted)
+            taken = order[: self._cut(order, rows)]
+            counts = np.bincount(taken, minlength=len(placed)).astype(np.int64)
+            self._take(counts)
+            placed += counts
+            wanted -= len(taken)
+        return placed
+
     def by_company(self, wanted: int, tallies: Sequence[Tally], scorers: Sequence[ScoreTally | None]) -> Counts:
         """Place up to so many pods one after another; returns int64[rows], how many on each row."""
         placed = np.zeros(len(self.nodes), dtype=np.int64)
@@ -75,15 +91,22 @@ class Choice:
         everywhere = np.flatnonzero(self.room)
         fill[everywhere] = self._fill(everywhere, _FIRST)[0]
         levels: dict[int, list[int]] = {}
-        for _ in range(wanted):
+        packing = self.profile.packing_of(self.klass)
+        gathering = packing.gathering(self.klass, self.nodes, self.room, wanted) if packing else None
+        for before in range(wanted):
             rows = np.flatnonzero(allowed(self.room > placed, tallies))
             if not len(rows):
                 break
-            total = fill[rows] + self._preferred(rows)
+            total = self._preferred(rows)
             for scorer, tally in weighted:
                 scores = tally.scores(rows)
                 if scores is not None:
                     total += scores * scorer.weight
+            if gathering is None:
+                total += fill[rows]
+            else:
+                there = placed[rows]
+                total = gathering.worth(rows, total, there, np.minimum(self.room[rows] - there, wanted - before))
             row = int(rows[int(total.argmax())])
             placed[row] += 1
             fill[row] = self._next_level(levels, row, int(placed[row]))
@@ -108,7 +131,7 @@ class Choice:
     def _fill(self, rows: Rows, nth: Counts) -> Scores:
         """Return int64[m, k]: the weighted scores by how full a node would be."""
         total = np.zeros((len(nth), len(rows)), dtype=np.int64)
-        for one in self.profile.fill:
+        for one in self.profile.fill_of(self.klass):
             scores = one.scores(self.klass, self.nodes, rows, nth)
             if scores is not None:
                 total += scores if one.weight == 1 else scores * one.weight

@@ -78,7 +78,7 @@ def decide(
 
 def _scores(klass: PodClass, nodes: NodeColumns, rows: Rows, profile: Profile) -> dict[str, Scores]:
     out: dict[str, Scores] = {}
-    for fill in profile.fill:
+    for fill in profile.fill_of(klass):
         levels = fill.scores(klass, nodes, rows, _FIRST)
         if levels is not None:
             out[fill.name] = levels[0] * fill.weight

@@ -88,7 +88,8 @@ def _chosen(
     scorers = [one.tally(klass, nodes) for one in profile.neighbours]
     if moving or any(scorers):
         return choice.by_company(wanted, moving, scorers)
-    return choice.by_fill(min(wanted, fits))
+    packing = profile.packing_of(klass)
+    return choice.by_fill(min(wanted, fits)) if packing is None else choice.by_packing(min(wanted, fits), packing)
 
 
 def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:

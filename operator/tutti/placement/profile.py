@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tutti.cluster.classes import PodClass
 from tutti.placement.framework import CompanyFilter, CompanyScorer, FillScorer, Filter, Preference
+from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
 from tutti.placement.plugins.balanced_allocation import BalancedAllocation
 from tutti.placement.plugins.dynamic_resources import DynamicResources
 from tutti.placement.plugins.flavor_labels import FlavorLabels
@@ -36,6 +38,7 @@ class Profile:
         fill: Scores by how full a node is.
         preferences: Scores by nodes alone.
         neighbours: Scores by who is where.
+        packing: What stands in for `fill` where pods ask for accelerators; None: nothing.
     """
 
     filters: tuple[Filter, ...] = (NodeUnschedulable(), TaintToleration(), NodeAffinity(), FlavorLabels())
@@ -51,6 +54,16 @@ class Profile:
         DynamicResources(),
     )
     neighbours: tuple[CompanyScorer, ...] = (PreferredSpread(), PreferredPodAffinity())
+    packing: AcceleratorPacking | None = None
+
+    def packing_of(self, klass: PodClass) -> AcceleratorPacking | None:
+        """Return how pods of a class are packed; None where they are scored by how full a node is as all others."""
+        return self.packing if self.packing is not None and self.packing.concerns(klass) else None
+
+    def fill_of(self, klass: PodClass) -> tuple[FillScorer, ...]:
+        """Return what scores pods of a class by how full a node is."""
+        packing = self.packing_of(klass)
+        return self.fill if packing is None else (packing,)
 
     @property
     def spreads_by_default(self) -> bool:
