@@ -102,12 +102,14 @@ def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
             cluster.put_pod(one, keep=True)
         elif what == "gang":
             waiting = [record for record in cluster.pods.values() if record.placeable]
-            for record in waiting[:2]:
-                with cluster.transaction() as transaction:
-                    rows = place(cluster.nodes, transaction, Ask(record.klass, 1), DEFAULT_PROFILE)
-                    if rows is not None and flag:
-                        transaction.commit()
-                        cluster.assume(record, int(rows[0]))
+            gang = [record for record in waiting if record.klass is waiting[0].klass]
+            with cluster.transaction() as transaction:
+                rows = (
+                    place(cluster.nodes, transaction, Ask(gang[0].klass, len(gang)), DEFAULT_PROFILE) if gang else None
+                )
+                if rows is not None and flag:
+                    transaction.commit()
+                    cluster.assume_all(gang, rows.tolist())
         assert cluster.nodes.residents.snapshot() == counted(cluster)
         assert (cluster.nodes.scored == scored(cluster)).all()
         assert (cluster.nodes.requested == cluster.recount()).all()

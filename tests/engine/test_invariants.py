@@ -8,6 +8,7 @@ the faults stop, and whatever can run must run. TUTTI_FUZZ multiplies how many h
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
+from tutti.cluster.muster import Doing
 from tutti.engine.decisions import AnyDecision, Bind
 from tutti.engine.observations import BindFinished
 from tutti.engine.workloads import Phase, WorkloadKey
@@ -343,6 +345,13 @@ class Histories(RuleBasedStateMachine):
         if hasattr(self, "world"):
             cluster = self.world.engine.state.cluster
             assert (cluster.nodes.requested == cluster.recount()).all()
+
+    @invariant()
+    def members_are_counted_as_what_they_do(self) -> None:
+        for workload in self.world.engine.state.workloads.values() if hasattr(self, "world") else ():
+            for group in workload.groups.values():
+                counted = Counter(member.pod.doing for member in group.members.values())
+                assert group.muster.counts == [counted[one] for one in Doing]
 
     def teardown(self) -> None:
         """The faults stop: answers come, nobody is left on a lost node, nothing is promised any more."""

@@ -18,7 +18,7 @@ from tutti.api.core import Node, Pod
 from tutti.api.resources import Amounts
 from tutti.api.selecting import owner_of
 from tutti.cluster.classes import ClassBook, PodClass
-from tutti.cluster.kin import KinBook, keys_of
+from tutti.cluster.kin import Kin, KinBook, keys_of
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.cluster.readable import readable, readable_occupied
@@ -110,6 +110,7 @@ class Cluster:
         self._rename(record, pod, klass)
         self._take_over(record, pod, klass)
         self._seat(record)
+        record.recount()
         self._class_anew()
         return record
 
@@ -150,11 +151,23 @@ class Cluster:
 
     def assume(self, record: PodRecord, row: int) -> None:
         """Note that room taken in a committed transaction on this row is this pod's."""
-        name = self.nodes.names[row]
-        record.assumed = name
-        self._on.setdefault(name, {})[record.key] = record
-        self.nodes.residents.add(record.kin, row, leaving=record.deleting)
-        self.tenants.put(record, row)
+        self.assume_all([record], [row])
+
+    def assume_all(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
+        """Note that room taken in a committed transaction is these pods': `records[i]` on `rows[i]`."""
+        names, on = self.nodes.names, self._on
+        kins: dict[tuple[Kin, bool], list[int]] = {}
+        for record, row in zip(records, rows, strict=True):
+            name = record.assumed = names[row]
+            here = on.get(name)
+            if here is None:
+                here = on[name] = {}
+            here[record.key] = record
+            kins.setdefault((record.kin, record.deleting), []).append(row)
+            record.recount()
+            self.tenants.put(record, row)
+        for (kin, leaving), where in kins.items():
+            self.nodes.residents.add_all(kin, where, leaving=leaving)
         self._may_help()
 
     def forget(self, record: PodRecord) -> None:
@@ -272,6 +285,7 @@ class Cluster:
     def _move(self, record: PodRecord, *, node: str, assumed: str) -> None:
         self._uncharge(record)
         record.node, record.assumed = node, assumed
+        record.recount()
         self._recharge(record)
         self._seat(record)
 

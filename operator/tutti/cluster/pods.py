@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.kin import Kin
+from tutti.cluster.muster import BOUND, Doing, Muster
 from tutti.cluster.requests import Scored
 
 PodKey = tuple[str, str]
@@ -30,6 +31,8 @@ class PodRecord:
         kin: What other pods see of it.
         started: When the kubelet took it over, Unix seconds; None where it has not.
         slot: Where `Tenants` has it while it takes room on a node that is known, else -1.
+        muster: Where it is counted by what it is doing, if anywhere.
+        counted: What it is counted as there.
     """
 
     namespace: str
@@ -50,6 +53,8 @@ class PodRecord:
     deleting: bool = False
     ready: bool = False
     slot: int = -1
+    muster: Muster | None = None
+    counted: Doing = Doing.WAITING
 
     @property
     def key(self) -> PodKey:
@@ -70,3 +75,38 @@ class PodRecord:
     def placeable(self) -> bool:
         """Whether it waits for a node and may be bound now."""
         return not (self.node or self.assumed or self.gated or self.deleting or self.terminated)
+
+    @property
+    def doing(self) -> Doing:
+        """What it is doing."""
+        if self.phase == "Succeeded":
+            return Doing.SUCCEEDED
+        if self.phase == "Failed":
+            return Doing.FAILED
+        if self.node:
+            return BOUND[self.ready + 2 * self.deleting]
+        if self.deleting:
+            return Doing.LEAVING
+        if self.assumed:
+            return Doing.RESERVED
+        return Doing.GATED if self.gated else Doing.WAITING
+
+    def join(self, muster: Muster) -> None:
+        """Have it counted in a set of pods."""
+        self.leave()
+        self.muster, self.counted = muster, self.doing
+        muster.counts[self.counted] += 1
+
+    def leave(self) -> None:
+        """Have it counted nowhere."""
+        if self.muster is not None:
+            self.muster.counts[self.counted] -= 1
+            self.muster = None
+
+    def recount(self) -> None:
+        """Have it counted as what it is doing now, because something about it has changed."""
+        if self.muster is not None:
+            now = self.doing
+            if now is not self.counted:
+                self.muster.move(self.counted, now)
+                self.counted = now

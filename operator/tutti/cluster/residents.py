@@ -8,7 +8,7 @@ its company costs nothing here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,6 +88,25 @@ class Residents:
             self._free_slots.append(slot)
         if not self._totals[code]:
             self._died(code, kin, leaving)
+
+    def add_all(self, kin: Kin, rows: Sequence[int], *, leaving: bool = False) -> None:
+        """Count one pod of a kin on each of some rows, which may repeat."""
+        if len(rows) == 1:
+            self.add(kin, rows[0], leaving=leaving)
+            return
+        code = kin.leaving_code if leaving else kin.code
+        if code < 0:
+            code = self._born(kin, leaving)
+        at, counts = np.unique(np.array(rows, dtype=np.int64), return_counts=True)
+        places = (code << _ROW_BITS | at).tolist()
+        slots = np.array([self._slot_of.get(place, -1) for place in places], dtype=np.int64)
+        new = np.flatnonzero(slots < 0)
+        if len(new):
+            slots[new] = self._new_slots(code, at[new])
+            self._slot_of.update((places[i], int(slots[i])) for i in new.tolist())
+        self._count[slots] += counts
+        self._totals[code] += len(rows)
+        self.version += 1
 
     @property
     def has_terms(self) -> bool:
@@ -222,11 +241,24 @@ class Residents:
             slot = self._free_slots.pop()
         else:
             slot = self._used
-            if slot == len(self._code):
-                self._code = np.concatenate((self._code, np.zeros_like(self._code)))
-                self._row = np.concatenate((self._row, np.zeros_like(self._row)))
-                self._count = np.concatenate((self._count, np.zeros_like(self._count)))
-            self._used += 1
+            self._make_room(1)
         self._slot_of[place] = slot
         self._code[slot], self._row[slot], self._count[slot] = code, row, 0
         return slot
+
+    def _new_slots(self, code: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return an empty slot for each of these rows."""
+        again = [self._free_slots.pop() for _ in range(min(len(rows), len(self._free_slots)))]
+        first = self._used
+        self._make_room(len(rows) - len(again))
+        slots = np.concatenate((np.array(again, dtype=np.int64), np.arange(first, self._used)))
+        self._code[slots], self._row[slots], self._count[slots] = code, rows, 0
+        return slots
+
+    def _make_room(self, more: int) -> None:
+        """Take so many slots into use."""
+        self._used += more
+        while self._used > len(self._code):
+            self._code = np.concatenate((self._code, np.zeros_like(self._code)))
+            self._row = np.concatenate((self._row, np.zeros_like(self._row)))
+            self._count = np.concatenate((self._count, np.zeros_like(self._count)))

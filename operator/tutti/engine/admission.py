@@ -107,9 +107,9 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     queue = queue_of(state, workload)
     if isinstance(queue, Explanation):
         return queue
-    waiting = [m for m in workload.members() if m.pod.placeable]
-    if not waiting:
+    if not workload.tally().waiting:
         return None
+    waiting = [m for m in workload.members() if m.pod.placeable]
     group = workload.groups[state.home[waiting[0].pod.key][1]]
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, queue, _profile(state, workload), transaction)
@@ -277,8 +277,8 @@ def _assign(state: State, taken: list[Taken]) -> None:
     for one in taken:
         rows = one.rows.tolist()
         members = one.need.members[one.start : one.start + len(rows)]
-        for member, row in zip(members, rows, strict=False):
-            state.cluster.assume(member.pod, row)
+        state.cluster.assume_all([member.pod for member in members], rows[: len(members)])
+        for member in members:
             member.charge = one.charge
         for row in rows[len(members) :]:
             node, number = state.cluster.hold(one.need.klass, row)

@@ -16,13 +16,16 @@ from tutti.engine.workloads import Charge, Phase, Workload
 
 def send(state: State, workload: Workload) -> None:
     """Bind every member that has a reserved node and has not been sent there yet."""
+    name = workload.name
+    annotations: dict[int, dict[str, str]] = {}  # members of one need share one charge
     for member in workload.members():
         pod = member.pod
         if pod.assumed and not member.sent and not pod.deleting:
             member.sent = True
-            state.out.append(
-                Bind(pod.namespace, pod.name, pod.uid, pod.assumed, workload.name, _annotations(member.charge))
-            )
+            said = annotations.get(id(member.charge))
+            if said is None:
+                said = annotations[id(member.charge)] = _annotations(member.charge)
+            state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, said))
     if workload.phase in (Phase.WAITING, Phase.RESERVED):
         begin(state, workload)
     workload.explanation = None

@@ -90,7 +90,7 @@ def file(state: State, member: Member) -> None:
         workload = state.workloads.get(workload_key)
         if workload is None:
             workload = state.workloads[workload_key] = Workload(workload_key, created=member.pod.created)
-        workload.groups.setdefault(group, Group(group)).members[key] = member
+        workload.groups.setdefault(group, Group(group)).add(key, member)
     state.touch(address[0])
 
 
@@ -158,7 +158,7 @@ def _unfile(state: State, key: PodKey) -> None:
     if address is None:
         return
     workload = state.workloads[address[0]]
-    workload.groups[address[1]].members.pop(key, None)
+    workload.groups[address[1]].remove(key)
     state.touch(workload.key)
 
 

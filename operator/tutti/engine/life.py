@@ -53,7 +53,7 @@ def wants_nodes(workload: Workload) -> bool:
         return False
     if workload.phase is Phase.WAITING:
         return True
-    return any(m.pod.placeable for m in workload.members())
+    return workload.tally().waiting > 0
 
 
 def is_broken(workload: Workload) -> bool:
@@ -130,7 +130,7 @@ def _settle_scheduled(workload: Workload) -> None:
         workload.phase, workload.was_finished = Phase.SCHEDULED, False
     else:
         workload.phase, workload.was_scheduled, workload.was_finished = Phase.WAITING, False, False
-    if not any(m.pod.placeable for m in workload.members()):
+    if not tally.waiting:
         workload.explanation = None
 
 

@@ -93,7 +93,7 @@ class Candidates:
                 return Explanation(
                     Gate.QUEUE, "BehindHead", f"ClusterQueue {queue.name} is StrictFIFO and {head.name} is before it"
                 )
-        return self._failed.get(_shape(workload, queue))
+        return self._failed.get(_shape(workload, queue)) if self._failed else None
 
     def park(self, state: State, workload: Workload, why: Explanation) -> None:
         """Keep a workload that failed until something happens that can help it."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from tutti.api.conventions import Claim
 from tutti.cluster.classes import PodClass
+from tutti.cluster.muster import Muster
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.explanation import Explanation
 from tutti.queueing.order import OrderKey, order_key
@@ -93,6 +94,8 @@ class Group:
         min_count: How many must run together.
         count: How many are wanted in all, where somebody said so.
         promised: The class of members that may be reserved for before they exist, where a template says so.
+        members: Change them with `add` and `remove`, which count them.
+        muster: The same by what they are doing.
         holds: Room and quota held for promised members.
     """
 
@@ -101,30 +104,23 @@ class Group:
     count: int | None = None
     promised: PodClass | None = None
     members: dict[PodKey, Member] = field(default_factory=dict)
+    muster: Muster = field(default_factory=Muster)
     holds: list[Hold] = field(default_factory=list)
 
+    def add(self, key: PodKey, member: Member) -> None:
+        """Take a member in."""
+        self.members[key] = member
+        member.pod.join(self.muster)
+
+    def remove(self, key: PodKey) -> None:
+        """Let a member go; nothing happens where it is none."""
+        member = self.members.pop(key, None)
+        if member is not None:
+            member.pod.leave()
+
     def tally(self) -> Tally:
-        """Count the members by what they are doing."""
-        out = Tally()
-        for member in self.members.values():
-            pod = member.pod
-            if pod.phase == "Succeeded":
-                out.succeeded += 1
-            elif pod.phase == "Failed":
-                out.failed += 1
-            elif pod.node:
-                out.bound += 1
-                out.ready += pod.ready
-                out.leaving += pod.deleting
-            elif pod.deleting:
-                out.leaving += 1
-            elif pod.assumed:
-                out.reserved += 1
-            elif pod.gated:
-                out.gated += 1
-            else:
-                out.waiting += 1
-        return out
+        """Return how many members are doing what."""
+        return Tally.of(self.muster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +145,21 @@ class Tally:
     leaving: int = 0
     succeeded: int = 0
     failed: int = 0
+
+    @classmethod
+    def of(cls, muster: Muster) -> Tally:
+        """Sum up what pods are doing."""
+        waiting, gated, reserved, bound, ready, going, ready_going, leaving, succeeded, failed = muster.counts
+        return cls(
+            waiting=waiting,
+            gated=gated,
+            reserved=reserved,
+            bound=bound + ready + going + ready_going,
+            ready=ready + ready_going,
+            leaving=leaving + going + ready_going,
+            succeeded=succeeded,
+            failed=failed,
+        )
 
     @property
     def placed(self) -> int:
@@ -230,6 +241,8 @@ class Workload:
 
     def tally(self) -> Tally:
         """Count the members of all groups."""
+        if len(self.groups) == 1:
+            return next(iter(self.groups.values())).tally()
         return sum((group.tally() for group in self.groups.values()), Tally())
 
     @property
