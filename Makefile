@@ -6,10 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint fix crds bench bench-api e2e e2e-kind test-envtest lock clean
+.PHONY: help setup demo test lint fix crds bench bench-api bench-fragmentation e2e e2e-kind test-envtest lock clean
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-20s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Only the environment, in .venv
 
@@ -47,6 +47,9 @@ bench: $(READY) ## How long the engine takes to decide, without an API server
 
 bench-api: $(READY) ## How fast the embedded API server is: creations, bindings, watch, lists
 	@$(BIN)/python bench/api_server.py
+
+bench-fragmentation: $(READY) ## What a day of mixed GPU jobs leaves free for large gangs, by how nodes are chosen
+	@$(BIN)/python bench/fragmentation.py
 
 e2e: $(READY) ## The user stories, on the embedded cluster
 	@$(BIN)/python -m pytest e2e
