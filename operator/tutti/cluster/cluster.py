@@ -157,17 +157,22 @@ class Cluster:
         """Note that room taken in a committed transaction is these pods': `records[i]` on `rows[i]`."""
         names, on = self.nodes.names, self._on
         kins: dict[tuple[Kin, bool], list[int]] = {}
+        kin, leaving, where = None, False, list[int]()
         for record, row in zip(records, rows, strict=True):
             name = record.assumed = names[row]
             here = on.get(name)
             if here is None:
                 here = on[name] = {}
             here[record.key] = record
-            kins.setdefault((record.kin, record.deleting), []).append(row)
+            same = record.kin is kin and record.deleting is leaving
+            if not same:
+                kin, leaving = record.kin, record.deleting
+                where = kins.setdefault((kin, leaving), [])
+            where.append(row)
             record.recount()
-            self.tenants.put(record, row)
-        for (kin, leaving), where in kins.items():
-            self.nodes.residents.add_all(kin, where, leaving=leaving)
+        for (one, gone), found in kins.items():
+            self.nodes.residents.add_all(one, found, leaving=gone)
+        self.tenants.put_all(records, rows)
         self._may_help()
 
     def forget(self, record: PodRecord) -> None:

@@ -35,8 +35,3 @@ class Muster:
 
     def __init__(self) -> None:
         self.counts = [0] * len(Doing)
-
-    def move(self, before: Doing, now: Doing) -> None:
-        """Count one pod under something else."""
-        self.counts[before] -= 1
-        self.counts[now] += 1

@@ -107,6 +107,7 @@ class PodRecord:
         """Have it counted as what it is doing now, because something about it has changed."""
         if self.muster is not None:
             now = self.doing
-            if now is not self.counted:
-                self.muster.move(self.counted, now)
-                self.counted = now
+            counts = self.muster.counts
+            counts[self.counted] -= 1
+            counts[now] += 1
+            self.counted = now

@@ -6,7 +6,7 @@ pod by pod; nothing walks the records for it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,26 @@ class Tenants:
             self._drop_shape(before)
             self._taken[slot] = record.held
 
+    def put_all(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
+        """Take in pods that were on no row, `records[i]` on row `rows[i]`, at once."""
+        shapes: dict[int, int] = {}  # pods of one class share the record of what they take
+        codes = []
+        for record in records:
+            code = shapes.get(id(record.held))
+            if code is None:
+                code = shapes[id(record.held)] = self._use(record.held, record.weight)
+            else:
+                self._users[code] += 1
+            codes.append(code)
+            record.slot = self._free_slot(record)
+        slots = [record.slot for record in records]
+        self._shape[slots] = codes
+        self._row[slots] = rows
+        self._priority[slots] = [record.priority for record in records]
+        self._started[slots] = [np.inf if record.started is None else record.started for record in records]
+        self._bound[slots] = [bool(record.node) for record in records]
+        self._leaving[slots] = [record.deleting for record in records]
+
     def drop(self, record: PodRecord) -> None:
         """Forget a pod that is on no row any more."""
         slot = record.slot
@@ -127,17 +147,21 @@ class Tenants:
         return self._matrices[1:]
 
     def _new_slot(self, record: PodRecord) -> int:
+        slot = self._free_slot(record)
+        self._shape[slot] = self._use(record.held, record.weight)
+        return slot
+
+    def _free_slot(self, record: PodRecord) -> int:
+        """Return a slot that is the pod's from now on, its shape not yet set."""
         if self._free:
             slot = self._free.pop()
-            self.records[slot] = record
-        else:
-            slot = len(self.records)
-            if slot == len(self._row):
-                self._grow()
-            self.records.append(record)
-            self._taken.append(record.held)
-        self._taken[slot] = record.held
-        self._shape[slot] = self._use(record.held, record.weight)
+            self.records[slot], self._taken[slot] = record, record.held
+            return slot
+        slot = len(self.records)
+        if slot == len(self._row):
+            self._grow()
+        self.records.append(record)
+        self._taken.append(record.held)
         return slot
 
     def _use(self, held: Amounts, weight: Scored) -> int:

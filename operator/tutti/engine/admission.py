@@ -145,7 +145,10 @@ def _split(group: Group, waiting: list[Member], missing: int, promised: int) -> 
     """Group the waiting members by class; the first `missing` of them are required, the others are extra."""
     by_class: dict[PodClass, Need] = {}
     for index, member in enumerate(waiting):
-        need = by_class.setdefault(member.pod.klass, Need(group, member.pod.klass, [], 0))
+        klass = member.pod.klass
+        need = by_class.get(klass)
+        if need is None:
+            need = by_class[klass] = Need(group, klass, [], 0)
         need.members.append(member)
         if index < missing:
             need.required += 1
