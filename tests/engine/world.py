@@ -30,16 +30,19 @@ from tutti.api.core import (
 from tutti.api.taints import Taint, Toleration
 from tutti.engine.decisions import (
     AnyDecision,
+    AskExtender,
     Bind,
     CreatePodGroup,
     DeletePodGroup,
     EmitEvent,
     Evict,
+    NotePluginFault,
     PatchStatus,
     SetPodCondition,
 )
 from tutti.engine.engine import Engine
 from tutti.engine.explanation import Explanation
+from tutti.engine.hosting import Plugins
 from tutti.engine.journal import JournalWriter, Replay, replay
 from tutti.engine.observations import (
     AnyObservation,
@@ -83,9 +86,16 @@ class World:
     """
 
     def __init__(
-        self, *, namespaces: tuple[str, ...] = ("default",), synced: bool = True, **configuration: Any
+        self,
+        *,
+        namespaces: tuple[str, ...] = ("default",),
+        synced: bool = True,
+        plugins: Plugins | None = None,
+        **configuration: Any,
     ) -> None:
         self.configuration = TuttiConfiguration(**configuration)
+        self.plugins = plugins or {}
+        self.asks: list[AskExtender] = []
         self.now = START
         self.namespaces = namespaces
         self.pods: dict[tuple[str, str], Pod] = {}
@@ -100,7 +110,7 @@ class World:
         self._start(synced=synced)
 
     def _start(self, *, synced: bool) -> None:
-        self.engine = Engine(self.configuration)
+        self.engine = Engine(self.configuration, self.plugins)
         self.journal = io.BytesIO()
         self._writer = JournalWriter(self.journal, self.configuration)
         for name in self.namespaces:
@@ -372,7 +382,7 @@ class World:
 
     def replay(self) -> Replay:
         """Replay the journal of the engine that runs now."""
-        return replay(self.journal.getvalue().splitlines())
+        return replay(self.journal.getvalue().splitlines(), lambda _: self.plugins)
 
     # What tests look at.
 
@@ -441,7 +451,9 @@ class World:
                 self.object("PodGroup", decision.name, decision.spec, decision.namespace, decision.labels)
             case DeletePodGroup():
                 self.remove_object("PodGroup", decision.name, decision.namespace)
-            case EmitEvent():
+            case AskExtender():
+                self.asks.append(decision)
+            case EmitEvent() | NotePluginFault():
                 pass
 
     def _evict(self, decision: Evict) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from tutti.api.extensions import Extender, clashes
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.model import API_VERSION, LabelKey, Model, Name
 from tutti.api.problems import Problem, problems_of
@@ -113,6 +114,8 @@ class TuttiConfiguration(Model):
     kind: Literal["TuttiConfiguration"] = "TuttiConfiguration"
     profiles: Annotated[list[Profile], Field(min_length=1)] = [Profile()]
     require_queue: bool = False
+    extenders: list[Extender] = []
+    """kube-scheduler's HTTP extenders, asked for the pods of every profile, in this order."""
     permit_timeout_seconds: Positive = 300
     bind_window_seconds: Positive = 60
     backoff: Backoff = Backoff()
@@ -130,6 +133,13 @@ class TuttiConfiguration(Model):
         names = self.scheduler_names
         if len(set(names)) != len(names):
             raise ValueError(f"each schedulerName needs one profile, and only one: {', '.join(names)}")
+        return self
+
+    @model_validator(mode="after")
+    def check_extenders(self) -> TuttiConfiguration:
+        """Extenders must be told apart, and share no resource."""
+        for problem in clashes(self.extenders):
+            raise ValueError(problem)
         return self
 
     @property

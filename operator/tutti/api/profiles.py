@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from tutti.api import core
+from tutti.api.extensions import PluginUse
 from tutti.api.kinds.matching import NodeAffinityText
 from tutti.api.model import LabelKey, Model, Name, Record, ResourceName, Rule
 from tutti.api.problems import nearest
@@ -269,3 +270,11 @@ class Profile(Model):
     accelerator_packing: AcceleratorPacking | None = None
     """Left out, pods that ask for accelerators are scored as all others, as kube-scheduler does."""
     plugins: Plugins = Plugins()
+    user_plugins: list[PluginUse] = []
+    """Plugins of users, in the order in which they are asked."""
+    RULES: ClassVar = (
+        Rule(
+            message="a plugin stands in userPlugins twice; enable it once",
+            holds=lambda it: _are_different([one.name for one in it.user_plugins]),
+        ),
+    )

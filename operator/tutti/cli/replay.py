@@ -11,6 +11,8 @@ import click
 import msgspec
 from rich.console import Console
 
+from tutti.api.configuration import ConfigurationError
+from tutti.controller.plugins import load
 from tutti.engine.journal import Difference, JournalError, Replay, replay
 
 SHOWN = 5
@@ -23,11 +25,12 @@ def command(journal: Path, output: str) -> None:
     """Run JOURNAL, written by `tutti run --journal`, through a fresh engine and compare its decisions.
 
     Exits 0 where all are the same, 1 where any differs, 2 where the journal cannot be read.
+    The plugins that its configuration enables must be installed as they were.
     """
     try:
         with journal.open("rb") as lines:
-            found = replay(lines)
-    except JournalError as error:
+            found = replay(lines, load)
+    except (JournalError, ConfigurationError) as error:
         Console(stderr=True, highlight=False).print(f"{journal}: {error}", style="red", markup=False)
         sys.exit(2)
     if output == "json":

@@ -9,9 +9,11 @@ from typing import Literal, NoReturn
 
 import click
 
-from tutti.api.configuration import ConfigurationError, TuttiConfiguration, load
+from tutti.api.configuration import ConfigurationError, TuttiConfiguration
+from tutti.api.configuration import load as read
 from tutti.controller import logs
 from tutti.controller.main import Launch, run
+from tutti.controller.plugins import load
 from tutti.kube.credentials import CredentialsError
 
 _USAGE = 2
@@ -36,7 +38,9 @@ def start(options: Options) -> NoReturn:
     logging = configuration.logging
     logs.configure(options.log_format or logging.format, level=logging.level)
     try:
-        sys.exit(run(Launch(configuration, options.kubeconfig, options.context, options.journal)))
+        sys.exit(run(Launch(configuration, options.kubeconfig, options.context, options.journal, load(configuration))))
+    except ConfigurationError as error:
+        _fail(f"configuration {error}")
     except CredentialsError as error:
         _fail(str(error))
     except OSError as error:
@@ -46,7 +50,7 @@ def start(options: Options) -> NoReturn:
 def _configuration(file: Path | None, metrics_port: int | None) -> TuttiConfiguration:
     """Return the configuration with what the command line says in its place."""
     try:
-        configuration = TuttiConfiguration() if file is None else load(file.read_text("utf-8"), str(file))
+        configuration = TuttiConfiguration() if file is None else read(file.read_text("utf-8"), str(file))
     except OSError as error:
         _fail(f"configuration {file} cannot be read: {error.strerror}")
     except (ConfigurationError, UnicodeDecodeError) as error:

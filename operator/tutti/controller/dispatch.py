@@ -14,17 +14,21 @@ from typing import Any, assert_never
 import msgspec
 import structlog
 
+from tutti.api.extensions import Extender
 from tutti.api.model import API_VERSION
 from tutti.controller.crds import RESOURCES
+from tutti.controller.extending import Extending
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.metrics import Metrics
 from tutti.engine.decisions import (
     AnyDecision,
+    AskExtender,
     Bind,
     CreatePodGroup,
     DeletePodGroup,
     EmitEvent,
     Evict,
+    NotePluginFault,
     PatchStatus,
     SetPodCondition,
 )
@@ -71,6 +75,7 @@ class Dispatch:
         times: GangTimes,
         instance: str,
         concurrency: int = 64,
+        extenders: Sequence[Extender] = (),
     ) -> None:
         self._client = client
         self._fence = fence
@@ -81,13 +86,14 @@ class Dispatch:
         self._evictor = Evictor(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
+        self._extending = Extending(client, extenders, observe=observe, metrics=metrics)
         self._wanted: dict[Target, dict[str, Any]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Keep the writers running until cancelled; a write that fails in a way nobody expects ends it."""
-        async with asyncio.TaskGroup() as group:
+        async with self._extending, asyncio.TaskGroup() as group:
             self._group = group
             group.create_task(self._statuses.run(), name="status writer")
             group.create_task(self._events.run(), name="event recorder")
@@ -117,6 +123,11 @@ class Dispatch:
                 self._spawn(self._create(decision))
             case DeletePodGroup():
                 self._spawn(self._delete(decision))
+            case AskExtender():
+                self._spawn(self._extending.ask(decision))
+            case NotePluginFault():
+                self._metrics.plugin_faults.labels(decision.plugin, decision.point).inc()
+                log.error("plugin_failed", plugin=decision.plugin, point=decision.point, error=decision.message)
             case _:
                 assert_never(decision)
 

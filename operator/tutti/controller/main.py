@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -31,6 +31,7 @@ from tutti.controller.serving import application, serving
 from tutti.controller.supervisor import Supervisor, leaves
 from tutti.controller.webhooks import Reviewer
 from tutti.engine.engine import Engine
+from tutti.engine.hosting import Plugins
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.fencing import LeadershipLost
@@ -53,6 +54,7 @@ class Launch:
     kubeconfig: Path | None = None
     context: str | None = None
     journal: Path | None = None
+    plugins: Plugins = field(default_factory=dict)
 
 
 async def operate(launch: Launch, *, serves_at: Callable[[int], None] | None = None) -> None:
@@ -81,7 +83,7 @@ async def operate(launch: Launch, *, serves_at: Callable[[int], None] | None = N
                 serves_at(port)
             around = Surroundings(client, configuration, health, metrics, journal)
             try:
-                await _operate(Room(Engine(configuration), around), around, credentials, stop)
+                await _operate(Room(Engine(configuration, launch.plugins), around), around, credentials, stop)
             except Exception as error:
                 said = dict.fromkeys(str(leaf) or repr(leaf) for leaf in leaves(error))
                 raise Crashed(", ".join(said)) from error

@@ -39,6 +39,14 @@ class Metrics:
             "tutti_evictions", "What became of evictions, by whether they were done.",
             ["done"], registry=self.registry,
         )  # fmt: skip
+        self.extender_asks = Counter(
+            "tutti_extender_asks", "Calls of HTTP extenders, by what came of them.",
+            ["extender", "verb", "outcome"], registry=self.registry,
+        )  # fmt: skip
+        self.plugin_faults = Counter(
+            "tutti_plugin_faults", "Failures of users' plugins, by extension point.",
+            ["plugin", "point"], registry=self.registry,
+        )  # fmt: skip
         self.gang_wait_seconds = Histogram(
             "tutti_gang_wait_seconds", "From the creation of a gang's first pod to the decision to bind it.",
             registry=self.registry, buckets=_WAIT_BUCKETS,

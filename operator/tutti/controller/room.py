@@ -75,6 +75,7 @@ class Room:
             times=self._times,
             instance=self._elector.identity if self._elector else default_identity(),
             concurrency=around.configuration.client_connection.concurrency,
+            extenders=around.configuration.extenders,
         )
         self._cycle = Cycle(
             engine,

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.transaction import Transaction
+from tutti.engine import extenders
+from tutti.engine.consultation import Query
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.queues import queue_of
 from tutti.engine.shortages import closest, gathering, misfit, short_of_quota, with_strangers
@@ -90,6 +92,7 @@ def reserve(state: State, workload: Workload) -> Explanation | None:
     needs = needs_of(workload)
     if isinstance(needs, Explanation):
         return with_strangers(state, workload, needs)
+    extenders.begin_try(state, workload.key)
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, queue, _profile(state, workload), transaction)
         why = _take_all(attempt, needs)
@@ -183,9 +186,14 @@ def _take_together(attempt: Attempt, needs: list[Need]) -> Explanation | None:
             return why
     wanted = [need for need in needs if _unplaceable(need) is None]
     asks = [Ask(need.klass, need.required, need.extra) for need in wanted]
+    queries = [_query(ask, need) for ask, need in zip(asks, wanted, strict=True)]
+    waits = extenders.consult(attempt.state, queries, attempt.profile)
+    if waits is not None:
+        return waits
     found = place_together(attempt.state.cluster.nodes, attempt.transaction, asks, attempt.profile)
     if isinstance(found, Shortfall):
-        return misfit(found.misfit, {}, tried=found.tried)
+        again = extenders.ask_again(attempt.state, queries, attempt.profile)
+        return again or misfit(found.misfit, {}, tried=found.tried)
     attempt.taken += [Taken(need, 0, rows, None) for need, rows in zip(wanted, found, strict=True) if len(rows)]
     return None
 
@@ -202,6 +210,8 @@ def _take_required(attempt: Attempt, need: Need) -> Explanation | None:
         taken = _take_in(attempt, need, assignment, required=need.required)
         if not isinstance(taken, Explanation):
             return None
+        if taken.reason == extenders.WAITING:
+            return taken  # the next flavor is for when this one is refused
         whys.append(taken)
     return closest(whys, attempt.queue)
 
@@ -214,7 +224,8 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
     taken = 0
     for assignment in ways:
         more = _take_in(attempt, need, assignment, extra=need.extra - taken, start=need.required + taken)
-        assert isinstance(more, int)  # nothing is required, so nothing can be short
+        if isinstance(more, Explanation):
+            return  # nothing is required, so nothing can be short; an extender has to be asked first
         taken += more
         if taken == need.extra:
             return
@@ -263,9 +274,14 @@ def _take_in(
             return short_of_quota(state, queue, per_pod, required, attempt.usage())
         extra = min(extra, room - required)
     ask = Ask(need.klass, required, extra, where_of(assignment, state.catalog.flavors))
+    queries = [_query(ask, need)]
+    waits = extenders.consult(state, queries, attempt.profile)
+    if waits is not None:
+        return waits
     rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
     if rows is None:
-        return misfit(explain(state.cluster.nodes, ask, attempt.profile), assignment)
+        again = extenders.ask_again(state, queries, attempt.profile)
+        return again or misfit(explain(state.cluster.nodes, ask, attempt.profile), assignment)
     if len(rows):
         charge = None
         if queue is not None:
@@ -273,6 +289,10 @@ def _take_in(
             state.ledger.charge(queue.name, _times(per_pod, len(rows)))
         attempt.taken.append(Taken(need, start, rows, charge))
     return len(rows)
+
+
+def _query(ask: Ask, need: Need) -> Query:
+    return Query(ask, need.members[0].pod if need.members else None)
 
 
 def _assign(state: State, taken: list[Taken]) -> None:

@@ -5,9 +5,11 @@ The shell adds nothing to a decision but credentials, retries and the check that
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+
+from tutti.api.core import Pod
 
 
 class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
@@ -91,4 +93,39 @@ class DeletePodGroup(Decision, frozen=True, tag="delete-pod-group"):
     uid: str
 
 
-AnyDecision = Bind | Evict | SetPodCondition | PatchStatus | EmitEvent | CreatePodGroup | DeletePodGroup
+class AskExtender(Decision, frozen=True, tag="ask-extender"):
+    """Ask an HTTP extender about a class of pods by one of them; answered by `ExtenderAnswered`.
+
+    `ask` tells the answer from others; `extender` is its urlPrefix; `nodes` are the names of the candidates.
+    Where no pod of the class exists yet, `stand_in` is sent as it would be, and `name` is empty.
+    """
+
+    ask: int
+    extender: str
+    verb: Literal["filter", "prioritize"]
+    namespace: str
+    name: str
+    uid: str
+    nodes: list[str]
+    stand_in: Pod | None = None
+
+
+class NotePluginFault(Decision, frozen=True, tag="plugin-fault"):
+    """Log and count that a plugin of a user has failed at an extension point; its pods say so themselves."""
+
+    plugin: str
+    point: str
+    message: str
+
+
+AnyDecision = (
+    Bind
+    | Evict
+    | SetPodCondition
+    | PatchStatus
+    | EmitEvent
+    | CreatePodGroup
+    | DeletePodGroup
+    | AskExtender
+    | NotePluginFault
+)

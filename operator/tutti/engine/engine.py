@@ -18,10 +18,11 @@ from __future__ import annotations
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine import binding, life, reservation
+from tutti.engine import binding, life, permits, reservation
 from tutti.engine.admission import reserve, why_surplus_waits
 from tutti.engine.counting import NOWHERE
 from tutti.engine.decisions import AnyDecision
+from tutti.engine.hosting import Plugins
 from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.observing import observe
 from tutti.engine.reporting import report
@@ -37,8 +38,9 @@ class Engine:
         state: What it knows; read it for metrics and views, change it only through `observe` and `decide`.
     """
 
-    def __init__(self, configuration: TuttiConfiguration) -> None:
-        self.state = State(configuration, Random(configuration.seed))  # noqa: S311 - jitter, not secrets
+    def __init__(self, configuration: TuttiConfiguration, plugins: Plugins | None = None) -> None:
+        seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
+        self.state = State(configuration, seeded, plugins=plugins or {})
         self._candidates = Candidates()
         self._synced = False
 
@@ -62,6 +64,7 @@ class Engine:
             return []
         state = self.state
         state.now = now
+        permits.stir(state)
         changed: dict[WorkloadKey, Workload] = {}
         self._settle(changed)
         for workload in self._candidates.due(state):
@@ -71,12 +74,16 @@ class Engine:
             self._try(workload)
             changed[workload.key] = workload
         report(state, changed)
+        state.out.extend(state.hosting.take_faults())
         out, state.out = state.out, []
         return out
 
     def wakeup(self) -> float | None:
         """Return when `decide` must be called though nothing was observed, Unix seconds; None: not at all."""
-        return self._candidates.next_due(self.state) if self._synced else None
+        if not self._synced:
+            return None
+        times = (self._candidates.next_due(self.state), permits.next_due(self.state))
+        return min((time for time in times if time is not None), default=None)
 
     def _settle(self, changed: dict[WorkloadKey, Workload]) -> None:
         state = self.state
@@ -90,6 +97,7 @@ class Engine:
                 if life.is_over(state, workload):
                     del state.workloads[key]
                     state.timed.pop(key, None)
+                    state.held.pop(key, None)
                     self._candidates.drop(workload)
                     state.counts.move(workload, NOWHERE, state.changed_queues)
                     changed.pop(key, None)
@@ -106,6 +114,8 @@ class Engine:
         self._candidates.drop(workload)
         if workload.phase is Phase.WAITING and not reservation.all_there(workload):
             reservation.await_members(state, workload)
+            return
+        if not permits.may_bind(state, workload):
             return
         binding.send(state, workload)
         surplus = why_surplus_waits(state, workload)

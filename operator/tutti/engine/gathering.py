@@ -41,6 +41,7 @@ def put_member(state: State, pod: Pod) -> None:
         member = state.members[record.key] = Member(record, pod.spec.scheduler_name, claim)
     member.claim, member.problem = claim, problem
     member.annotation = pod.metadata.annotations.get(ADMISSION_ANNOTATION, "")
+    member.noted = state.hosting.noted(pod.metadata.annotations)
     member.told = member.told if member.told[0] else _told(pod)
     file(state, member)
 

@@ -7,7 +7,7 @@ decide at the same times, and compares. The engine has no other input, so the de
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from tutti import __version__
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.engine import Engine
+from tutti.engine.hosting import Plugins
 from tutti.engine.observations import AnyObservation
 
 _ENCODER = msgspec.json.Encoder()
@@ -114,8 +115,12 @@ def read(lines: Iterable[bytes]) -> Iterator[tuple[int, Line]]:
         raise JournalError(f"line 1 is no header of a journal: {broken[1]}")
 
 
-def replay(lines: Iterable[bytes]) -> Replay:
+def replay(lines: Iterable[bytes], load: Callable[[TuttiConfiguration], Plugins] = lambda _: {}) -> Replay:
     """Run a journal again and compare every decision.
+
+    Args:
+        lines: The journal.
+        load: Gives the plugins that its configuration enables.
 
     Raises:
         JournalError: the journal cannot be read, or does not begin with its header.
@@ -124,7 +129,8 @@ def replay(lines: Iterable[bytes]) -> Replay:
     first = next(entries, None)
     if first is None or not isinstance(first[1], Header):
         raise JournalError("line 1 is not the header of a journal; was the beginning cut off?")
-    engine = Engine(TuttiConfiguration.model_validate_json(first[1].configuration))
+    configuration = TuttiConfiguration.model_validate_json(first[1].configuration)
+    engine = Engine(configuration, load(configuration))
     observations = calls = decisions = 0
     differences: list[Difference] = []
     for number, line in entries:

@@ -5,7 +5,7 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 
 from __future__ import annotations
 
-from tutti.engine import binding, reservation
+from tutti.engine import binding, permits, reservation
 from tutti.engine.gathering import read_workload
 from tutti.engine.reporting import announce
 from tutti.engine.state import State
@@ -15,6 +15,7 @@ from tutti.engine.workloads import Phase, Tally, Workload
 def settle(state: State, workload: Workload) -> None:
     """Bring one workload up to date with what has been observed."""
     read_workload(state, workload)
+    workload.rank = permits.rank(state, workload)
     reservation.give_back_leaving(state, workload)
     reservation.settle_charges(state, workload)
     match workload.phase:
@@ -35,7 +36,9 @@ def expire(state: State, workload: Workload) -> None:
     """Do what is due when a workload's deadline has passed; binds that are still out are waited for."""
     if workload.deadline is None or state.now < workload.deadline:
         return
-    if workload.phase is Phase.RESERVED:
+    if workload.phase is Phase.RESERVED and workload.key in state.held:
+        permits.time_out(state, workload)
+    elif workload.phase is Phase.RESERVED:
         reservation.time_out(state, workload)
     elif workload.phase is Phase.BINDING and not any(m.pod.assumed for m in workload.members()):
         if workload.tally().bound:
@@ -92,7 +95,8 @@ def _settle_reserved(state: State, workload: Workload) -> None:
     elif reservation.all_there(workload):
         for group in workload.groups.values():
             assert not group.holds  # as many are held as are missing
-        binding.send(state, workload)
+        if permits.may_bind(state, workload):
+            binding.send(state, workload)
 
 
 def _settle_binding(state: State, workload: Workload) -> None:

@@ -133,6 +133,27 @@ class PodGroupWritten(Observation, frozen=True, tag="pod-group-written"):
     done: bool
 
 
+class ExtenderAnswered(Observation, frozen=True, tag="extender-answered"):
+    """What became of an AskExtender.
+
+    Attributes:
+        ask: Of the decision.
+        nodes: After `filter`, the names of those that the pod may go to.
+        failed: Why others may not be; those in `unresolvable` also not after others have left them.
+        scores: After `prioritize`, 0 to 10 by name.
+        error: Why there is no answer, or "".
+        gone: Whether there is none because the pod does not exist any more.
+    """
+
+    ask: int
+    nodes: list[str] = []
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    scores: dict[str, int] = {}
+    error: str = ""
+    gone: bool = False
+
+
 class Synced(Observation, frozen=True, tag="synced"):
     """Everything that exists has been listed once; only from now on may anything be decided."""
 
@@ -153,5 +174,6 @@ AnyObservation = (
     | BindFinished
     | EvictFinished
     | PodGroupWritten
+    | ExtenderAnswered
     | Synced
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import assert_never
 
 from tutti.api.kinds import PodGroup
-from tutti.engine import binding, implicit
+from tutti.engine import binding, extenders, implicit
 from tutti.engine.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
 from tutti.engine.observations import (
     AnyObservation,
     BindFinished,
     EvictFinished,
+    ExtenderAnswered,
     NamespaceGone,
     NamespaceSeen,
     NodeGone,
@@ -30,7 +31,7 @@ from tutti.engine.reservation import lost_node
 from tutti.engine.state import State
 
 
-def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, PLR0912 - one case per observation
+def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, PLR0912, PLR0915 - one case per observation
     """Take in one observation."""
     match observation:
         case PodSeen(pod=pod):
@@ -71,6 +72,8 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             _evicted(state, observation)
         case PodGroupWritten():
             implicit.written(state, observation)
+        case ExtenderAnswered():
+            extenders.answered(state, observation)
         case Synced():
             pass
         case _:

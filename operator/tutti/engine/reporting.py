@@ -12,6 +12,7 @@ from tutti.engine import statuses
 from tutti.engine.counting import Positions
 from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
 from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.extenders import WAITING
 from tutti.engine.implicit import keep_pod_group
 from tutti.engine.state import State
 from tutti.engine.workloads import Member, Told, Workload, WorkloadKey
@@ -56,6 +57,8 @@ def _tell_why(state: State, workload: Workload) -> None:
     if why is None:
         workload.told, workload.tell_at, workload.shown = ("", "", 0.0), None, None
         return
+    if why.reason == WAITING:
+        return  # it lasts as long as a call; what was told before stands until there is an answer
     gathering = why.gate is Gate.GATHER and why.reason in SILENT
     announced = why.gate is Gate.PERMIT  # by whoever gave the reservation back
     if why.reason != workload.told[0] and not gathering and not announced:

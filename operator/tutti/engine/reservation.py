@@ -164,6 +164,7 @@ def time_out(state: State, workload: Workload) -> None:
 def break_up(state: State, workload: Workload) -> None:
     """Give back a whole reservation; the workload waits as before."""
     give_back_all(state, workload)
+    state.held.pop(workload.key, None)
     workload.phase, workload.deadline = Phase.WAITING, None
 
 

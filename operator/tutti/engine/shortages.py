@@ -7,6 +7,7 @@ from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.state import State
 from tutti.engine.workloads import Group, Workload
 from tutti.placement.misfit import Misfit
+from tutti.placement.plugins.users import FAILED
 from tutti.quota.flavors import Assignment, Queue
 from tutti.quota.tree import Usage
 
@@ -80,10 +81,16 @@ def misfit(found: Misfit, assignment: Assignment, *, tried: int = 0) -> Explanat
         message += " Each of its roles would fit alone, but no arrangement was found in which all do."
     return Explanation(
         Gate.PLACEMENT,
-        "Impossible" if found.never else "Unschedulable",
+        _reason(found),
         message + (f" (flavor {flavors})" if flavors else ""),
         {"fits": str(found.fits), "required": str(found.wanted), **found.details},
     )
+
+
+def _reason(found: Misfit) -> str:
+    if any(reason.startswith(FAILED) for reason in found.details):
+        return "PluginFailed"
+    return "Impossible" if found.never else "Unschedulable"
 
 
 def closest(whys: list[Explanation], queue: Queue | None) -> Explanation:

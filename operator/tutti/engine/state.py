@@ -12,8 +12,10 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
 from tutti.engine.catalog import Catalog
+from tutti.engine.consultation import Consultations
 from tutti.engine.counting import QueueCounts
 from tutti.engine.decisions import AnyDecision
+from tutti.engine.hosting import Held, Hosting, Plugins
 from tutti.engine.profiles import profiles_of
 from tutti.engine.workloads import Member, Workload, WorkloadKey
 from tutti.placement.profile import Profile
@@ -38,6 +40,10 @@ class State:
         profiles: How pods are placed, per schedulerName of ours.
         timed: Workloads that have a deadline, a backoff or something to tell later.
         out: What has been decided in this turn.
+        plugins: What users have added to each profile.
+        consultations: What extenders are asked.
+        held: Reservations that a plugin holds.
+        held_seen: What had been given back when these were last looked at.
     """
 
     configuration: TuttiConfiguration
@@ -57,10 +63,24 @@ class State:
     timed: dict[WorkloadKey, Workload] = field(default_factory=dict)
     out: list[AnyDecision] = field(default_factory=list)
     now: float = 0.0
+    plugins: Plugins = field(default_factory=dict)
+    hosting: Hosting = field(init=False)
+    consultations: Consultations = field(default_factory=Consultations)
+    held: dict[WorkloadKey, Held] = field(default_factory=dict)
+    held_seen: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
-        self.profiles = profiles_of(self.configuration)
+        self.hosting = Hosting(self.plugins, self.cluster.classes)
+        self.profiles = {
+            name: self._extended(name, profile) for name, profile in profiles_of(self.configuration).items()
+        }
         self.cluster.classes.strict_defaults = any(one.spreads_by_default for one in self.profiles.values())
+
+    def _extended(self, name: str, profile: Profile) -> Profile:
+        """Return a profile with what is not ours: users' plugins, then extenders, as kube-scheduler has them last."""
+        profile = self.hosting.extended(name, profile)
+        extenders = self.configuration.extenders
+        return self.consultations.extended(profile, extenders) if extenders else profile
 
     def back_off(self, workload: Workload) -> None:
         """Count one more failure, and do not try the workload again before its backoff is over."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from tutti.api.conditions import timestamp
 from tutti.engine import life
 from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.extenders import WAITING
 from tutti.engine.queues import queue_of
 from tutti.engine.state import State
 from tutti.engine.workloads import Group, Phase, Workload, WorkloadKey
@@ -69,6 +70,9 @@ class Candidates:
         woken = {key: workload for key, workload in changed.items() if not self._is_as_parked(state, workload)}
         for gate in self._gates_woken(state):
             woken.update(self._parked[gate])
+        for key in state.consultations.take_roused():
+            if key in state.workloads:
+                woken[key] = state.workloads[key]
         for workload in list(state.timed.values()):
             if 0 < workload.not_before <= state.now:
                 workload.not_before = 0.0
@@ -103,7 +107,7 @@ class Candidates:
         self._parked[why.gate][workload.key] = workload
         self._gate_of[workload.key] = why.gate
         self._parked_as[workload.key] = _stance(state, workload, queue)
-        if why.gate in BLOCKING:
+        if why.gate in BLOCKING and why.reason != WAITING:  # each must be noted as waiting
             self._failed[_shape(workload, queue)] = why
 
     def drop(self, workload: Workload) -> None:

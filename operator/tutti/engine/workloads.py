@@ -13,7 +13,7 @@ all three alike. Its life:
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +72,7 @@ class Member:
         evicting: Whether it has been asked to leave.
         over: Whether it had ended before its gang's present members began to be bound.
         told: The reason and message last written to its condition, and when.
+        noted: Those of its annotations that a plugin reads.
     """
 
     pod: PodRecord
@@ -84,6 +85,7 @@ class Member:
     evicting: bool = False
     over: bool = False
     told: Told = ("", "", 0.0)
+    noted: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -183,6 +185,7 @@ class Workload:
         uid: Of the object, where there is one.
         queue: Name of the LocalQueue, or "".
         cluster_queue: Name of the ClusterQueue that it resolves to, or "".
+        rank: Its place by the sort plugin, before priority and age; 0 for all where there is none.
         problem: Why it cannot be decided on as it is written.
         attempts: How often it was given up on after a reservation.
         not_before: Unix seconds before which it is not tried again.
@@ -205,6 +208,7 @@ class Workload:
     queue: str = ""
     cluster_queue: str = ""
     priority: int = 0
+    rank: float = 0.0
     created: float = 0.0
     active: bool = True
     permit_seconds: int | None = None
@@ -227,7 +231,7 @@ class Workload:
     @property
     def order(self) -> OrderKey:
         """Its place among the others."""
-        return order_key(self.priority, self.created, self.key)
+        return order_key(self.priority, self.created, self.key, rank=self.rank)
 
     @property
     def name(self) -> str:

@@ -205,17 +205,28 @@ def allowed(mask: NDArray[np.bool_], tallies: Sequence[Tally]) -> NDArray[np.boo
 
 
 def telling(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[Preference, Scores]]:
-    """Return the preferences that tell nodes apart, with their points; kept while the columns read are unchanged."""
+    """Return the preferences that tell nodes apart, with their points."""
+    return _steady(klass, nodes, profile) + _that_tell(profile.changing, klass, nodes)
+
+
+def _steady(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[Preference, Scores]]:
+    """Return those that go by the columns alone, kept while the columns read are unchanged."""
     stamp = (nodes.version, nodes.images.version, len(nodes))
     key = ("points", profile)
     kept = klass.cache.get(key)
     if isinstance(kept, tuple) and kept[0] == stamp:
         known: list[tuple[Preference, Scores]] = kept[1]
         return known
-    found = [(one, one.points(klass, nodes)) for one in profile.preferences]
-    out = [(one, points) for one, points in found if points is not None and points.any()]
+    out = _that_tell(profile.preferences, klass, nodes)
     klass.cache[key] = (stamp, out)
     return out
+
+
+def _that_tell(
+    preferences: Sequence[Preference], klass: PodClass, nodes: NodeColumns
+) -> list[tuple[Preference, Scores]]:
+    found = [(one, one.points(klass, nodes)) for one in preferences]
+    return [(one, points) for one, points in found if points is not None and points.any()]
 
 
 def _best_first(values: Scores) -> Rows:

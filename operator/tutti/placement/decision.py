@@ -82,7 +82,7 @@ def _scores(klass: PodClass, nodes: NodeColumns, rows: Rows, profile: Profile) -
         levels = fill.scores(klass, nodes, rows, _FIRST)
         if levels is not None:
             out[fill.name] = levels[0] * fill.weight
-    for preference in profile.preferences:
+    for preference in (*profile.preferences, *profile.changing):
         points = preference.points(klass, nodes)
         if points is not None:
             mine = points[rows]

@@ -37,6 +37,8 @@ class Profile:
         late: Filters that look at nodes alone and count after all others.
         fill: Scores by how full a node is.
         preferences: Scores by nodes alone.
+        changing: The same, of which the answer can change while the columns do not: by the time, or by what was
+            heard from outside.
         neighbours: Scores by who is where.
         packing: What stands in for `fill` where pods ask for accelerators; None: nothing.
     """
@@ -53,6 +55,7 @@ class Profile:
         ImageLocality(),
         DynamicResources(),
     )
+    changing: tuple[Preference, ...] = ()
     neighbours: tuple[CompanyScorer, ...] = (PreferredSpread(), PreferredPodAffinity())
     packing: AcceleratorPacking | None = None
 
