@@ -125,6 +125,23 @@ def test_what_selected_pods_and_is_gone_does_not_spread_them():
     assert zones(world) == {"a": 3}
 
 
+def test_what_comes_to_select_pods_later_spreads_those_that_come_then():
+    world = world_of_zones()
+    for i in range(2):
+        put(world, f"p{i}")
+    world.run()
+    assert zones(world) == {"a": 2}
+    select(world, app="web")
+    for i in range(2, 6):
+        put(world, f"p{i}")
+    world.run()
+    assert zones(world) == {"a": 2, "b": 2, "c": 2}
+    select(world, app="other")  # it selects others now
+    put(world, "p6")
+    world.run()
+    assert world.where("p6")["p6"][0] == "a"
+
+
 STRICT = {
     "schedulerName": "tutti",
     "podTopologySpread": {

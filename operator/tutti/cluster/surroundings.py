@@ -24,11 +24,13 @@ class Surroundings:
     """Namespaces, Services, and owners of pods.
 
     Attributes:
-        version: Grows whenever anything here changes.
+        version: Grows whenever a namespace changes.
+        selecting_version: Grows whenever something selects pods otherwise than before.
     """
 
     def __init__(self) -> None:
         self.version = 0
+        self.selecting_version = 0
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._services: dict[str, dict[str, Selecting]] = {}
         self._owners: dict[tuple[str, Owner], LabelSelector] = {}
@@ -58,7 +60,7 @@ class Surroundings:
             key = (found.namespace, (found.kind, found.name))
             changed = self._owners.get(key) != found.selector
             self._owners[key] = found.selector
-        self.version += changed
+        self.selecting_version += changed
         return changed
 
     def drop_selecting(self, kind: str, namespace: str, name: str) -> bool:
@@ -68,7 +70,7 @@ class Surroundings:
             found = self._services.get(namespace, {}).pop(name, None)
         else:
             found = self._owners.pop((namespace, (kind, name)), None)
-        self.version += found is not None
+        self.selecting_version += found is not None
         return found is not None
 
     def services_of(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Mapping[str, str]]:

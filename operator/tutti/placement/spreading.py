@@ -112,8 +112,20 @@ def default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | Non
     """Return which pods are like those of the class: all that the Services that select it, and its owner, ask for.
 
     Returns:
-        None where there are neither (kube-scheduler 1.36, plugins/helper/spread.go, DefaultSelector).
+        None where there are neither (kube-scheduler 1.36, plugins/helper/spread.go, DefaultSelector). Kept on the
+        class until something selects otherwise.
     """
+    stamp = nodes.around.selecting_version
+    kept = klass.cache.get("default selector")
+    if isinstance(kept, tuple) and kept[0] == stamp:
+        known: LabelSelector | None = kept[1]
+        return known
+    found = _default_selector(klass, nodes)
+    klass.cache["default selector"] = (stamp, found)
+    return found
+
+
+def _default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | None:
     merged: dict[str, str] = {}
     for labels in nodes.around.services_of(klass.namespace, klass.labels):
         merged |= labels
