@@ -105,16 +105,19 @@ class Watched(World):
                 mine = used.setdefault(charge.queue, {})
                 for what, amount in charge.usage.items():
                     mine[what] = mine.get(what, 0) + amount
-        assert {queue: u for queue, u in state.ledger.usage.items() if u} == {q: u for q, u in used.items() if u}
+        holdings = state.holdings
+        assert {q: holdings.used(q) for q in holdings.queues() if holdings.used(q)} == {
+            q: u for q, u in used.items() if u
+        }
         anew = QuotaTree({n: (q.cohort, q.quotas) for n, q in state.catalog.queues.items()}, state.catalog.cohorts)
         for queue, usage in used.items():
             anew.add(queue, usage)
         for name, node in anew.queues.items():
             for what in node.quotas:
-                assert node.available(what) == state.ledger.tree.queues[name].available(what)
+                assert node.available(what) == state.holdings.tree.queues[name].available(what)
         for member in self.newly_reserved():
             if member.charge is not None:
-                node = state.ledger.tree.queues[member.charge.queue]
+                node = state.holdings.tree.queues[member.charge.queue]
                 assert all(node.available(what) >= 0 for what in member.charge.usage), member.charge
         for member in state.members.values():
             assert member.charge is None or member.pod.place, f"{member.pod.name} uses quota and no room"

@@ -53,7 +53,7 @@ def test_queues_of_a_cohort_lend_each_other_what_they_do_not_use():
     world.gang("b", 2, queue="lender")
     world.run()
     assert world.where("b") == {}
-    assert "1 free now (4 nominal" in world.why("PodGroup", "b").message
+    assert "1 free of 4 nominal, 6 with borrowing, 3 lent to cq (reclaimable: no)" in world.why("PodGroup", "b").message
     world.finish("a-0")
     world.run()
     assert len(world.where("b")) == 2
@@ -212,7 +212,7 @@ def test_flavors_are_tried_in_order_until_quota_and_nodes_both_hold():
     world.run()
     why = world.why("Pod", "q")
     assert why.gate == "Placement"
-    assert "(flavor first) | ClusterQueue cq: needs 1 nvidia.com/gpu in second; 0 free now (2 nominal" in why.message
+    assert "(flavor first) | ClusterQueue cq: needs 1 nvidia.com/gpu in second; 0 free of 2 nominal" in why.message
 
 
 def test_quota_that_is_given_back_in_one_flavor_wakes_who_lacked_nodes_in_another():

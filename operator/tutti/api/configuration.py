@@ -45,6 +45,25 @@ class Backoff(Model):
         return self
 
 
+class FairSharing(Model):
+    """Whether queues of a cohort are served by fair shares, and by which rules they take from one another (Kueue)."""
+
+    enable: bool = False
+    preemption_strategies: list[Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]] = [
+        "LessThanOrEqualToFinalShare",
+        "LessThanInitialShare",
+    ]
+
+    @model_validator(mode="after")
+    def check_strategies(self) -> FairSharing:
+        """One strategy, or both in the order in which they make sense: the stricter one first."""
+        given = self.preemption_strategies
+        both = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+        if given not in ([both[0]], [both[1]], both):
+            raise ValueError(f"preemptionStrategies must be one of {both}, or both in this order")
+        return self
+
+
 class ClientConnection(Model):
     """How many requests are under way to the API server at once."""
 
@@ -119,6 +138,7 @@ class TuttiConfiguration(Model):
     permit_timeout_seconds: Positive = 300
     bind_window_seconds: Positive = 60
     backoff: Backoff = Backoff()
+    fair_sharing: FairSharing = FairSharing()
     seed: int = 0
     client_connection: ClientConnection = ClientConnection()
     conventions: Conventions = Conventions()

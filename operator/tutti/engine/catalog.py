@@ -25,10 +25,13 @@ from tutti.api.kinds import (
     WorkloadPriorityClass,
     parse_object,
 )
+from tutti.api.kinds.cluster_queue import Preemption
 from tutti.api.resources import from_milli
 from tutti.quota.flavors import Assignment, Flavor, Problem, Queue, ResourceGroup, assignments
+from tutti.quota.fungibility import Fungibility
+from tutti.quota.policy import PreemptionPolicy, Who
 from tutti.quota.references import queue_problem, rings
-from tutti.quota.tree import FlavorResource, Quota
+from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota
 
 K = TypeVar("K", bound=Object)
 ObjectKey = tuple[str, str, str]
@@ -56,6 +59,7 @@ class Catalog:
         queues: ClusterQueues that exist and can be read, by name.
         flavors: ResourceFlavors likewise.
         cohorts: Cohort -> (parent, quotas), without those in rings.
+        cohort_weights: Cohort -> its weight in fair sharing, in milli-units.
         broken: Objects that cannot be read, with what is wrong, and their uid.
     """
 
@@ -64,6 +68,7 @@ class Catalog:
         self.queues: dict[str, Queue] = {}
         self.flavors: dict[str, Flavor] = {}
         self.cohorts: dict[str, tuple[str, Mapping[FlavorResource, Quota]]] = {}
+        self.cohort_weights: dict[str, int] = {}
         self.broken: dict[ObjectKey, tuple[ObjectError, str]] = {}
         self._news: list[ObjectKey] = []
         self._objects: dict[ObjectKey, Object] = {}
@@ -152,6 +157,7 @@ class Catalog:
             for name, one in cohorts.items()
             if name not in caught
         }
+        self.cohort_weights = {name: _weight(one) for name, one in cohorts.items()}
         self.queues = {}
         for one in self.all(ClusterQueue):
             queue = _queue(one)
@@ -260,7 +266,30 @@ def _queue(found: ClusterQueue) -> Queue:
         selector=spec.namespace_selector,
         strict=spec.queueing_strategy == "StrictFIFO",
         hold=spec.stop_policy != "None",
+        fungibility=Fungibility(
+            borrowing_stops=spec.flavor_fungibility.when_can_borrow == "MayStopSearch",
+            preemption_stops=spec.flavor_fungibility.when_can_preempt == "MayStopSearch",
+            preempt_rather=spec.flavor_fungibility.preference == "PreemptionOverBorrowing",
+        ),
+        policy=_policy(spec.preemption),
+        weight=_weight(found),
+        offset=spec.priority.offset,
+        fence=spec.priority.fence,
     )
+
+
+def _policy(said: Preemption) -> PreemptionPolicy:
+    borrowing = said.borrow_within_cohort
+    return PreemptionPolicy(
+        within=Who(said.within_cluster_queue),
+        reclaim=Who(said.reclaim_within_cohort),
+        while_borrowing=borrowing is not None and borrowing.policy != "Never",
+        threshold=borrowing.max_priority_threshold if borrowing else None,
+    )
+
+
+def _weight(found: ClusterQueue | Cohort) -> int:
+    return WEIGHT_OF_ONE if found.spec.fair_sharing is None else found.spec.fair_sharing.weight
 
 
 def _quotas(groups: Any) -> dict[FlavorResource, Quota]:

@@ -23,6 +23,7 @@ from tutti.engine.admission import reserve, why_surplus_waits
 from tutti.engine.counting import NOWHERE
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.hosting import Plugins
+from tutti.engine.lines import Standing
 from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.observing import observe
 from tutti.engine.reporting import report
@@ -70,9 +71,10 @@ class Engine:
         for workload in self._candidates.due(state):
             life.expire(state, workload)
         self._settle(changed)
-        for workload in self._candidates.choose(state, changed):
-            self._try(workload)
-            changed[workload.key] = workload
+        self._candidates.update(state, changed)
+        for standing in self._candidates.contest(state, changed):
+            self._try(standing, changed)
+            changed[standing.workload.key] = standing.workload
         report(state, changed)
         state.out.extend(state.hosting.take_faults())
         out, state.out = state.out, []
@@ -104,12 +106,12 @@ class Engine:
                 else:
                     changed[key] = workload
 
-    def _try(self, workload: Workload) -> None:
-        state = self.state
-        explanation = self._candidates.known_failure(state, workload) or reserve(state, workload)
-        if explanation is not None:
-            workload.explanation = explanation
-            self._candidates.park(state, workload, explanation)
+    def _try(self, standing: Standing, changed: dict[WorkloadKey, Workload]) -> None:
+        state, workload = self.state, standing.workload
+        self._candidates.evaluated += 1
+        why = reserve(state, standing)
+        if why is not None:
+            self._candidates.fail(standing, why, changed)
             return
         self._candidates.drop(workload)
         if workload.phase is Phase.WAITING and not reservation.all_there(workload):
@@ -118,7 +120,4 @@ class Engine:
         if not permits.may_bind(state, workload):
             return
         binding.send(state, workload)
-        surplus = why_surplus_waits(state, workload)
-        if surplus is not None:
-            workload.explanation = surplus
-            self._candidates.park(state, workload, surplus)
+        workload.explanation = why_surplus_waits(state, workload)

@@ -6,6 +6,7 @@ arrives, changes or goes, the members concerned are filed again.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import msgspec
@@ -73,7 +74,7 @@ def drop_member(state: State, key: PodKey) -> Member | None:
     if member is None:
         return None
     if member.charge is not None:
-        state.ledger.refund(member.charge.queue, member.charge.usage)
+        state.refund(member.charge)
         member.charge = None
     _unfile(state, key)
     return member
@@ -92,6 +93,10 @@ def file(state: State, member: Member) -> None:
         if workload is None:
             workload = state.workloads[workload_key] = Workload(workload_key, created=member.pod.created)
         workload.groups.setdefault(group, Group(group)).add(key, member)
+        if member.charge is not None and member.charge.holder != workload.name:
+            state.refund(member.charge)
+            member.charge = replace(member.charge, holder=workload.name)
+            state.charge(member.charge)
     state.touch(address[0])
 
 

@@ -1,4 +1,4 @@
-"""What each profile of the configuration means for placement: its plugins, with their weights and arguments."""
+"""What the configuration means: the plugins of each profile with their weights and arguments, and fairness."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from tutti.placement.plugins.preferred_spread import PreferredSpread
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
 from tutti.placement.scores import Packing
 from tutti.placement.spreading import SYSTEM_DEFAULTS, SpreadDefaults
+from tutti.quota.fair_reclaim import Strategy
+from tutti.quota.oracle import Rules
 
 S = TypeVar("S")
 
@@ -91,3 +93,9 @@ def _spread(settings: Settings) -> SpreadDefaults:
     if spread.defaulting_type == "System":
         return SYSTEM_DEFAULTS
     return SpreadDefaults(tuple(spread.default_constraints), system=False)
+
+
+def rules_of(configuration: TuttiConfiguration) -> Rules:
+    """Return how fairness and preemption go."""
+    said = configuration.fair_sharing
+    return Rules(fair=said.enable, strategies=tuple(Strategy(name) for name in said.preemption_strategies))

@@ -37,7 +37,7 @@ def give_back(state: State, member: Member) -> None:
     """Give back the room and quota reserved for one member that is not bound."""
     state.cluster.forget(member.pod)
     if member.charge is not None and not member.pod.node:
-        state.ledger.refund(member.charge.queue, member.charge.usage)
+        state.refund(member.charge)
         member.charge = None
 
 
@@ -51,7 +51,7 @@ def lost_node(state: State, stranded: Iterable[PodRecord]) -> None:
         if member is None:
             continue
         if member.charge is not None:
-            state.ledger.refund(member.charge.queue, member.charge.usage)
+            state.refund(member.charge)
             member.charge = None
         state.touch(state.home[record.key][0])
 
@@ -79,12 +79,12 @@ def settle_charges(state: State, workload: Workload) -> None:
     for member in workload.members():
         pod = member.pod
         if member.charge is not None and not pod.place:
-            state.ledger.refund(member.charge.queue, member.charge.usage)
+            state.refund(member.charge)
             member.charge = None
         elif member.charge is None and pod.node and not pod.terminated:
             member.charge = _found_charge(state, workload, member)
             if member.charge is not None:
-                state.ledger.charge(member.charge.queue, member.charge.usage)
+                state.charge(member.charge)
                 workload.cluster_queue = workload.cluster_queue or member.charge.queue
 
 
@@ -198,7 +198,7 @@ def _release(state: State, group: Group, hold: Hold) -> None:
     group.holds.remove(hold)
     state.cluster.release((hold.node, hold.number))
     if hold.charge is not None:
-        state.ledger.refund(hold.charge.queue, hold.charge.usage)
+        state.refund(hold.charge)
 
 
 def _found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
@@ -214,13 +214,13 @@ def _found_charge(state: State, workload: Workload, member: Member) -> Charge | 
         queue = said.cluster_queue if said.cluster_queue in state.catalog.led_to(workload.key[1]) else ""
     if said is not None and said.cluster_queue == queue:
         flavors = {name: flavor for name, flavor in said.flavors.items() if requests.get(name, 0) > 0}
-        return Charge(queue, flavors, usage_of(flavors, requests))
+        return Charge(queue, flavors, usage_of(flavors, requests), workload.name)
     queue_spec = state.catalog.queues.get(queue)
     row = state.cluster.nodes.rows.get(member.pod.node)
     if queue_spec is None or row is None or uncovered(queue_spec, requests):
         return None
     flavors = state.catalog.flavors_on(queue_spec, requests, state.cluster.nodes.labels[row])
-    return Charge(queue_spec.name, flavors, usage_of(flavors, requests))
+    return Charge(queue_spec.name, flavors, usage_of(flavors, requests), workload.name)
 
 
 def _lost_object(state: State, workload: Workload) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from tutti.api.resources import describe
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.state import State
@@ -9,7 +11,12 @@ from tutti.engine.workloads import Group, Workload
 from tutti.placement.misfit import Misfit
 from tutti.placement.plugins.users import FAILED
 from tutti.quota.flavors import Assignment, Queue
-from tutti.quota.tree import Usage
+from tutti.quota.outcome import Attempt, Choice, NoFit, Verdict
+from tutti.quota.policy import Who
+from tutti.quota.tree import FlavorResource, Usage
+
+MOST_NAMES = 3
+"""How many of those who borrow are named."""
 
 
 def gathering(group: Group) -> Explanation:
@@ -43,34 +50,63 @@ def with_strangers(state: State, workload: Workload, why: Explanation) -> Explan
     return Explanation(why.gate, why.reason, f"{why.message} ({text})", {**why.details, "strangers": str(len(others))})
 
 
-def short_of_quota(state: State, queue: Queue, per_pod: Usage, pods: int, taken: Usage) -> Explanation:
-    """Say of which quota there is too little for so many pods, and whether there could ever be enough.
+def short_of_quota(state: State, queue: Queue, choice: Choice) -> list[Explanation]:
+    """Say, per flavor, of which quota there is too little for the pods of the first pod set that can have none.
 
-    `taken` is what other pods of the same workload have been given in this try: the workload needs both at once.
+    Pod sets before it have been given theirs in this try: the workload needs both at once.
     """
-    node = state.ledger.tree.queues[queue.name]
+    taken: Usage = {}
+    for mine in choice.pod_sets:
+        if mine.verdict is not Verdict.FIT:
+            tried = dict.fromkeys(mine.attempts)  # some more than once, where flavors have been left out
+            whys = [_short_of(state, queue, one, mine.requests, taken) for one in tried]
+            return [why for why in whys if why is not None]
+        for what, amount in mine.usage().items():
+            taken[what] = taken.get(what, 0) + amount
+    return []
+
+
+def _short_of(
+    state: State, queue: Queue, tried: Attempt, requests: Mapping[str, int], taken: Usage
+) -> Explanation | None:
+    """Say what one flavor lacks; None where it lacks nothing."""
+    if tried.message:
+        return Explanation(Gate.QUOTA, tried.why.reason, f"ClusterQueue {queue.name}: {tried.message}")
+    node = state.holdings.tree.queues[queue.name]
     parts, details, never = [], {}, False
-    for what, amount in per_pod.items():
-        flavor, resource = what
+    for resource in sorted(set(requests).intersection(queue.groups[tried.group].covered)):
+        what = (tried.flavor, resource)
         mine = taken.get(what, 0)
-        asked, free = amount * pods + mine, max(0, node.available(what) + mine)
-        if asked <= free:
-            continue
-        most = node.potential(what)
-        never = never or asked > most
-        text = f"needs {describe(resource, asked)} {resource} in {flavor}; {describe(resource, free)} free now"
-        own = f"{describe(resource, node.nominal(what))} nominal"
-        if most > node.nominal(what):
-            own += f", {describe(resource, most)} with borrowing"
-        parts.append(f"{text} ({own})")
-        details[f"{flavor}/{resource}"] = f"needed={asked} free={free} nominal={node.nominal(what)} most={most}"
+        asked, free, most = requests[resource] + mine, max(0, node.available(what)), node.potential(what)
+        if asked > free:
+            never = never or asked > most
+            parts.append(_shortage(state, queue, what, asked))
+            nominal = node.nominal(what)
+            details["/".join(what)] = f"needed={asked} free={free} nominal={nominal} most={most}"
+    if not parts:
+        return None
     tail = "; it can never be admitted there: ask for less, or raise the quota" if never else ""
-    return Explanation(
-        Gate.QUOTA,
-        "ExceedsMaxQuota" if never else "WaitingForQuota",
-        f"ClusterQueue {queue.name}: " + "; ".join(parts) + tail,
-        details,
-    )
+    reason = NoFit.EXCEEDS_MAX_QUOTA if never else NoFit.WAITING_FOR_QUOTA
+    return Explanation(Gate.QUOTA, reason.reason, f"ClusterQueue {queue.name}: " + "; ".join(parts) + tail, details)
+
+
+def _shortage(state: State, queue: Queue, what: FlavorResource, asked: int) -> str:
+    """Say how much of one flavor and resource is asked for, free, the queue's own, and lent to whom."""
+    node = state.holdings.tree.queues[queue.name]
+    (flavor, resource), nominal, most = what, node.nominal(what), node.potential(what)
+    free = max(0, node.available(what))
+    text = f"needs {describe(resource, asked)} {resource} in {flavor}; "
+    text += f"{describe(resource, free)} free of {describe(resource, nominal)} nominal"
+    if most > nominal:
+        text += f", {describe(resource, most)} with borrowing"
+    lent = nominal - node.usage.get(what, 0) - free
+    if lent <= 0:
+        return text
+    borrowers = [one.name for one in node.root().leaves() if one is not node and one.borrowed(what)]
+    to = f" to {', '.join(borrowers[:MOST_NAMES])}" if borrowers else ""
+    to += f" and {len(borrowers) - MOST_NAMES} more" if len(borrowers) > MOST_NAMES else ""
+    reclaimable = "no" if queue.policy.reclaim is Who.NEVER else "yes"
+    return f"{text}, {describe(resource, lent)} lent{to} (reclaimable: {reclaimable})"
 
 
 def misfit(found: Misfit, assignment: Assignment, *, tried: int = 0) -> Explanation:
@@ -93,17 +129,21 @@ def _reason(found: Misfit) -> str:
     return "Impossible" if found.never else "Unschedulable"
 
 
-def closest(whys: list[Explanation], queue: Queue | None) -> Explanation:
+def no_room_left() -> Explanation:
+    """Say that what would fit now was given to others before."""
+    return Explanation(Gate.PLACEMENT, "Unschedulable", "no room was left for it in this turn")
+
+
+def closest(whys: Sequence[Explanation]) -> Explanation:
     """Of several flavors that failed, tell the one that came furthest; name the others' reasons behind it."""
-    if not whys:
-        assert queue is not None  # without a queue there is one way, and it said why not
-        return Explanation(
-            Gate.QUOTA,
-            "NoMatchingFlavor",
-            f"no flavor of ClusterQueue {queue.name} has only taints that the pod tolerates; add a toleration",
-        )
-    best = max(whys, key=lambda why: why.gate is Gate.PLACEMENT)
+    best = min(whys, key=_distance)
     others = [why.message for why in whys if why is not best]
     if not others:
         return best
     return Explanation(best.gate, best.reason, " | ".join((best.message, *others)), best.details)
+
+
+def _distance(why: Explanation) -> tuple[bool, int]:
+    """Return how far from admission this is: lack of nodes is nearest, then what passes soonest."""
+    reasons = [one.reason for one in NoFit]
+    return why.gate is not Gate.PLACEMENT, reasons.index(why.reason) if why.reason in reasons else 0

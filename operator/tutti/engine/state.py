@@ -16,11 +16,12 @@ from tutti.engine.consultation import Consultations
 from tutti.engine.counting import QueueCounts
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.hosting import Held, Hosting, Plugins
-from tutti.engine.profiles import profiles_of
-from tutti.engine.workloads import Member, Workload, WorkloadKey
+from tutti.engine.profiles import profiles_of, rules_of
+from tutti.engine.workloads import Charge, Member, Workload, WorkloadKey
 from tutti.placement.profile import Profile
 from tutti.queueing.backoff import delay
-from tutti.quota.ledger import Ledger
+from tutti.quota.holdings import Holdings
+from tutti.quota.oracle import Rules
 
 Address = tuple[WorkloadKey, str]
 """A workload and the name of a group in it."""
@@ -32,12 +33,14 @@ class State:
 
     Attributes:
         now: Unix seconds, as `decide` was told.
+        holdings: Who uses what of which queue.
         strangers: Pods that carry the label of a pod group (namespace, name) and another schedulerName, with that.
         stranger_in: The pod group of each of these.
         home: Where each member is filed.
         dirty: Workloads that something was observed about since the last decision.
         changed_queues: Queues whose counts or usage may have changed since they were last told.
         profiles: How pods are placed, per schedulerName of ours.
+        rules: How fairness and preemption go.
         timed: Workloads that have a deadline, a backoff or something to tell later.
         out: What has been decided in this turn.
         plugins: What users have added to each profile.
@@ -50,7 +53,7 @@ class State:
     random: Random
     cluster: Cluster = field(default_factory=Cluster)
     catalog: Catalog = field(default_factory=Catalog)
-    ledger: Ledger = field(default_factory=Ledger)
+    holdings: Holdings = field(default_factory=Holdings)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     members: dict[PodKey, Member] = field(default_factory=dict)
     strangers: dict[tuple[str, str], dict[PodKey, str]] = field(default_factory=dict)
@@ -60,6 +63,7 @@ class State:
     counts: QueueCounts = field(default_factory=QueueCounts)
     changed_queues: dict[str, None] = field(default_factory=dict)
     profiles: dict[str, Profile] = field(default_factory=dict)
+    rules: Rules = field(default_factory=Rules)
     timed: dict[WorkloadKey, Workload] = field(default_factory=dict)
     out: list[AnyDecision] = field(default_factory=list)
     now: float = 0.0
@@ -75,6 +79,7 @@ class State:
             name: self._extended(name, profile) for name, profile in profiles_of(self.configuration).items()
         }
         self.cluster.classes.strict_defaults = any(one.spreads_by_default for one in self.profiles.values())
+        self.rules = rules_of(self.configuration)
 
     def _extended(self, name: str, profile: Profile) -> Profile:
         """Return a profile with what is not ours: users' plugins, then extenders, as kube-scheduler has them last."""
@@ -104,7 +109,15 @@ class State:
     def respec(self) -> None:
         """Take over queues, flavors and cohorts as they are written now; usage stays."""
         self.catalog.compile()
-        self.ledger.respec(self.catalog.queues, self.catalog.cohorts)
+        self.holdings.respec(self.catalog.queues, self.catalog.cohorts, self.catalog.cohort_weights)
+
+    def charge(self, charge: Charge, pods: int = 1) -> None:
+        """Use quota for so many pods of one charge."""
+        self.holdings.charge(charge.queue, charge.usage, charge.holder, pods)
+
+    def refund(self, charge: Charge, pods: int = 1) -> None:
+        """Give back the quota of so many pods of one charge: others may have it now."""
+        self.holdings.refund(charge.queue, charge.usage, charge.holder, pods)
 
     def open(self, key: WorkloadKey) -> None:
         """Have a record for a Workload or PodGroup object, with or without members, and look at it."""

@@ -88,7 +88,7 @@ def tell_queues(state: State) -> None:
             namespace, local = name.split("/", 1)
             _tell_queue(state, ("LocalQueue", namespace, local), {})
         else:
-            node = state.ledger.tree.queues.get(name)
+            node = state.holdings.tree.queues.get(name)
             usage = _usage(node) if node is not None else []
             _tell_queue(state, ("ClusterQueue", "", name), {"flavorsReservation": usage, "flavorsUsage": usage})
 

@@ -1,46 +1,53 @@
 """Who is tried in this turn, and what wakes those that wait.
 
-A workload that failed is parked at the gate where it failed and is tried again only when something happened that
-can help there: for its gathering and its queue, a change of the objects concerned; for quota, quota that was given
-back; for nodes, room that appeared. Nothing is polled.
+A workload that lacks something of its own, its members or a queue, stands aside until that changes. The others stand
+in line for quota and nodes; what failed there sleeps until something happened that can help: quota that was given back
+in its own cohort tree, or room that appeared where it lacked nodes. Nothing is polled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from tutti.api.conditions import timestamp
 from tutti.engine import life
+from tutti.engine.contest import contest
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extenders import WAITING
+from tutti.engine.lines import Bunch, Line, LineKey, Shape, Standing
+from tutti.engine.needs import Need, needs_of, never_admitted, pod_set
 from tutti.engine.queues import queue_of
+from tutti.engine.shortages import with_strangers
 from tutti.engine.state import State
-from tutti.engine.workloads import Group, Phase, Workload, WorkloadKey
+from tutti.engine.workloads import Phase, Workload, WorkloadKey
+from tutti.queueing.heads import head_key
 from tutti.quota.flavors import Queue
 
-Shape = tuple[object, ...]
-BLOCKING = (Gate.QUOTA, Gate.PLACEMENT)
-"""The gates at which the head of a strict queue holds back those behind it."""
+Changed = dict[WorkloadKey, Workload]
+BROKEN = ("", "broken")
+"""The line of gangs that run with fewer members than they need; it goes before all others."""
 
 
 class Candidates:
-    """The parked workloads, by gate, and what has been learnt in this turn.
+    """The workloads that want nodes: aside, or in line.
 
     Attributes:
-        evaluated: How many workloads have been tried since the start, for tests and metrics.
+        evaluated: How many workloads have been looked at since the start, for tests and metrics.
     """
 
     def __init__(self) -> None:
         self.evaluated = 0
-        self._parked: dict[Gate, dict[WorkloadKey, Workload]] = {gate: {} for gate in Gate}
-        self._gate_of: dict[WorkloadKey, Gate] = {}
-        self._parked_as: dict[WorkloadKey, Shape] = {}
-        self._seen = (0, 0, 0)
-        self._failed: dict[Shape, Explanation] = {}
-        self._queue_moved = False
+        self._aside: dict[WorkloadKey, Workload] = {}
+        self._standing: dict[WorkloadKey, Standing] = {}
+        self._lines: dict[tuple[str, str], Line] = {}
+        self._active: dict[tuple[str, str], None] = {}
+        self._by_root: dict[str, dict[Bunch, None]] = {}
+        self._for_nodes: dict[Bunch, None] = {}
+        self._for_answers: dict[Bunch, None] = {}
+        self._seen = (0, 0)
 
     def due(self, state: State) -> list[Workload]:
-        """Return the workloads whose deadline has passed, or that have something to tell now."""
+        """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
         out = []
         for workload in list(state.timed.values()):
             if workload.deadline is not None and workload.deadline <= state.now:
@@ -49,6 +56,7 @@ class Candidates:
                 workload.tell_at = None
                 state.touch(workload.key)
             if 0 < workload.not_before <= state.now:
+                workload.not_before = 0.0
                 state.touch(workload.key)
             if not _times(workload):
                 del state.timed[workload.key]
@@ -59,98 +67,162 @@ class Candidates:
 
         A deadline that has passed and still stands waits for an answer, and that will be observed.
         """
-        if self._queue_moved and self._parked[Gate.QUEUE]:
+        if self._woken_meanwhile(state):
             return state.now
         times = (time for workload in state.timed.values() for time in _times(workload))
         return min((time for time in times if time > state.now), default=None)
 
-    def choose(self, state: State, changed: dict[WorkloadKey, Workload]) -> Iterable[Workload]:
-        """Yield the workloads to try now, the next one first; what a blocked strict queue holds back is parked."""
-        self._failed.clear()
-        woken = {key: workload for key, workload in changed.items() if not self._is_as_parked(state, workload)}
-        for gate in self._gates_woken(state):
-            woken.update(self._parked[gate])
-        for key in state.consultations.take_roused():
-            if key in state.workloads:
-                woken[key] = state.workloads[key]
-        for workload in list(state.timed.values()):
-            if 0 < workload.not_before <= state.now:
-                workload.not_before = 0.0
-                woken[workload.key] = workload
-        for workload in sorted(woken.values(), key=lambda w: (not life.is_broken(w), w.order)):
-            if not life.wants_nodes(workload):
-                self.drop(workload)
-            elif workload.not_before <= state.now:
-                self.evaluated += 1
-                yield workload
-            elif workload.explanation is None and workload.phase is Phase.WAITING:
-                workload.explanation = _backing_off(workload)
+    def update(self, state: State, changed: Changed) -> None:
+        """Put those that something was observed about where they belong, and wake whom something may help."""
+        catalog, room = self._seen
+        self._seen = (state.catalog.version, state.cluster.freed)
+        freed = state.holdings.take_freed()
+        if catalog != state.catalog.version:
+            self._begin_anew(state)
+        for workload in list(changed.values()):
+            self._put(state, workload)
+        for root in freed:
+            self._wake(self._by_root.pop(root, {}))
+        if room != state.cluster.freed:
+            woken, self._for_nodes = self._for_nodes, {}
+            self._wake(woken)
+        if state.consultations.take_roused():
+            woken, self._for_answers = self._for_answers, {}
+            self._wake(woken)
 
-    def known_failure(self, state: State, workload: Workload) -> Explanation | None:
-        """Return why this need not be tried: the head of its strict queue waits, or an equal one has just failed."""
-        queue = queue_of(state, workload)
-        if isinstance(queue, Explanation) or workload.problem is not None:
-            return None  # what is wrong with it alone says why it waits
-        if isinstance(queue, Queue) and queue.strict and workload.phase is Phase.WAITING:
-            head = self._head_before(state, workload, queue)
-            if head is not None:
-                return Explanation(
-                    Gate.QUEUE, "BehindHead", f"ClusterQueue {queue.name} is StrictFIFO and {head.name} is before it"
-                )
-        return self._failed.get(_shape(workload, queue)) if self._failed else None
+    def contest(self, state: State, changed: Changed) -> Iterator[Standing]:
+        """Yield whom to try now, the next one first; each must be admitted and dropped, or reported as failed."""
+        names, self._active = self._active, {}
+        lines = [self._lines[name] for name in names if name in self._lines]
+        yield from contest(state, [line for line in lines if line.name == BROKEN])
+        yield from contest(state, [line for line in lines if line.name != BROKEN])
+        for line in lines:
+            self._tell_those_behind(line, changed)
+            if not line:
+                self._lines.pop(line.name, None)
 
-    def park(self, state: State, workload: Workload, why: Explanation) -> None:
-        """Keep a workload that failed until something happens that can help it."""
-        before = self._unpark(workload)
-        self._queue_moved = self._queue_moved or (before in BLOCKING and why.gate not in BLOCKING)
-        queue = queue_of(state, workload)
-        self._parked[why.gate][workload.key] = workload
-        self._gate_of[workload.key] = why.gate
-        self._parked_as[workload.key] = _stance(state, workload, queue)
-        if why.gate in BLOCKING and why.reason != WAITING:  # each must be noted as waiting
-            self._failed[_shape(workload, queue)] = why
+    def fail(self, standing: Standing, why: Explanation, changed: Changed) -> None:
+        """Let a workload that could not be admitted sleep, together with those that are equal to it."""
+        bunch, line = standing.bunch, standing.bunch.line
+        line.sleep(bunch, why)
+        if bunch.root:
+            self._by_root.setdefault(bunch.root, {})[bunch] = None
+        if why.gate is Gate.PLACEMENT:
+            self._for_nodes[bunch] = None
+        if why.reason == WAITING:
+            self._for_answers[bunch] = None
+        for one in [standing] if line.strict else bunch.standings():
+            _explain(one.workload, why, changed)
 
     def drop(self, workload: Workload) -> None:
         """Take a workload out, because it has been admitted or is gone."""
-        if self._unpark(workload) in BLOCKING:
-            self._queue_moved = True
+        self._aside.pop(workload.key, None)
+        standing = self._standing.pop(workload.key, None)
+        if standing is not None:
+            standing.bunch.line.leave(standing)
+            self._active[standing.bunch.line.name] = None
 
-    def _unpark(self, workload: Workload) -> Gate | None:
-        gate = self._gate_of.pop(workload.key, None)
-        if gate is not None:
-            del self._parked[gate][workload.key]
-            del self._parked_as[workload.key]
-        return gate
+    def _begin_anew(self, state: State) -> None:
+        """Put everybody where they belong by what is written now: queues, flavors, priorities, namespaces."""
+        everybody = [*self._aside.values(), *(one.workload for one in self._standing.values())]
+        for index in (self._aside, self._standing, self._lines, self._active, self._by_root):
+            index.clear()
+        for sleepers in (self._for_nodes, self._for_answers):
+            sleepers.clear()
+        for workload in everybody:
+            self._put(state, workload)
 
-    def _is_as_parked(self, state: State, workload: Workload) -> bool:
-        """Whether what was observed of a parked workload is nothing that its last try went by."""
-        parked_as = self._parked_as.get(workload.key)
-        return parked_as is not None and parked_as == _stance(state, workload, queue_of(state, workload))
+    def _put(self, state: State, workload: Workload) -> None:
+        """Put one workload where it belongs."""
+        if not life.wants_nodes(workload):
+            self.drop(workload)
+            return
+        if workload.not_before > state.now:
+            self.drop(workload)
+            if workload.explanation is None and workload.phase is Phase.WAITING:
+                workload.explanation = _backing_off(workload)
+            return
+        queue = queue_of(state, workload)
+        if isinstance(queue, Explanation):
+            self._put_aside(workload, queue)
+            return
+        needs = needs_of(workload)
+        if isinstance(needs, Explanation):
+            self._put_aside(workload, with_strangers(state, workload, needs))
+            return
+        never = never_admitted(queue, needs)
+        if never is not None:
+            self._put_aside(workload, never)
+        else:
+            self._stand(state, workload, queue, needs)
 
-    def _gates_woken(self, state: State) -> list[Gate]:
-        now = (state.catalog.version, state.ledger.freed, state.cluster.freed)
-        catalog, ledger, cluster = (a != b for a, b in zip(now, self._seen, strict=True))
-        self._seen = now
-        moved, self._queue_moved = self._queue_moved, False
-        woken = []
-        if catalog:
-            woken += [Gate.GATHER, Gate.QUEUE, Gate.QUOTA, Gate.PLACEMENT]
-        elif moved:
-            woken.append(Gate.QUEUE)
-        if ledger:
-            woken += BLOCKING  # of several flavors, one may have lacked quota and another nodes
-        if cluster:
-            woken.append(Gate.PLACEMENT)
-        return list(dict.fromkeys(woken))
+    def _put_aside(self, workload: Workload, why: Explanation) -> None:
+        if workload.key not in self._aside:
+            self.drop(workload)
+            self._aside[workload.key] = workload
+            self.evaluated += 1
+        workload.explanation = why
 
-    def _head_before(self, state: State, workload: Workload, queue: Queue) -> Workload | None:
-        """Return a workload that waits in the same queue for quota or nodes and is before this one."""
-        for gate in BLOCKING:
-            for other in self._parked[gate].values():
-                waits = other.phase is Phase.WAITING and other.order < workload.order
-                if waits and queue_of(state, other) is queue:
-                    return other
-        return None
+    def _stand(self, state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> None:
+        """Have a workload stand in line; one that stands there already as it is stays where it is."""
+        name, key, shape = _line_of(workload, queue), _key(workload), _shape(workload, queue, needs)
+        standing = self._standing.get(workload.key)
+        if standing is not None and standing.is_at(name, key, shape):
+            standing.needs = needs
+            standing.bunch.line.look_again(standing)
+        else:
+            self.drop(workload)
+            standing = self._standing[workload.key] = self._join(state, workload, queue, needs)
+        if standing.bunch.why is not None and not standing.bunch.line.strict:
+            workload.explanation = standing.bunch.why
+        self._active[name] = None
+
+    def _join(self, state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Standing:
+        name, shape = _line_of(workload, queue), _shape(workload, queue, needs)
+        line = self._lines.get(name)
+        if line is None:
+            strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
+            line = self._lines[name] = Line(name, strict)
+        bunch = line.bunch(shape)
+        if bunch is None:
+            root = "" if queue is None else state.holdings.root_of(queue.name)
+            required = [need for need in needs if need.required]
+            pod_sets = [pod_set(str(index), need.klass, need.required) for index, need in enumerate(required)]
+            bunch = Bunch(line, shape, queue, root, [] if queue is None else pod_sets)
+            line.open_bunch(bunch)
+        standing = Standing(workload, needs, _key(workload), bunch)
+        line.add(standing)
+        return standing
+
+    def _woken_meanwhile(self, state: State) -> bool:
+        """Whether something that can help somebody who sleeps has happened in this turn itself."""
+        room = bool(self._for_nodes) and self._seen[1] != state.cluster.freed
+        return room or state.holdings.has_freed(self._by_root.keys())
+
+    def _wake(self, bunches: dict[Bunch, None]) -> None:
+        for bunch in bunches:
+            bunch.line.wake(bunch)
+            self._active[bunch.line.name] = None
+
+    def _tell_those_behind(self, line: Line, changed: Changed) -> None:
+        """Tell those behind a head that blocks its strict line; the head itself knows why it waits."""
+        head = line.blocked
+        behind = line.behind()
+        if head is None:
+            return
+        assert head.bunch.why is not None  # it sleeps
+        _explain(head.workload, head.bunch.why, changed)
+        text = f"ClusterQueue {line.name[0]} is StrictFIFO and {head.workload.name} is before it"
+        why = Explanation(Gate.QUEUE, "BehindHead", text)
+        for one in behind:
+            _explain(one.workload, why, changed)
+
+
+def _explain(workload: Workload, why: Explanation, changed: Changed) -> None:
+    """Say why a workload waits; numbers alone are told when something else is."""
+    if workload.told[0] != why.reason:
+        changed[workload.key] = workload
+    workload.explanation = why
 
 
 def _backing_off(workload: Workload) -> Explanation:
@@ -164,25 +236,20 @@ def _times(workload: Workload) -> list[float]:
     return [time for time in (workload.deadline, workload.tell_at, workload.not_before or None) if time is not None]
 
 
-def _shape(workload: Workload, queue: Queue | Explanation | None) -> Shape:
-    """Return what decides whether a workload can be placed: equal shapes fare alike within a turn."""
-    name = queue.name if isinstance(queue, Queue) else ""
-    return (name, workload.phase, *(_group_shape(group) for group in workload.groups.values()))
+def _line_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
+    """Return the name of the line that a workload stands in; members beyond the required ones have their own."""
+    if life.is_broken(workload):
+        return BROKEN
+    name = "" if queue is None else queue.name
+    return name, "" if workload.phase is Phase.WAITING else "surplus"
 
 
-def _group_shape(group: Group) -> Shape:
-    tally = group.tally()
-    missing = group.min_count - tally.placed - tally.reserved - len(group.holds)
-    waiting = tuple(member.pod.klass for member in group.members.values() if member.pod.placeable)
-    return (missing, group.promised, waiting)
+def _key(workload: Workload) -> LineKey:
+    return workload.rank, head_key(workload.priority, workload.queued_at, workload.name)
 
 
-def _stance(state: State, workload: Workload, queue: Queue | Explanation | None) -> Shape:
-    """Return all of a workload that a try goes by, or that its explanation tells."""
-    apart = tuple(
-        (group.min_count, tally.waiting, tally.gated, tally.leaving, tally.failed)
-        for group in workload.groups.values()
-        for tally in (group.tally(),)
-    )
-    strangers = len(state.strangers.get(workload.key[1:], ()))
-    return (_shape(workload, queue), queue, workload.problem, workload.order, apart, strangers)
+def _shape(workload: Workload, queue: Queue | None, needs: list[Need]) -> Shape:
+    """Return what decides whether a workload can be admitted: equal shapes of one line fare alike."""
+    scheduler = next((member.scheduler for member in workload.members()), "")
+    asked = tuple((need.klass, need.required, need.extra) for need in needs)
+    return (None if queue is None else queue.name, workload.phase, scheduler, asked)

@@ -51,11 +51,12 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one member uses of a ClusterQueue's quota, and in which flavors."""
+    """What one member uses of a ClusterQueue's quota, and in which flavors; `holder` names the workload it is for."""
 
     queue: str
     flavors: Assignment
     usage: Usage
+    holder: str
 
 
 @dataclass(slots=True, eq=False)
@@ -231,7 +232,12 @@ class Workload:
     @property
     def order(self) -> OrderKey:
         """Its place among the others."""
-        return order_key(self.priority, self.created, self.key, rank=self.rank)
+        return order_key(self.priority, self.queued_at, self.key, rank=self.rank)
+
+    @property
+    def queued_at(self) -> float:
+        """Since when it stands in its queue, Unix seconds."""
+        return self.created
 
     @property
     def name(self) -> str:

@@ -19,8 +19,10 @@ the flavor behind the one at which it stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tutti.quota.eligibility import by_topology_only, mismatch
@@ -40,6 +42,11 @@ Only = Mapping[tuple[str, str], str]
 
 Scan = Sequence[Mapping[str, int]]
 """Per pod set, resource -> index of the flavor at which the last scan stopped, -1 where it came to the end."""
+
+Without = Mapping[str, Collection[frozenset[str]]]
+"""Pod set -> the flavors, of all its resource groups together, in which it is known that there are no nodes for it."""
+
+NOTHING: Without = MappingProxyType({})
 
 BEST, WORST = Rank(Mode.FIT), Rank(Mode.NO_FIT)
 
@@ -68,19 +75,24 @@ class Chooser:
     fair: bool = False
     lenient: bool = False
 
-    def choose(self, pod_sets: Sequence[PodSet], *, scan: Scan = (), only: Only | None = None) -> Choice:
+    def choose(
+        self, pod_sets: Sequence[PodSet], *, scan: Scan = (), only: Only | None = None, without: Without = NOTHING
+    ) -> Choice:
         """Choose flavors for all pod sets; where one cannot have any, those behind it are not looked at.
 
         Args:
             pod_sets: With the counts to choose for.
             scan: Where the last scan stopped.
             only: Restricts the flavors to consider.
+            without: Leaves out combinations of flavors; of pod sets that share flavors, those of the first count.
         """
         choice = Choice()
         for members in _grouped(pod_sets):
             totals = [self._totals(pod_sets[index]) for index in members]
             at = scan[members[0]] if members[0] < len(scan) else {}
-            search = _Search(self, [pod_sets[index] for index in members], _sum(totals), choice.usage, at, only)
+            left_out = without.get(pod_sets[members[0]].name, ())
+            them = [pod_sets[index] for index in members]
+            search = _Search(self, them, _sum(totals), choice.usage, at, only, left_out)
             failed = not search.run()
             for index, total in zip(members, totals, strict=True):
                 mine = {name: found for name, found in search.chosen.items() if name in total and not failed}
@@ -143,28 +155,57 @@ class _Search:
     taken: Usage
     scan: Mapping[str, int]
     only: Only | None
+    without: Collection[frozenset[str]] = ()
     chosen: dict[str, Chosen] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
 
     def run(self) -> bool:
         """Choose a flavor for each resource; returns whether there is one for all."""
+        groups: dict[int, str] = {}
         for name in sorted(self.requests):
             index = self.chooser.group_of(name)
-            if name in self.chosen or (index is None and (self.chooser.lenient or not self.requests[name])):
-                continue
-            found = None if index is None else self._in_group(index, name)
+            if index is not None:
+                groups.setdefault(index, name)
+            elif not self.chooser.lenient and self.requests[name]:
+                return False
+        if self.without:
+            return self._combine(groups)
+        for index, first in groups.items():
+            found = self._in_group(index, first)
             if found is None:
                 return False
             self.chosen.update(found)
         return True
 
-    def _in_group(self, index: int, first: str) -> dict[str, Chosen] | None:
+    def _combine(self, groups: Mapping[int, str]) -> bool:
+        """Choose the best combination of flavors, one per resource group, that is not left out.
+
+        A flavor stands in one resource group only, so what is free for one group does not depend on the others.
+        """
+        ranked = [self._ranked(index, first) for index, first in groups.items()]
+        for combination in itertools.product(*ranked):
+            if frozenset(one.flavor for found in combination for one in found.values()) not in self.without:
+                for found in combination:
+                    self.chosen.update(found)
+                return True
+        return False
+
+    def _ranked(self, index: int, first: str) -> list[dict[str, Chosen]]:
+        """Return what would be chosen in a resource group, then what would be without that, and so on."""
+        ranked: list[dict[str, Chosen]] = []
+        passed: set[str] = set()
+        while (found := self._in_group(index, first, passed)) is not None:
+            ranked.append(found)
+            passed.update(one.flavor for one in found.values())
+        return ranked
+
+    def _in_group(self, index: int, first: str, passed: Collection[str] = ()) -> dict[str, Chosen] | None:
         fungibility = self.chooser.queue.fungibility
         names = self.chooser.queue.groups[index].flavors
         best: dict[str, Chosen] | None = None
         rank, tried = WORST, -1
         for tried in range(self.scan.get(first, -1) + 1, len(names)):
-            attempt = self._attempt(index, names[tried], first)
+            attempt = None if names[tried] in passed else self._attempt(index, names[tried], first)
             if attempt is None:
                 continue
             chosen, mine = attempt

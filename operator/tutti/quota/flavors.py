@@ -15,7 +15,8 @@ from tutti.api.labels import LabelSelector
 from tutti.api.taints import HARD_EFFECTS, Taint, Toleration, untolerated
 from tutti.placement.framework import Where
 from tutti.quota.fungibility import DEFAULT_FUNGIBILITY, Fungibility
-from tutti.quota.tree import FlavorResource, Quota, Usage
+from tutti.quota.policy import NOBODY, PreemptionPolicy
+from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage
 
 VIRTUAL = "pods"
 
@@ -55,6 +56,10 @@ class Queue:
         strict: Whether a head that must wait blocks those behind it.
         hold: Whether new admissions are stopped.
         fungibility: Whether to stop at a flavor that is not free, or to look for a better one.
+        policy: Whom it may have evicted for its own workloads.
+        weight: In fair sharing, in milli-units.
+        offset: What is added to the priorities of its workloads where they are compared with those of other queues.
+        fence: Whether there the offset alone counts, whatever priorities its workloads have (YuniKorn).
         problem: Why it is inactive, if it is.
     """
 
@@ -66,7 +71,15 @@ class Queue:
     strict: bool = False
     hold: bool = False
     fungibility: Fungibility = DEFAULT_FUNGIBILITY
+    policy: PreemptionPolicy = NOBODY
+    weight: int = WEIGHT_OF_ONE
+    offset: int = 0
+    fence: bool = False
     problem: Problem | None = None
+
+    def outward(self, priority: int) -> int:
+        """Return what a priority of one of its workloads counts outside of it."""
+        return self.offset if self.fence else priority + self.offset
 
 
 Assignment = dict[str, str]

@@ -54,6 +54,10 @@ class PreemptionPolicy:
         return self.threshold is None or candidate.priority <= self.threshold
 
 
+NOBODY = PreemptionPolicy()
+"""Preempts nobody."""
+
+
 def allows(who: Who, preemptor: Ranked, candidate: Ranked) -> bool:
     """Whether a policy lets one workload preempt the other."""
     lower = candidate.priority < preemptor.priority

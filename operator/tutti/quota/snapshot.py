@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from tutti.quota.policy import PreemptionPolicy
+from tutti.quota.policy import NOBODY, PreemptionPolicy
 from tutti.quota.topologies import Occupied, Topologies
 from tutti.quota.tree import FlavorResource, QuotaNode, QuotaTree
 
@@ -93,7 +93,7 @@ class Snapshot:
 
     def policy(self, queue: str) -> PreemptionPolicy:
         """Return what a queue allows itself."""
-        return self._policies.get(queue, _NOBODY)
+        return self._policies.get(queue, NOBODY)
 
     def queue(self, name: str) -> QuotaNode:
         """Return a ClusterQueue's node."""
@@ -102,6 +102,14 @@ class Snapshot:
     def holders(self, queue: str) -> list[Holder]:
         """Return who holds quota in a queue."""
         return list(self._holders.get(queue, {}).values())
+
+    def enrol(self, holder: Holder) -> None:
+        """List a workload that holds quota, outside of any trial; what it uses is charged piece by piece."""
+        self._holders.setdefault(holder.queue, {})[holder.name] = holder
+
+    def dismiss(self, holder: Holder) -> None:
+        """List a workload no more, outside of any trial; what it used is refunded piece by piece."""
+        del self._holders[holder.queue][holder.name]
 
     def add(self, holder: Holder) -> None:
         """Count a workload that holds quota."""
@@ -147,6 +155,3 @@ class Snapshot:
             self.tree.remove(step.queue, step.usage)
             if step.holder is not None:
                 del self._holders[step.queue][step.holder.name]
-
-
-_NOBODY = PreemptionPolicy()

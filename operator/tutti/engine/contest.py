@@ -1,0 +1,123 @@
+"""Who is next among the heads of all lines: asked anew after each admission, so that a line may have many in one turn.
+
+Without fair sharing, the head whose quota comes from nearest, then the more important, then the one that has waited
+longer. With it, the heads of a cohort tree compete by their shares (`queueing/tournament.py`), and the winners of all
+trees by importance and time. What a head could have is looked at only when its tree has changed since.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from tutti.engine.admission import nominate
+from tutti.engine.lines import Line, Standing
+from tutti.engine.state import State
+from tutti.queueing.entries import EntryKey, entry_key
+from tutti.queueing.tournament import in_fair_order
+from tutti.quota.tree import FlavorResource
+
+Place = tuple[float, EntryKey, str]
+
+
+class Contender(Protocol):
+    """One or more lines that put forward one head at a time."""
+
+    def next(self, state: State) -> tuple[Place, Standing] | None:
+        """Return the head and its place among those of all contenders, or None where there is none."""
+
+
+def contest(state: State, lines: Iterable[Line]) -> Iterator[Standing]:
+    """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or let its bunch sleep."""
+    heap: list[tuple[Place, int, Contender]] = []
+    for number, contender in enumerate(_contenders(state, lines)):
+        first = contender.next(state)
+        if first is not None:
+            heap.append((first[0], number, contender))
+    heapq.heapify(heap)
+    while heap:
+        place, number, contender = heap[0]
+        found = contender.next(state)
+        if found is None:
+            heapq.heappop(heap)
+            continue
+        if found[0] != place:
+            heapq.heapreplace(heap, (found[0], number, contender))
+            if heap[0][1] != number:
+                continue
+        yield found[1]
+
+
+def _contenders(state: State, lines: Iterable[Line]) -> list[Contender]:
+    out: list[Contender] = []
+    trees: dict[str, _Tree] = {}
+    for line in lines:
+        line.begin()
+        head = line.head()
+        if head is None:
+            continue
+        if not state.rules.fair or not head.bunch.pod_sets or not head.bunch.root:
+            out.append(_Single(line))
+        elif head.bunch.root in trees:
+            trees[head.bunch.root].lines.append(line)
+        else:
+            trees[head.bunch.root] = _Tree([line])
+            out.append(trees[head.bunch.root])
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Single:
+    """A line that competes by itself."""
+
+    line: Line
+
+    def next(self, state: State) -> tuple[Place, Standing] | None:
+        head = self.line.head()
+        if head is None:
+            return None
+        choice = nominate(state, head)
+        return _place(head, 0 if choice is None else choice.level), head
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The head of a queue in the tournament of its tree."""
+
+    standing: Standing
+    priority: int
+    queued_at: float
+    usage: Mapping[FlavorResource, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """The lines of one cohort tree, whose heads compete by fair shares."""
+
+    lines: list[Line]
+
+    def next(self, state: State) -> tuple[Place, Standing] | None:
+        heads: dict[str, _Head] = {}
+        for line in self.lines:
+            head = line.head()
+            if head is not None:
+                choice = nominate(state, head)
+                usage = {} if choice is None else choice.usage
+                heads[line.name[0]] = _Head(head, _priority(head), head.workload.queued_at, usage)
+        if not heads:
+            return None
+        winner = next(in_fair_order(state.holdings.snapshot, heads)).standing
+        return _place(winner, 0), winner
+
+
+def _place(standing: Standing, level: int) -> Place:
+    workload = standing.workload
+    return workload.rank, entry_key(_priority(standing), workload.queued_at, level), workload.name
+
+
+def _priority(standing: Standing) -> int:
+    """Return what the priority counts among all queues."""
+    queue, priority = standing.queue, standing.workload.priority
+    return priority if queue is None else queue.outward(priority)

@@ -1,0 +1,197 @@
+"""The lines in which workloads wait for quota and nodes: one for each ClusterQueue, one for those without a queue.
+
+Equal workloads of a line stand in one bunch. When the first of a bunch fails, the others would fail alike, so the
+whole bunch sleeps until something happens that can help it. A strict line lets nobody by whose turn comes after that
+of a head that sleeps.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tutti.engine.explanation import Explanation
+from tutti.engine.needs import Need
+from tutti.engine.workloads import Workload
+from tutti.queueing.heads import HeadKey
+from tutti.quota.flavors import Queue
+from tutti.quota.outcome import Choice
+from tutti.quota.podsets import PodSet
+
+Shape = tuple[object, ...]
+"""What decides how a workload fares: those of equal shape fare alike in the same state."""
+
+LineKey = tuple[float, HeadKey]
+"""What a sort plugin says (0 for all where there is none), then importance and age; sorts the next one first."""
+
+
+@dataclass(slots=True, eq=False)
+class Standing:
+    """A workload's place in a line.
+
+    Attributes:
+        needs: The pods that want nodes.
+        key: Sorts those of a line, the next one first.
+        left: Whether it has left the line.
+    """
+
+    workload: Workload
+    needs: list[Need]
+    key: LineKey
+    bunch: Bunch
+    left: bool = False
+
+    @property
+    def queue(self) -> Queue | None:
+        """The ClusterQueue that it stands at."""
+        return self.bunch.queue
+
+    def is_at(self, line: tuple[str, str], key: LineKey, shape: Shape) -> bool:
+        """Whether this is its place in that line."""
+        return (self.bunch.line.name, self.key, self.bunch.shape) == (line, key, shape)
+
+
+@dataclass(slots=True, eq=False)
+class Bunch:
+    """Equal workloads of one line.
+
+    Attributes:
+        queue: The ClusterQueue, None where none is needed.
+        root: The quota tree that it is in; "" where it needs no quota.
+        pod_sets: What the required pods of each of them ask of quota, and the needs these are of, by index.
+        why: Why the first of them had to wait, while they sleep.
+        choice: The flavors that each could have, as of `version` of the tree.
+    """
+
+    line: Line
+    shape: Shape
+    queue: Queue | None
+    root: str
+    pod_sets: list[PodSet]
+    why: Explanation | None = None
+    choice: Choice | None = None
+    version: tuple[int, int] = (-1, -1)
+    size: int = 0
+    _heap: list[tuple[LineKey, int, Standing]] = field(default_factory=list)
+
+    def first(self) -> Standing | None:
+        """Return the next of them."""
+        heap = self._heap
+        while heap and heap[0][2].left:
+            heapq.heappop(heap)
+        return heap[0][2] if heap else None
+
+    def standings(self) -> Iterator[Standing]:
+        """Yield all of them, in no particular order but always the same."""
+        return (one for _, _, one in self._heap if not one.left)
+
+    def add(self, standing: Standing, number: int) -> None:
+        """Take one in; `number` tells apart what came when."""
+        self.size += 1
+        heapq.heappush(self._heap, (standing.key, number, standing))
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """The workloads that wait at one ClusterQueue.
+
+    Attributes:
+        name: That of the ClusterQueue, and what sets the line apart from others at it.
+        strict: Whether a head that must wait blocks those behind it.
+    """
+
+    name: tuple[str, str]
+    strict: bool
+    _bunches: dict[Shape, Bunch] = field(default_factory=dict)
+    _awake: dict[Bunch, None] = field(default_factory=dict)
+    _asleep: dict[Bunch, None] = field(default_factory=dict)
+    _next: list[tuple[LineKey, int, Bunch]] = field(default_factory=list)
+    _told: Standing | None = None
+    _fresh: list[Standing] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    @property
+    def blocked(self) -> Standing | None:
+        """The head of a strict line that must wait, if it must."""
+        if not self.strict:
+            return None
+        firsts = (bunch.first() for bunch in self._asleep)
+        return min((first for first in firsts if first is not None), key=lambda first: first.key, default=None)
+
+    def bunch(self, shape: Shape) -> Bunch | None:
+        """Return the bunch of a shape, if there is one."""
+        return self._bunches.get(shape)
+
+    def open_bunch(self, bunch: Bunch) -> None:
+        """Begin a bunch; it is awake."""
+        self._bunches[bunch.shape] = bunch
+        self._awake[bunch] = None
+
+    def add(self, standing: Standing) -> None:
+        """Take in a workload."""
+        standing.bunch.add(standing, next(self._numbers))
+        self.look_again(standing)
+
+    def look_again(self, standing: Standing) -> None:
+        """Note that it is not known what a workload was told."""
+        if self.strict:
+            self._fresh.append(standing)
+
+    def leave(self, standing: Standing) -> None:
+        """Let a workload go; a head that blocked the line blocks it no more."""
+        standing.left = True
+        bunch = standing.bunch
+        bunch.size -= 1
+        if not bunch.size:
+            del self._bunches[bunch.shape]
+            self._awake.pop(bunch, None)
+            self._asleep.pop(bunch, None)
+
+    def sleep(self, bunch: Bunch, why: Explanation) -> None:
+        """Let a bunch wait until something happens; in a strict line, so does all that is behind its first."""
+        bunch.why = why
+        del self._awake[bunch]
+        self._asleep[bunch] = None
+
+    def wake(self, bunch: Bunch) -> None:
+        """Have a bunch tried again."""
+        if bunch.size and bunch.why is not None:
+            bunch.why = None
+            del self._asleep[bunch]
+            self._awake[bunch] = None
+
+    def begin(self) -> None:
+        """Prepare for `head`: put the first of all bunches that are awake in order."""
+        firsts = ((bunch.first(), number, bunch) for number, bunch in enumerate(self._awake))
+        self._next = [(first.key, number, bunch) for first, number, bunch in firsts if first is not None]
+        heapq.heapify(self._next)
+
+    def head(self) -> Standing | None:
+        """Return who is next, or None where nobody may be tried."""
+        heap, blocked = self._next, self.blocked
+        while heap:
+            key, number, bunch = heap[0]
+            first = bunch.first() if bunch.why is None and bunch.size else None
+            if first is None:
+                heapq.heappop(heap)
+            elif first.key != key:
+                heapq.heapreplace(heap, (first.key, number, bunch))
+            elif blocked is not None and key > blocked.key:
+                return None
+            else:
+                return first
+        return None
+
+    def behind(self) -> list[Standing]:
+        """Return those behind a head that blocks the line who have not been returned since it began to."""
+        fresh, self._fresh = self._fresh, []
+        blocked = self.blocked
+        if blocked is not None and self._told is not blocked:
+            fresh = [one for bunch in self._bunches.values() for one in bunch.standings()]
+        self._told = blocked
+        return [one for one in fresh if blocked is not None and not one.left and one.key > blocked.key]
+
+    def __bool__(self) -> bool:
+        return bool(self._bunches)

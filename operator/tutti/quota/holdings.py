@@ -1,0 +1,207 @@
+"""What every queue uses now, and who uses it: the one live quota snapshot, kept up to date pod by pod.
+
+Usage is kept per queue and holder, and the tree is derived from it, so that queues, cohorts and limits may change at
+any time: the tree is built anew from the specs and the same holdings. What is held in a queue that does not exist (yet)
+is kept and counts as soon as it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from tutti.quota.flavors import Queue
+from tutti.quota.snapshot import Holder, Snapshot
+from tutti.quota.tree import FlavorResource, Quota, QuotaTree, Usage
+
+Cohorts = Mapping[str, tuple[str, Mapping[FlavorResource, Quota]]]
+"""Cohort -> its parent ("" for none) and quotas."""
+
+
+@dataclass(slots=True)
+class _Account:
+    """What one holder has in one queue; `usage` is the dictionary that `holder` shows."""
+
+    holder: Holder
+    usage: Usage = field(default_factory=dict)
+    pods: int = 0
+
+
+class Holdings:
+    """Who holds what of which queue, and what is left.
+
+    Attributes:
+        snapshot: The tree and the holders as they are now; try things out in its trials only.
+        frees: Grows whenever quota may have become available anywhere.
+    """
+
+    def __init__(self) -> None:
+        self.snapshot = Snapshot(QuotaTree({}, {}), {})
+        self._accounts: dict[tuple[str, str], _Account] = {}
+        self._of: dict[str, dict[str, None]] = {}
+        self._promised: dict[str, tuple[str, Usage]] = {}
+        self._roots: dict[str, str] = {}
+        self._epoch = 0
+        self.frees = 0
+        self._moves: dict[str, int] = {}
+        self._freed: dict[str, None] = {}
+
+    @property
+    def tree(self) -> QuotaTree:
+        """The quota tree."""
+        return self.snapshot.tree
+
+    def respec(
+        self, queues: Mapping[str, Queue], cohorts: Cohorts, cohort_weights: Mapping[str, int] | None = None
+    ) -> None:
+        """Take over new specs. Cohorts and queues in a ring must have been left out.
+
+        Args:
+            queues: By name.
+            cohorts: By name.
+            cohort_weights: Of fair sharing, in milli-units; 1 for those that are not there.
+        """
+        tree = QuotaTree(
+            {name: (queue.cohort, queue.quotas) for name, queue in queues.items()},
+            cohorts,
+            queue_weights={name: queue.weight for name, queue in queues.items()},
+            cohort_weights=cohort_weights or {},
+        )
+        self.snapshot = Snapshot(tree, {name: queue.policy for name, queue in queues.items()})
+        for account in self._accounts.values():
+            self.snapshot.enrol(account.holder)
+            self.snapshot.charge(account.holder.queue, account.usage)
+        for queue, usage in self._promised.values():
+            self.snapshot.charge(queue, usage)
+        self._roots = {name: _root(tree, name) for name in queues}
+        self._epoch += 1
+        self._freed.update(dict.fromkeys(self._roots.values()))
+        self.frees += 1
+
+    def root_of(self, queue: str) -> str:
+        """Return what names the tree that a queue is in: queues of one tree are told the same."""
+        return self._roots.get(queue, f"queue/{queue}")
+
+    def version(self, queue: str) -> tuple[int, int]:
+        """Return what changes whenever anything that a queue's quota depends on does."""
+        return self._epoch, self._moves.get(self.root_of(queue), 0)
+
+    def take_freed(self) -> list[str]:
+        """Return the trees in which quota may have become available since the last call."""
+        freed, self._freed = self._freed, {}
+        return list(freed)
+
+    def has_freed(self, roots: Collection[str]) -> bool:
+        """Whether quota may have become available in any of these trees since `take_freed` was last called."""
+        return not self._freed.keys().isdisjoint(roots)
+
+    def used(self, queue: str) -> Usage:
+        """Return what is held in a queue, existing or not, counted anew from its holders."""
+        total: Usage = {}
+        for (name, _), account in self._accounts.items():
+            if name == queue:
+                for what, amount in account.usage.items():
+                    total[what] = total.get(what, 0) + amount
+        return {what: amount for what, amount in total.items() if amount}
+
+    def queues(self) -> list[str]:
+        """Return the queues in which anything is held, existing or not."""
+        return list(dict.fromkeys(name for name, _ in self._accounts))
+
+    def charge(self, queue: str, per_pod: Mapping[FlavorResource, int], who: str, pods: int = 1) -> None:
+        """Let `who` use more in a queue, for so many pods."""
+        account = self._accounts.get((queue, who))
+        if account is None:
+            usage: Usage = {}
+            account = self._accounts[queue, who] = _Account(Holder(who, queue, usage), usage)
+            self._of.setdefault(who, {})[queue] = None
+            self.snapshot.enrol(account.holder)
+        account.pods += pods
+        change = _times(per_pod, pods)
+        for what, amount in change.items():
+            account.usage[what] = account.usage.get(what, 0) + amount
+        self.snapshot.charge(queue, change)
+        self._moved(queue)
+
+    def refund(self, queue: str, per_pod: Mapping[FlavorResource, int], who: str, pods: int = 1) -> None:
+        """Let `who` use less in a queue: others may have it now."""
+        account = self._accounts[queue, who]
+        account.pods -= pods
+        change = _times(per_pod, pods)
+        for what, amount in change.items():
+            account.usage[what] -= amount
+        self.snapshot.refund(queue, change)
+        self._has_freed(queue)
+        if not account.pods:
+            self.snapshot.dismiss(account.holder)
+            del self._accounts[queue, who]
+            del self._of[who][queue]
+            if not self._of[who]:
+                del self._of[who]
+
+    def describe(self, who: str, like: Holder) -> None:
+        """Take over what preemption goes by of a holder, from a record of which queue and usage do not count."""
+        for queue in self._of.get(who, ()):
+            account = self._accounts[queue, who]
+            now = replace(like, name=who, queue=queue, usage=account.usage)
+            if _said(now) != _said(account.holder):
+                self.snapshot.dismiss(account.holder)
+                account.holder = now
+                self.snapshot.enrol(now)
+
+    def promise(self, who: str, queue: str, usage: Mapping[FlavorResource, int]) -> None:
+        """Keep quota for somebody who waits, so that nobody else has it; replaces an earlier promise to them."""
+        self.release(who)
+        self._promised[who] = (queue, dict(usage))
+        self.snapshot.charge(queue, usage)
+        self._moved(queue)
+
+    def release(self, who: str) -> None:
+        """Give up what is promised to somebody, if anything is."""
+        promised = self._promised.pop(who, None)
+        if promised is not None:
+            self.snapshot.refund(*promised)
+            self._has_freed(promised[0])
+
+    def promised(self, who: str) -> Mapping[FlavorResource, int]:
+        """Return what is promised to somebody."""
+        return self._promised[who][1] if who in self._promised else {}
+
+    def promises(self) -> list[tuple[str, Mapping[FlavorResource, int]]]:
+        """Return what is promised in which queues."""
+        return list(self._promised.values())
+
+    def room_for(self, queue: str, per_pod: Mapping[FlavorResource, int]) -> int:
+        """Return how many pods of this usage the queue has quota for now; without any usage, no limit (2**62)."""
+        node = self.tree.queues[queue]
+        return max(0, min((node.available(what) // n for what, n in per_pod.items() if n > 0), default=2**62))
+
+    def _has_freed(self, queue: str) -> None:
+        self._moved(queue)
+        self._freed[self.root_of(queue)] = None
+        self.frees += 1
+
+    def _moved(self, queue: str) -> None:
+        root = self.root_of(queue)
+        self._moves[root] = self._moves.get(root, 0) + 1
+
+
+def _root(tree: QuotaTree, queue: str) -> str:
+    root = tree.queues[queue].root()
+    return f"queue/{queue}" if root.leaf else f"cohort/{root.name}"
+
+
+def _times(per_pod: Mapping[FlavorResource, int], pods: int) -> Mapping[FlavorResource, int]:
+    return per_pod if pods == 1 else {what: amount * pods for what, amount in per_pod.items()}
+
+
+def _said(holder: Holder) -> tuple[object, ...]:
+    return (
+        holder.priority,
+        holder.queued_at,
+        holder.reserved_at,
+        holder.evicted,
+        holder.uid,
+        holder.local_queue,
+        holder.local_usage,
+    )
