@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,14 @@ from tutti.placement.framework import ANYWHERE, Mask, Rows, Where
 from tutti.placement.judging import standing, tallies
 from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.profile import Profile
+from tutti.placement.prospect import Prospect
 from tutti.placement.spreading import default_selector
+from tutti.placement.topology.joining import place_near
+from tutti.placement.topology.near import Nearby
+from tutti.placement.topology.nearness import Nearness
+
+PLENTY = 1_000_000_000
+"""More pods than any node takes; a sum over all nodes stays within int64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +41,14 @@ class Ask:
         required: How many must be placed, or nothing is.
         extra: How many more are placed where there is room.
         where: What their flavor adds to their own constraints.
+        near: How near one another they must be; None where that does not matter.
     """
 
     klass: PodClass
     required: int
     extra: int = 0
     where: Where = ANYWHERE
+    near: Nearness | None = None
 
 
 def place(
@@ -72,24 +82,36 @@ def place(
 def _chosen(
     nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile, within: Mask | None
 ) -> NDArray[np.int64]:
-    """Place what can be placed of an ask; returns int64[rows], how many on each; 0 where too few would fit."""
-    klass, wanted = ask.klass, ask.required + ask.extra
+    """Place what can be placed of an ask; returns int64[rows], how many on each; too few where too few would fit."""
+    if ask.near is not None:
+        look = partial(prospect, nodes, transaction, ask, profile, within=within, most=PLENTY)
+        return place_near(Nearby.of(nodes, ask.near, look), ask.required, ask.extra)
+    wanted = ask.required + ask.extra
+    seen = prospect(nodes, transaction, ask, profile, within=within, most=wanted)
+    if int(seen.room.sum()) < ask.required:
+        return np.zeros_like(seen.room)
+    return seen.take(wanted)
+
+
+def prospect(
+    nodes: NodeColumns,
+    transaction: Transaction,
+    ask: Ask,
+    profile: Profile,
+    *,
+    within: Mask | None = None,
+    most: int = PLENTY,
+) -> Prospect:
+    """Return what an ask can have now, on each node no more than `most`; `within` holds it to some rows."""
+    klass = ask.klass
     filters = tallies(klass, nodes, ask.where, profile)
     moving = [one for one in filters if one.moves]
     mask = allowed(standing(klass, nodes, ask.where, profile).mask, [one for one in filters if not one.moves])
     if within is not None:
         mask = mask & within
-    most = 1 if any(one.alone for one in filters) else wanted
-    room = profile.fit.capacity(nodes, klass, mask, most=most)
-    fits = int(room.sum())
-    if fits < ask.required:
-        return np.zeros_like(room)
+    room = profile.fit.capacity(nodes, klass, mask, most=1 if any(one.alone for one in filters) else most)
     choice = Choice(nodes, transaction, klass, profile, room, telling(klass, nodes, profile))
-    scorers = [one.tally(klass, nodes) for one in profile.neighbours]
-    if moving or any(scorers):
-        return choice.by_company(wanted, moving, scorers)
-    packing = profile.packing_of(klass)
-    return choice.by_fill(min(wanted, fits)) if packing is None else choice.by_packing(min(wanted, fits), packing)
+    return Prospect(choice, moving, [one.tally(klass, nodes) for one in profile.neighbours])
 
 
 def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from tutti.api.resources import describe
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.placement.gang import Ask, place
+from tutti.placement.gang import Ask, place, prospect
 from tutti.placement.judging import assess
 from tutti.placement.profile import Profile
+from tutti.placement.topology.near import Nearby
+from tutti.placement.topology.obstacles import obstacle
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -44,6 +46,9 @@ def explain(nodes: NodeColumns, ask: Ask, profile: Profile) -> Misfit:
         return Misfit(ask.klass.problem, 0, ask.required, never=ask.klass.problem)
     if nodes.count == 0:
         return Misfit(NO_NODES, 0, ask.required)
+    apart = None if ask.near is None else _apart(nodes, ask, profile)
+    if apart is not None:
+        return apart
     with Transaction(nodes) as trial:
         placed = place(nodes, trial, Ask(ask.klass, 0, ask.required, ask.where), profile)
         taken = placed.tolist() if placed is not None else []
@@ -57,6 +62,24 @@ def explain(nodes: NodeColumns, ask: Ask, profile: Profile) -> Misfit:
         never=_never(nodes, ask),
         details={reason: str(count) for reason, count in sorted(reasons.items()) if count},
     )
+
+
+def _apart(nodes: NodeColumns, ask: Ask, profile: Profile) -> Misfit | None:
+    """Say why the required pods cannot be as near one another as they must be; None where that is not the reason."""
+    assert ask.near is not None  # asked by the caller
+    with Transaction(nodes) as trial:
+        choice = Nearby.of(nodes, ask.near, lambda: prospect(nodes, trial, ask, profile))
+        found = obstacle(nodes, choice, ask.required)
+    if found is None:
+        return None
+    said = assess(ask.klass, nodes, ask.where, profile)
+    if said.feasible.any():
+        said.reasons["node(s) not near enough to others with room"] = int(said.feasible.sum())
+    text = found.message
+    if not found.never:
+        text = f"{message(nodes.count, said.reasons)} {text[0].upper()}{text[1:]}."
+    never = found.message if found.never else _never(nodes, ask)
+    return Misfit(text, found.fits, ask.required, never, found.details)
 
 
 def message(count: int, reasons: Mapping[str, int]) -> str:

@@ -20,6 +20,7 @@ from tutti.placement.gang import Ask, hardest_first, place
 from tutti.placement.misfit import Misfit, explain
 from tutti.placement.profile import Profile
 from tutti.placement.spreading import HARD
+from tutti.placement.topology.parties import expecting, joining, place_parties
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,11 @@ def place_together(
     required = [replace(ask, extra=0) for ask in asks]
     hardest = hardest_first(nodes, required)
     order = [index for index in hardest if required[index].required]
+    if any(ask.near for ask in asks):
+        near = place_parties(nodes, transaction, [expecting(ask) for ask in asks], profile)
+        if isinstance(near, int):
+            return Shortfall(near, explain(nodes, required[near], profile))
+        return _with_extras(nodes, transaction, asks, near, hardest, profile)
     placed = in_order(nodes, transaction, required, order, profile)
     if isinstance(placed, int):
         search = Search(nodes, transaction, required, profile)
@@ -59,9 +65,21 @@ def place_together(
         if found is None:
             return _shortfall(nodes, transaction, required, order, profile, search.tried)
         placed = found
-    for index in hardest:
+    return _with_extras(nodes, transaction, asks, placed, hardest, profile)
+
+
+def _with_extras(
+    nodes: NodeColumns,
+    transaction: Transaction,
+    asks: Sequence[Ask],
+    placed: list[Rows],
+    order: Sequence[int],
+    profile: Profile,
+) -> list[Rows]:
+    """Add as much of what is extra as there is room for, near those placed where that was asked for."""
+    for index in order:
         if asks[index].extra and not asks[index].klass.problem:
-            more = place(nodes, transaction, replace(asks[index], required=0), profile)
+            more = place(nodes, transaction, joining(asks, index, placed), profile)
             assert more is not None  # nothing is required, so nothing can be short
             placed[index] = np.concatenate((placed[index], more))
     return placed

@@ -28,12 +28,14 @@ class Tree:
         leaf_of: int64[places], each place's domain of the lowest level; -1 where it lacks a level.
         parents: Per level int64[domains], each domain's domain one level up; zeros for the widest.
         samples: int64[leaves], one place of each leaf.
+        sizes: int64[leaves], how many places each has.
     """
 
     levels: tuple[str, ...]
     leaf_of: Index
     parents: tuple[Index, ...]
     samples: Index
+    sizes: Counts
 
     @property
     def lowest(self) -> int:
@@ -50,10 +52,19 @@ class Tree:
             domains = self.parents[at][domains]
         return domains
 
-    def leaves_in(self, domain: int, level: int) -> Mask:
-        """Return bool[leaves]: those in a domain."""
-        inside: Mask = self.above(np.arange(len(self.samples)), self.lowest, level) == domain
-        return inside
+    def samples_of(self, level: int) -> Index:
+        """Return int64[domains of a level]: one place of each."""
+        _, first = np.unique(self.above(np.arange(len(self.samples)), self.lowest, level), return_index=True)
+        return self.samples[first]
+
+    def domains_at(self, places: Index, level: int) -> Index:
+        """Return the domains of a level that some places are in, in order; places that lack a level are in none."""
+        leaves = self.leaf_of[places]
+        return np.unique(self.above(leaves[leaves >= 0], self.lowest, level))
+
+    def rows_of(self, domains: Index, level: int) -> Mask:
+        """Return bool[places]: those in some domains of a level."""
+        return self.places_in(np.isin(self.above(np.arange(len(self.samples)), self.lowest, level), domains))
 
     def places_in(self, leaves: Mask) -> Mask:
         """Return bool[places]: those in some leaves."""
@@ -99,7 +110,7 @@ def grow(levels: Sequence[str], ranks: Sequence[Index]) -> Tree:
         at, samples = at_next.astype(np.int64), places[first]
     leaf_of = np.full(len(known), -1, dtype=np.int64)
     leaf_of[places] = at
-    return Tree(tuple(levels), leaf_of, tuple(parents), samples)
+    return Tree(tuple(levels), leaf_of, tuple(parents), samples, np.bincount(at, minlength=len(samples)))
 
 
 def _ranks(column: LabelColumn, rows: int) -> Index:

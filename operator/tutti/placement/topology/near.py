@@ -1,0 +1,191 @@
+"""Placing the pods of one ask near one another: the domains by the rules of the topology, the nodes in them by score.
+
+Where the lowest level is the node, the rules choose the nodes too. What each domain has room for is what its nodes
+have by all filters. Where pods mind each other's company that is only the most it can be; then domains are tried one
+after another, the tightest first, and the pods really placed, in at most `MOST_TRIED` of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from tutti.cluster.nodes import NodeColumns
+from tutti.placement.framework import Mask
+from tutti.placement.prospect import Counts, Prospect
+from tutti.placement.topology.fitting import Spots, fit
+from tutti.placement.topology.nearness import Nearness
+from tutti.placement.topology.request import Wish, wish
+from tutti.placement.topology.room import Room, in_domains, in_leaves
+from tutti.placement.topology.tree import Tree, tree_of
+
+MOST_TRIED = 32
+"""How many domains are tried for pods that mind each other's company."""
+
+
+@dataclass(slots=True)
+class Nearby:
+    """One choice of domains and nodes.
+
+    Attributes:
+        near: What was asked for.
+        tree: The topology.
+        within: bool[rows], where the pods may be as far as the topology and the others of their party go.
+        look: Says what the class can have as things are now.
+        seen: What it said last; it changes as pods are placed.
+    """
+
+    near: Nearness
+    tree: Tree
+    within: Mask
+    look: Callable[[], Prospect]
+    seen: Prospect
+
+    @classmethod
+    def of(cls, nodes: NodeColumns, near: Nearness, look: Callable[[], Prospect]) -> Nearby:
+        """Begin a choice."""
+        tree = tree_of(nodes, near.levels)
+        within = tree.leaf_of >= 0
+        if near.home is not None:
+            level, row = tree.levels.index(near.home[0]), near.home[1]
+            within &= tree.rows_of(tree.domains_at(np.array([row]), level), level)
+        return cls(near, tree, within, look, look())
+
+    def place(self, where: Mask, required: int, extra: int, growth: int = 0) -> Counts:
+        """Place all that is required on some rows, and as much more as there is room for near it.
+
+        Args:
+            where: bool[rows].
+            required: How many must be placed.
+            extra: How many more may be.
+            growth: How many more should find room in the same domain later.
+
+        Returns:
+            int64[rows], how many on each; fewer than required, where these do not fit.
+        """
+        nothing = np.zeros_like(self.seen.room)
+        asked = self.wish(required + extra + growth)
+        if isinstance(asked, str):
+            return nothing
+        found = self._most(where, asked, max(required, 1), asked.count)
+        if found is None:
+            return nothing
+        spots, most = found
+        wanted = min(most, required + extra)
+        if most > wanted:
+            where = where & self._home_of(spots, asked)
+        asked = replace(asked, count=wanted)
+        return self._put(where, asked) if self.seen.is_exact else self._try(where, asked, required)
+
+    def wish(self, count: int) -> Wish | str:
+        """Return what is asked for so many pods, or why it cannot be met in this topology."""
+        return wish(self.near.asked, self.near.levels, count)
+
+    def fit(self, where: Mask, asked: Wish) -> Spots | None:
+        """Choose leaves among some rows; a slice that is not full takes the room of a whole one."""
+        found = fit(self.tree, self.rooms(where, asked), whole(asked))
+        return trimmed(self.tree, found, asked) if isinstance(found, Spots) else None
+
+    def rooms(self, where: Mask, asked: Wish) -> list[Room]:
+        """Return what all domains have room for on some rows, per level."""
+        return in_domains(self.tree, in_leaves(self.tree.sum(self.seen.room * where)), asked)
+
+    def _most(self, where: Mask, asked: Wish, least: int, most: int) -> tuple[Spots, int] | None:
+        """Return where the largest number of pods between two goes, and that number: by bisection."""
+        rooms = self.rooms(where, asked)
+        best: tuple[Spots, int] | None = None
+        at, low, high = most, least, most
+        while low <= high:
+            found = fit(self.tree, rooms, whole(replace(asked, count=at)))
+            if isinstance(found, Spots):
+                best, low = (found, at), at + 1
+            else:
+                high = at - 1
+            at = (low + high) // 2
+        return best
+
+    def _home_of(self, spots: Spots, asked: Wish) -> Mask:
+        """Return bool[rows]: the narrowest domain, as narrow as asked for, in which all of some leaves are."""
+        for level in range(asked.level, -1, -1):
+            domains = np.unique(self.tree.above(spots.leaves, self.tree.lowest, level))
+            if len(domains) == 1:
+                return self.tree.rows_of(domains, level)
+        return np.ones_like(self.within)
+
+    def _put(self, where: Mask, asked: Wish) -> Counts:
+        """Place pods by the rules: all of a leaf where it is filled, by score where there is a choice."""
+        spots = self.fit(where, asked)
+        return np.zeros_like(self.seen.room) if spots is None else self.put(where, spots)
+
+    def put(self, where: Mask, spots: Spots) -> Counts:
+        """Place pods in these leaves, on some rows; returns int64[rows], how many on each."""
+        room = self.seen.room * where
+        wanted = np.zeros(len(self.tree.samples), dtype=np.int64)
+        wanted[spots.leaves] = spots.pods
+        full = wanted == self.tree.sum(room)
+        counts = room * self.tree.places_in(full & (wanted > 0))
+        single = (self.tree.sizes == 1) & ~full & (wanted > 0)
+        counts[self.tree.samples[single]] = wanted[single]
+        self.seen.put(counts)
+        for leaf in np.flatnonzero((wanted > 0) & ~full & ~single).tolist():
+            counts = counts + self.seen.take(int(wanted[leaf]), where & (self.tree.leaf_of == leaf))
+        return counts
+
+    def _try(self, where: Mask, asked: Wish, required: int) -> Counts:
+        """Place pods that mind each other's company, in the first domain in which the required ones find room."""
+        transaction = self.seen.choice.transaction
+        mark = transaction.mark()
+        for rows in islice(self._candidates(where, asked), MOST_TRIED):
+            counts = self._take_sliced(rows, asked)
+            if int(counts.sum()) >= required:
+                return counts
+            transaction.rollback(mark)
+            self.seen = self.look()
+        return np.zeros_like(self.seen.room)
+
+    def _candidates(self, where: Mask, asked: Wish) -> Iterator[Mask]:
+        """Yield the rows of each domain that may do, the tightest first, level by level upwards."""
+        if not asked.loose:
+            rooms = self.rooms(where, asked)
+            for level in range(asked.level, max(asked.limit, 0) - 1, -1):
+                units = rooms[level].slices
+                able = np.flatnonzero(units >= whole(asked).slices)
+                for domain in able[np.argsort(units[able], kind="stable")].tolist():
+                    yield where & self.tree.rows_of(np.array([domain]), level)
+        if asked.limit < 0:
+            yield where
+
+    def _take_sliced(self, where: Mask, asked: Wish) -> Counts:
+        """Place pods on some rows, each slice in one domain of its level."""
+        if asked.size == 1:
+            return self.seen.take(asked.count, where)
+        counts = np.zeros_like(self.seen.room)
+        spots = self.fit(where, asked)
+        if spots is None:
+            return counts
+        domains = self.tree.above(spots.leaves, self.tree.lowest, asked.slice_level)
+        for domain in np.unique(domains):
+            rows = where & self.tree.rows_of(np.array([domain]), asked.slice_level)
+            counts = counts + self.seen.take(int(spots.pods[domains == domain].sum()), rows)
+        return counts
+
+
+def whole(asked: Wish) -> Wish:
+    """Return the wish for as many pods as fill its slices."""
+    return replace(asked, count=-(-asked.count // asked.size) * asked.size)
+
+
+def trimmed(tree: Tree, spots: Spots, asked: Wish) -> Spots:
+    """Leave out the pods that only filled up a slice: all in one slice."""
+    surplus = int(spots.pods.sum()) - asked.count
+    if surplus <= 0:
+        return spots
+    domains = tree.above(spots.leaves, tree.lowest, asked.slice_level)
+    last = np.flatnonzero(domains == domains[-1])[::-1]
+    pods = spots.pods.copy()
+    less = np.clip(surplus - (np.cumsum(pods[last]) - pods[last]), 0, pods[last])
+    pods[last] -= less
+    return Spots(spots.leaves, pods, spots.leader)
