@@ -14,8 +14,7 @@ import numpy as np
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.placement.choosing import Choice, telling
-from tutti.placement.company import allowed
+from tutti.placement.choosing import Choice, allowed, telling
 from tutti.placement.credit import has_company, may_go_on_credit, on_credit
 from tutti.placement.framework import Mask, Rows
 from tutti.placement.gang import Ask

@@ -44,14 +44,19 @@ class Budget:
 
 @dataclass(slots=True)
 class Coverage:
-    """Which budgets cover whom, asked once per kin."""
+    """Which budgets cover whom, asked once per kin.
+
+    Attributes:
+        of_leaving: Whether a pod that is being deleted already would use a budget, as kube-scheduler counts it.
+    """
 
     budgets: Sequence[Budget]
+    of_leaving: bool = True
     _of: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     def of(self, record: PodRecord) -> tuple[int, ...]:
         """Return the budgets, by index, that taking a pod out would use."""
-        if not self.budgets:
+        if not self.budgets or (record.deleting and not self.of_leaving):
             return ()
         known = self._of.get(id(record.kin))
         if known is None:
@@ -62,7 +67,16 @@ class Coverage:
     def violations(self, records: Iterable[PodRecord]) -> int:
         """Return how many of these pods no budget has room for once they are all taken out."""
         left = [budget.allowed for budget in self.budgets]
-        return sum(self.use(left, record) for record in records) if left else 0
+        return self.take(left, records) if left else 0
+
+    def has_room(self, left: Sequence[int], records: Iterable[PodRecord]) -> bool:
+        """Whether all of these pods can be taken from what the budgets still allow."""
+        trial = list(left)
+        return not self.take(trial, records)
+
+    def take(self, left: list[int], records: Iterable[PodRecord]) -> int:
+        """Take pods from what the budgets still allow; returns for how many one of them has no room."""
+        return sum([self.use(left, record) for record in records])
 
     def use(self, left: list[int], record: PodRecord) -> bool:
         """Take a pod from what the budgets still allow; returns whether one of them has no room for it."""

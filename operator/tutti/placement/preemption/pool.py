@@ -16,7 +16,10 @@ from tutti.cluster.tenants import Slots
 from tutti.placement.framework import Mask, Rows
 from tutti.placement.gang import Ask
 from tutti.placement.preemption.budgets import Coverage
+from tutti.placement.preemption.harm import PRIORITY_OFFSET
 from tutti.placement.profile import Profile
+
+_RANK_BITS = 33
 
 Counts = NDArray[np.int64]
 Free = NDArray[np.int64]
@@ -82,10 +85,18 @@ class Pool:
     violating: Mask
 
     @classmethod
-    def of(cls, cluster: Cluster, slots: Slots, wish: Wish, coverage: Coverage) -> Pool:
-        """Order pods: by node, those over budget first, then by priority, then by who has run longest."""
+    def of(cls, cluster: Cluster, slots: Slots, wish: Wish, coverage: Coverage, harmless: Mask | None = None) -> Pool:
+        """Order pods: by node, those over budget first, then by priority, then by who has run longest.
+
+        Args:
+            cluster: Where they are.
+            slots: Which pods.
+            wish: What is asked for.
+            coverage: The budgets.
+            harmless: bool[slots], those that hurt nobody: they come last.
+        """
         tenants = cluster.tenants
-        slots = slots[by_importance(cluster, slots)]
+        slots = slots[by_importance(cluster, slots, harmless)]
         row = tenants.row[slots].astype(np.int64)
         violating = np.zeros(len(slots), dtype=np.bool_)
         if coverage.budgets:
@@ -136,9 +147,10 @@ class Pool:
         return np.split(order, ends[:-1]) if len(ends) else []
 
 
-def by_importance(cluster: Cluster, slots: Slots) -> Rows:
+def by_importance(cluster: Cluster, slots: Slots, harmless: Mask | None = None) -> Rows:
     """Return the order of pods by node, then from the most important: by priority, then by who has run longest."""
     tenants = cluster.tenants
-    lowest = np.int64(-(1 << 31))
-    key = (tenants.row[slots].astype(np.int64) << 33) - (tenants.priority[slots] - lowest)
-    return np.lexsort((tenants.started[slots], key))
+    rank = tenants.priority[slots] + PRIORITY_OFFSET + 1
+    if harmless is not None:
+        rank[harmless] = 0
+    return np.lexsort((tenants.started[slots], (tenants.row[slots].astype(np.int64) << _RANK_BITS) - rank))

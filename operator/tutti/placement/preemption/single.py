@@ -21,7 +21,7 @@ import numpy as np
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodRecord
-from tutti.placement.company import allowed
+from tutti.placement.choosing import allowed
 from tutti.placement.framework import ANYWHERE, Mask, Rows, Where
 from tutti.placement.gang import Ask
 from tutti.placement.judging import Assessment, fits_on, standing, tallies, why_not_on
@@ -154,7 +154,7 @@ class _Survey:
         """bool[rows]: where nothing but room rules the pod out, nor could once others have left."""
         nodes, pod = self._cluster.nodes, self._preemptor
         mask = standing(pod.klass, nodes, pod.where, self._profile).mask
-        if pod.klass.minds_company:
+        if pod.klass.minds_company or self._profile.spreads_by_default:
             return np.zeros_like(mask)
         return allowed(mask, tallies(pod.klass, nodes, pod.where, self._profile))
 

@@ -1,0 +1,56 @@
+"""How long the search for victims takes where a gang finds every node full: no API server, no I/O."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from tutti.api.core import Container, Node, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus, ResourceRequirements
+from tutti.cluster.cluster import Cluster
+from tutti.placement.gang import Ask
+from tutti.placement.preemption.gang import choose
+from tutti.placement.preemption.units import Units
+from tutti.placement.profile import DEFAULT_PROFILE
+
+MEMBERS = 64
+PODS_PER_NODE = 8
+GPU = "nvidia.com/gpu"
+
+
+def full(nodes: int) -> Cluster:
+    """So many nodes of 8 GPUs, each full of pods with one GPU of five priorities."""
+    cluster = Cluster()
+    offered: dict[str, str | int | float] = {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: "8"}
+    for i in range(nodes):
+        name = f"n{i:05d}"
+        cluster.put_node(
+            Node(ObjectMeta(name=name, labels={"kubernetes.io/hostname": name}), status=NodeStatus(offered))
+        )
+        for j in range(PODS_PER_NODE):
+            number = i * PODS_PER_NODE + j
+            meta = ObjectMeta(name=f"p{number}", namespace="team", uid=f"p{number}")
+            spec = pod_spec("1", node=name, priority=number * 7919 % 5)
+            cluster.put_pod(Pod(meta, spec, PodStatus("Running")), keep=False)
+    return cluster
+
+
+def pod_spec(gpus: str, *, node: str = "", priority: int = 0) -> PodSpec:
+    """What a pod asks for that wants so many GPUs."""
+    requests: dict[str, str | int | float] = {"cpu": gpus, "memory": "2Gi", GPU: gpus}
+    containers = [Container("c", resources=ResourceRequirements(requests))]
+    return PodSpec(scheduler_name="tutti", node_name=node, priority=priority, containers=containers)
+
+
+def preempt_gang64(nodes: int, *, gpus: int = 8) -> float:
+    """Milliseconds to choose victims for a gang of 64 pods of so many GPUs each, on so many nodes that are all full."""
+    cluster = full(nodes)
+    ask = Ask(cluster.classes.of(pod_spec(str(gpus))), MEMBERS)
+    start = time.perf_counter()
+    tenants = cluster.tenants
+    units = Units.among(cluster, np.flatnonzero((tenants.row >= 0) & (tenants.priority < 10)))
+    chosen = choose(cluster, [ask], units, profile=DEFAULT_PROFILE)
+    took = (time.perf_counter() - start) * 1e3
+    if chosen is None or len(chosen.victims) != MEMBERS * gpus:
+        raise SystemExit(f"{MEMBERS * gpus} victims were expected: this measured something else")
+    return took

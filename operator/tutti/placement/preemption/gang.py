@@ -1,0 +1,119 @@
+"""Whom to take out so that a whole gang fits: the least harm that makes room for all of it, or nobody.
+
+Victims come in units: a pod by itself, or a gang that leaves as a whole. First it is asked whether the gang would fit
+if everybody who may go were gone; if not, nobody is. Otherwise units are chosen such that the gang fits, by
+kube-scheduler's tie-breaks over the whole set: fewest beyond a disruption budget, lowest highest priority, smallest
+sum of priorities, fewest pods, latest start; and none of them is one that could stay.
+
+Where only room decides, the choice is made on columns (`by_room`); where pods mind each other's company, by trying
+(`by_trial`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tutti.cluster.cluster import Cluster
+from tutti.cluster.pods import PodRecord
+from tutti.placement.framework import Mask, Rows
+from tutti.placement.gang import Ask, hardest_first, place
+from tutti.placement.preemption.budgets import Budget, Coverage
+from tutti.placement.preemption.by_room import ByRoom, looks_around
+from tutti.placement.preemption.by_trial import ByTrial
+from tutti.placement.preemption.enough import Enough, always
+from tutti.placement.preemption.harm import Harm
+from tutti.placement.preemption.lifting import Lifting
+from tutti.placement.preemption.units import Numbers, Units
+from tutti.placement.profile import Profile
+from tutti.placement.together import Shortfall, place_together
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Who would have to go, and where the gang would be then.
+
+    Attributes:
+        units: int64[...], ascending; none where the gang fits as things are.
+        victims: Their pods, the least important first; those that are leaving already among them.
+        rows: Per ask, the rows of its pods as `gang.place` gives them.
+        harm: What their leaving does; units that hurt nobody do not count.
+    """
+
+    units: Numbers
+    victims: tuple[PodRecord, ...]
+    rows: list[Rows]
+    harm: Harm
+
+
+def choose(
+    cluster: Cluster,
+    asks: Sequence[Ask],
+    units: Units,
+    *,
+    profile: Profile,
+    budgets: Sequence[Budget] = (),
+    enough: Enough = always,
+) -> Chosen | None:
+    """Choose the units to take out so that all required pods of some asks fit; nothing is changed.
+
+    Args:
+        cluster: What is where. No transaction may be open on it.
+        asks: What the gang wants; only what is required counts.
+        units: Everybody who may go.
+        profile: How its pods are placed.
+        budgets: All PodDisruptionBudgets.
+        enough: What else must hold, given bool[units] that are gone; once it holds it must hold when more are gone.
+
+    Returns:
+        The choice; None where the gang would not fit even if all of them were gone.
+    """
+    asks = [replace(ask, extra=0) for ask in asks if ask.required]
+    if any(ask.klass.problem for ask in asks) or not enough(np.ones(len(units), dtype=np.bool_)):
+        return None
+    coverage = Coverage(budgets, of_leaving=False)
+    chosen = None
+    seen = any(looks_around(cluster, ask, profile) for ask in asks)
+    if not seen and all(ask.near is None for ask in asks):
+        chosen = _by_room(cluster, asks, units, coverage, profile, enough)
+        if chosen is None and len(asks) == 1:
+            return None
+    if chosen is None:
+        chosen = ByTrial(cluster, asks, units, coverage, profile, enough, seen).choose()
+    if chosen is None:
+        return None
+    with Lifting(cluster, units.pods(chosen), seen=seen), cluster.transaction() as transaction:
+        rows = place_together(cluster.nodes, transaction, asks, profile)
+    return None if isinstance(rows, Shortfall) else _result(cluster, units, chosen, rows, coverage)
+
+
+def _result(cluster: Cluster, units: Units, chosen: Mask, rows: list[Rows], coverage: Coverage) -> Chosen:
+    order = units.least_harm_first(np.zeros(len(units), dtype=np.bool_))
+    victims = [pod for unit in order[chosen[order]].tolist() for pod in cluster.tenants.at(units.pods_of(unit))]
+    return Chosen(np.flatnonzero(chosen), tuple(victims), rows, units.harm(cluster, chosen, coverage))
+
+
+def _by_room(
+    cluster: Cluster, asks: Sequence[Ask], units: Units, coverage: Coverage, profile: Profile, enough: Enough
+) -> Mask | None:
+    """Choose for one ask after another, the hardest first, each with the ones before it placed.
+
+    Returns:
+        bool[units]; None where that does not work out, though another order might.
+    """
+    chosen = np.zeros(len(units), dtype=np.bool_)
+    order = hardest_first(cluster.nodes, asks)
+    with cluster.transaction() as transaction:
+        for index in order:
+            last = index == order[-1]
+            more = ByRoom(cluster, asks[index], units, coverage, profile, enough if last else always).choose(chosen)
+            if more is None:
+                return None
+            chosen = more
+            if not last:
+                with Lifting(cluster, units.pods(chosen), seen=False):
+                    if place(cluster.nodes, transaction, asks[index], profile) is None:
+                        return None
+    return chosen
