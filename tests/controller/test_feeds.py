@@ -14,8 +14,8 @@ from tutti.cluster.surroundings import Selecting
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.feeds import Feeds
 from tutti.controller.health import Health
-from tutti.engine.observations import AnyObservation, SelectingGone, SelectingSeen
-from tutti.kube.resources import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
+from tutti.engine.observations import AnyObservation, BudgetGone, BudgetSeen, SelectingGone, SelectingSeen
+from tutti.kube.resources import POD_DISRUPTION_BUDGETS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
 
 LABELS = {"app": "web"}
 TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "pause"}]}}
@@ -82,6 +82,19 @@ async def test_a_service_without_selector_selects_nothing(cluster, seen):
     await cluster.create(SERVICES, named("Service", {"ports": [{"port": 80}]}, "external"))
     await until(lambda: there(seen, SelectingGone("Service", "default", "external")))
     assert not [one for one in seen if isinstance(one, SelectingSeen) and one.found.name == "external"]
+
+
+async def test_a_disruption_budget_is_seen_with_what_it_allows_and_seen_to_go(cluster, seen):
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}}
+    await cluster.create(POD_DISRUPTION_BUDGETS, named("PodDisruptionBudget", spec))
+
+    async def told() -> bool:
+        budgets = [one.budget for one in seen if isinstance(one, BudgetSeen)]
+        return any(one.spec.selector == LabelSelector(LABELS) for one in budgets)
+
+    await until(told)
+    await cluster.delete(POD_DISRUPTION_BUDGETS, "web", "default")
+    await until(lambda: there(seen, BudgetGone("default", "web")))
 
 
 async def there(seen: list[AnyObservation], observation: AnyObservation) -> bool:

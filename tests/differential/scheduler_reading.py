@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 
 from tutti.api.core import Node, Pod
+from tutti.api.disruption import PodDisruptionBudget
 from tutti.api.labels import LabelSelector
 from tutti.api.selecting import SERVICE
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.surroundings import Selecting
-from tutti.placement.preemption.budgets import Budget
+from tutti.placement.preemption.budgets import Budget, budget_of
 from tutti.placement.preemption.single import Preemptor
 
 Case = dict[str, Any]
@@ -43,12 +44,4 @@ def preemptor_of(cluster: Cluster, pod: Pod) -> Preemptor:
 
 
 def budgets_of(case: Case) -> list[Budget]:
-    return [
-        Budget(
-            one["metadata"]["namespace"],
-            msgspec.convert(one["spec"].get("selector"), LabelSelector | None),
-            one["status"]["disruptionsAllowed"],
-            frozenset(one["status"].get("disruptedPods", ())),
-        )
-        for one in case["pdbs"]
-    ]
+    return [budget_of(msgspec.convert(one, PodDisruptionBudget)) for one in case["pdbs"]]

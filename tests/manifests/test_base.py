@@ -19,6 +19,7 @@ from tutti.kube.resources import (
     EVENTS,
     NAMESPACES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     PRIORITY_CLASSES,
     REPLICA_SETS,
@@ -30,7 +31,17 @@ from tutti.kube.resources import (
 ROOT = BASE.parents[1]
 
 
-WATCHED = (PODS, NODES, NAMESPACES, PRIORITY_CLASSES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
+WATCHED = (
+    PODS,
+    NODES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    SERVICES,
+    REPLICATION_CONTROLLERS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    POD_DISRUPTION_BUDGETS,
+)
 
 
 @pytest.mark.parametrize("resource", [*WATCHED, *RESOURCES.values()])

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
+from tutti.api.disruption import PodDisruptionBudget
 from tutti.api.selecting import REPLICATION_CONTROLLER, SERVICE, PlainSelecting, SelectingObject, SelectorSelecting
 from tutti.cluster.surroundings import Selecting
 from tutti.controller.catalogue import Catalogue
@@ -21,6 +22,8 @@ from tutti.controller.crds import RESOURCES
 from tutti.controller.health import Check, Health
 from tutti.engine.observations import (
     AnyObservation,
+    BudgetGone,
+    BudgetSeen,
     NamespaceGone,
     NamespaceSeen,
     NodeGone,
@@ -40,6 +43,7 @@ from tutti.kube.informer import Informer
 from tutti.kube.resources import (
     NAMESPACES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     PRIORITY_CLASSES,
     REPLICA_SETS,
@@ -85,6 +89,13 @@ _CORE = (
         PriorityClass,
         PriorityClassSeen,
         lambda gone: PriorityClassGone(gone.key.name),
+    ),
+    _Stream(
+        "PodDisruptionBudget",
+        POD_DISRUPTION_BUDGETS,
+        PodDisruptionBudget,
+        BudgetSeen,
+        lambda gone: BudgetGone(gone.key.namespace, gone.key.name),
     ),
     _selects(SERVICE, SERVICES, PlainSelecting),
     _selects(REPLICATION_CONTROLLER, REPLICATION_CONTROLLERS, PlainSelecting),

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
+from tutti.api.disruption import PodDisruptionBudget
 from tutti.cluster.surroundings import Selecting
 
 
@@ -77,6 +78,19 @@ class SelectingGone(Observation, frozen=True, tag="selecting-gone"):
     """A Service or an owner of pods does not exist any more, or selects nothing any more."""
 
     kind: str
+    namespace: str
+    name: str
+
+
+class BudgetSeen(Observation, frozen=True, tag="budget"):
+    """A PodDisruptionBudget was added, or allows otherwise than before."""
+
+    budget: PodDisruptionBudget
+
+
+class BudgetGone(Observation, frozen=True, tag="budget-gone"):
+    """A PodDisruptionBudget does not exist any more."""
+
     namespace: str
     name: str
 
@@ -169,6 +183,8 @@ AnyObservation = (
     | NamespaceGone
     | SelectingSeen
     | SelectingGone
+    | BudgetSeen
+    | BudgetGone
     | ObjectSeen
     | ObjectGone
     | BindFinished

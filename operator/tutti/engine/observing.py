@@ -10,6 +10,8 @@ from tutti.engine.gathering import drop_member, drop_stranger, note_stranger, pu
 from tutti.engine.observations import (
     AnyObservation,
     BindFinished,
+    BudgetGone,
+    BudgetSeen,
     EvictFinished,
     ExtenderAnswered,
     NamespaceGone,
@@ -29,6 +31,7 @@ from tutti.engine.observations import (
 )
 from tutti.engine.reservation import lost_node
 from tutti.engine.state import State
+from tutti.placement.preemption.budgets import budget_of
 
 
 def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, PLR0912, PLR0915 - one case per observation
@@ -62,6 +65,10 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             state.cluster.put_selecting(found)
         case SelectingGone(kind=kind, namespace=space, name=name):
             state.cluster.drop_selecting(kind, space, name)
+        case BudgetSeen(budget=budget):
+            state.budgets[budget.metadata.namespace, budget.metadata.name] = budget_of(budget)
+        case BudgetGone(namespace=space, name=name):
+            state.budgets.pop((space, name), None)
         case ObjectSeen():
             _object_seen(state, observation)
         case ObjectGone():

@@ -18,6 +18,7 @@ from tutti.engine.decisions import AnyDecision
 from tutti.engine.hosting import Held, Hosting, Plugins
 from tutti.engine.profiles import profiles_of, rules_of
 from tutti.engine.workloads import Charge, Member, Workload, WorkloadKey
+from tutti.placement.preemption.budgets import Budget
 from tutti.placement.profile import Profile
 from tutti.queueing.backoff import delay
 from tutti.quota.holdings import Holdings
@@ -41,6 +42,7 @@ class State:
         changed_queues: Queues whose counts or usage may have changed since they were last told.
         profiles: How pods are placed, per schedulerName of ours.
         rules: How fairness and preemption go.
+        budgets: PodDisruptionBudgets, by namespace and name.
         timed: Workloads that have a deadline, a backoff or something to tell later.
         out: What has been decided in this turn.
         plugins: What users have added to each profile.
@@ -64,6 +66,7 @@ class State:
     changed_queues: dict[str, None] = field(default_factory=dict)
     profiles: dict[str, Profile] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
+    budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
     timed: dict[WorkloadKey, Workload] = field(default_factory=dict)
     out: list[AnyDecision] = field(default_factory=list)
     now: float = 0.0

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.api.disruption import PodDisruptionBudget
 from tutti.api.labels import LabelSelector
 from tutti.cluster.kin import Kin
 from tutti.cluster.pods import PodRecord
@@ -40,6 +41,17 @@ class Budget:
         if selector is None or not (selector.match_labels or selector.match_expressions):
             return False
         return kin.namespace == self.namespace and bool(labels) and selector.matches(labels)
+
+
+def budget_of(found: PodDisruptionBudget) -> Budget:
+    """Return what a PodDisruptionBudget says."""
+    status = found.status
+    return Budget(
+        found.metadata.namespace,
+        found.spec.selector,
+        status.disruptions_allowed,
+        frozenset(status.disrupted_pods),
+    )
 
 
 @dataclass(slots=True)
