@@ -15,8 +15,6 @@ TERM = {"topologyKey": "zone", "labelSelector": {}}
 @pytest.mark.parametrize(
     ("spec", "named"),
     [
-        ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}, "PersistentVolumeClaim"),
-        ({"volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {}}}]}, "PersistentVolumeClaim"),
         ({"resourceClaims": [{"name": "gpu"}]}, "resourceClaims"),
     ],
 )
@@ -32,6 +30,8 @@ def test_a_constraint_that_is_not_known_is_named(spec, named):
         {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}},
         {"topologySpreadConstraints": [{"topologyKey": "zone"}]},
         {"volumes": [{"name": "tmp", "emptyDir": {}}]},
+        {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+        {"volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {}}}]},
         {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]},
     ],
 )

@@ -158,12 +158,54 @@ class ClaimSource(View, frozen=True):
     claim_name: str = ""
 
 
+class EphemeralSource(View, frozen=True):
+    """A volume whose claim is made for the pod; what the claim asks for is read from the claim."""
+
+
+class GCEDisk(View, frozen=True):
+    """A Google disk that the pod names itself."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AWSDisk(View, frozen=True):
+    """An Amazon disk that the pod names itself."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class ISCSIDisk(View, frozen=True):
+    """An iSCSI target that the pod names itself."""
+
+    iqn: str = ""
+    read_only: bool = False
+
+
+class RBDImage(View, frozen=True):
+    """A Ceph image that the pod names itself."""
+
+    monitors: list[str] = []
+    pool: str = "rbd"
+    image: str = ""
+    read_only: bool = False
+
+
 class Volume(View, frozen=True):
     """A volume, as far as it constrains placement."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
-    ephemeral: dict[str, Any] | None = None
+    ephemeral: EphemeralSource | None = None
+    gce_persistent_disk: GCEDisk | None = None
+    aws_elastic_block_store: AWSDisk | None = None
+    iscsi: ISCSIDisk | None = None
+    rbd: RBDImage | None = None
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether it is made from a claim."""
+        return self.persistent_volume_claim is not None or self.ephemeral is not None
 
 
 class SchedulingGroup(View, frozen=True):

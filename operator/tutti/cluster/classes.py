@@ -17,8 +17,9 @@ import msgspec
 from tutti.api.core import Container, PodSpec
 from tutti.api.resources import AmountError, Amounts
 from tutti.api.selecting import Owner
-from tutti.cluster.kin import ALONE, NO_LABELS, Company, Kin, company_of, keys_of
+from tutti.cluster.kin import ALONE, NO_LABELS, Company, Kin, company_of, has_disk, keys_of
 from tutti.cluster.requests import Scored, pod_requests, scored_requests, scored_weight
+from tutti.cluster.volumes import NO_VOLUMES, VolumeNeeds
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
@@ -38,6 +39,7 @@ class PodClass:
         scored: What one asks for as the score of a node counts it.
         weight: What one adds to its node as the score counts it.
         owner: Their owner, where they are spread by its selector because they do not say how.
+        volumes: What their volumes ask of a node.
         kin: What others see of them, as far as any selector reads it.
     """
 
@@ -50,12 +52,18 @@ class PodClass:
     company: Company = ALONE
     scored: Scored = (0, 0)
     weight: Scored = (0, 0)
+    volumes: VolumeNeeds = NO_VOLUMES
     cache: dict[Hashable, object] = field(default_factory=dict)
     owner: Owner | None = None
     kin: Kin = field(init=False)
 
     def __post_init__(self) -> None:
         self.kin = Kin(self.namespace, self.labels, self.company)
+
+    @property
+    def refusal(self) -> str:
+        """Why such pods can have no node now, whatever room there is, or ""."""
+        return self.problem or self.volumes.problem
 
     @property
     def minds_company(self) -> bool:
@@ -76,6 +84,7 @@ class ClassBook:
         self.watched: set[str] = set()
         self.strict_defaults = False
         self._minding: weakref.WeakSet[PodClass] = weakref.WeakSet()
+        self._claiming: weakref.WeakSet[PodClass] = weakref.WeakSet()
         self._known: weakref.WeakValueDictionary[bytes, PodClass] = weakref.WeakValueDictionary()
 
     def __len__(self) -> int:
@@ -86,6 +95,11 @@ class ClassBook:
         """Whether there is a class of waiting pods that others being placed may help."""
         return bool(self._minding)
 
+    @property
+    def claiming(self) -> bool:
+        """Whether there is a class of waiting pods that have claims."""
+        return bool(self._claiming)
+
     def of(
         self,
         spec: PodSpec,
@@ -93,20 +107,27 @@ class ClassBook:
         labels: Mapping[str, str] = NO_LABELS,
         *,
         owner: Owner | None = None,
+        volumes: VolumeNeeds = NO_VOLUMES,
         waits: bool = True,
     ) -> PodClass:
-        """Return the class of pods with this spec, namespace, labels and owner, that may wait for a node."""
+        """Return the class of pods with this spec, namespace, labels, owner and needs of their volumes.
+
+        With `waits` they may be waiting for a node.
+        """
         essence = _essence(spec)
         self.watch(_keys_read(essence))
         seen = {key: value for key, value in labels.items() if key in self.watched}
         owner = None if spec.topology_spread_constraints else owner
-        signature = _ENCODER.encode((essence, namespace, seen, owner) if owner else (essence, namespace, seen))
+        more = (owner, volumes) if owner or volumes is not NO_VOLUMES else ()
+        signature = _ENCODER.encode((essence, namespace, seen, *more))
         known = self._known.get(signature)
         if known is None:
-            known = _new_class(essence, signature, namespace, seen, owner=owner)
+            known = _new_class(essence, signature, namespace, seen, owner=owner, volumes=volumes)
             self._known[signature] = known
         if waits and (known.minds_company or self.strict_defaults):
             self._minding.add(known)
+        if waits and volumes is not NO_VOLUMES:
+            self._claiming.add(known)
         return known
 
     def watch(self, keys: Iterable[str]) -> None:
@@ -115,7 +136,13 @@ class ClassBook:
 
 
 def _new_class(
-    essence: PodSpec, signature: bytes, namespace: str, labels: Mapping[str, str], *, owner: Owner | None
+    essence: PodSpec,
+    signature: bytes,
+    namespace: str,
+    labels: Mapping[str, str],
+    *,
+    owner: Owner | None,
+    volumes: VolumeNeeds,
 ) -> PodClass:
     company = company_of(essence, namespace)
     requests: Amounts = {}
@@ -136,6 +163,7 @@ def _new_class(
         scored=scored,
         weight=weight,
         owner=owner,
+        volumes=volumes,
     )
 
 
@@ -152,7 +180,10 @@ def _keys_read(spec: PodSpec) -> Iterable[str]:
 
 
 def _essence(spec: PodSpec) -> PodSpec:
-    """Strip what differs between equal pods: where they are bound, generated volume names, priority and membership."""
+    """Strip what differs between equal pods: where they are bound, priority, membership and the names of volumes.
+
+    What claims ask of a node stands apart from the spec (`VolumeNeeds`).
+    """
     return msgspec.structs.replace(
         spec,
         node_name="",
@@ -165,7 +196,7 @@ def _essence(spec: PodSpec) -> PodSpec:
         workload_ref=None,
         containers=[_plain(c) for c in spec.containers],
         init_containers=[_plain(c) for c in spec.init_containers],
-        volumes=[v for v in spec.volumes if v.persistent_volume_claim or v.ephemeral],
+        volumes=[msgspec.structs.replace(v, name="") for v in spec.volumes if has_disk(v)],
     )
 
 

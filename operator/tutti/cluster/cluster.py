@@ -9,22 +9,25 @@ Invariant: for every row, `requested` is the sum of what the pods whose `place` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import Node, Pod
 from tutti.api.resources import Amounts
-from tutti.api.selecting import owner_of
+from tutti.api.storage import PersistentVolumeClaim
 from tutti.cluster.classes import ClassBook, PodClass
+from tutti.cluster.classing import Classing
 from tutti.cluster.kin import Kin, KinBook, keys_of
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.cluster.readable import readable, readable_occupied
+from tutti.cluster.storage import StorageKind, StorageObject
 from tutti.cluster.surroundings import Selecting
 from tutti.cluster.tenants import Tenants
 from tutti.cluster.transaction import Transaction
+from tutti.cluster.volumes import uses_of
 
 
 class Cluster:
@@ -47,7 +50,7 @@ class Cluster:
         self.freed = 0
         self._on: dict[str, dict[PodKey, PodRecord]] = {}
         self._kins = KinBook()
-        self._watched = 0
+        self._classing = Classing(self.classes, self.nodes.volumes, self.pods)
         self._holds: dict[str, dict[int, PodClass]] = {}
         self._next_hold = 0
 
@@ -74,6 +77,8 @@ class Cluster:
         for record in self._on.get(name, {}).values():
             self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=-1)
             self.tenants.drop(record)
+            if record.uses:
+                self.nodes.volumes.users.unmount(record.key)
         for klass in self._holds.pop(name, {}).values():
             self.nodes.residents.add(klass.kin, row, count=-1)
         self.nodes.remove(name)
@@ -99,19 +104,31 @@ class Cluster:
             if record is not None:
                 self.remove_pod(key)
             return None
-        waits, owner = keep and not spec.node_name, owner_of(meta.owner_references)
-        klass = self.classes.of(spec, meta.namespace, meta.labels, owner=owner, waits=waits)
+        uses = record.uses if record is not None else uses_of(spec, *key)
+        others = self.nodes.volumes.users.add(key, uses) if uses and not pod.terminated else []
+        klass = self._classing.of(pod, record, uses, waits=keep and not spec.node_name)
         if record is None:
             kin = self._kins.hold(meta.namespace, meta.labels, klass.company)
             record = PodRecord(
-                meta.namespace, meta.name, meta.uid, klass, klass.requests, kin, klass.weight, created=meta.created
+                meta.namespace,
+                meta.name,
+                meta.uid,
+                klass,
+                klass.requests,
+                kin,
+                klass.weight,
+                uses,
+                created=meta.created,
             )
             self.pods[key] = record
         self._rename(record, pod, klass)
         self._take_over(record, pod, klass)
         self._seat(record)
         record.recount()
-        self._class_anew()
+        if uses and record.terminated:
+            others = self.nodes.volumes.users.drop(key, uses)
+        self._claims_changed(others)
+        self._classing.by_labels()
         return record
 
     def remove_pod(self, key: PodKey, uid: str = "") -> PodRecord | None:
@@ -122,6 +139,8 @@ class Cluster:
         self._move(record, node="", assumed="")
         self._kins.drop(record.kin)
         del self.pods[key]
+        if record.uses:
+            self._claims_changed(self.nodes.volumes.users.drop(key, record.uses))
         return record
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
@@ -137,13 +156,27 @@ class Cluster:
         """Add or change a Service or an owner of pods, by which pods are spread unless they say how."""
         if self.nodes.around.put_selecting(found):
             self.classes.watch(keys_of(found.selector))
-            self._class_anew()
+            self._classing.by_labels()
             self._may_help()
 
     def drop_selecting(self, kind: str, namespace: str, name: str) -> None:
         """Forget a Service or an owner of pods."""
         if self.nodes.around.drop_selecting(kind, namespace, name):
             self._may_help()
+
+    def put_storage(self, seen: StorageObject) -> list[PodKey]:
+        """Add or change a storage object; returns the pods whose volumes it concerns."""
+        before = self.nodes.volumes.book.changes
+        pods = self.nodes.volumes.put(seen)
+        self._storage_changed(pods, before, is_claim=isinstance(seen, PersistentVolumeClaim))
+        return pods
+
+    def drop_storage(self, kind: StorageKind, namespace: str, name: str) -> list[PodKey]:
+        """Forget a storage object; returns the pods whose volumes it concerned."""
+        before = self.nodes.volumes.book.changes
+        pods = self.nodes.volumes.drop(kind, namespace, name)
+        self._storage_changed(pods, before, is_claim=kind == "PersistentVolumeClaim")
+        return pods
 
     def transaction(self) -> Transaction:
         """Open a transaction on the columns; one at a time."""
@@ -173,6 +206,9 @@ class Cluster:
         for (one, gone), found in kins.items():
             self.nodes.residents.add_all(one, found, leaving=gone)
         self.tenants.put_all(records, rows)
+        for record in records:
+            if record.uses:
+                self._reserve_volumes(record)
         self._may_help()
 
     def forget(self, record: PodRecord) -> None:
@@ -236,7 +272,7 @@ class Cluster:
         return tuple(self._on.get(name, {}).values())
 
     def _take_over(self, record: PodRecord, pod: Pod, klass: PodClass) -> None:
-        node = pod.spec.node_name
+        node, reserved = pod.spec.node_name, bool(record.assumed)
         held, weight = klass.requests, klass.weight
         if node and not pod.terminated and not klass.problem:
             held, weight = readable_occupied(pod, klass)
@@ -248,6 +284,8 @@ class Cluster:
             if node or pod.terminated:
                 record.assumed = ""
             self._recharge(record)
+        if reserved and not record.assumed:
+            self._end_pledges(record)
         record.phase = pod.status.phase
         record.klass = klass
         record.priority = pod.spec.priority or 0
@@ -272,16 +310,6 @@ class Cluster:
             self._kins.drop(record.kin)
         record.kin, record.deleting = kin, deleting
 
-    def _class_anew(self) -> None:
-        """Class the waiting pods again, where a label key has come to matter that did not before."""
-        if len(self.classes.watched) == self._watched:
-            return
-        self._watched = len(self.classes.watched)
-        for record in self.pods.values():
-            if not record.place:
-                old = record.klass
-                record.klass = self.classes.of(old.spec, record.namespace, record.kin.labels, owner=old.owner)
-
     def _may_help(self) -> None:
         """Note that somebody came to a node, or is seen otherwise, where a pod may wait for just that."""
         if self.classes.minding:
@@ -293,6 +321,29 @@ class Cluster:
         record.recount()
         self._recharge(record)
         self._seat(record)
+        self._end_pledges(record)
+
+    def _reserve_volumes(self, record: PodRecord) -> None:
+        """Count what a pod attaches to the node it is assumed on, and promise its claims what was chosen for them."""
+        volumes = self.nodes.volumes
+        volumes.users.mount(record.key, record.assumed, record.uses)
+        self._claims_changed(volumes.pledge(record.key, record.klass, record.assumed, record.uses))
+
+    def _end_pledges(self, record: PodRecord) -> None:
+        """Promise the claims of a pod nothing any more, since it is bound or its room was given back."""
+        if record.uses:
+            self._claims_changed((record.key, *self.nodes.volumes.release(record.key)))
+
+    def _claims_changed(self, pods: Iterable[PodKey]) -> None:
+        """Class pods again whose volumes may ask something else of a node now."""
+        if self._classing.by_volumes(pods):
+            self.freed += 1
+
+    def _storage_changed(self, pods: Iterable[PodKey], before: int, *, is_claim: bool) -> None:
+        """Let those who wait for a node profit from a change of storage, if there was any."""
+        self._claims_changed(pods)
+        if self.classes.claiming and not is_claim and self.nodes.volumes.book.changes != before:
+            self.freed += 1
 
     def _seat(self, record: PodRecord) -> None:
         """Bring the columns of the pods up to date with one."""
@@ -328,6 +379,10 @@ class Cluster:
     def _charge(self, row: int, record: PodRecord, sign: int) -> None:
         self.nodes.charge(row, record.held, record.weight, sign)
         self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=sign)
+        if record.uses and sign > 0:
+            self.nodes.volumes.users.mount(record.key, self.nodes.names[row], record.uses)
+        elif record.uses:
+            self.nodes.volumes.users.unmount(record.key)
 
     def _offered(self, node: Node) -> Amounts:
         problems: list[str] = []

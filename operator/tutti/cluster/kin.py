@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tutti.api.core import Affinity, PodAffinityTerm, PodSpec, WeightedPodAffinityTerm
+from tutti.api.core import Affinity, PodAffinityTerm, PodSpec, Volume, WeightedPodAffinityTerm
 from tutti.api.labels import LabelSelector
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -80,6 +80,29 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk that a pod names itself, without a claim.
+
+    Attributes:
+        kind: Of which of the old volume plugins it is.
+        name: What tells disks of the kind apart.
+        read_only: Whether the pod only reads it, which any number of pods may.
+        monitors: Of a Ceph image: the same name is another image elsewhere.
+    """
+
+    kind: str
+    name: str
+    read_only: bool = False
+    monitors: frozenset[str] = frozenset()
+
+    def conflicts(self, other: Disk) -> bool:
+        """Whether two pods with these disks cannot be on one node (plugins/volumerestrictions)."""
+        if (self.kind, self.name) != (other.kind, other.name) or (self.read_only and other.read_only):
+            return False
+        return self.monitors == other.monitors or bool(self.monitors & other.monitors)
+
+
+@dataclass(frozen=True, slots=True)
 class Company:
     """What a pod demands of, or does to, the pods around it."""
 
@@ -88,6 +111,7 @@ class Company:
     preferred: tuple[Term, ...] = ()
     """Preferred affinity with its weights, and preferred anti-affinity with negative ones."""
     ports: tuple[Port, ...] = ()
+    disks: tuple[Disk, ...] = ()
 
     @property
     def terms(self) -> Iterator[Term]:
@@ -103,13 +127,32 @@ ALONE = Company()
 def company_of(spec: PodSpec, namespace: str) -> Company:
     """Return what a pod of this spec and namespace demands of the pods around it."""
     ports = tuple(dict.fromkeys(_ports(spec)))
+    disks = tuple(dict.fromkeys(filter(None, map(_disk, spec.volumes))))
     affinity = spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
-        return Company(ports=ports) if ports else ALONE
-    return _with_terms(affinity, ports, namespace)
+        return Company(ports=ports, disks=disks) if ports or disks else ALONE
+    return _with_terms(affinity, Company(ports=ports, disks=disks), namespace)
 
 
-def _with_terms(affinity: Affinity, ports: tuple[Port, ...], namespace: str) -> Company:
+def has_disk(volume: Volume) -> bool:
+    """Whether a volume is a disk that the pod names itself."""
+    return _disk(volume) is not None
+
+
+def _disk(volume: Volume) -> Disk | None:
+    if volume.gce_persistent_disk is not None:
+        return Disk("gce", volume.gce_persistent_disk.pd_name, volume.gce_persistent_disk.read_only)
+    if volume.aws_elastic_block_store is not None:
+        return Disk("aws", volume.aws_elastic_block_store.volume_id)
+    if volume.iscsi is not None:
+        return Disk("iscsi", volume.iscsi.iqn, volume.iscsi.read_only)
+    if volume.rbd is not None:
+        image = volume.rbd
+        return Disk("rbd", f"{image.pool}/{image.image}", image.read_only, frozenset(image.monitors))
+    return None
+
+
+def _with_terms(affinity: Affinity, plain: Company, namespace: str) -> Company:
     near, apart = affinity.pod_affinity, affinity.pod_anti_affinity
     return Company(
         affinity=tuple(_term(one, namespace) for one in near.required) if near else (),
@@ -118,7 +161,8 @@ def _with_terms(affinity: Affinity, ports: tuple[Port, ...], namespace: str) -> 
             *(_weighted(one, namespace, 1) for one in (near.preferred if near else ())),
             *(_weighted(one, namespace, -1) for one in (apart.preferred if apart else ())),
         ),
-        ports=ports,
+        ports=plain.ports,
+        disks=plain.disks,
     )
 
 

@@ -21,6 +21,7 @@ from tutti.cluster.axis import ResourceAxis
 from tutti.cluster.images import ImageTable
 from tutti.cluster.residents import Residents
 from tutti.cluster.surroundings import Surroundings
+from tutti.cluster.volume_needs import Volumes
 
 ABSENT = -1
 
@@ -71,6 +72,7 @@ class NodeColumns:
         residents: Which pods are where.
         around: Namespaces, and what selects pods.
         derived: What has been worked out of columns, with a stamp of what it was worked out of.
+        volumes: Storage, and who uses it.
     """
 
     def __init__(self) -> None:
@@ -89,6 +91,7 @@ class NodeColumns:
         self.residents = Residents()
         self.around = Surroundings()
         self.derived: dict[Hashable, object] = {}
+        self.volumes = Volumes()
         room, width = 16, 8
         self._allocatable = np.zeros((room, width), dtype=np.int64, order="F")
         self._requested = np.zeros((room, width), dtype=np.int64, order="F")

@@ -9,6 +9,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.kin import Kin
 from tutti.cluster.muster import BOUND, Doing, Muster
 from tutti.cluster.requests import Scored
+from tutti.cluster.volumes import Use
 
 PodKey = tuple[str, str]
 """Namespace and name."""
@@ -29,6 +30,7 @@ class PodRecord:
         held: What it takes there, in scheduling units; its class's requests unless an in-place resize is under way.
         weight: The same as the score of a node counts it.
         kin: What other pods see of it.
+        uses: The claims that it uses.
         started: When the kubelet took it over, Unix seconds; None where it has not.
         slot: Where `Tenants` has it while it takes room on a node that is known, else -1.
         muster: Where it is counted by what it is doing, if anywhere.
@@ -42,6 +44,7 @@ class PodRecord:
     held: Amounts
     kin: Kin
     weight: Scored = (0, 0)
+    uses: tuple[Use, ...] = ()
     priority: int = 0
     created: float = 0.0
     started: float | None = None

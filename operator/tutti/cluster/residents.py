@@ -52,6 +52,7 @@ class Residents:
         self._by_label: dict[tuple[str, str], int | set[int]] = {}
         self._with_terms: dict[int, Kin] = {}
         self._with_ports: dict[int, Kin] = {}
+        self._with_disks: dict[int, Kin] = {}
         self._answers: dict[Query, _Answer] = {}
         self._slot_of: dict[int, int] = {}
         self._free_slots: list[int] = []
@@ -120,6 +121,10 @@ class Residents:
     def with_ports(self) -> Iterator[tuple[int, Kin]]:
         """Yield each code whose pods take ports of their node."""
         yield from self._with_ports.items()
+
+    def with_disks(self) -> Iterator[tuple[int, Kin]]:
+        """Yield each code whose pods name disks of their own."""
+        yield from self._with_disks.items()
 
     def matching(self, query: Query, around: Surroundings) -> Codes:
         """Return bool[codes]: which codes a query means."""
@@ -204,6 +209,8 @@ class Residents:
             self.terms_version += 1
         if kin.company.ports:
             self._with_ports[code] = kin
+        if kin.company.disks:
+            self._with_disks[code] = kin
         return code
 
     def _died(self, code: int, kin: Kin, leaving: bool) -> None:
@@ -219,6 +226,7 @@ class Residents:
         if self._with_terms.pop(code, None) is not None:
             self.terms_version += 1
         self._with_ports.pop(code, None)
+        self._with_disks.pop(code, None)
 
     def _index(self, pair: tuple[str, str], code: int) -> None:
         having = self._by_label.get(pair)

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from tutti.cluster.classes import PodClass
 from tutti.cluster.kin import ALONE
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.pledges import Picks
+from tutti.cluster.volumes import NO_VOLUMES
 
 _Placed = tuple[PodClass, NDArray[np.int64], NDArray[np.int64]]
 
@@ -26,9 +28,10 @@ class Transaction:
 
     def __init__(self, nodes: NodeColumns) -> None:
         self._nodes = nodes
-        self._log: list[Callable[[], None]] = []
+        self._log: list[Callable[[], object]] = []
         self._unshown: list[_Placed] = []
         self._shown: list[_Placed] = []
+        self._attached: list[_Placed] = []
         self._committed = False
 
     def __enter__(self) -> Self:
@@ -65,8 +68,18 @@ class Transaction:
         self._nodes.scored[rows] += weight
         self._log.append(partial(self._lighten, rows, weight))
         placed = (klass, rows, counts)
+        if klass.volumes is not NO_VOLUMES:
+            self._attach(placed, 1)
+            self._attached.append(placed)
+            self._log.append(self._detach)
         self._unshown.append(placed)
         self._log.append(partial(self._withdraw, placed))
+
+    def earmark(self, klass: PodClass, row: int, picks: Picks) -> None:
+        """Keep volumes for a pod of a class that has been put on a row; they stay kept for it after the commit."""
+        node = self._nodes.names[row]
+        self._nodes.volumes.pledges.earmark(klass, node, picks)
+        self._log.append(partial(self._nodes.volumes.pledges.withdraw, klass, node))
 
     @property
     def has_unshown(self) -> bool:
@@ -101,6 +114,8 @@ class Transaction:
         """Keep what was taken."""
         while self._shown:
             self._count(self._shown.pop(), -1)
+        while self._attached:
+            self._detach()
         self._unshown.clear()
         self._log.clear()
         self._committed = True
@@ -110,6 +125,15 @@ class Transaction:
 
     def _lighten(self, rows: NDArray[np.int64], weight: NDArray[np.int64]) -> None:
         self._nodes.scored[rows] -= weight
+
+    def _detach(self) -> None:
+        """Take back what the last `put` of pods with volumes attached."""
+        self._attach(self._attached.pop(), -1)
+
+    def _attach(self, placed: _Placed, sign: int) -> None:
+        klass, rows, counts = placed
+        for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+            self._nodes.volumes.hold(klass.volumes, self._nodes.names[row], sign * count)
 
     def _withdraw(self, placed: _Placed) -> None:
         """Undo the last `put` among the residents."""

@@ -21,6 +21,7 @@ from tutti.api.kinds.workload import WorkloadSpec
 from tutti.api.model import Metadata
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
+from tutti.cluster.volumes import has_claims
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.reservation import give_back
 from tutti.engine.state import Address, State
@@ -195,6 +196,10 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
 
 
 def _promised(state: State, workload: Workload, template: dict[str, object]) -> PodClass | None:
+    """Return the class that members of a template will be of; None where it cannot be told before they exist.
+
+    What claims ask of a node is known only once they are there.
+    """
     try:
         spec = msgspec.convert(template.get("spec") or {}, PodSpec)
         labels = msgspec.convert((template.get("metadata") or {}), ObjectMeta).labels
@@ -203,7 +208,7 @@ def _promised(state: State, workload: Workload, template: dict[str, object]) -> 
             Gate.GATHER, "InvalidTemplate", f"a podGroups[].template cannot be read: {error}"
         )
         return None
-    return state.cluster.classes.of(spec, workload.key[1], labels)
+    return None if has_claims(spec) else state.cluster.classes.of(spec, workload.key[1], labels)
 
 
 def _read_pod_group(state: State, workload: Workload, found: PodGroupObject | None) -> None:

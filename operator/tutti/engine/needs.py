@@ -70,6 +70,8 @@ def unplaceable(klass: PodClass) -> Explanation | None:
     """Return why pods of this class can never be placed, whatever room there is; None where they can."""
     if klass.problem:
         return Explanation(Gate.PLACEMENT, "InvalidPod", klass.problem)
+    if klass.volumes.problem:
+        return Explanation(Gate.PLACEMENT, "VolumesNotReady", klass.volumes.problem)
     beyond = unsupported(klass.spec)
     if not beyond:
         return None

@@ -173,7 +173,7 @@ def _is_promised(promised: PodClass, klass: PodClass) -> bool:
     if klass is promised:
         return True
     plain = [one for one in klass.spec.tolerations if one not in ADDED_TOLERATIONS]
-    alike = klass.namespace == promised.namespace and klass.labels == promised.labels
+    alike = (klass.namespace, klass.labels, klass.volumes) == (promised.namespace, promised.labels, promised.volumes)
     return alike and msgspec.structs.replace(klass.spec, tolerations=plain) == promised.spec
 
 

@@ -69,7 +69,7 @@ class Search:
 
     def run(self, order: Sequence[int], failed: int) -> list[Rows] | None:
         """Look for an arrangement; `order` has been tried and did not fit at ask `failed`."""
-        if any(self.asks[index].klass.problem for index in order):
+        if any(self.asks[index].klass.refusal for index in order):
             return None
         self.transaction.show()
         self._rooms = [room_alone(self.nodes, ask, self._classes, self.profile) for ask in self.asks]

@@ -14,9 +14,9 @@ import numpy as np
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.placement.choosing import Choice, allowed, telling
+from tutti.placement.choosing import Choice, allowed, settle, telling
 from tutti.placement.credit import has_company, may_go_on_credit, on_credit
-from tutti.placement.framework import Mask, Rows
+from tutti.placement.framework import Mask, Rows, Settling
 from tutti.placement.gang import Ask
 from tutti.placement.judging import standing, tallies
 from tutti.placement.profile import Profile
@@ -90,13 +90,21 @@ class Backtracking:
             self._seen.add(arrangement)
             self.tried += 1
             mark = self.transaction.mark()
-            self.transaction.put(np.array([spot[1]]), _ONE, self.asks[spot[0]].klass)
+            self._put(self.asks[spot[0]], spot[1])
             self._spots.append(spot)
             if self._finish(order):
                 return True
             self._spots.pop()
             self.transaction.rollback(mark)
         return False
+
+    def _put(self, ask: Ask, row: int) -> None:
+        """Place one pod of an ask on a row that is open for it, with what filters give to such a pod."""
+        giving = [one for one in tallies(ask.klass, self.nodes, ask.where, self.profile) if isinstance(one, Settling)]
+        for one in giving:
+            one.add(row)
+        self.transaction.put(np.array([row]), _ONE, ask.klass)
+        settle(giving, self.transaction)
 
     def _is_honoured(self) -> bool:
         """Whether all pods that were placed on credit have their company now."""

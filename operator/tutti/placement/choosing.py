@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.placement.framework import Preference, Rows, Scores, ScoreTally, Tally, scaled
+from tutti.placement.framework import Preference, Rationed, Rows, Scores, ScoreTally, Settling, Tally, scaled
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
 from tutti.placement.profile import Profile
 
@@ -202,6 +202,21 @@ def allowed(mask: NDArray[np.bool_], tallies: Sequence[Tally]) -> NDArray[np.boo
         for rejection in tally.rejections():
             mask = mask & ~rejection.rows
     return mask
+
+
+def rationed(room: Counts, tallies: Sequence[Tally]) -> Counts:
+    """Return int64[rows]: the room without what filters that can say so beforehand leave no room for."""
+    for tally in tallies:
+        if isinstance(tally, Rationed):
+            room = np.minimum(room, tally.room())
+    return room
+
+
+def settle(tallies: Sequence[Tally], transaction: Transaction) -> None:
+    """Keep in a transaction what filters have given to the pods that were put in it."""
+    for tally in tallies:
+        if isinstance(tally, Settling):
+            tally.settle(transaction)
 
 
 def telling(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[Preference, Scores]]:

@@ -14,7 +14,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import ANYWHERE, Mask, Rows, Scores, Where, scaled
 from tutti.placement.judging import assess
-from tutti.placement.misfit import NO_NODES, message
+from tutti.placement.misfit import NO_NODES, message, refused
 from tutti.placement.plugins.node_affinity import refused_preference
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
 
@@ -64,6 +64,8 @@ def decide(
     text = ""
     if not len(rows):
         text = message(nodes.count, said.reasons) if nodes.count else NO_NODES
+        if nodes.count and klass.volumes.problem:
+            text = refused(nodes.count, klass.volumes.problem)
     return Decision(
         rows=rows,
         scores=scores,

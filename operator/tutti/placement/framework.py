@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tutti.api.taints import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.transaction import Transaction
 
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -83,6 +84,24 @@ class Tally(Protocol):
 
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
+        ...
+
+
+@runtime_checkable
+class Rationed(Protocol):
+    """A tally that can say beforehand how many pods of the class each node takes."""
+
+    def room(self) -> NDArray[np.int64]:
+        """Return int64[rows]: how many more pods of the class fit, as far as this filter is concerned."""
+        ...
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """A tally that has given something to each pod it was told of."""
+
+    def settle(self, transaction: Transaction) -> None:
+        """Keep what was given in the transaction that the pods were put in."""
         ...
 
 

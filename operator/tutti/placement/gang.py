@@ -17,7 +17,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.kin import ALONE
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.placement.choosing import Choice, allowed, telling
+from tutti.placement.choosing import Choice, allowed, rationed, telling
 from tutti.placement.framework import ANYWHERE, Mask, Rows, Where
 from tutti.placement.judging import standing, tallies
 from tutti.placement.plugins.inter_pod_affinity import means
@@ -65,7 +65,7 @@ def place(
         int64[m], one row per pod placed, `required <= m <= required + extra`, pods of one node side by side;
         None, and nothing taken, where the required ones do not fit.
     """
-    if ask.klass.problem:
+    if ask.klass.refusal:
         return None
     if ask.required + ask.extra == 0:
         return np.zeros(0, dtype=np.int64)
@@ -110,6 +110,7 @@ def prospect(
     if within is not None:
         mask = mask & within
     room = profile.fit.capacity(nodes, klass, mask, most=1 if any(one.alone for one in filters) else most)
+    room = rationed(room, filters)
     choice = Choice(nodes, transaction, klass, profile, room, telling(klass, nodes, profile))
     return Prospect(choice, moving, [one.tally(klass, nodes) for one in profile.neighbours])
 

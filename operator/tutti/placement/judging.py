@@ -65,7 +65,7 @@ def standing(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile
 
 def tallies(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> list[Tally]:
     """Begin a choice: return what the filters that look at other pods know, in order, resources left out."""
-    found = (one.tally(klass, nodes, where) for one in (profile.ports, *profile.company))
+    found = (one.tally(klass, nodes, where) for one in (profile.ports, *profile.volumes, *profile.company))
     return [one for one in found if one is not None]
 
 
@@ -73,6 +73,8 @@ def assess(
     klass: PodClass, nodes: NodeColumns, where: Where = ANYWHERE, profile: Profile = DEFAULT_PROFILE
 ) -> Assessment:
     """Return what all filters say of one more pod of a class, on the columns as they are now."""
+    if klass.volumes.problem:
+        return Assessment(np.zeros(len(nodes), dtype=np.bool_), Counter(), nodes.present.copy())
     said = _said(klass, nodes, where, profile)
     left = nodes.present.copy()
     final = np.zeros(len(nodes), dtype=np.bool_)
@@ -90,7 +92,7 @@ def assess(
 
 def fits_on(row: int, klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> bool:
     """Whether one more pod of a class could go to one row now."""
-    if not standing(klass, nodes, where, profile).mask[row]:
+    if klass.volumes.problem or not standing(klass, nodes, where, profile).mask[row]:
         return False
     checks = (profile.fit.tally(klass, nodes, where), *tallies(klass, nodes, where, profile))
     return not any(rejection.rows[row] for tally in checks for rejection in tally.rejections())
@@ -98,6 +100,8 @@ def fits_on(row: int, klass: PodClass, nodes: NodeColumns, where: Where, profile
 
 def why_not_on(row: int, klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> list[str]:
     """Return the reasons of the first filter that rules a row out; empty where none does."""
+    if klass.volumes.problem:
+        return [klass.volumes.problem]
     for rejections in _said(klass, nodes, where, profile):
         reasons = [rejection.reason for rejection in rejections if rejection.rows[row]]
         if reasons:
@@ -109,7 +113,7 @@ def _said(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -
     """Return what each filter rules out, in the order in which a node counts."""
     alone, early = standing(klass, nodes, where, profile).rejections, len(profile.filters)
     said: list[Sequence[Rejection]] = [*_names_first(alone[:early])]
-    for one in (profile.ports, profile.fit, *profile.company):
+    for one in (profile.ports, profile.fit, *profile.volumes, *profile.company):
         tally = one.tally(klass, nodes, where)
         if tally is not None:
             said.append(tally.rejections())

@@ -46,6 +46,8 @@ def explain(nodes: NodeColumns, ask: Ask, profile: Profile) -> Misfit:
         return Misfit(ask.klass.problem, 0, ask.required, never=ask.klass.problem)
     if nodes.count == 0:
         return Misfit(NO_NODES, 0, ask.required)
+    if ask.klass.volumes.problem:
+        return Misfit(refused(nodes.count, ask.klass.volumes.problem), 0, ask.required)
     apart = None if ask.near is None else _apart(nodes, ask, profile)
     if apart is not None:
         return apart
@@ -88,9 +90,17 @@ def message(count: int, reasons: Mapping[str, int]) -> str:
     return f"0/{count} nodes are available: {', '.join(parts)}."
 
 
+def refused(count: int, why: str) -> str:
+    """Return the message of a pod that none of so many nodes was asked for."""
+    return f"0/{count} nodes are available: {why}."
+
+
 def _never(nodes: NodeColumns, ask: Ask) -> str:
-    """Name each resource of which even the largest node offers less than one pod asks for."""
-    parts = []
+    """Name what no node could mend: too large a pod, and claims that only one of several pods may use."""
+    parts = [
+        f"claim {claim} is ReadWriteOncePod, and {ask.required} pods of the gang use it"
+        for claim in (ask.klass.volumes.once if ask.required > 1 else ())
+    ]
     for name, amount in ask.klass.requests.items():
         largest = int(nodes.allocatable[:, nodes.axis.column(name)].max(initial=0))
         if amount > largest:

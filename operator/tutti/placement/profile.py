@@ -20,10 +20,14 @@ from tutti.placement.plugins.node_declared_features import NodeDeclaredFeatures
 from tutti.placement.plugins.node_ports import NodePorts
 from tutti.placement.plugins.node_resources_fit import NodeResourcesFit
 from tutti.placement.plugins.node_unschedulable import NodeUnschedulable
+from tutti.placement.plugins.node_volume_limits import NodeVolumeLimits
 from tutti.placement.plugins.pod_topology_spread import PodTopologySpread
 from tutti.placement.plugins.preferred_pod_affinity import PreferredPodAffinity
 from tutti.placement.plugins.preferred_spread import PreferredSpread
 from tutti.placement.plugins.taint_toleration import PreferUntainted, TaintToleration
+from tutti.placement.plugins.volume_binding import VolumeBinding
+from tutti.placement.plugins.volume_restrictions import VolumeRestrictions
+from tutti.placement.plugins.volume_zone import VolumeZone
 from tutti.placement.scores import Packing
 
 
@@ -33,7 +37,7 @@ class Profile:
 
     Attributes:
         filters: Filters that look at nodes alone.
-        ports, fit, company: Filters that look at the pods on them.
+        ports, fit, volumes, company: Filters that look at the pods on them, and at what those use.
         late: Filters that look at nodes alone and count after all others.
         fill: Scores by how full a node is.
         preferences: Scores by nodes alone.
@@ -46,6 +50,7 @@ class Profile:
     filters: tuple[Filter, ...] = (NodeUnschedulable(), TaintToleration(), NodeAffinity(), FlavorLabels())
     ports: CompanyFilter = field(default_factory=NodePorts)
     fit: NodeResourcesFit = field(default_factory=NodeResourcesFit)
+    volumes: tuple[CompanyFilter, ...] = (VolumeRestrictions(), NodeVolumeLimits(), VolumeBinding(), VolumeZone())
     company: tuple[CompanyFilter, ...] = (PodTopologySpread(), InterPodAffinity())
     late: tuple[Filter, ...] = (NodeDeclaredFeatures(),)
     fill: tuple[FillScorer, ...] = (Packing(), BalancedAllocation())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.placement.choosing import Choice
+from tutti.placement.choosing import Choice, settle
 from tutti.placement.framework import Mask, ScoreTally, Tally
 
 Counts = NDArray[np.int64]
@@ -47,6 +47,7 @@ class Prospect:
             self.choice.room = whole * within
         if self.moving or any(self.scorers):
             counts = self.choice.by_company(wanted, self.moving, self.scorers)
+            settle(self.moving, self.choice.transaction)
         else:
             counts = self._by_fill(min(wanted, int(self.choice.room.sum())))
         if within is not None:
@@ -65,4 +66,5 @@ class Prospect:
             for row in np.repeat(rows, counts[rows]).tolist():
                 one.add(row)
         self.choice.transaction.put(rows, counts[rows], self.choice.klass)
+        settle(self.moving, self.choice.transaction)
         self.choice.room = self.choice.room - counts

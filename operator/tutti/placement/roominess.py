@@ -8,7 +8,7 @@ import numpy as np
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.choosing import allowed
+from tutti.placement.choosing import allowed, rationed
 from tutti.placement.credit import on_credit, others_can_be_company
 from tutti.placement.domains import Counts, Domains
 from tutti.placement.gang import Ask
@@ -27,7 +27,7 @@ def room_alone(nodes: NodeColumns, ask: Ask, classes: Sequence[PodClass], profil
     lasting = [one for one in tallies(klass, nodes, ask.where, profile) if not isinstance(one, SpreadTally)]
     mask = allowed(standing(klass, nodes, ask.where, profile).mask, lasting)
     most = 1 if any(one.alone for one in lasting) else max(1, ask.required)
-    return profile.fit.capacity(nodes, klass, mask, most=most)
+    return rationed(profile.fit.capacity(nodes, klass, mask, most=most), lasting)
 
 
 def most_in_all(nodes: NodeColumns, ask: Ask, classes: Sequence[PodClass], room: Counts) -> int:

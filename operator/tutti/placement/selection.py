@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from tutti.api.labels import NAME_FIELD, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tutti.api.labels import NAME_FIELD, LabelSelector, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.cluster.nodes import ABSENT, NodeColumns
 from tutti.placement.framework import Mask
 
@@ -30,6 +30,22 @@ def equals(nodes: NodeColumns, wanted: Iterable[tuple[str, str]]) -> Mask:
 def node_selector(nodes: NodeColumns, selector: Mapping[str, str]) -> Mask:
     """Return bool[rows]: True where `spec.nodeSelector` matches."""
     return equals(nodes, selector.items())
+
+
+def has_one_of(nodes: NodeColumns, key: str, values: Iterable[str]) -> Mask:
+    """Return bool[rows]: True where a label has one of some values."""
+    column = nodes.label(key)
+    known = np.zeros(len(column.values) + 1, dtype=np.bool_)
+    known[[column.code_of[value] for value in values if value in column.code_of]] = True
+    return known[column.codes[: len(nodes)]]
+
+
+def labelled(nodes: NodeColumns, selector: LabelSelector) -> Mask:
+    """Return bool[rows]: True where a label selector matches the labels of a node; an empty one matches all."""
+    out = equals(nodes, selector.match_labels.items())
+    for one in selector.match_expressions:
+        out &= _label_requirement(nodes, NodeSelectorRequirement(one.key, one.operator, one.values))
+    return out
 
 
 def any_term(nodes: NodeColumns, selector: NodeSelector) -> Mask:

@@ -78,7 +78,7 @@ def _with_extras(
 ) -> list[Rows]:
     """Add as much of what is extra as there is room for, near those placed where that was asked for."""
     for index in order:
-        if asks[index].extra and not asks[index].klass.problem:
+        if asks[index].extra and not asks[index].klass.refusal:
             more = place(nodes, transaction, joining(asks, index, placed), profile)
             assert more is not None  # nothing is required, so nothing can be short
             placed[index] = np.concatenate((placed[index], more))

@@ -16,7 +16,5 @@ def unsupported(spec: PodSpec) -> list[str]:
 
 
 def _found(spec: PodSpec) -> Iterator[str]:
-    if any(volume.persistent_volume_claim or volume.ephemeral for volume in spec.volumes):
-        yield "a volume made from a PersistentVolumeClaim"
     if spec.resource_claims:
         yield "spec.resourceClaims"

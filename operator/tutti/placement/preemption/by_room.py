@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tutti.cluster.cluster import Cluster
-from tutti.placement.framework import Mask
+from tutti.placement.framework import Mask, Rationed
 from tutti.placement.gang import Ask
 from tutti.placement.judging import standing, tallies
 from tutti.placement.preemption.budgets import Coverage
@@ -27,7 +27,10 @@ from tutti.placement.profile import Profile
 def looks_around(cluster: Cluster, ask: Ask, profile: Profile) -> bool:
     """Whether it can matter to the pods of an ask, beyond the room they take, who else is where, or who leaves."""
     return ask.klass.minds_company or any(
-        tally.moves or tally.alone or any(rejection.rows.any() for rejection in tally.rejections())
+        tally.moves
+        or tally.alone
+        or isinstance(tally, Rationed)
+        or any(rejection.rows.any() for rejection in tally.rejections())
         for tally in tallies(ask.klass, cluster.nodes, ask.where, profile)
     )
 

@@ -71,7 +71,7 @@ def choose(
         The choice; None where the gang would not fit even if all of them were gone.
     """
     asks = [replace(ask, extra=0) for ask in asks if ask.required]
-    if any(ask.klass.problem for ask in asks) or not enough(np.ones(len(units), dtype=np.bool_)):
+    if any(ask.klass.refusal for ask in asks) or not enough(np.ones(len(units), dtype=np.bool_)):
         return None
     coverage = Coverage(budgets, of_leaving=False)
     chosen = None

@@ -12,7 +12,7 @@ from tutti.cluster.tenants import Slots
 
 
 class Lifting:
-    """A context manager: inside, these pods take no room; `seen`, nor are they company to anybody."""
+    """A context manager: inside, these pods take no room; `seen`, nor are they company to anybody or hold volumes."""
 
     def __init__(self, cluster: Cluster, slots: Slots, *, seen: bool) -> None:
         tenants, axis = cluster.tenants, cluster.nodes.axis
@@ -38,3 +38,7 @@ class Lifting:
                 np.add.at(column, self._row, sign * amount)
         for record, row in zip(self._records, self._row.tolist(), strict=False):
             nodes.residents.add(record.kin, row, leaving=record.deleting, count=sign)
+            if record.uses and sign > 0:
+                nodes.volumes.users.mount(record.key, nodes.names[row], record.uses)
+            elif record.uses:
+                nodes.volumes.users.unmount(record.key)

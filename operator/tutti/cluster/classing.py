@@ -1,0 +1,61 @@
+"""Which class each waiting pod is of, and when it has become another.
+
+What a selector reads of labels and what claims ask of a node can change while a pod waits. A pod that has a place
+keeps the class it was placed as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tutti.api.core import Pod
+from tutti.api.selecting import owner_of
+from tutti.cluster.classes import ClassBook, PodClass
+from tutti.cluster.pods import PodKey, PodRecord
+from tutti.cluster.volume_needs import Volumes
+from tutti.cluster.volumes import NO_VOLUMES, Use
+
+
+class Classing:
+    """Keeps the classes of waiting pods up to date."""
+
+    def __init__(self, classes: ClassBook, volumes: Volumes, pods: Mapping[PodKey, PodRecord]) -> None:
+        self._classes = classes
+        self._volumes = volumes
+        self._pods = pods
+        self._watched = 0
+
+    def of(self, pod: Pod, record: PodRecord | None, uses: Sequence[Use], *, waits: bool) -> PodClass:
+        """Return the class of a pod as it is seen now, which uses these claims."""
+        meta = pod.metadata
+        volumes = NO_VOLUMES
+        if record is not None and record.place:
+            volumes = record.klass.volumes
+        elif uses and waits:
+            volumes = self._volumes.needs((meta.namespace, meta.name), meta.uid, uses)
+        owner = owner_of(meta.owner_references)
+        return self._classes.of(pod.spec, meta.namespace, meta.labels, owner=owner, volumes=volumes, waits=waits)
+
+    def by_labels(self) -> None:
+        """Class the waiting pods again, where a label key has come to matter that did not before."""
+        if len(self._classes.watched) == self._watched:
+            return
+        self._watched = len(self._classes.watched)
+        for record in self._pods.values():
+            if not record.place:
+                self._again(record)
+
+    def by_volumes(self, pods: Iterable[PodKey]) -> bool:
+        """Class these pods again as far as they wait; returns whether any is of another class now."""
+        waiting = [record for key in pods if (record := self._pods.get(key)) is not None and not record.place]
+        changed = [record for record in waiting if self._again(record)]
+        return bool(changed)
+
+    def _again(self, record: PodRecord) -> bool:
+        before = record.klass
+        volumes = NO_VOLUMES
+        if record.uses and not record.terminated:
+            volumes = self._volumes.needs(record.key, record.uid, record.uses)
+        labels = record.kin.labels
+        record.klass = self._classes.of(before.spec, record.namespace, labels, owner=before.owner, volumes=volumes)
+        return record.klass is not before

@@ -1,0 +1,151 @@
+"""Which claim is to get which volume, or to have one made for which node, before the API server knows of it.
+
+A pod that is reserved a node is pledged what its claims need there: a free volume each, or that one is provisioned for
+the node. The pledge ends when the pod is bound or its reservation is given back. What a transaction chooses is
+earmarked until the pods of the class are assumed to be there, or the transaction is rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.pods import PodKey
+from tutti.cluster.volumes import ClaimKey
+
+Picks = tuple[str, ...]
+"""For each claim that a pod wants bound, in order: the volume, or "" where one is to be made."""
+
+
+@dataclass(slots=True, eq=False)
+class Pledge:
+    """What one claim is to get.
+
+    Attributes:
+        uid: Of the claim.
+        node: The node of its pod.
+        volume: The volume that it is to be bound to, or "" where one is to be made for the node.
+        pods: Who is reserved a node on the strength of it.
+        asked: Whether it has been written, or is being written.
+        version: The resourceVersion of what was written, once that is known.
+    """
+
+    claim: ClaimKey
+    uid: str
+    node: str
+    volume: str
+    pods: dict[PodKey, None] = field(default_factory=dict)
+    asked: bool = False
+    version: str = ""
+
+
+@dataclass(slots=True)
+class _Shared:
+    """What a claim that several pods use is earmarked, and how many earmarks of theirs there are."""
+
+    volume: str
+    users: int = 0
+
+
+class Pledges:
+    """All pledges and earmarks.
+
+    Attributes:
+        version: Grows whenever a volume is taken or becomes free.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._of_claim: dict[ClaimKey, Pledge] = {}
+        self._of_pod: dict[PodKey, tuple[ClaimKey, ...]] = {}
+        self._taken: dict[str, int] = {}
+        self._earmarks: dict[tuple[bytes, str], list[Picks]] = {}
+        self._shared: dict[str, _Shared] = {}
+
+    def of(self, claim: ClaimKey) -> Pledge | None:
+        """Return what a claim is to get, if that was decided here."""
+        return self._of_claim.get(claim)
+
+    def of_pod(self, pod: PodKey) -> Iterator[Pledge]:
+        """Yield what the claims of a pod are to get."""
+        for claim in self._of_pod.get(pod, ()):
+            yield self._of_claim[claim]
+
+    def is_taken(self, volume: str) -> bool:
+        """Whether a volume is for a claim already."""
+        return volume in self._taken
+
+    def shared(self, claim: str) -> str | None:
+        """Return what a claim that several pods use is earmarked: a volume, "" for one to be made; None: nothing."""
+        kept = self._shared.get(claim)
+        return kept.volume if kept is not None else None
+
+    def earmark(self, klass: PodClass, node: str, picks: Picks) -> None:
+        """Keep volumes for the next pod of a class that is assumed to be on a node."""
+        self._earmarks.setdefault((klass.signature, node), []).append(picks)
+        for wanted, volume in zip(klass.volumes.wanted, picks, strict=True):
+            if not wanted.shared:
+                self._take(volume)
+                continue
+            kept = self._shared.setdefault(wanted.shared, _Shared(volume))
+            if not kept.users:
+                self._take(kept.volume)
+            kept.users += 1
+
+    def earmarks(self, klass: PodClass, node: str) -> list[Picks]:
+        """Return what is kept for pods of a class on a node."""
+        return list(self._earmarks.get((klass.signature, node), ()))
+
+    def withdraw(self, klass: PodClass, node: str) -> Picks:
+        """Undo the last earmark for a class on a node, and return what it was."""
+        several = self._earmarks[klass.signature, node]
+        picks = several.pop()
+        if not several:
+            del self._earmarks[klass.signature, node]
+        for wanted, volume in zip(klass.volumes.wanted, picks, strict=True):
+            if not wanted.shared:
+                self._free(volume)
+                continue
+            kept = self._shared[wanted.shared]
+            kept.users -= 1
+            if not kept.users:
+                del self._shared[wanted.shared]
+                self._free(kept.volume)
+        return picks
+
+    def pledge(self, pod: PodKey, klass: PodClass, node: str, claims: Sequence[tuple[ClaimKey, str]]) -> None:
+        """Promise the claims of a pod (key and uid, in the order of its class) what was earmarked for it on a node."""
+        earmarked = (klass.signature, node) in self._earmarks
+        picks = self.withdraw(klass, node) if earmarked else ("",) * len(claims)
+        for (claim, uid), volume in zip(claims, picks, strict=True):
+            known = self._of_claim.get(claim)
+            if known is None:
+                known = self._of_claim[claim] = Pledge(claim, uid, node, volume)
+                self._take(volume)
+            known.pods[pod] = None
+        self._of_pod[pod] = tuple(claim for claim, _ in claims)
+
+    def release(self, pod: PodKey) -> list[ClaimKey]:
+        """End what was promised for a pod; returns the claims that nothing is promised any more."""
+        ended = []
+        for claim in self._of_pod.pop(pod, ()):
+            known = self._of_claim[claim]
+            del known.pods[pod]
+            if not known.pods:
+                del self._of_claim[claim]
+                self._free(known.volume)
+                ended.append(claim)
+        return ended
+
+    def _take(self, volume: str) -> None:
+        if volume:
+            self._taken[volume] = self._taken.get(volume, 0) + 1
+            self.version += 1
+
+    def _free(self, volume: str) -> None:
+        if volume:
+            self._taken[volume] -= 1
+            if not self._taken[volume]:
+                del self._taken[volume]
+            self.version += 1

@@ -1,0 +1,228 @@
+"""Reads what the volumes of a pod ask of its node off the storage objects.
+
+Rules: kube-scheduler 1.36, plugins/volumebinding/binder.go (which claims are bound, wait, or stand in the way),
+plugins/volumezone (zones of volumes), plugins/nodevolumelimits/csi.go (what counts as attached).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tutti.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from tutti.cluster.attachments import Attachments
+from tutti.cluster.classes import PodClass
+from tutti.cluster.pledges import Pledges
+from tutti.cluster.pods import PodKey
+from tutti.cluster.storage import StorageBook, StorageKind, StorageObject
+from tutti.cluster.volume_users import VolumeUsers
+from tutti.cluster.volumes import NO_VOLUMES, Attached, ClaimKey, Reach, Use, VolumeNeeds, Wanted
+
+BETA_ZONES = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+"""Old labels of zones and regions, and those that replace them."""
+
+ZONE_LABELS = (*BETA_ZONES, *BETA_ZONES.values())
+
+_UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+
+
+class Volumes:
+    """Everything about volumes: objects, users, and what was decided here.
+
+    Attributes:
+        book: The storage objects.
+        users: Which pods use which claims.
+        attachments: What is attached where.
+        pledges: What was decided here and the API server does not show yet.
+    """
+
+    def __init__(self) -> None:
+        self.attachments = Attachments()
+        self.book = StorageBook(self.attachments)
+        self.users = VolumeUsers(self.book, self.attachments)
+        self.pledges = Pledges()
+
+    def put(self, seen: StorageObject) -> list[PodKey]:
+        """Add or change a storage object; returns the pods whose needs may be others now."""
+        before = self.book.changes
+        claims = self.book.put(seen)
+        return self._concerned(claims, seen.metadata.name if isinstance(seen, StorageClass) else "", before)
+
+    def drop(self, kind: StorageKind, namespace: str, name: str) -> list[PodKey]:
+        """Forget a storage object; returns the pods whose needs may be others now."""
+        before = self.book.changes
+        claims = self.book.drop(kind, namespace, name)
+        return self._concerned(claims, name if kind == "StorageClass" else "", before)
+
+    def needs(self, pod: PodKey, uid: str, uses: Sequence[Use]) -> VolumeNeeds:
+        """Return what the volumes of a pod, whose uses are noted, ask of its node."""
+        if not uses:
+            return NO_VOLUMES
+        problem = next(self._problems(pod, uid, uses), "")
+        if problem:
+            return VolumeNeeds(problem)
+        claims = self.book.claims
+        reaches = [self._reach(use) for use in uses if claims[use.claim].fully_bound]
+        return VolumeNeeds(
+            bound=tuple(one for i, one in enumerate(reaches) if one not in reaches[:i]),
+            wanted=tuple(self._wanted(claims[key]) for key, _ in self.wants(uses)),
+            attached=tuple(sorted(self._attached(uses))),
+            once=tuple(
+                "/".join(use.claim)
+                for use in uses
+                if claims[use.claim].once and not use.ephemeral and self.users.is_shared(use.claim)
+            ),
+        )
+
+    def wants(self, uses: Sequence[Use]) -> list[tuple[ClaimKey, str]]:
+        """Return the claims, with their uids, that are bound when the pod has a node: the smallest first."""
+        claims = (self.book.claims[use.claim] for use in uses if use.claim in self.book.claims)
+        waiting = [claim for claim in claims if not claim.fully_bound]
+        return [(claim.key, claim.metadata.uid) for claim in sorted(waiting, key=lambda claim: claim.size or 0)]
+
+    def pledge(self, pod: PodKey, klass: PodClass, node: str, uses: Sequence[Use]) -> list[PodKey]:
+        """Promise the claims of a pod what its class was given on a node; returns the others that use them."""
+        claims = self.wants(uses)
+        if not claims:
+            return []
+        self.pledges.pledge(pod, klass, node, claims)
+        return [other for key, _ in claims for other in self.users.of(key) if other != pod]
+
+    def release(self, pod: PodKey) -> list[PodKey]:
+        """Promise the claims of a pod nothing any more; returns the others that use them."""
+        return [other for claim in self.pledges.release(pod) for other in self.users.of(claim) if other != pod]
+
+    def hold(self, needs: VolumeNeeds, node: str, count: int) -> None:
+        """Count what so many pods that are not named yet attach to a node; a negative count takes it back."""
+        for one in needs.attached:
+            if one.handle:
+                self.attachments.use(node, (one.driver, one.handle), count)
+            else:
+                self.attachments.add(node, one.driver, count)
+        for claim in needs.once:
+            namespace, _, name = claim.partition("/")
+            self.users.occupy((namespace, name), count)
+
+    def free_volumes(self, wanted: Wanted) -> Iterator[PersistentVolume]:
+        """Yield the volumes that a claim could be bound to, wherever they are, the smallest first.
+
+        Rule: component-helpers/storage/volume/pv_helpers.go, FindMatchingVolume, 1.36. Ties go by name.
+        """
+        shelf = self.book.of_class(wanted.storage_class)
+        if wanted.reserved:
+            found = [shelf[wanted.reserved]] if wanted.reserved in shelf else []
+            yield from (volume for volume in found if _is_large_enough(volume, wanted))
+            return
+        fitting = [v for v in shelf.values() if self._is_free(v) and _suits(v, wanted)]
+        yield from sorted(fitting, key=lambda volume: (volume.size, volume.metadata.name))
+
+    def _is_free(self, volume: PersistentVolume) -> bool:
+        unclaimed = volume.spec.claim_ref is None and volume.status.phase == "Available"
+        return unclaimed and not self.pledges.is_taken(volume.metadata.name)
+
+    def _concerned(self, claims: Sequence[ClaimKey], storage_class: str, before: int) -> list[PodKey]:
+        if storage_class and self.book.changes != before:
+            claims = [k for k, c in self.book.claims.items() if c.storage_class == storage_class and k in self.users]
+        return self.users.changed(claims)
+
+    def _problems(self, pod: PodKey, uid: str, uses: Sequence[Use]) -> Iterator[str]:
+        """Yield what keeps a pod from any node, in the order in which kube-scheduler's plugins come to it."""
+        claims, volumes = self.book.claims, self.book.volumes
+        for use in uses:
+            if not use.ephemeral and use.claim not in claims:
+                yield f'persistentvolumeclaim "{use.claim[1]}" not found'
+        for use in uses:
+            yield from _in_the_way(claims, pod, uid, use)
+        if not all(self._is_ready(claims[use.claim]) for use in uses):
+            yield _UNBOUND
+        for use in uses:
+            volume = claims[use.claim].spec.volume_name
+            if not use.ephemeral and volume and volume not in volumes:
+                yield f'persistentvolume "{volume}" not found'
+
+    def _is_ready(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether a claim is bound, or is to be once its pod has a node."""
+        if claim.fully_bound:
+            return True
+        found = self.book.classes.get(claim.storage_class)
+        return found is not None and found.waits and not claim.spec.volume_name
+
+    def _reach(self, use: Use) -> Reach:
+        volume = self.book.volumes.get(self.book.claims[use.claim].spec.volume_name)
+        if volume is None:
+            return Reach(missing=True)
+        affinity = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
+        return Reach(affinity, () if use.ephemeral else _zones(volume))
+
+    def _wanted(self, claim: PersistentVolumeClaim) -> Wanted:
+        pledge, size = self.pledges.of(claim.key), claim.size
+        assert size is not None  # such a claim stands in the way
+        reserved = self.book.meant_for(claim)
+        return Wanted(
+            storage_class=claim.storage_class,
+            size=size,
+            modes=tuple(sorted(claim.spec.access_modes)),
+            mode=claim.spec.volume_mode,
+            selector=claim.spec.selector,
+            attributes_class=claim.spec.volume_attributes_class_name,
+            selected=pledge.node if pledge is not None and not pledge.volume else claim.selected_node,
+            reserved=pledge.volume if pledge is not None and pledge.volume else reserved,
+            shared="/".join(claim.key) if self.users.is_shared(claim.key) else "",
+        )
+
+    def _attached(self, uses: Sequence[Use]) -> Iterator[Attached]:
+        seen = {}
+        for use in uses:
+            volume = self.book.volume_of(use.claim)
+            if volume is not None:
+                shared = self.users.is_shared(use.claim) or self.book.is_twofold(volume)
+                seen[volume] = Attached(volume[0], volume[1] if shared else "")
+        yield from seen.values()
+
+
+def _in_the_way(claims: Mapping[ClaimKey, PersistentVolumeClaim], pod: PodKey, uid: str, use: Use) -> Iterator[str]:
+    namespace, name = use.claim
+    claim = claims.get(use.claim)
+    if claim is None:
+        yield f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+        return
+    if claim.status.phase == "Lost":
+        volume = claim.spec.volume_name
+        yield f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
+    if claim.metadata.deletion_timestamp is not None:
+        yield f'persistentvolumeclaim "{name}" is being deleted'
+    if use.ephemeral and not any(one.controller and one.uid == uid for one in claim.metadata.owner_references):
+        yield f"PVC {namespace}/{name} was not created for pod {'/'.join(pod)} (pod is not owner)"
+    if claim.size is None:
+        yield f'persistentvolumeclaim "{name}" asks for {claim.asks!r} of storage, which is not a quantity'
+
+
+def _suits(volume: PersistentVolume, wanted: Wanted) -> bool:
+    return (
+        _is_large_enough(volume, wanted)
+        and set(wanted.modes) <= set(volume.spec.access_modes)
+        and (wanted.selector is None or wanted.selector.matches(volume.metadata.labels))
+    )
+
+
+def _is_large_enough(volume: PersistentVolume, wanted: Wanted) -> bool:
+    """Whether a volume has what even one that is reserved for the claim must have."""
+    return (
+        volume.size >= wanted.size
+        and volume.spec.volume_mode == wanted.mode
+        and volume.spec.volume_attributes_class_name == wanted.attributes_class
+        and volume.metadata.deletion_timestamp is None
+    )
+
+
+def _zones(volume: PersistentVolume) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the zone and region labels of a volume; several values are joined by two underscores."""
+    out = []
+    for key in ZONE_LABELS:
+        if key in volume.metadata.labels:
+            values = [value.strip() for value in volume.metadata.labels[key].split("__")]
+            if all(values):
+                out.append((key, tuple(values)))
+    return tuple(out)

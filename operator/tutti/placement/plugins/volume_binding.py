@@ -1,0 +1,164 @@
+"""Where the volumes of a pod can be used, found or made (kube-scheduler 1.36, plugins/volumebinding).
+
+One thing differs: where several pods of a gang use one claim whose volume is yet to be made, the first of them chooses
+the node that it is made for, and the others go by the topologies of its class only. kube-scheduler would let them wait
+until the volume exists; a gang that is placed as a whole cannot. Should the volume turn out to be out of reach of some,
+the gang is placed again, by the volume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.storage import CSIStorageCapacity, StorageClass
+from tutti.cluster.classes import PodClass
+from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.transaction import Transaction
+from tutti.cluster.volumes import Wanted
+from tutti.placement import selection
+from tutti.placement.framework import Mask, Rejection, Where
+from tutti.placement.static_volumes import NONE, StaticVolumes
+
+OUT_OF_REACH = "node(s) didn't match PersistentVolume's node affinity"
+NONE_TO_BIND = "node(s) didn't find available persistent volumes to bind"
+NOT_ENOUGH = "node(s) did not have enough free storage"
+NO_SUCH_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+_CAN_BE_MADE, _CANNOT, _NO_SPACE = 0, 1, 2
+
+
+class BindingTally:
+    """Where the volumes of one class can be used, as its pods take free volumes one after another."""
+
+    alone = False
+
+    def __init__(self, klass: PodClass, nodes: NodeColumns) -> None:
+        self._klass, self._nodes = klass, nodes
+        self._wanted = klass.volumes.wanted
+        self._bound = _bound_elsewhere(klass, nodes)
+        self._makeable = [_makeable(one, klass, nodes) for one in self._wanted]
+        self._free = StaticVolumes(nodes, self._wanted)
+        self._given: list[tuple[int, tuple[str, ...]]] = []
+
+    @property
+    def moves(self) -> bool:
+        """Whether a pod of the class takes volumes that the next one could have had."""
+        return self._free.any
+
+    def rejections(self) -> Sequence[Rejection]:
+        """Rule out nodes for each thing that is the matter with them."""
+        cannot, no_space = self._unbindable()
+        out = self._bound + [
+            Rejection(reason, rows, final=True)
+            for reason, rows in ((NONE_TO_BIND, cannot), (NOT_ENOUGH, no_space))
+            if rows.any()
+        ]
+        return tuple(out)
+
+    def add(self, row: int) -> None:
+        """Give a pod on a row its volumes."""
+        self._given.append((row, self._free.names(row)))
+        self._free.take(self._nodes, row)
+
+    def settle(self, transaction: Transaction) -> None:
+        """Earmark what was given since the last time; nothing was where all is to be made."""
+        given, self._given = self._given, []
+        for row, volumes in given:
+            transaction.earmark(self._klass, row, volumes)
+
+    def _unbindable(self) -> tuple[Mask, Mask]:
+        """Return bool[rows] twice: where no volume can be had for a claim, and where there is no space to make one."""
+        rows = len(self._nodes)
+        cannot, no_space = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
+        left = np.ones(rows, dtype=np.bool_)
+        for one in self._wanted:
+            if one.selected:
+                elsewhere = np.ones(rows, dtype=np.bool_)
+                elsewhere[[self._nodes.rows[name] for name in (one.selected,) if name in self._nodes.rows]] = False
+                cannot |= left & elsewhere
+                left &= ~elsewhere
+        claims = sorted(range(len(self._wanted)), key=lambda i: not self._wanted[i].selected)
+        for i in claims:
+            lacking = left & (self._free.picks[i] == NONE)
+            cannot |= lacking & (self._makeable[i] == _CANNOT)
+            no_space |= lacking & (self._makeable[i] == _NO_SPACE)
+            left &= ~(cannot | no_space)
+        return cannot, no_space
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeBinding:
+    """The filter."""
+
+    def tally(self, klass: PodClass, nodes: NodeColumns, where: Where) -> BindingTally | None:  # noqa: ARG002 - a filter's signature
+        """Look where the volumes can be had; None where the class has none."""
+        if not klass.volumes.bound and not klass.volumes.wanted:
+            return None
+        return BindingTally(klass, nodes)
+
+
+def _bound_elsewhere(klass: PodClass, nodes: NodeColumns) -> list[Rejection]:
+    """Rule out nodes that a bound volume cannot be used on, kept on the class while nodes are unchanged."""
+    key, stamp = "volumes bound elsewhere", (nodes.version, len(nodes))
+    kept = klass.cache.get(key)
+    if isinstance(kept, tuple) and kept[0] == stamp:
+        known: list[Rejection] = kept[1]
+        return known
+    out, left = [], nodes.present.copy()
+    for reach in klass.volumes.bound:
+        if reach.missing:
+            out.append(Rejection(NO_SUCH_VOLUME, left.copy(), final=True))
+            break
+        if reach.affinity is not None:
+            rows = left & ~selection.any_term(nodes, reach.affinity)
+            left &= ~rows
+            out.append(Rejection(OUT_OF_REACH, rows, final=True))
+    klass.cache[key] = (stamp, out)
+    return out
+
+
+def _makeable(wanted: Wanted, klass: PodClass, nodes: NodeColumns) -> NDArray[np.int8]:
+    """Return int8[rows]: whether a volume can be made for a node, kept on the class while nodes and storage are."""
+    key, stamp = ("volumes made", wanted.storage_class, wanted.size), (nodes.version, len(nodes))
+    book = nodes.volumes.book
+    kept = klass.cache.get(key)
+    if isinstance(kept, tuple) and kept[0] == (stamp, book.version):
+        known: NDArray[np.int8] = kept[1]
+        return known
+    out = np.full(len(nodes), _CANNOT, dtype=np.int8)
+    found = book.classes.get(wanted.storage_class)
+    if found is not None and found.provisions:
+        allowed = _in_topology(found, nodes)
+        out[allowed] = _CAN_BE_MADE
+        if wanted.size and book.tracks_capacity(found.provisioner):
+            space = np.zeros(len(nodes), dtype=np.bool_)
+            for capacity in book.capacities(wanted.storage_class):
+                if capacity.largest >= wanted.size:
+                    space |= _has_access(capacity, nodes)
+            out[allowed & ~space] = _NO_SPACE
+    klass.cache[key] = ((stamp, book.version), out)
+    return out
+
+
+def _in_topology(storage_class: StorageClass, nodes: NodeColumns) -> Mask:
+    """Return bool[rows]: where a class's provisioner may make volumes; everywhere if it does not say."""
+    if not storage_class.allowed_topologies:
+        return nodes.present.copy()
+    out = np.zeros(len(nodes), dtype=np.bool_)
+    for term in storage_class.allowed_topologies:
+        fits = nodes.present.copy() if term.match_label_expressions else np.zeros_like(out)
+        for one in term.match_label_expressions:
+            fits &= selection.has_one_of(nodes, one.key, one.values)
+        out |= fits
+    return out
+
+
+def _has_access(capacity: CSIStorageCapacity, nodes: NodeColumns) -> Mask:
+    """Return bool[rows]: which nodes can use the storage of a place."""
+    if capacity.node_topology is None:
+        return np.zeros(len(nodes), dtype=np.bool_)
+    return selection.labelled(nodes, capacity.node_topology)

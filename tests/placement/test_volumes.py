@@ -1,0 +1,521 @@
+"""What the volumes of a pod ask of its node, and what nodes say to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.placement.scenes import node, pod
+from tests.placement.storage import (
+    BETA_ZONE,
+    HOSTNAME,
+    ZONE,
+    at,
+    attachment,
+    capacity,
+    claim,
+    csi_driver,
+    csi_node,
+    storage_class,
+    using,
+    volume,
+)
+from tutti.cluster.classes import PodClass
+from tutti.cluster.cluster import Cluster
+from tutti.placement.decision import Decision, decide
+from tutti.placement.gang import Ask, place
+from tutti.placement.judging import assess
+from tutti.placement.misfit import explain
+from tutti.placement.preemption.single import Preemptor, preempt
+from tutti.placement.profile import DEFAULT_PROFILE
+
+REACH = "node(s) didn't match PersistentVolume's node affinity"
+BIND = "node(s) didn't find available persistent volumes to bind"
+SPACE = "node(s) did not have enough free storage"
+MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+ZONED = "node(s) had no available volume zone"
+ONCE = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+DISK = "node(s) had no available disk"
+LIMIT = "node(s) exceed max volume count"
+
+
+def cluster_of(*objects: Any, zones: str = "ab") -> Cluster:
+    """Nodes n0, n1, ... in zones a, b, ..., and storage objects."""
+    cluster = Cluster()
+    for i, zone in enumerate(zones):
+        cluster.put_node(node(f"n{i}", labels={ZONE: zone} if zone != "-" else {}))
+    for one in objects:
+        cluster.put_storage(one)
+    return cluster
+
+
+def waiting(cluster: Cluster, name: str = "p", **spec: Any) -> PodClass:
+    record = cluster.put_pod(pod(name, **spec), keep=True)
+    assert record is not None
+    return record.klass
+
+
+def said(cluster: Cluster, *objects: Any, **spec: Any) -> Decision:
+    for one in objects:
+        cluster.put_storage(one)
+    return decide(waiting(cluster, **spec), cluster.nodes)
+
+
+# kube-scheduler 1.36, plugins/volumerestrictions (PreFilter), volumebinding (podHasPVCs, GetPodVolumeClaims) and
+# volumezone (getPVbyPod): what keeps a pod from any node, in the order in which they look.
+@pytest.mark.parametrize(
+    ("objects", "spec", "message"),
+    [
+        ([], using("d"), 'persistentvolumeclaim "d" not found'),
+        (
+            [],
+            using(scratch={}),
+            'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-scratch"',
+        ),
+        (
+            [claim("p-scratch", owner="uid-default-other")],
+            using(scratch={}),
+            "PVC default/p-scratch was not created for pod default/p (pod is not owner)",
+        ),
+        (
+            [claim("d", volume="v", phase="Lost")],
+            using("d"),
+            'persistentvolumeclaim "d" bound to non-existent persistentvolume "v"',
+        ),
+        ([claim("d", deleting=True)], using("d"), 'persistentvolumeclaim "d" is being deleted'),
+        ([claim("d", storage_class="")], using("d"), "pod has unbound immediate PersistentVolumeClaims"),
+        ([claim("d", storage_class="unknown")], using("d"), "pod has unbound immediate PersistentVolumeClaims"),
+        ([claim("d", storage_class="now")], using("d"), "pod has unbound immediate PersistentVolumeClaims"),
+        ([claim("d", volumeName="v")], using("d"), "pod has unbound immediate PersistentVolumeClaims"),
+        ([claim("d", volume="v")], using("d"), 'persistentvolume "v" not found'),
+        ([claim("d", deleting=True)], using("d", "gone"), 'persistentvolumeclaim "gone" not found'),
+        ([claim("d", size="lots")], using("d"), "persistentvolumeclaim \"d\" asks for 'lots' of storage, which is not"),
+    ],
+)
+def test_what_keeps_a_pod_from_any_node(objects, spec, message):
+    cluster = cluster_of(storage_class(), storage_class("now", late=False))
+
+    decision = said(cluster, *objects, **spec)
+
+    assert decision.message.startswith(f"0/2 nodes are available: {message}")
+    assert decision.rows.tolist() == []
+    assert decision.final.tolist() == [True, True]
+    klass = waiting(cluster, **spec)
+    with cluster.transaction() as transaction:
+        assert place(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is None
+    assert explain(cluster.nodes, Ask(klass, 1), DEFAULT_PROFILE).message == decision.message
+
+
+# plugins/volumebinding/binder.go, checkBoundClaims.
+def test_a_bound_volume_is_used_where_it_can_be_reached():
+    cluster = cluster_of(zones="aab")
+
+    decision = said(cluster, claim("d", volume="v"), volume("v", where=at(ZONE, "b")), **using("d"))
+
+    assert decision.rows.tolist() == [2]
+    assert decision.reasons == {REACH: 2}
+    assert decision.final.tolist() == [True, True, False]
+
+
+def test_an_ephemeral_claim_whose_volume_is_gone_rules_out_every_node():
+    cluster = cluster_of()
+
+    decision = said(cluster, claim("p-s", volume="v", owner="uid-default-p"), **using(s={}))
+
+    assert decision.reasons == {MISSING: 2}
+    assert decision.final.all()
+
+
+def test_a_claim_goes_to_the_node_that_was_chosen_for_it_before():
+    cluster = cluster_of(storage_class(), zones="aab")
+
+    decision = said(cluster, claim("d", selected="n1"), **using("d"))
+
+    assert decision.rows.tolist() == [1]
+    assert decision.reasons == {BIND: 2}
+
+
+@pytest.mark.parametrize(
+    ("topologies", "rows"),
+    [
+        ((), [0, 1, 2]),
+        (({ZONE: ["b"]},), [1]),
+        (({ZONE: ["b"]}, {ZONE: ["c"]}), [1, 2]),
+        (({ZONE: ["b", "c"], HOSTNAME: ["n2"]},), [2]),
+        (({},), []),
+    ],
+)
+def test_a_volume_is_made_within_the_topologies_of_its_class(topologies, rows):
+    cluster = cluster_of(storage_class(topologies=topologies), zones="abc")
+
+    decision = said(cluster, claim("d"), **using("d"))
+
+    assert decision.rows.tolist() == rows
+    assert decision.reasons == ({BIND: 3 - len(rows)} if len(rows) < 3 else {})
+
+
+# binder.go, hasEnoughCapacity: only for drivers that say so; the maximum volume size goes before the capacity.
+@pytest.mark.parametrize(
+    ("objects", "rows"),
+    [
+        ([], [0, 1]),
+        ([csi_driver(tracks=False)], [0, 1]),
+        ([csi_driver()], []),
+        ([csi_driver(), capacity("c", capacity="10Gi", topology={"matchLabels": {ZONE: "a"}})], [0]),
+        ([csi_driver(), capacity("c", capacity="4Gi", topology={"matchLabels": {ZONE: "a"}})], []),
+        ([csi_driver(), capacity("c", capacity="10Gi")], []),
+        ([csi_driver(), capacity("c", topology={})], []),
+        ([csi_driver(), capacity("c", capacity="10Gi", topology={})], [0, 1]),
+        ([csi_driver(), capacity("c", capacity="10Gi", maximumVolumeSize="4Gi", topology={})], []),
+        ([csi_driver(), capacity("c", capacity="10Gi", storage_class="other", topology={})], []),
+        (
+            [
+                csi_driver(),
+                capacity("a", capacity="5Gi", topology={"matchLabels": {ZONE: "a"}}),
+                capacity(
+                    "b",
+                    capacity="5Gi",
+                    topology={"matchExpressions": [{"key": ZONE, "operator": "NotIn", "values": ["a"]}]},
+                ),
+            ],
+            [0, 1],
+        ),
+    ],
+)
+def test_a_volume_is_made_where_there_is_space_for_it(objects, rows):
+    cluster = cluster_of(storage_class(), *objects)
+
+    decision = said(cluster, claim("d", size="5Gi"), **using("d"))
+
+    assert decision.rows.tolist() == rows
+    assert decision.reasons == ({SPACE: 2 - len(rows)} if len(rows) < 2 else {})
+    assert decision.final.tolist() == [i not in rows for i in range(2)]
+
+
+# component-helpers/storage/volume/pv_helpers.go, FindMatchingVolume.
+@pytest.mark.parametrize(
+    "unfit",
+    [
+        {"size": "4Gi"},
+        {"storage_class": "other"},
+        {"phase": "Pending"},
+        {"phase": "Released"},
+        {"claim": "other"},
+        {"modes": ("ReadOnlyMany",)},
+        {"volumeMode": "Block"},
+        {"volumeAttributesClassName": "fast"},
+        {"labels": {"kind": "slow"}},
+        {"deleting": True},
+        {"where": at(ZONE, "elsewhere")},
+        {"claim": "d", "uid": "uid-of-its-predecessor"},
+    ],
+)
+def test_a_claim_is_bound_only_to_a_volume_that_suits_it(unfit):
+    asked = claim("d", size="5Gi", selector={"matchLabels": {"kind": "fast"}})
+    suitable: dict[str, Any] = {"size": "5Gi", "labels": {"kind": "fast"}}
+    nothing_made = storage_class(provisioner="kubernetes.io/no-provisioner")
+    free = cluster_of(nothing_made, volume("v", **suitable))
+    assert said(free, asked, **using("d")).rows.tolist() == [0, 1]
+
+    cluster = cluster_of(nothing_made, volume("v", **{**suitable, **unfit}))
+
+    assert said(cluster, asked, **using("d")).reasons == {BIND: 2}
+
+
+def test_a_volume_that_is_reserved_for_a_claim_is_the_only_one_for_it():
+    cluster = cluster_of(
+        storage_class(provisioner="kubernetes.io/no-provisioner"),
+        volume("any"),
+        volume("mine", where=at(ZONE, "b"), claim="d", phase="Pending"),
+    )
+
+    decision = said(cluster, claim("d"), **using("d"))
+
+    assert decision.rows.tolist() == [1]
+    assert given(cluster, waiting(cluster, **using("d"))) == [("n1", ("mine",))]
+
+
+def given(cluster: Cluster, klass: PodClass, count: int = 1) -> list[tuple[str, tuple[str, ...]]]:
+    """The nodes and volumes that pods of a class would get."""
+    with cluster.transaction() as transaction:
+        rows = place(cluster.nodes, transaction, Ask(klass, count), DEFAULT_PROFILE)
+        assert rows is not None
+        nodes = [cluster.nodes.names[row] for row in rows.tolist()]
+        kept = {name: cluster.nodes.volumes.pledges.earmarks(klass, name) for name in nodes}
+        return [(name, kept[name].pop(0) if kept[name] else ()) for name in nodes]
+
+
+def test_the_smallest_volume_is_taken_first():
+    cluster = cluster_of(
+        storage_class(provisioner="kubernetes.io/no-provisioner"),
+        *(volume(f"v{size}", size=f"{size}Gi", where=at(HOSTNAME, "n0")) for size in (9, 2, 5, 1)),
+    )
+    cluster.put_storage(claim("small", size="2Gi"))
+    cluster.put_storage(claim("large", size="3Gi"))
+
+    klass = waiting(cluster, **using("large", "small"))
+
+    assert given(cluster, klass) == [("n0", ("v2", "v5"))]
+
+
+def test_a_volume_serves_one_claim_of_a_pod():
+    cluster = cluster_of(
+        storage_class(provisioner="kubernetes.io/no-provisioner"), volume("v0", where=at(ZONE, "a")), volume("any")
+    )
+    for name in ("x", "y"):
+        cluster.put_storage(claim(name))
+
+    decision = said(cluster, **using("x", "y"))
+
+    assert decision.rows.tolist() == [0]
+    assert decision.reasons == {BIND: 1}
+
+
+def test_what_is_not_there_is_made_where_the_class_has_a_provisioner():
+    cluster = cluster_of(storage_class(topologies=({ZONE: ["b"]},)), volume("v0", where=at(ZONE, "a")))
+
+    decision = said(cluster, claim("d"), **using("d"))
+
+    assert decision.rows.tolist() == [0, 1]
+    klass = waiting(cluster, **using("d"))
+    assert sorted(given(cluster, klass)) in ([("n0", ("v0",))], [("n1", ("",))])
+
+
+def test_several_volumes_count_for_each_thing_that_is_the_matter():
+    cluster = cluster_of(storage_class(topologies=({ZONE: ["a"]},)), zones="abb")
+
+    bound = volume("v", where=at(HOSTNAME, "n0", "n1"), claim="d", phase="Bound")
+    decision = said(cluster, claim("d", volume="v"), bound, claim("e"), **using("d", "e"))
+
+    assert decision.rows.tolist() == [0]
+    assert decision.reasons == {REACH: 1, BIND: 2}
+
+
+# plugins/volumezone: old and new labels, sets of zones, nodes without any.
+@pytest.mark.parametrize(
+    ("labels", "rows"),
+    [
+        ({ZONE: "a"}, [0, 3]),
+        ({ZONE: "a__b"}, [0, 1, 3]),
+        ({ZONE: "a__"}, [0, 1, 2, 3]),
+        ({BETA_ZONE: "b"}, [1, 3]),
+        ({"topology.kubernetes.io/region": "r"}, [3]),
+        ({"other": "x"}, [0, 1, 2, 3]),
+    ],
+)
+def test_a_volume_is_used_in_its_zones(labels, rows):
+    cluster = cluster_of(zones="abc-")
+
+    decision = said(cluster, claim("d", volume="v"), volume("v", labels=labels), **using("d"))
+
+    assert decision.rows.tolist() == rows
+    assert decision.reasons == ({ZONED: 4 - len(rows)} if len(rows) < 4 else {})
+    assert decision.final.tolist() == [i not in rows for i in range(4)]
+
+
+def test_an_old_zone_label_of_a_node_goes_before_its_new_one():
+    cluster = cluster_of(zones="")
+    cluster.put_node(node("n", labels={BETA_ZONE: "old", ZONE: "new"}))
+
+    assert said(cluster, claim("d", volume="v"), volume("v", labels={BETA_ZONE: "new"}), **using("d")).reasons == {
+        ZONED: 1
+    }
+
+
+def test_the_zones_of_an_ephemeral_volume_do_not_matter():
+    cluster = cluster_of()
+    made = claim("p-s", volume="v", owner="uid-default-p")
+
+    assert said(cluster, made, volume("v", labels={ZONE: "z"}), **using(s={})).rows.tolist() == [0, 1]
+
+
+# plugins/volumerestrictions: preemption can help here.
+def test_a_claim_for_one_pod_is_in_use_wherever_that_pod_is():
+    cluster = cluster_of(claim("d", volume="v", modes=("ReadWriteOncePod",)), volume("v"))
+    assert said(cluster, **using("d")).rows.tolist() == [0, 1]
+
+    cluster.put_pod(pod("user", node="n1", **using("d")), keep=False)
+
+    decision = decide(waiting(cluster, **using("d")), cluster.nodes)
+    assert decision.reasons == {ONCE: 2}
+    assert not decision.final.any()
+
+    cluster.remove_pod(("default", "user"))
+    assert decide(waiting(cluster, **using("d")), cluster.nodes).rows.tolist() == [0, 1]
+
+
+def test_a_claim_for_one_pod_is_given_to_one_pod_of_a_gang():
+    cluster = cluster_of(claim("d", volume="v", modes=("ReadWriteOncePod",)), volume("v"))
+    waiting(cluster, "p0", **using("d"))
+    klass = waiting(cluster, "p1", **using("d"))
+
+    with cluster.transaction() as transaction:
+        assert place(cluster.nodes, transaction, Ask(klass, 2), DEFAULT_PROFILE) is None
+        rows = place(cluster.nodes, transaction, Ask(klass, 0, 2), DEFAULT_PROFILE)
+        assert rows is not None
+        assert len(rows) == 1
+        assert place(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is None
+    why = explain(cluster.nodes, Ask(klass, 2), DEFAULT_PROFILE)
+    assert "claim default/d is ReadWriteOncePod" in why.never
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "conflict"),
+    [
+        ({"gcePersistentDisk": {"pdName": "x"}}, {"gcePersistentDisk": {"pdName": "x"}}, True),
+        ({"gcePersistentDisk": {"pdName": "x"}}, {"gcePersistentDisk": {"pdName": "y"}}, False),
+        (
+            {"gcePersistentDisk": {"pdName": "x", "readOnly": True}},
+            {"gcePersistentDisk": {"pdName": "x", "readOnly": True}},
+            False,
+        ),
+        (
+            {"gcePersistentDisk": {"pdName": "x", "readOnly": True}},
+            {"gcePersistentDisk": {"pdName": "x"}},
+            True,
+        ),
+        (
+            {"awsElasticBlockStore": {"volumeID": "x", "readOnly": True}},
+            {"awsElasticBlockStore": {"volumeID": "x", "readOnly": True}},
+            True,
+        ),
+        ({"iscsi": {"iqn": "x"}}, {"iscsi": {"iqn": "x", "readOnly": True}}, True),
+        ({"iscsi": {"iqn": "x"}}, {"gcePersistentDisk": {"pdName": "x"}}, False),
+        ({"rbd": {"monitors": ["a", "b"], "image": "x"}}, {"rbd": {"monitors": ["b"], "image": "x"}}, True),
+        ({"rbd": {"monitors": ["a"], "image": "x"}}, {"rbd": {"monitors": ["b"], "image": "x"}}, False),
+        (
+            {"rbd": {"monitors": ["a"], "image": "x"}},
+            {"rbd": {"monitors": ["a"], "image": "x", "pool": "other"}},
+            False,
+        ),
+    ],
+)
+def test_disks_that_pods_name_themselves(here, there, conflict):
+    cluster = cluster_of()
+    cluster.put_pod(pod("e", node="n0", volumes=[{"name": "v", **here}]), keep=False)
+
+    decision = said(cluster, volumes=[{"name": "w", **there}])
+
+    assert decision.rows.tolist() == ([1] if conflict else [0, 1])
+    assert decision.reasons == ({DISK: 1} if conflict else {})
+    assert not decision.final.any()
+
+
+@pytest.mark.parametrize(("read_only", "most"), [(False, 2), (True, 6)])
+def test_pods_with_one_disk_keep_apart_unless_they_only_read_it(read_only, most):
+    cluster = cluster_of()
+    disk = [{"name": "v", "gcePersistentDisk": {"pdName": "x", "readOnly": read_only}}]
+    klass = waiting(cluster, volumes=disk)
+
+    with cluster.transaction() as transaction:
+        rows = place(cluster.nodes, transaction, Ask(klass, 0, 6), DEFAULT_PROFILE)
+        assert rows is not None
+        assert len(rows) == most
+
+
+# plugins/nodevolumelimits/csi.go.
+def test_a_node_takes_so_many_volumes_of_a_driver():
+    cluster = cluster_of(csi_node("n0", csi_example_com=2), csi_node("n1", csi_example_com=None), zones="abc")
+    for name in ("d", "e", "f"):
+        cluster.put_storage(claim(name, volume=name))
+        cluster.put_storage(volume(name, driver="csi.example.com"))
+
+    assert said(cluster, **using("d", "e")).rows.tolist() == [0, 1, 2]
+    decision = decide(waiting(cluster, "q", **using("d", "e", "f")), cluster.nodes)
+
+    assert decision.rows.tolist() == [1, 2]
+    assert decision.reasons == {LIMIT: 1}
+    assert not decision.final.any()
+
+
+@pytest.mark.parametrize(
+    ("existing", "fits"),
+    [
+        ([], True),
+        ([using("other")], False),
+        ([using("d")], True),
+        ([using("d", "other")], True),
+    ],
+)
+def test_a_volume_counts_once_on_a_node(existing, fits):
+    cluster = cluster_of(csi_node("n0", csi_example_com=1), zones="a")
+    for name in ("d", "other"):
+        cluster.put_storage(claim(name, volume=name, modes=("ReadWriteMany",)))
+        cluster.put_storage(volume(name, driver="csi.example.com"))
+    for i, spec in enumerate(existing):
+        cluster.put_pod(pod(f"e{i}", node="n0", **spec), keep=False)
+
+    assert bool(len(said(cluster, **using("d")).rows)) == fits
+
+
+@pytest.mark.parametrize(
+    ("attached", "used", "fits"),
+    [((), (), True), (("x",), (), False), (("x",), ("x",), False), (("d",), (), False), (("unknown",), (), True)],
+)
+def test_attachments_count_that_no_pod_accounts_for(attached, used, fits):
+    """With a limit of 1: a volume that is attached already counts besides the same as a new one (csi.go)."""
+    cluster = cluster_of(csi_node("n0", csi_example_com=1), zones="a")
+    for name in ("d", "x"):
+        cluster.put_storage(claim(name, volume=name))
+        cluster.put_storage(volume(name, driver="csi.example.com"))
+    for i, name in enumerate(attached):
+        cluster.put_storage(attachment(f"va{i}", "n0", name))
+    for name in used:
+        cluster.put_pod(pod(f"e-{name}", node="n0", **using(name)), keep=False)
+
+    assert bool(len(said(cluster, **using("d")).rows)) == fits
+    for i, _ in enumerate(attached):
+        cluster.drop_storage("VolumeAttachment", "", f"va{i}")
+    for name in used:
+        cluster.remove_pod(("default", f"e-{name}"))
+    assert said(cluster, **using("d")).rows.tolist() == [0]
+
+
+def test_a_volume_that_is_yet_to_be_made_counts_for_its_provisioner():
+    cluster = cluster_of(storage_class(), csi_node("n0", csi_example_com=3), zones="a")
+    for i in range(5):
+        cluster.put_storage(claim(f"d{i}"))
+    klasses = {id(waiting(cluster, f"p{i}", **using(f"d{i}"))) for i in range(5)}
+    assert len(klasses) == 1
+
+    with cluster.transaction() as transaction:
+        klass = waiting(cluster, "p0", **using("d0"))
+        assert place(cluster.nodes, transaction, Ask(klass, 4), DEFAULT_PROFILE) is None
+        assert place(cluster.nodes, transaction, Ask(klass, 3), DEFAULT_PROFILE) is not None
+        assert place(cluster.nodes, transaction, Ask(klass, 1), DEFAULT_PROFILE) is None
+
+
+def test_two_volumes_that_are_one_to_their_driver_count_once():
+    cluster = cluster_of(csi_node("n0", csi_example_com=1), zones="a")
+    for name in ("d", "e"):
+        cluster.put_storage(claim(name, volume=name))
+        cluster.put_storage(volume(name, driver="csi.example.com", handle="the same"))
+
+    assert said(cluster, **using("d", "e")).rows.tolist() == [0]
+    cluster.put_storage(volume("e", driver="csi.example.com", handle="another"))
+    assert said(cluster, **using("d", "e")).reasons == {LIMIT: 1}
+
+
+# plugins/volumerestrictions and nodevolumelimits: both give Unschedulable, so that preemption is tried.
+@pytest.mark.parametrize("limited", [True, False])
+def test_lower_priority_makes_room_for_volumes(limited):
+    modes = ("ReadWriteOnce",) if limited else ("ReadWriteOncePod",)
+    cluster = cluster_of(zones="a")
+    for name in ("d", "e"):
+        cluster.put_storage(claim(name, volume=name, modes=modes))
+        cluster.put_storage(volume(name, driver="csi.example.com"))
+    if limited:
+        cluster.put_storage(csi_node("n0", csi_example_com=1))
+    cluster.put_pod(pod("other", node="n0", cpu="1", priority=0), keep=False)
+    cluster.put_pod(pod("user", node="n0", cpu="1", priority=0, **using("d")), keep=False)
+    record = cluster.put_pod(pod("p", cpu="1", priority=9, **using("e" if limited else "d")), keep=True)
+    assert record is not None
+
+    found = preempt(cluster, Preemptor(record.klass, 9), assess(record.klass, cluster.nodes))
+
+    assert found.chosen is not None
+    assert [one.name for one in found.chosen.victims] == ["user"]
+    assert cluster.nodes.volumes.attachments.count("n0", "csi.example.com") == 1
