@@ -137,9 +137,6 @@ WRONG: dict[str, Wrong] = {
     "taint without effect": Wrong(
         "ResourceFlavor", "nodeTaints: [{key: a}]", "spec.nodeTaints[0].effect", "must be given"
     ),
-    "flavor in a topology": Wrong(
-        "ResourceFlavor", "{nodeLabels: {a: b}, topologyName: t}", "spec.topologyName", "not supported yet"
-    ),
     "flavor with weights": Wrong(
         "ResourceFlavor", "resourceWeights: {cpu: 2}", "spec.resourceWeights", "not supported yet"
     ),
@@ -328,11 +325,23 @@ WRONG: dict[str, Wrong] = {
     "topology without level": Wrong(
         "Workload", "podGroups: [{count: 2, topology: {mode: Required}}]", "spec.podGroups[0].topology", "need a level"
     ),
-    "topology of a pod group": Wrong(
+    "slices of no level": Wrong(
         "Workload",
-        "podGroups: [{count: 1}, {name: b, count: 2, topology: {mode: Unconstrained}}]",
+        "podGroups: [{count: 1}, {name: b, count: 2, topology: {mode: Unconstrained, sliceSize: 2}}]",
         "spec.podGroups[1].topology",
-        "topology-aware placement is not supported yet",
+        "give both, or none",
+    ),
+    "slices within nothing": Wrong(
+        "Workload",
+        "podGroups: [{count: 2, topology: {mode: Unconstrained, innerSlices: [{level: rack, size: 1}]}}]",
+        "spec.podGroups[0].topology",
+        "innerSlices are parts of slices",
+    ),
+    "balanced in one domain": Wrong(
+        "Workload",
+        "podGroups: [{count: 2, topology: {mode: Required, level: rack, balanced: true}}]",
+        "spec.podGroups[0].topology",
+        "set mode to Preferred",
     ),
     "class of another group": Wrong(
         "Workload",
@@ -364,12 +373,6 @@ WRONG: dict[str, Wrong] = {
         "schedulingPolicy: {gang: {minCount: 0}}",
         "spec.schedulingPolicy.gang.minCount",
         "greater than or equal",
-    ),
-    "topology of a group": Wrong(
-        "PodGroup",
-        "{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: rack}]}}",
-        "spec.schedulingConstraints.topology",
-        "not supported yet",
     ),
     "disruption of a group": Wrong(
         "PodGroup",

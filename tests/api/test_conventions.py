@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tutti.api.configuration import Conventions
-from tutti.api.conventions import Claim, ConventionError, claim_of
+from tutti.api.conventions import Claim, ConventionError, TopologyClaim, claim_of
 from tutti.api.core import Pod
 
 SETTINGS = Conventions()
@@ -202,6 +202,13 @@ def test_the_pfnet_prefix_is_configurable():
     assert claim_of(pfnet(name="g", size="three"), settings).group == ""
 
 
+def near_by(**notes: str) -> Pod:
+    """A pod of a Kueue queue with these annotations on topology."""
+    pod = annotated(**{f"kueue.x-k8s.io/podset-{key.replace('_', '-')}": text for key, text in notes.items()})
+    pod.metadata.labels["kueue.x-k8s.io/queue-name"] = "q"
+    return pod
+
+
 KOORD = "gang.scheduling.koordinator.sh/"
 YUNIKORN = "yunikorn.apache.org/"
 BROKEN = {
@@ -253,17 +260,46 @@ BROKEN = {
         "pod-group-total-count",
         "must be given",
     ),
-    "kueue required topology": (
-        annotated(
-            **{
-                "kueue.x-k8s.io/pod-group-name": "g",
-                "kueue.x-k8s.io/pod-group-total-count": "2",
-                "kueue.x-k8s.io/podset-required-topology": "rack",
-            }
-        ),
-        "podset-required-topology",
-        "not supported yet",
+    "kueue total count missing after all": (
+        annotated(**{"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/podset-required-topology": "rack"}),
+        "pod-group-total-count",
+        "must be given",
     ),
+    "kueue near in two ways": (
+        near_by(required_topology="rack", preferred_topology="block"),
+        "podset-preferred-topology",
+        "keep one of the two",
+    ),
+    "kueue near on no label": (near_by(required_topology="my rack"), "podset-required-topology", "key of a node label"),
+    "kueue near perhaps": (near_by(unconstrained_topology="yes"), "podset-unconstrained-topology", "true nor false"),
+    "kueue slices without a size": (near_by(slice_required_topology="rack"), "podset-slice-size", "must be given"),
+    "kueue slices without a level": (near_by(slice_size="2"), "podset-slice-required-topology", "must be given"),
+    "kueue slices of nothing": (
+        near_by(slice_required_topology="rack", slice_size="0"),
+        "podset-slice-size",
+        "at least 1",
+    ),
+    "kueue slices in two ways": (
+        near_by(slice_required_topology_constraints="[]", slice_size="2"),
+        "podset-slice-size",
+        "keep one of the two",
+    ),
+    "kueue layers of no form": (
+        near_by(slice_required_topology_constraints="{"),
+        "podset-slice-required-topology-constraints",
+        "no JSON",
+    ),
+    "kueue no layers": (
+        near_by(slice_required_topology_constraints="[]"),
+        "podset-slice-required-topology-constraints",
+        "1 to 3 layers",
+    ),
+    "kueue a layer without a size": (
+        near_by(slice_required_topology_constraints='[{"topology": "rack"}]'),
+        "podset-slice-required-topology-constraints",
+        "is no layer",
+    ),
+    "kueue a group of anywhere": (near_by(group_name="g"), "podset-group-name", "required or a preferred topology"),
 }
 
 
@@ -296,3 +332,32 @@ def test_names_made_for_gangs_are_valid_and_tell_gangs_apart():
     assert len(names) == 6
     assert all(name == name.lower() and name.isascii() and len(name) <= 253 for name in names)
     assert all(name[0].isalnum() and name[-1].isalnum() for name in names)
+
+
+@pytest.mark.parametrize(
+    ("notes", "claim"),
+    [
+        ({}, None),
+        ({"unconstrained_topology": "false"}, None),
+        ({"unconstrained_topology": "true"}, TopologyClaim()),
+        ({"required_topology": "rack"}, TopologyClaim("Required", "rack")),
+        (
+            {"preferred_topology": "example.com/rack", "group_name": "g"},
+            TopologyClaim("Preferred", "example.com/rack", (), "g"),
+        ),
+        (
+            {"slice_required_topology": "rack", "slice_size": "4"},
+            TopologyClaim(slices=(("rack", 4),)),
+        ),
+        (
+            {
+                "required_topology": "zone",
+                "slice_required_topology_constraints": '[{"topology": "block", "size": 8}, {"topology": "rack", "size": 4}]',
+            },
+            TopologyClaim("Required", "zone", (("block", 8), ("rack", 4))),
+        ),
+    ],
+)
+def test_kueues_annotations_on_topology(notes, claim):
+    # kubernetes-sigs/kueue, apis/kueue/v1beta2/topology_types.go (0.20)
+    assert claim_of(near_by(**notes), SETTINGS).topology == claim

@@ -9,14 +9,14 @@ is made again without these, until both hold or no flavors are left: nothing is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tutti.cluster.transaction import Transaction
 from tutti.engine import extenders
 from tutti.engine.consultation import Query
 from tutti.engine.explanation import Explanation
 from tutti.engine.lines import Standing
-from tutti.engine.needs import Need, pod_set, unplaceable
+from tutti.engine.needs import Need, needs_of, pod_sets_of, unplaceable
 from tutti.engine.queues import queue_of
 from tutti.engine.shortages import closest, misfit, no_room_left, short_of_quota
 from tutti.engine.state import State
@@ -113,8 +113,12 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     never = unplaceable(klass)
     if never is not None:
         return never
-    need = Need(workload.groups[state.home[waiting[0].pod.key][1]], klass, waiting[:1], required=1)
-    pod_sets = [pod_set("0", klass, 1)]
+    needs = needs_of(workload)
+    if isinstance(needs, Explanation):
+        return needs
+    mine = next(need for need in needs if waiting[0] in need.members)
+    need = replace(mine, members=waiting[:1], required=1, extra=0, growth=0)
+    pod_sets = pod_sets_of([need])
     choice = None if queue is None else _chooser(state, queue, workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
         why = _take_required(Attempt(state, workload, queue, transaction), [need], pod_sets, choice)
@@ -170,10 +174,7 @@ def _place(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoic
     given: list[Assignment] = [
         {name: one.flavor for name, one in mine.flavors.items()} if mine is not None else {} for mine in chosen
     ]
-    asks = [
-        Ask(need.klass, need.required, 0, where_of(flavors, state.catalog.flavors) if flavors else ANYWHERE)
-        for need, flavors in zip(needs, given, strict=True)
-    ]
+    asks = [_ask(state, need, flavors, required=need.required) for need, flavors in zip(needs, given, strict=True)]
     queries = [_query(ask, need) for ask, need in zip(asks, needs, strict=True)]
     waits = extenders.consult(state, queries, attempt.profile)
     if waits is not None:
@@ -201,7 +202,7 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
     for assignment in ways:
         charge = _charge(attempt, need, assignment)
         most = left if charge is None else min(left, state.holdings.room_for(charge.queue, charge.usage))
-        ask = Ask(need.klass, 0, most, where_of(assignment, state.catalog.flavors))
+        ask = _ask(state, need, assignment, extra=most, taken=attempt.taken)
         if extenders.consult(state, [_query(ask, need)], attempt.profile) is not None:
             return
         rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
@@ -213,6 +214,33 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
         left, start = left - len(rows), start + len(rows)
         if not left:
             return
+
+
+def _ask(
+    state: State,
+    need: Need,
+    flavors: Assignment,
+    *,
+    required: int = 0,
+    extra: int = 0,
+    taken: Sequence[Taken] = (),
+) -> Ask:
+    """Return what is asked of nodes for a need in these flavors; `taken` is what its party may have got in this try."""
+    known = state.catalog.flavors
+    where = where_of(flavors, known) if flavors else ANYWHERE
+    if need.near is None:
+        return Ask(need.klass, required, extra, where)
+    levels = next((known[name].levels for name in dict.fromkeys(flavors.values()) if known[name].levels), ())
+    near = need.near.on(levels, need.party, need.group.name, 0 if extra else need.growth)
+    if near is not None:
+        rows = state.cluster.nodes.rows
+        there, own = ([rows[name] for name in names if name in rows] for names in (need.there, need.own))
+        for one in taken:
+            if one.need.party == need.party:
+                there += one.rows.tolist()
+                own += one.rows.tolist() if one.need.group is need.group else []
+        near = near.joining(there, own)
+    return Ask(need.klass, required, extra, where, near)
 
 
 def _query(ask: Ask, need: Need) -> Query:

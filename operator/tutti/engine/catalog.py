@@ -30,7 +30,7 @@ from tutti.api.resources import from_milli
 from tutti.quota.flavors import Assignment, Flavor, Problem, Queue, ResourceGroup, assignments
 from tutti.quota.fungibility import Fungibility
 from tutti.quota.policy import PreemptionPolicy, Who
-from tutti.quota.references import queue_problem, rings
+from tutti.quota.references import flavor_problem, queue_problem, rings
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota
 
 K = TypeVar("K", bound=Object)
@@ -149,7 +149,10 @@ class Catalog:
 
     def compile(self) -> None:
         """Work out flavors, queues and cohorts from the objects as they are now."""
-        self.flavors = {one.metadata.name: _flavor(one) for one in self.all(ResourceFlavor)}
+        topologies = {
+            one.metadata.name: tuple(level.node_label for level in one.spec.levels) for one in self.all(Topology)
+        }
+        self.flavors = {one.metadata.name: _flavor(one, topologies) for one in self.all(ResourceFlavor)}
         cohorts = {one.metadata.name: one for one in self.all(Cohort)}
         caught = rings({name: one.spec.parent_name or "" for name, one in cohorts.items()})
         self.cohorts = {
@@ -161,11 +164,20 @@ class Catalog:
         self.queues = {}
         for one in self.all(ClusterQueue):
             queue = _queue(one)
-            problem = queue_problem(queue, self.flavors, caught)
+            problem = queue_problem(queue, self.flavors, caught) or self._topology_problem(queue, topologies)
             if one.metadata.deletion_timestamp:
                 problem = Problem("Terminating", "it is being deleted once nothing uses it")
             cohort = "" if queue.cohort in caught else queue.cohort
             self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort)
+
+    def _topology_problem(self, queue: Queue, topologies: Mapping[str, tuple[str, ...]]) -> Problem | None:
+        """Return the first problem that a queue's flavors, all of which exist, have with their Topology."""
+        for name in dict.fromkeys(flavor for group in queue.groups for flavor in group.flavors):
+            found = self.get(ResourceFlavor, "", name)
+            problem = None if found is None else flavor_problem(found.spec.topology_name, topologies)
+            if problem is not None:
+                return Problem(problem.reason, f"ResourceFlavor {name}: {problem.message}")
+        return None
 
     def local_queue(self, namespace: str, name: str) -> LocalDoor | None:
         """Return where a LocalQueue leads, or None where it does not exist."""
@@ -243,13 +255,14 @@ def _said(found: Object) -> object:
     return getattr(found, "spec", None), bool(found.metadata.deletion_timestamp)
 
 
-def _flavor(found: ResourceFlavor) -> Flavor:
+def _flavor(found: ResourceFlavor, topologies: Mapping[str, tuple[str, ...]]) -> Flavor:
     spec = found.spec
     return Flavor(
         found.metadata.name,
         tuple(sorted(spec.node_labels.items())),
         tuple(spec.node_taints),
         tuple(spec.tolerations),
+        topologies.get(spec.topology_name, ()),
     )
 
 

@@ -23,6 +23,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
 from tutti.cluster.volumes import has_claims
 from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.nearness import of_claim, of_pod_group, of_workload
 from tutti.engine.reservation import give_back
 from tutti.engine.state import Address, State
 from tutti.engine.workloads import Group, Member, Told, Workload
@@ -42,6 +43,7 @@ def put_member(state: State, pod: Pod) -> None:
     if member is None:
         member = state.members[record.key] = Member(record, pod.spec.scheduler_name, claim)
     member.claim, member.problem = claim, problem
+    member.near = of_claim(claim.topology)
     member.annotation = pod.metadata.annotations.get(ADMISSION_ANNOTATION, "")
     member.noted = state.hosting.noted(pod.metadata.annotations)
     member.told = member.told if member.told[0] else _told(pod)
@@ -184,6 +186,8 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
         group.count = one.count
         group.min_count = one.quorum
         group.promised = _promised(state, workload, one.template) if one.template else None
+        group.near = of_workload(one.topology, one.name)
+    _read_constraints(state, workload)
     known = {one.name for one in spec.pod_groups}
     for group in workload.groups.values():
         if group.name not in known and group.members:
@@ -193,6 +197,15 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
                 f"pod {next(iter(group.members))[1]} names pod group {group.name!r}, which Workload {namespace}/{name} "
                 f"does not have; it has {', '.join(sorted(known))}",
             )
+
+
+def _read_constraints(state: State, workload: Workload) -> None:
+    """Take over what PodGroups that are pod groups of a Workload say of nearness, where the Workload does not."""
+    _, namespace, name = workload.key
+    for made, part in state.catalog.referring(namespace, name).items():
+        found, group = state.catalog.get(PodGroupObject, namespace, made), workload.groups.get(part)
+        if found is not None and group is not None and group.near is None:
+            group.near = of_pod_group(found.spec.scheduling_constraints.topology, part)
 
 
 def _promised(state: State, workload: Workload, template: dict[str, object]) -> PodClass | None:
@@ -217,12 +230,13 @@ def _read_pod_group(state: State, workload: Workload, found: PodGroupObject | No
     if found is not None:
         _identify(workload, found.metadata, found.status.conditions)
         group.min_count = found.spec.min_count
+        group.near = of_pod_group(found.spec.scheduling_constraints.topology, name)
         workload.queue = found.spec.queue_name
         workload.permit_seconds = found.spec.schedule_timeout_seconds
         value = state.catalog.pod_class(found.spec.priority_class_name)
         workload.priority = _members_priority(workload) if value is None else value
         return
-    workload.uid = ""
+    workload.uid, group.near = "", None
     sizes = {m.claim.min_count: m for m in group.members.values() if m.claim.min_count is not None}
     workload.queue, workload.priority = "", _members_priority(workload)
     if not sizes or workload.key in state.catalog.broken:

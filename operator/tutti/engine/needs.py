@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tutti.cluster.classes import PodClass
 from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.nearness import Near
 from tutti.engine.shortages import gathering
 from tutti.engine.workloads import Group, Member, Phase, Workload
 from tutti.placement.unsupported import unsupported
@@ -22,6 +23,10 @@ class Need:
         members: Those that exist, in the order in which they get nodes.
         required: How many must be placed; more than there are members where some are only promised.
         extra: How many more may be.
+        near: How near one another they must be; None where nobody says.
+        party: Those of equal parties must be near one another.
+        there: Nodes where others of the party are already, once for each of them; `own` those of the same pod group.
+        growth: How many more are expected near them, these extra ones included.
     """
 
     group: Group
@@ -29,6 +34,16 @@ class Need:
     members: list[Member]
     required: int
     extra: int = 0
+    near: Near | None = None
+    party: object = None
+    there: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    growth: int = 0
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What decides where they can go."""
+        return self.klass, self.required, self.extra, self.near, self.party, self.there, self.own
 
 
 def needs_of(workload: Workload) -> list[Need] | Explanation:
@@ -51,7 +66,31 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
         if missing > len(waiting) + max(0, promised):
             return gathering(group)
         needs.extend(_split(group, waiting, missing, max(0, promised)))
+    for need in needs:
+        if need.near is not None:
+            _look_around(need, workload)
     return needs
+
+
+def _look_around(need: Need, workload: Workload) -> None:
+    """Find the others of a need's party that have their node, or have one reserved, and are not leaving it."""
+    there: list[str] = []
+    own: list[str] = []
+    for group in workload.groups.values():
+        placed = [(m.pod.klass, m.near, m.pod.place) for m in group.members.values() if not m.pod.deleting]
+        placed += [(hold.klass, None, hold.node) for hold in group.holds]
+        for klass, said, node in placed:
+            near = group.near or said
+            if node and near is not None and _party(group, klass, near) == need.party:
+                there.append(node)
+                own += [node] if group is need.group else []
+    need.there, need.own = tuple(there), tuple(own)
+    expected = (need.group.count or 0) - len(own) - need.required if need.group.near is not None else 0
+    need.growth = max(need.extra, expected)
+
+
+def _party(group: Group, klass: PodClass, near: Near) -> object:
+    return near.together or (group.name, klass)
 
 
 def never_admitted(queue: Queue | None, needs: list[Need]) -> Explanation | None:
@@ -79,16 +118,25 @@ def unplaceable(klass: PodClass) -> Explanation | None:
     return Explanation(Gate.PLACEMENT, "UnsupportedConstraint", text)
 
 
-def pod_set(name: str, klass: PodClass, count: int) -> PodSet:
-    """Return what so many pods of a class ask of quota; `pods` is counted by the queue itself, where it covers it."""
+def pod_sets_of(needs: Sequence[Need]) -> list[PodSet]:
+    """Return what the required pods of needs ask of quota, named by index; those of one party share their flavors."""
+    parties = list(dict.fromkeys(need.party for need in needs))
+    return [_pod_set(str(index), need, parties.index(need.party)) for index, need in enumerate(needs)]
+
+
+def _pod_set(name: str, need: Need, party: int) -> PodSet:
+    """Return what the required pods ask of quota; `pods` is counted by the queue itself, where it covers it."""
+    klass = need.klass
     affinity = klass.spec.affinity.node_affinity if klass.spec.affinity else None
     return PodSet(
         name,
-        count,
+        need.required,
         {resource: amount for resource, amount in klass.requests.items() if resource != VIRTUAL},
         node_selector=klass.spec.node_selector,
         affinity=affinity.required if affinity else None,
         tolerations=klass.spec.tolerations,
+        topology=None if need.near is None else need.near.request(),
+        group=f"party {party}" if need.near is not None else "",
     )
 
 
@@ -106,21 +154,26 @@ def _uncovered(queue: Queue, klass: PodClass) -> Explanation | None:
 
 def _split(group: Group, waiting: list[Member], missing: int, promised: int) -> Iterator[Need]:
     """Group the waiting members by class; the first `missing` of them are required, the others are extra."""
-    by_class: dict[PodClass, Need] = {}
+    by_class: dict[tuple[PodClass, Near | None], Need] = {}
     for index, member in enumerate(waiting):
-        klass = member.pod.klass
-        need = by_class.get(klass)
+        klass, near = member.pod.klass, group.near or member.near
+        need = by_class.get((klass, near))
         if need is None:
-            need = by_class[klass] = Need(group, klass, [], 0)
+            need = by_class[klass, near] = _need(group, klass, near)
         need.members.append(member)
         if index < missing:
             need.required += 1
         else:
             need.extra += 1
     if promised and group.promised is not None:
-        need = by_class.setdefault(group.promised, Need(group, group.promised, [], 0))
+        key = (group.promised, group.near)
+        need = by_class.setdefault(key, _need(group, *key))
         need.required += promised
     yield from by_class.values()
+
+
+def _need(group: Group, klass: PodClass, near: Near | None) -> Need:
+    return Need(group, klass, [], 0, near=near, party=None if near is None else _party(group, klass, near))
 
 
 def _by_rank(member: Member) -> tuple[int, str]:

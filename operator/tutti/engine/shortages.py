@@ -58,6 +58,9 @@ def short_of_quota(state: State, queue: Queue, choice: Choice) -> list[Explanati
     taken: Usage = {}
     for mine in choice.pod_sets:
         if mine.verdict is not Verdict.FIT:
+            if mine.problem:
+                text = f"ClusterQueue {queue.name}: {mine.problem}"
+                return [Explanation(Gate.QUOTA, NoFit.NO_MATCHING_FLAVOR.reason, text)]
             tried = dict.fromkeys(mine.attempts)  # some more than once, where flavors have been left out
             whys = [_short_of(state, queue, one, mine.requests, taken) for one in tried]
             return [why for why in whys if why is not None]

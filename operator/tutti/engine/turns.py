@@ -15,7 +15,7 @@ from tutti.engine.contest import contest
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extenders import WAITING
 from tutti.engine.lines import Bunch, Line, LineKey, Shape, Standing
-from tutti.engine.needs import Need, needs_of, never_admitted, pod_set
+from tutti.engine.needs import Need, needs_of, never_admitted, pod_sets_of
 from tutti.engine.queues import queue_of
 from tutti.engine.shortages import with_strangers
 from tutti.engine.state import State
@@ -187,8 +187,7 @@ class Candidates:
         if bunch is None:
             root = "" if queue is None else state.holdings.root_of(queue.name)
             required = [need for need in needs if need.required]
-            pod_sets = [pod_set(str(index), need.klass, need.required) for index, need in enumerate(required)]
-            bunch = Bunch(line, shape, queue, root, [] if queue is None else pod_sets)
+            bunch = Bunch(line, shape, queue, root, [] if queue is None else pod_sets_of(required))
             line.open_bunch(bunch)
         standing = Standing(workload, needs, _key(workload), bunch)
         line.add(standing)
@@ -251,5 +250,5 @@ def _key(workload: Workload) -> LineKey:
 def _shape(workload: Workload, queue: Queue | None, needs: list[Need]) -> Shape:
     """Return what decides whether a workload can be admitted: equal shapes of one line fare alike."""
     scheduler = next((member.scheduler for member in workload.members()), "")
-    asked = tuple((need.klass, need.required, need.extra) for need in needs)
+    asked = tuple(need.shape for need in needs)
     return (None if queue is None else queue.name, workload.phase, scheduler, asked)

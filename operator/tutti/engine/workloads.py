@@ -22,6 +22,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Muster
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.explanation import Explanation
+from tutti.engine.nearness import Near
 from tutti.queueing.order import OrderKey, order_key
 from tutti.quota.flavors import Assignment
 from tutti.quota.tree import Usage
@@ -74,6 +75,7 @@ class Member:
         over: Whether it had ended before its gang's present members began to be bound.
         told: The reason and message last written to its condition, and when.
         noted: Those of its annotations that a plugin reads.
+        near: How near it says itself that it must be to others like it, if it does.
     """
 
     pod: PodRecord
@@ -87,6 +89,7 @@ class Member:
     over: bool = False
     told: Told = ("", "", 0.0)
     noted: Mapping[str, str] = field(default_factory=dict)
+    near: Near | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +103,7 @@ class Group:
         members: Change them with `add` and `remove`, which count them.
         muster: The same by what they are doing.
         holds: Room and quota held for promised members.
+        near: How near the members must be; None where its object does not say.
     """
 
     name: str
@@ -109,6 +113,7 @@ class Group:
     members: dict[PodKey, Member] = field(default_factory=dict)
     muster: Muster = field(default_factory=Muster)
     holds: list[Hold] = field(default_factory=list)
+    near: Near | None = None
 
     def add(self, key: PodKey, member: Member) -> None:
         """Take a member in."""

@@ -6,7 +6,7 @@ counts, sorted as strings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tutti.api.resources import describe
@@ -16,7 +16,7 @@ from tutti.placement.gang import Ask, place, prospect
 from tutti.placement.judging import assess
 from tutti.placement.profile import Profile
 from tutti.placement.topology.near import Nearby
-from tutti.placement.topology.obstacles import obstacle
+from tutti.placement.topology.obstacles import apart, obstacle
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -48,13 +48,15 @@ def explain(nodes: NodeColumns, ask: Ask, profile: Profile) -> Misfit:
         return Misfit(NO_NODES, 0, ask.required)
     if ask.klass.volumes.problem:
         return Misfit(refused(nodes.count, ask.klass.volumes.problem), 0, ask.required)
-    apart = None if ask.near is None else _apart(nodes, ask, profile)
-    if apart is not None:
-        return apart
+    why = None if ask.near is None else _apart(nodes, ask, profile)
+    if why is not None:
+        return why
     with Transaction(nodes) as trial:
         placed = place(nodes, trial, Ask(ask.klass, 0, ask.required, ask.where), profile)
         taken = placed.tolist() if placed is not None else []
     reasons, fits = assess(ask.klass, nodes, ask.where, profile).reasons, len(taken)
+    if ask.near is not None and fits >= ask.required:
+        return not_together(nodes, [ask])
     if fits:
         reasons[f"node(s) with room for only {fits} of {ask.required} pods of the gang"] = len(set(taken))
     return Misfit(
@@ -64,6 +66,15 @@ def explain(nodes: NodeColumns, ask: Ask, profile: Profile) -> Misfit:
         never=_never(nodes, ask),
         details={reason: str(count) for reason, count in sorted(reasons.items()) if count},
     )
+
+
+def not_together(nodes: NodeColumns, asks: Sequence[Ask]) -> Misfit:
+    """Say that pods that fit by themselves do not fit near one another; `asks` are those of one party."""
+    required = sum(ask.required for ask in asks)
+    near = asks[0].near
+    assert near is not None  # they are to be near one another
+    text = f"0/{nodes.count} nodes are available. {apart(required, near.asked, len(asks))}."
+    return Misfit(text, max(ask.required for ask in asks), required)
 
 
 def _apart(nodes: NodeColumns, ask: Ask, profile: Profile) -> Misfit | None:
@@ -79,7 +90,7 @@ def _apart(nodes: NodeColumns, ask: Ask, profile: Profile) -> Misfit | None:
         said.reasons["node(s) not near enough to others with room"] = int(said.feasible.sum())
     text = found.message
     if not found.never:
-        text = f"{message(nodes.count, said.reasons)} {text[0].upper()}{text[1:]}."
+        text = f"{message(nodes.count, said.reasons)} {text}."
     never = found.message if found.never else _never(nodes, ask)
     return Misfit(text, found.fits, ask.required, never, found.details)
 

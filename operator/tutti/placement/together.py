@@ -17,10 +17,10 @@ from tutti.cluster.transaction import Transaction
 from tutti.placement.arranging import Search
 from tutti.placement.framework import Rows
 from tutti.placement.gang import Ask, hardest_first, place
-from tutti.placement.misfit import Misfit, explain
+from tutti.placement.misfit import Misfit, explain, not_together
 from tutti.placement.profile import Profile
 from tutti.placement.spreading import HARD
-from tutti.placement.topology.parties import expecting, joining, place_parties
+from tutti.placement.topology.parties import expecting, joining, parties, place_parties
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def place_together(
     if any(ask.near for ask in asks):
         near = place_parties(nodes, transaction, [expecting(ask) for ask in asks], profile)
         if isinstance(near, int):
-            return Shortfall(near, explain(nodes, required[near], profile))
+            return _party_shortfall(nodes, required, near, profile)
         return _with_extras(nodes, transaction, asks, near, hardest, profile)
     placed = in_order(nodes, transaction, required, order, profile)
     if isinstance(placed, int):
@@ -66,6 +66,16 @@ def place_together(
             return _shortfall(nodes, transaction, required, order, profile, search.tried)
         placed = found
     return _with_extras(nodes, transaction, asks, placed, hardest, profile)
+
+
+def _party_shortfall(nodes: NodeColumns, asks: Sequence[Ask], index: int, profile: Profile) -> Shortfall:
+    """Say what the party of an ask lacks: what one of its asks alone does, or a domain for all."""
+    party = next(members for members in parties(asks, range(len(asks))) if index in members)
+    for one in party:
+        misfit = explain(nodes, asks[one], profile)
+        if misfit.fits < misfit.wanted:
+            return Shortfall(one, misfit)
+    return Shortfall(index, misfit if len(party) == 1 else not_together(nodes, [asks[one] for one in party]))
 
 
 def _with_extras(

@@ -129,7 +129,7 @@ def test_a_replacement_joins_the_others_in_their_domain():
     apart = near(there=rows(cluster, "a", "c"))
     assert where(cluster, Ask(klass(cluster), 1, near=apart)) is None
     told = explain(cluster.nodes, Ask(klass(cluster), 1, near=apart), DEFAULT_PROFILE)
-    assert "all must be in one rack domain, and the members that run are in 2: b1/r1, b1/r2" in told.message.lower()
+    assert "All must be in one rack domain, and the members that run are in 2: b1/r1, b1/r2." in told.message
     rather = near(mode=Together.PREFERRED, there=rows(cluster, "c"))
     assert where(cluster, Ask(klass(cluster), 2, near=rather)) == {"b": 1, "c": 1}  # as near as there is room
 

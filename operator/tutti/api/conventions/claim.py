@@ -27,6 +27,19 @@ class ConventionError(ValueError):
         self.where = where
 
 
+class TopologyClaim(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How near one another pods want to be."""
+
+    mode: str = "Unconstrained"
+    """Required, Preferred or Unconstrained."""
+    level: str = ""
+    """The node label that the mode speaks of."""
+    slices: tuple[tuple[str, int], ...] = ()
+    """Node label and size of the slices, the widest first."""
+    group: str = ""
+    """Pods of the same group go to one domain; empty: pods that are alike do."""
+
+
 class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which gang, workload and queue a pod belongs to; empty where it names none.
 
@@ -47,6 +60,8 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     timeout_seconds: int | None = None
     """How long a complete reservation may be held; None: the configured default."""
     implicit: bool = False
+    topology: TopologyClaim | None = None
+    """How near one another pods like this want to be; None: the PodGroup object says, or nobody."""
 
 
 def label(key: str) -> str:

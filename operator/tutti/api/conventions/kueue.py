@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tutti.api.conventions import kueue_topology
 from tutti.api.conventions.claim import Claim, ConventionError, annotation, existing_name, integer, label, object_name
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ QUEUE_NAME = f"{_PREFIX}queue-name"
 PRIORITY_CLASS = f"{_PREFIX}priority-class"
 GROUP_NAME = f"{_PREFIX}pod-group-name"
 TOTAL_COUNT = f"{_PREFIX}pod-group-total-count"
-REQUIRED_TOPOLOGIES = (f"{_PREFIX}podset-required-topology", f"{_PREFIX}podset-slice-required-topology")
 
 
 def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all conventions are read the same way
@@ -25,9 +25,6 @@ def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all 
     group = labels.get(GROUP_NAME) or annotations.get(GROUP_NAME, "")
     if not queue and not group:
         return None
-    for key in REQUIRED_TOPOLOGIES:
-        if key in annotations:
-            raise ConventionError("topology-aware placement is not supported yet: leave it out", annotation(key))
     total = integer(annotations, TOTAL_COUNT, annotation(TOTAL_COUNT), least=1)
     if group and total is None:
         raise ConventionError(f"must be given, because {GROUP_NAME} makes the pod a member", annotation(TOTAL_COUNT))
@@ -42,4 +39,5 @@ def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all 
         min_count=total,
         count=total,
         implicit=bool(group),
+        topology=kueue_topology.read(annotations),
     )

@@ -55,7 +55,7 @@ class SchedulingConstraints(Model):
     """Where the members must be, relative to one another."""
 
     topology: list[TopologyConstraint] = Field(default=[], max_length=8, json_schema_extra=ATOMIC)
-    """Within one value of which node labels members belong; not supported yet."""
+    """Within one value of which node labels members belong; those of one mode from the widest to the finest."""
 
 
 class WorkloadRef(Model):

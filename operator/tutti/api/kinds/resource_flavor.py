@@ -24,7 +24,7 @@ class ResourceFlavorSpec(Model):
     tolerations: list[Toleration] = Field(default=[], max_length=8, json_schema_extra=ATOMIC)
     """Tolerations that pods of this flavor are treated as having."""
     topology_name: Name = ""
-    """The Topology of these nodes; not supported yet."""
+    """The Topology of these nodes, by which pods counted in this flavor can be kept near one another."""
     resource_weights: Annotated[dict[str, Quantity], Field(max_length=16)] = {}
     """Weights for fair sharing; not supported yet."""
 

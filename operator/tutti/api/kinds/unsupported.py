@@ -48,7 +48,6 @@ _NO_WEIGHT = "fair sharing by weight is not supported yet: set fairSharing.weigh
 _NO_DRAIN = "draining is not supported yet: set stopPolicy to Hold, and delete the running workloads that must go"
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
-    Unsupported("ResourceFlavor", "topologyName", (), _absent("topology-aware placement", "topologyName")),
     Unsupported("ResourceFlavor", "resourceWeights", (), _absent("fair sharing by weight", "resourceWeights")),
     Unsupported(
         "ClusterQueue",
@@ -106,19 +105,12 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported("LocalQueue", "stopPolicy", ("None", "Hold"), _NO_DRAIN),
     Unsupported("LocalQueue", "fairSharing.weight", ("1", 1), _NO_WEIGHT),
     Unsupported("LocalQueue", "wallTimePolicy", (), _absent("a limit on wall time", "wallTimePolicy")),
-    Unsupported("Workload", "podGroups[].topology", (), _absent("topology-aware placement", "topology")),
     Unsupported("Workload", "readyTimeoutSeconds", (), _absent("a limit on getting ready", "readyTimeoutSeconds")),
     Unsupported(
         "Workload",
         "maximumExecutionTimeSeconds",
         (),
         _absent("a limit on execution time", "maximumExecutionTimeSeconds"),
-    ),
-    Unsupported(
-        "PodGroup",
-        "schedulingConstraints.topology",
-        (),
-        _absent("topology-aware placement", "schedulingConstraints.topology"),
     ),
     Unsupported("PodGroup", "disruptionMode", ("Pod",), _never("disruption of whole groups", "disruptionMode", "Pod")),
 )

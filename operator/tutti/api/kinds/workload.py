@@ -8,7 +8,7 @@ from pydantic import Field
 
 from tutti.api.kinds.frame import AGE, Column, Object
 from tutti.api.kinds.statuses import Conditions, Pending
-from tutti.api.model import GROUP, Count, LabelKey, Lenient, Model, Name, Rule, ShortName, list_map
+from tutti.api.model import ATOMIC, GROUP, Count, LabelKey, Lenient, Model, Name, Rule, ShortName, list_map
 
 Seconds = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Members = Annotated[int, Field(ge=1, le=100_000)]
@@ -32,6 +32,15 @@ class PriorityClassRef(Model):
     )
 
 
+class InnerSlice(Model):
+    """So many members of a slice that must be nearer still."""
+
+    level: LabelKey
+    """The node label within one value of which they belong; finer than that of the slice around them."""
+    size: Members
+    """How many members they are; the size of the slice around them must be a multiple of it."""
+
+
 class TopologyRequest(Model):
     """How near the members of a pod group must be."""
 
@@ -43,11 +52,32 @@ class TopologyRequest(Model):
     """How many members make a slice."""
     slice_level: LabelKey = ""
     """The node label within one value of which a slice belongs."""
+    inner_slices: list[InnerSlice] = Field(default=[], max_length=2, json_schema_extra=ATOMIC)
+    """Slices within the slices, the widest first."""
+    balanced: bool = False
+    """With mode Preferred: whether each domain that is used should get about as many members."""
+    group_name: ShortName = ""
+    """Pod groups with the same groupName go to one domain together, such as a leader and its workers."""
     RULES: ClassVar = (
         Rule(
             message="mode Required and Preferred need a level: the node label within one value of which members belong",
             holds=lambda it: it.mode == "Unconstrained" or bool(it.level),
             cel="self.mode == 'Unconstrained' || (has(self.level) && self.level != '')",
+        ),
+        Rule(
+            message="sliceSize and sliceLevel belong together: give both, or none",
+            holds=lambda it: (it.slice_size is None) == (not it.slice_level),
+            cel="has(self.sliceSize) == (has(self.sliceLevel) && self.sliceLevel != '')",
+        ),
+        Rule(
+            message="innerSlices are parts of slices: give sliceSize and sliceLevel too",
+            holds=lambda it: not it.inner_slices or it.slice_size is not None,
+            cel="!has(self.innerSlices) || size(self.innerSlices) == 0 || has(self.sliceSize)",
+        ),
+        Rule(
+            message="only with mode Preferred can members be balanced: set mode to Preferred, or leave balanced out",
+            holds=lambda it: not it.balanced or it.mode == "Preferred",
+            cel="!has(self.balanced) || !self.balanced || self.mode == 'Preferred'",
         ),
     )
 
@@ -67,7 +97,7 @@ class WorkloadPodGroup(Model):
     )
     """A pod template, so that it can be admitted before its pods exist."""
     topology: TopologyRequest | None = None
-    """How near the members must be; not supported yet."""
+    """How near the members must be."""
     RULES: ClassVar = (
         Rule(
             message="minCount cannot be above count: ask for as many members as must run, and at most count of them",

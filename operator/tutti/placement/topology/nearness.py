@@ -25,7 +25,7 @@ class Nearness:
 
     levels: tuple[str, ...]
     asked: TopologyRequest
-    party: str = ""
+    party: object = ""
     group: str = ""
     there: tuple[int, ...] = ()
     own: tuple[int, ...] = ()

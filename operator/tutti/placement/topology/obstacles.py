@@ -10,7 +10,7 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.placement.topology.fitting import Spots, TooFew, fit
 from tutti.placement.topology.joining import home_of
 from tutti.placement.topology.near import Nearby, whole
-from tutti.placement.topology.request import Wish
+from tutti.placement.topology.request import TopologyRequest, Wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def obstacle(nodes: NodeColumns, choice: Nearby, required: int) -> NotNear | Non
         homes = tree.domains_at(np.array(near.there, dtype=np.int64), asked.limit)
         names = ", ".join(_name(nodes, choice, int(home), asked.limit) for home in homes)
         level = near.levels[asked.limit]
-        return NotNear(f"all must be in one {level} domain, and the members that run are in {len(homes)}: {names}")
+        return NotNear(f"All must be in one {level} domain, and the members that run are in {len(homes)}: {names}")
     found = fit(tree, choice.rooms(where, asked), whole(asked))
     return None if isinstance(found, Spots) else _tell(nodes, choice, asked, found)
 
@@ -57,16 +57,16 @@ def _tell(nodes: NodeColumns, choice: Nearby, asked: Wish, found: TooFew) -> Not
         if not slices:
             return None
         kept = choice.near.levels[asked.slice_level]
-        text = f"there is room for only {fits} of {asked.count} pods{slices}, each within one {kept} domain"
+        text = f"There is room for only {fits} of {asked.count} pods{slices}, each within one {kept} domain"
         return NotNear(text, fits, details={"sliceLevel": kept, "sliceSize": str(asked.size)})
     name = _name(nodes, choice, found.domain, found.level)
     count = len(choice.tree.samples_of(found.level))
     details = {"level": level, "domains": str(count), "bestDomain": name}
     if choice.near.there:
         name = _name(nodes, choice, int(_homes(choice, found.level)[0]), found.level)
-        text = f"{level} {name}, where its other members are, has room for {fits} of {asked.count} more{slices}"
+        text = f"Its other members are in {level} {name}, which has room for {fits} of {asked.count} more{slices}"
         return NotNear(text, fits, details={**details, "bestDomain": name})
-    text = f"no {level} domain has room for all {asked.count} pods{slices}"
+    text = f"No {level} domain has room for all {asked.count} pods{slices}"
     return NotNear(f"{text}; the best of {count}, {name}, has room for {fits}", fits, details=details)
 
 
@@ -79,3 +79,17 @@ def _name(nodes: NodeColumns, choice: Nearby, domain: int, level: int) -> str:
     """Name a domain by its values, the widest level first."""
     labels = nodes.labels[int(choice.tree.samples_of(level)[domain])]
     return "/".join(labels[key] for key in choice.near.levels[: level + 1])
+
+
+def apart(required: int, asked: TopologyRequest, kinds: int) -> str:
+    """Say that pods that fit in some domain, or each kind of them, were found no domain for all of them.
+
+    Args:
+        required: How many they are in all.
+        asked: Where they want to be.
+        kinds: How many asks they are of.
+    """
+    level = asked.within or asked.level
+    where = f"No {level} domain was found with room" if level else "No room was found"
+    alone = "each kind of them would fit alone" if kinds > 1 else "they would fit if nothing kept them apart"
+    return f"{where} for all {required} pods together, though {alone}"
