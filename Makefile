@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint fix crds bench bench-api bench-fragmentation e2e e2e-kind test-envtest lock clean
+.PHONY: help setup demo test lint fix crds bench-core bench-api bench-fragmentation e2e e2e-kind test-envtest lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-20s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,8 +42,8 @@ fix: $(READY) ## Let ruff mend what it can
 crds: $(READY) ## Generate crds/ from the models
 	@$(BIN)/python -m tutti.api.crds crds
 
-bench: $(READY) ## How long the engine takes to decide, without an API server
-	@$(BIN)/python bench/decide.py
+bench-core: $(READY) ## How long the engine takes, and how much memory: no API server; writes build/bench-core.json
+	@$(BIN)/python bench/core.py
 
 bench-api: $(READY) ## How fast the embedded API server is: creations, bindings, watch, lists
 	@$(BIN)/python bench/api_server.py

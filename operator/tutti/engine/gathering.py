@@ -39,13 +39,12 @@ def put_member(state: State, pod: Pod) -> None:
     if member is not None and member.pod is not record:
         drop_member(state, record.key)
         member = None
-    claim, problem = _claim(state, pod)
     if member is None:
-        member = state.members[record.key] = Member(record, pod.spec.scheduler_name, claim)
-    member.claim, member.problem = claim, problem
-    member.near = of_claim(claim.topology)
-    member.annotation = pod.metadata.annotations.get(ADMISSION_ANNOTATION, "")
-    member.noted = state.hosting.noted(pod.metadata.annotations)
+        member = state.members[record.key] = Member(record, pod.spec.scheduler_name, Claim())
+    said = _said(pod)
+    if said != member.said:
+        member.said = said
+        _read(state, member, pod)
     member.told = member.told if member.told[0] else _told(pod)
     file(state, member)
 
@@ -79,6 +78,7 @@ def drop_member(state: State, key: PodKey) -> Member | None:
     if member.charge is not None:
         state.refund(member.charge)
         member.charge = None
+    _unname(state, member)
     _unfile(state, key)
     return member
 
@@ -105,9 +105,8 @@ def file(state: State, member: Member) -> None:
 
 def refile(state: State, namespace: str, name: str) -> None:
     """File again the members that name a PodGroup or Workload, because it has arrived, changed or gone."""
-    for member in list(state.members.values()):
-        if member.claim.namespace == namespace and name in (member.claim.group, member.claim.workload):
-            file(state, member)
+    for member in list(state.naming.get((namespace, name), {}).values()):
+        file(state, member)
 
 
 def address_of(state: State, member: Member) -> Address:
@@ -136,6 +135,39 @@ def read_workload(state: State, workload: Workload) -> None:
         _read_single(workload)
     _drop_empty_groups(workload)
     _read_claims(state, workload)
+
+
+def _said(pod: Pod) -> int:
+    """Return a hash of all that a claim is read from and that can change; reading it costs more than all else does."""
+    meta, spec = pod.metadata, pod.spec
+    owners = tuple(owner.uid for owner in meta.owner_references if owner.controller)
+    texts = (len(meta.labels), *meta.labels.items(), *meta.annotations.items())
+    return hash((meta.uid, owners, spec.scheduling_group, spec.workload_ref, texts))
+
+
+def _read(state: State, member: Member, pod: Pod) -> None:
+    """Take over what a pod says of itself."""
+    _unname(state, member)
+    member.claim, member.problem = _claim(state, pod)
+    member.near = of_claim(member.claim.topology)
+    member.annotation = pod.metadata.annotations.get(ADMISSION_ANNOTATION, "")
+    member.noted = state.hosting.noted(pod.metadata.annotations)
+    for name in _names(member.claim):
+        state.naming.setdefault(name, {})[member.pod.key] = member
+
+
+def _unname(state: State, member: Member) -> None:
+    """Forget which objects a member names."""
+    for name in _names(member.claim):
+        here = state.naming[name]
+        del here[member.pod.key]
+        if not here:
+            del state.naming[name]
+
+
+def _names(claim: Claim) -> dict[tuple[str, str], None]:
+    """Return the namespace and name of each PodGroup or Workload that a claim names."""
+    return {(claim.namespace, name): None for name in (claim.group, claim.workload) if name}
 
 
 def _claim(state: State, pod: Pod) -> tuple[Claim, str]:

@@ -38,6 +38,7 @@ class State:
         strangers: Pods that carry the label of a pod group (namespace, name) and another schedulerName, with that.
         stranger_in: The pod group of each of these.
         home: Where each member is filed.
+        naming: The members that name a PodGroup or Workload (namespace, name), whether there is one or not.
         dirty: Workloads that something was observed about since the last decision.
         changed_queues: Queues whose counts or usage may have changed since they were last told.
         profiles: How pods are placed, per schedulerName of ours.
@@ -61,6 +62,7 @@ class State:
     strangers: dict[tuple[str, str], dict[PodKey, str]] = field(default_factory=dict)
     stranger_in: dict[PodKey, tuple[str, str]] = field(default_factory=dict)
     home: dict[PodKey, Address] = field(default_factory=dict)
+    naming: dict[tuple[str, str], dict[PodKey, Member]] = field(default_factory=dict)
     dirty: dict[WorkloadKey, None] = field(default_factory=dict)
     counts: QueueCounts = field(default_factory=QueueCounts)
     changed_queues: dict[str, None] = field(default_factory=dict)

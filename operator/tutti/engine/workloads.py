@@ -76,6 +76,7 @@ class Member:
         told: The reason and message last written to its condition, and when.
         noted: Those of its annotations that a plugin reads.
         near: How near it says itself that it must be to others like it, if it does.
+        said: A hash of what the claim, the annotation and these were read from.
     """
 
     pod: PodRecord
@@ -90,6 +91,7 @@ class Member:
     told: Told = ("", "", 0.0)
     noted: Mapping[str, str] = field(default_factory=dict)
     near: Near | None = None
+    said: int | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -1,0 +1,141 @@
+"""How long the engine takes, and how much memory: no API server, no I/O. Run by `make bench-core`.
+
+Prints a table of medians over repeated runs and writes build/bench-core.json as {name: {median, min, max, unit}}.
+Each run builds its cluster anew; only the decision, or the observations, are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import decide
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+OUT = Path("build/bench-core.json")
+BOUND = 50_000
+FOR_ALL, SLOW = 7, 3
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One row: what is measured, in which unit, and what it should stay under (None: it is only watched)."""
+
+    what: str
+    unit: str
+    run: Callable[[], float]
+    aim: float | None = None
+    slow: bool = False
+
+
+def on_nodes(name: str, what: str, unit: str, run: Callable[[int], float], aim: float) -> dict[str, Measure]:
+    """Rows of one measure on clusters of 500 to 20,000 nodes; the aim is for 5,000."""
+    sizes = (5000, 500, 2000, 10_000, 20_000)
+    return {
+        name.format(size): Measure(
+            f"{what}, {size:,} nodes", unit, lambda size=size: run(size), aim if size == 5000 else None, size > 5000
+        )
+        for size in sizes
+    }
+
+
+MEASURES: dict[str, Measure] = {
+    **on_nodes("gang1000_nodes{}_ms", "gang of 1,000 equal pods", "ms", lambda nodes: decide.gang(nodes, 1000), 5),
+    "gang1000_nodes5000_queue_ms": Measure(
+        "the same from a queue, 5,000 nodes", "ms", lambda: decide.gang(5000, 1000, "queue")
+    ),
+    "gang1000_nodes5000_bound50000_ms": Measure(
+        f"the same beside {BOUND:,} bound pods", "ms", lambda: decide.gang(5000, 1000, bound=BOUND), slow=True
+    ),
+    **on_nodes(
+        "single_nodes{}_ms", "1,000 different single pods", "ms/pod", lambda nodes: decide.singles(nodes, 1000), 1
+    ),
+    "single_nodes5000_bound50000_ms": Measure(
+        f"the same beside {BOUND:,} bound pods", "ms/pod", lambda: decide.singles(5000, 1000, bound=BOUND), slow=True
+    ),
+    "spread1000_nodes5000_ms": Measure(
+        "1,000 pods, strict zone spread, self anti-affinity",
+        "ms",
+        lambda: decide.spread(5000, 1000, "DoNotSchedule"),
+        40,
+    ),
+    "softspread1000_nodes5000_ms": Measure(
+        "1,000 pods, zone spread as far as it goes, self anti-affinity",
+        "ms",
+        lambda: decide.spread(5000, 1000, "ScheduleAnyway"),
+        40,
+    ),
+    "pod_update_us": Measure("one pod update, 10,000 bound pods", "µs", lambda: decide.pod_update(5000, 10_000), 20),
+    "memory_pods100000_nodes20000_mb": Measure(
+        "memory of 100,000 bound pods in gangs of 100, 20,000 nodes",
+        "MB",
+        lambda: decide.memory(20_000, 100_000),
+        300,
+        slow=True,
+    ),
+    "memory_strangers100000_nodes20000_mb": Measure(
+        "the same, pods of another scheduler",
+        "MB",
+        lambda: decide.memory(20_000, 100_000, scheduler="default-scheduler", gangs=False),
+        300,
+        slow=True,
+    ),
+    "memory_singles100000_nodes20000_mb": Measure(
+        "the same, each pod a workload of its own",
+        "MB",
+        lambda: decide.memory(20_000, 100_000, gangs=False),
+        slow=True,
+    ),
+}
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, help=f"of each measure; else {FOR_ALL}, of slow ones {SLOW}")
+    parser.add_argument("--only", default="", help="measure only what has this in its name")
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    options = parser.parse_args()
+    chosen = {name: one for name, one in MEASURES.items() if options.only in name}
+    found: dict[str, dict[str, float | str]] = {}
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=len(chosen))
+        for name, one in chosen.items():
+            progress.update(task, description=name)
+            runs = [one.run() for _ in range(options.runs or (SLOW if one.slow else FOR_ALL))]
+            found[name] = {"median": statistics.median(runs), "min": min(runs), "max": max(runs), "unit": one.unit}
+            progress.advance(task)
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    if options.output == "json":
+        print(json.dumps(found, indent=2))  # noqa: T201 - a command's output
+    else:
+        Console().print(_table(found))
+
+
+def _table(found: dict[str, dict[str, float | str]]) -> Table:
+    table = Table(title=f"The engine alone ({OUT})")
+    table.add_column("name", no_wrap=True, min_width=max(map(len, found)))
+    for head in ("median", "min", "max"):
+        table.add_column(head, no_wrap=True, justify="right", min_width=6)
+    table.add_column("unit", no_wrap=True, min_width=6)
+    table.add_column("aim", no_wrap=True, min_width=5)
+    if wide := Console().width > 150:
+        table.add_column("what", no_wrap=True)
+    for name, row in found.items():
+        one = MEASURES[name]
+        numbers = (f"{row[key]:,.2f}" for key in ("median", "min", "max"))
+        met = one.aim is not None and float(row["median"]) < one.aim
+        aim = "" if one.aim is None else f"[{'green' if met else 'red'}]< {one.aim:g}[/]"
+        table.add_row(name, *numbers, one.unit, aim, *([one.what] if wide else []))
+    return table
+
+
+if __name__ == "__main__":
+    main()
