@@ -195,3 +195,62 @@ def test_every_problem_is_reported_at_once():
         load("seeed: 1\nlogging: {level: loud}\nbackoff: {baseSeconds: -1}")
 
     assert {problem.path for problem in caught.value.problems} == {"seeed", "logging.level", "backoff.baseSeconds"}
+
+
+EXTENDER = "extenders: [{urlPrefix: http://there/x, filterVerb: filter"
+
+
+def test_an_extender_is_read_as_kube_scheduler_writes_it():
+    (extender,) = load(
+        """
+        extenders:
+        - urlPrefix: https://gpu.example.com:8443/scheduler
+          filterVerb: filter
+          prioritizeVerb: prioritize
+          weight: 2
+          enableHTTPS: true
+          httpTimeout: 1m30.5s
+          nodeCacheCapable: true
+          ignorable: true
+          tlsConfig: {caFile: /etc/ca.pem, serverName: gpu}
+          managedResources: [{name: example.com/slice, ignoredByScheduler: true}, {name: example.com/other}]
+        """
+    ).extenders
+
+    assert extender.timeout_seconds == 90.5
+    assert extender.manages == {"example.com/slice", "example.com/other"}
+    assert extender.enable_https
+    assert load(EXTENDER + "}]").extenders[0].timeout_seconds == 5.0
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "message"),
+    [
+        (EXTENDER + ", bindVerb: bind}]", "extenders[0]", "Tutti binds all pods of a gang itself"),
+        (EXTENDER + ", preemptVerb: preempt}]", "extenders[0]", "preemptVerb is not supported"),
+        ("extenders: [{urlPrefix: http://there}]", "extenders[0]", "is never asked"),
+        ("extenders: [{urlPrefix: there, filterVerb: f}]", "extenders[0].urlPrefix", "does not have the form"),
+        ("extenders: [{urlPrefix: http://a, prioritizeVerb: p}]", "extenders[0]", "weight must be at least 1"),
+        (EXTENDER + ", httpTimeout: 5}]", "extenders[0].httpTimeout", "valid string"),
+        (EXTENDER + ", httpTimeout: 5sec}]", "extenders[0]", "one is 5s, 100ms or 1m30s"),
+        (EXTENDER + ", enableHttps: true}]", "extenders[0].enableHttps", "did you mean 'enableHTTPS'?"),
+        (EXTENDER + ", managedResources: [{name: cpu}]}]", "extenders[0].managedResources[0]", "no extended resource"),
+        (EXTENDER + "}, {urlPrefix: http://there/x, filterVerb: f}]", "", "is given twice"),
+        (
+            EXTENDER
+            + ", managedResources: [{name: a.b/c}]}, "
+            # the same again, at another place
+            + "{urlPrefix: http://b, filterVerb: f, managedResources: [{name: a.b/c}]}]",
+            "",
+            "a.b/c is managed by two extenders",
+        ),
+        ("profiles: [{userPlugins: [{name: a}, {name: a}]}]", "profiles[0]", "stands in userPlugins twice"),
+        ("profiles: [{userPlugins: [{weight: 1}]}]", "profiles[0].userPlugins[0].name", "must be given"),
+    ],
+)
+def test_what_is_wrong_with_extenders_and_plugins_is_said(text, path, message):
+    with pytest.raises(ConfigurationError) as error:
+        load(text)
+
+    assert [problem.path for problem in error.value.problems] == [path]
+    assert message in str(error.value)

@@ -14,7 +14,8 @@ import numpy as np
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.placement.choosing import Choice, allowed, settle, telling
+from tutti.placement.choosing import Choice, settle, telling
+from tutti.placement.company import allowed
 from tutti.placement.credit import has_company, may_go_on_credit, on_credit
 from tutti.placement.framework import Mask, Rows, Settling
 from tutti.placement.gang import Ask

@@ -6,7 +6,7 @@ when each pair counts no more than those before it on its node. So running minim
 fall (LeastAllocated), rise (MostAllocated) or do either (balance).
 
 Scores that are scaled to the best feasible node change when the last best node is full: there the choice is cut, and
-goes on with what is left. Where pods mind each other's company, it goes pod by pod, each over whole columns. Pods that
+goes on with what is left. Where pods mind each other's company, it goes pod by pod (`company.py`). Pods that
 are packed by their accelerators take node after node whole (`plugins/accelerator_packing.py`).
 
 Ties go to the lower row, so that equal input gives equal output.
@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.placement.framework import Preference, Rationed, Rows, Scores, ScoreTally, Settling, Tally, scaled
+from tutti.placement.company import CompanyChoice, preferred_scores
+from tutti.placement.framework import Preference, Rationed, Rows, Scores, ScoreTally, Settling, Tally
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
 from tutti.placement.profile import Profile
 
@@ -84,44 +85,15 @@ class Choice:
 
     def by_company(self, wanted: int, tallies: Sequence[Tally], scorers: Sequence[ScoreTally | None]) -> Counts:
         """Place up to so many pods one after another; returns int64[rows], how many on each row."""
-        placed = np.zeros(len(self.nodes), dtype=np.int64)
         weighted = [(one, tally) for one, tally in zip(self.profile.neighbours, scorers, strict=True) if tally]
-        told: list[Tally | ScoreTally] = [*tallies, *(tally for _, tally in weighted)]
-        fill = np.zeros(len(self.nodes), dtype=np.int64)
-        everywhere = np.flatnonzero(self.room)
-        fill[everywhere] = self._fill(everywhere, _FIRST)[0]
-        levels: dict[int, list[int]] = {}
+        choice = CompanyChoice(self.room, self._fill, self.preferences, tallies, weighted)
         packing = self.profile.packing_of(self.klass)
-        gathering = packing.gathering(self.klass, self.nodes, self.room, wanted) if packing else None
-        for before in range(wanted):
-            rows = np.flatnonzero(allowed(self.room > placed, tallies))
-            if not len(rows):
-                break
-            total = self._preferred(rows)
-            for scorer, tally in weighted:
-                scores = tally.scores(rows)
-                if scores is not None:
-                    total += scores * scorer.weight
-            if gathering is None:
-                total += fill[rows]
-            else:
-                there = placed[rows]
-                total = gathering.worth(rows, total, there, np.minimum(self.room[rows] - there, wanted - before))
-            row = int(rows[int(total.argmax())])
-            placed[row] += 1
-            fill[row] = self._next_level(levels, row, int(placed[row]))
-            for one in told:
-                one.add(row)
+        placed = None if packing else choice.by_kind(wanted)
+        if placed is None:
+            gathering = packing.gathering(self.klass, self.nodes, self.room, wanted) if packing else None
+            placed = choice.by_row(wanted, gathering)
         self._take(placed)
         return placed
-
-    def _next_level(self, levels: dict[int, list[int]], row: int, placed: int) -> int:
-        """Return the score by fill of the next pod on a row, before any of those placed are on the columns."""
-        known = levels.get(row, [])
-        if placed >= len(known):
-            nth = np.arange(1, max(_FIRST_DEPTH, 2 * placed) + 1, dtype=np.int64)
-            known = levels[row] = self._fill(np.array([row]), nth)[:, 0].tolist()
-        return known[placed]
 
     def _take(self, counts: Counts) -> None:
         rows = np.flatnonzero(counts)
@@ -139,11 +111,7 @@ class Choice:
 
     def _preferred(self, rows: Rows) -> Scores:
         """Return int64[len(rows)]: the weighted scores by nodes alone, scaled over these rows."""
-        total = np.zeros(len(rows), dtype=np.int64)
-        for one, points in self.preferences:
-            mine = points[rows]
-            total += (scaled(mine, reverse=one.reverse) if one.scaled else mine) * one.weight
-        return total
+        return preferred_scores(self.preferences, rows)
 
     def _merge(self, rows: Rows, base: Scores, wanted: int) -> Rows:
         """Return int64[wanted]: the row of each pod, in the order of sequential decisions."""
@@ -194,14 +162,6 @@ class Choice:
             gone = int(np.searchsorted(lasting, int(self.room[best].sum())))
             cut = min(cut, gone + 1)
         return cut
-
-
-def allowed(mask: NDArray[np.bool_], tallies: Sequence[Tally]) -> NDArray[np.bool_]:
-    """Return bool[rows]: the mask without what the company filters rule out now."""
-    for tally in tallies:
-        for rejection in tally.rejections():
-            mask = mask & ~rejection.rows
-    return mask
 
 
 def rationed(room: Counts, tallies: Sequence[Tally]) -> Counts:

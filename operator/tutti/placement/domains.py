@@ -38,6 +38,10 @@ class Domains:
         known: Mask = self.codes >= 0
         return known
 
+    def at(self, rows: NDArray[np.int64]) -> Domains:
+        """Return the domains of these rows only."""
+        return Domains(self.codes[rows], self.size)
+
     def sum(self, rows: NDArray[np.int32], amounts: Counts) -> Counts:
         """Return int64[size]: the sum of the amounts of these rows (which may repeat), per domain."""
         codes = self.codes[rows]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -29,6 +29,7 @@ from tutti.cluster.transaction import Transaction
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 Scores = NDArray[np.int64]
+Features = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.bool_]
 
 MAX_SCORE = 100
 
@@ -118,6 +119,45 @@ class ScoreTally(Protocol):
 
     def scores(self, rows: Rows) -> Scores | None:
         """Return int64[len(rows)] in 0..MAX_SCORE, scaled over the feasible `rows`; None where it has no opinion."""
+        ...
+
+    def add(self, row: int) -> None:
+        """Count one more pod of the class on a row."""
+        ...
+
+
+class Narrow(Protocol):
+    """What a tally offers beyond, so that rows it can never tell apart are looked at once (`alike`)."""
+
+    @property
+    def own(self) -> bool:
+        """Whether a pod changes what is said of its own row otherwise than of rows alike."""
+        ...
+
+    def features(self) -> Sequence[Features]:
+        """Return numbers from 0 on for each row; rows that have all of them in common are answered for alike."""
+        ...
+
+    def at(self, rows: Rows) -> Self:
+        """Return the tally of these rows only, which may repeat, under their places here; it counts with this one."""
+        ...
+
+    def add_around(self, row: int) -> None:
+        """Count one more pod of the class near a row, and not what it changes for its own row alone."""
+        ...
+
+
+@runtime_checkable
+class Narrowing(Tally, Narrow, Protocol):
+    """A filter's tally that can be narrowed to some rows."""
+
+
+@runtime_checkable
+class NarrowingScore(Narrow, Protocol):
+    """A score's tally that can be narrowed to some rows."""
+
+    def scores(self, rows: Rows, many: NDArray[np.int64] | None = None) -> Scores | None:
+        """Score as `ScoreTally` does, where each of `rows` may stand for `many` rows: int64[len(rows)]."""
         ...
 
     def add(self, row: int) -> None:

@@ -17,7 +17,8 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.kin import ALONE
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.placement.choosing import Choice, allowed, rationed, telling
+from tutti.placement.choosing import Choice, rationed, telling
+from tutti.placement.company import allowed
 from tutti.placement.framework import ANYWHERE, Mask, Rows, Where
 from tutti.placement.judging import standing, tallies
 from tutti.placement.plugins.inter_pod_affinity import means

@@ -8,7 +8,8 @@ import numpy as np
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.choosing import allowed, rationed
+from tutti.placement.choosing import rationed
+from tutti.placement.company import allowed
 from tutti.placement.credit import on_credit, others_can_be_company
 from tutti.placement.domains import Counts, Domains
 from tutti.placement.gang import Ask

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tutti.api.core import TopologySpreadConstraint
 from tutti.api.labels import LabelSelector, LabelSelectorRequirement
@@ -74,6 +75,10 @@ class Spreading:
     def key(self) -> str:
         """The topology key."""
         return self.constraint.topology_key
+
+    def at(self, rows: NDArray[np.int64]) -> Spreading:
+        """Return the constraint on these rows only."""
+        return replace(self, domains=self.domains.at(rows))
 
     def counted(self, nodes: NodeColumns) -> Codes:
         """Return bool[codes]: the pods that are counted; those that are being deleted are not."""

@@ -15,7 +15,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.kin import Kin, Query, Term
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.domains import Counts, Domains, count_by_domain
-from tutti.placement.framework import Mask, Rejection, Where
+from tutti.placement.framework import Features, Mask, Rejection, Rows, Where
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -41,31 +41,47 @@ class Counted:
         if code >= 0:
             self.counts[code] += self.step
 
+    def at(self, rows: Rows) -> Counted:
+        """Return the same of these rows only."""
+        return Counted(self.domains.at(rows), self.counts, self.step)
+
     def is_single(self, nodes: NodeColumns) -> bool:
         """Whether every node is a domain of its own."""
         codes = self.domains.codes[nodes.present]
         return bool((codes >= 0).all()) and len(codes) == len(np.unique(codes))
 
 
+Group = list[Counted]
+
+
 class AffinityTally:
     """Who is where, as far as a class's terms and the terms of others about it ask."""
 
-    def __init__(self, klass: PodClass, nodes: NodeColumns) -> None:
-        self._nodes = nodes
+    def __init__(self, rows: int, *, is_own_company: bool, near: Group, apart: Group, existing: Group) -> None:
+        self._rows = rows
+        self._is_own_company = is_own_company
+        self._near, self._apart, self._existing = near, apart, existing
+        self.alone = self.moves = self.own = False
+
+    @classmethod
+    def of(cls, klass: PodClass, nodes: NodeColumns) -> AffinityTally:
+        """Count who is where."""
         company = klass.company
-        self._is_own_company = all(means(term.query, klass, nodes) for term in company.affinity)
-        self._near = self._count_near(company.affinity, step=int(self._is_own_company))
-        self._apart = [self._count_apart(term, klass) for term in company.anti_affinity]
-        self._existing = self._count_existing(klass)
-        drawn = any(one.step for one in self._near)
-        repelled = [one for one in (*self._apart, *self._existing) if one.step]
-        self.alone = bool(repelled) and not drawn and all(one.is_single(nodes) for one in repelled)
-        self.moves = drawn or (bool(repelled) and not self.alone)
+        own = all(means(term.query, klass, nodes) for term in company.affinity)
+        near = _count_near(nodes, company.affinity, step=int(own))
+        apart = [_count_apart(nodes, term, klass) for term in company.anti_affinity]
+        existing = _count_existing(nodes, klass)
+        out = cls(len(nodes), is_own_company=own, near=near, apart=apart, existing=existing)
+        drawn = any(one.step for one in near)
+        repelled = [one for one in (*apart, *existing) if one.step]
+        out.alone = bool(repelled) and not drawn and all(one.is_single(nodes) for one in repelled)
+        out.moves = drawn or (bool(repelled) and not out.alone)
+        return out
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes by the class's affinity, then its anti-affinity, then that of others."""
         out: list[Rejection] = []
-        left = np.ones(len(self._nodes), dtype=np.bool_)
+        left = np.ones(self._rows, dtype=np.bool_)
         for reason, refused, final in (
             (AFFINITY, self._lonely(), True),
             (ANTI_AFFINITY, self._any(self._apart), False),
@@ -81,12 +97,27 @@ class AffinityTally:
         for one in (*self._near, *self._apart, *self._existing):
             one.add(row)
 
+    def add_around(self, row: int) -> None:
+        """Count one more pod of the class near a row; its own is not special."""
+        self.add(row)
+
+    def features(self) -> Sequence[Features]:
+        """Return each row's domains."""
+        return [one.domains.codes + 1 for one in (*self._near, *self._apart, *self._existing)]
+
+    def at(self, rows: Rows) -> AffinityTally:
+        """Return the tally of these rows only."""
+        near, apart, existing = ([one.at(rows) for one in some] for some in (self._near, self._apart, self._existing))
+        out = AffinityTally(len(rows), is_own_company=self._is_own_company, near=near, apart=apart, existing=existing)
+        out.moves = self.moves
+        return out
+
     def _lonely(self) -> Mask | None:
         """bool[rows]: nodes whose domains lack what the affinity wants; the first that wants its own needs no one."""
         if not self._near:
             return None
         first = self._is_own_company and not any(one.counts.any() for one in self._near)
-        lonely = np.zeros(len(self._nodes), dtype=np.bool_)
+        lonely = np.zeros(self._rows, dtype=np.bool_)
         for one in self._near:
             lonely |= ~(one.domains.known if first else one.any_there())
         return lonely
@@ -97,37 +128,6 @@ class AffinityTally:
         out = counted[0].any_there()
         for one in counted[1:]:
             out |= one.any_there()
-        return out
-
-    def _count_near(self, terms: Sequence[Term], *, step: int) -> list[Counted]:
-        """Count, for each term's topology, the pods that all terms mean."""
-        if not terms:
-            return []
-        nodes = self._nodes
-        chosen = np.logical_and.reduce([nodes.residents.matching(term.query, nodes.around) for term in terms])
-        out = []
-        for term in terms:
-            domains = Domains.of(nodes, term.topology_key)
-            out.append(Counted(domains, count_by_domain(nodes, chosen, domains), step))
-        return out
-
-    def _count_apart(self, term: Term, klass: PodClass) -> Counted:
-        nodes = self._nodes
-        domains = Domains.of(nodes, term.topology_key)
-        counts = count_by_domain(nodes, nodes.residents.matching(term.query, nodes.around), domains)
-        return Counted(domains, counts, int(means(term.query, klass, nodes)))
-
-    def _count_existing(self, klass: PodClass) -> list[Counted]:
-        """Count, per topology key, the pods whose own anti-affinity means the class."""
-        nodes = self._nodes
-        weights = weigh_terms(klass, nodes, lambda kin: ((one, 1) for one in kin.company.anti_affinity))
-        own = {term.topology_key for term in klass.company.anti_affinity if means(term.query, klass, nodes)}
-        out = []
-        for key in dict.fromkeys((*weights, *sorted(own))):
-            domains = Domains.of(nodes, key)
-            of_codes = weights.get(key, np.zeros(nodes.residents.codes, dtype=np.int64))
-            rows, counts, codes = nodes.residents.where(of_codes > 0)
-            out.append(Counted(domains, domains.sum(rows, counts * of_codes[codes]), int(key in own)))
         return out
 
 
@@ -166,4 +166,35 @@ class InterPodAffinity:
         company = klass.company
         if not company.affinity and not company.anti_affinity and not nodes.residents.has_terms:
             return None
-        return AffinityTally(klass, nodes)
+        return AffinityTally.of(klass, nodes)
+
+
+def _count_near(nodes: NodeColumns, terms: Sequence[Term], *, step: int) -> list[Counted]:
+    """Count, for each term's topology, the pods that all terms mean."""
+    if not terms:
+        return []
+    chosen = np.logical_and.reduce([nodes.residents.matching(term.query, nodes.around) for term in terms])
+    out = []
+    for term in terms:
+        domains = Domains.of(nodes, term.topology_key)
+        out.append(Counted(domains, count_by_domain(nodes, chosen, domains), step))
+    return out
+
+
+def _count_apart(nodes: NodeColumns, term: Term, klass: PodClass) -> Counted:
+    domains = Domains.of(nodes, term.topology_key)
+    counts = count_by_domain(nodes, nodes.residents.matching(term.query, nodes.around), domains)
+    return Counted(domains, counts, int(means(term.query, klass, nodes)))
+
+
+def _count_existing(nodes: NodeColumns, klass: PodClass) -> list[Counted]:
+    """Count, per topology key, the pods whose own anti-affinity means the class."""
+    weights = weigh_terms(klass, nodes, lambda kin: ((one, 1) for one in kin.company.anti_affinity))
+    own = {term.topology_key for term in klass.company.anti_affinity if means(term.query, klass, nodes)}
+    out = []
+    for key in dict.fromkeys((*weights, *sorted(own))):
+        domains = Domains.of(nodes, key)
+        of_codes = weights.get(key, np.zeros(nodes.residents.codes, dtype=np.int64))
+        rows, counts, codes = nodes.residents.where(of_codes > 0)
+        out.append(Counted(domains, domains.sum(rows, counts * of_codes[codes]), int(key in own)))
+    return out

@@ -10,7 +10,7 @@ import numpy as np
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.domains import Counts
-from tutti.placement.framework import Mask, Rejection, Where
+from tutti.placement.framework import Features, Mask, Rejection, Rows, Where
 from tutti.placement.spreading import HARD, SYSTEM_DEFAULTS, SpreadDefaults, Spreading, spreadings, with_all_keys
 
 SKEWED = "node(s) didn't match pod topology spread constraints"
@@ -25,6 +25,10 @@ class _Counted:
     counts: Counts
     looked_at: Mask
     domains: np.typing.NDArray[np.int64]
+
+    def at(self, rows: Rows) -> _Counted:
+        """Return the same of these rows only."""
+        return _Counted(self.spread.at(rows), self.counts, self.looked_at[rows], self.domains)
 
     def least(self) -> int:
         """Return the count of the emptiest domain; 0 where there are fewer domains than asked for."""
@@ -42,12 +46,17 @@ class _Counted:
 class SpreadTally:
     """How a class's strictly spread pods are distributed."""
 
-    def __init__(self, klass: PodClass, nodes: NodeColumns, spreads: list[Spreading]) -> None:
+    def __init__(self, counted: list[_Counted], rows: int) -> None:
+        self._counted = counted
+        self._rows = rows
+        self.moves = any(one.spread.counts_itself for one in counted)
+        self.alone = self.own = False
+
+    @classmethod
+    def of(cls, klass: PodClass, nodes: NodeColumns, spreads: list[Spreading]) -> SpreadTally:
+        """Count who is where."""
         keyed = with_all_keys(spreads, len(nodes)) & nodes.present
-        self._counted = [_count(klass, nodes, one, keyed) for one in spreads]
-        self._rows = len(nodes)
-        self.moves = any(one.counts_itself for one in spreads)
-        self.alone = False
+        return cls([_count(klass, nodes, one, keyed) for one in spreads], len(nodes))
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes by the first constraint that they do not meet."""
@@ -68,6 +77,18 @@ class SpreadTally:
             if one.spread.counts_itself and one.looked_at[row]:
                 one.counts[one.spread.domains.codes[row]] += 1
 
+    def add_around(self, row: int) -> None:
+        """Count one more pod of the class near a row; its own is not special."""
+        self.add(row)
+
+    def features(self) -> Sequence[Features]:
+        """Return each row's domains, and whether it is looked at."""
+        return [column for one in self._counted for column in (one.spread.domains.codes + 1, one.looked_at)]
+
+    def at(self, rows: Rows) -> SpreadTally:
+        """Return the tally of these rows only."""
+        return SpreadTally([one.at(rows) for one in self._counted], len(rows))
+
 
 @dataclass(frozen=True, slots=True)
 class PodTopologySpread:
@@ -78,7 +99,7 @@ class PodTopologySpread:
     def tally(self, klass: PodClass, nodes: NodeColumns, where: Where) -> SpreadTally | None:  # noqa: ARG002 - a filter's signature
         """Count who is where; None where the class need not be spread."""
         spreads, _ = spreadings(klass, nodes, HARD, self.defaults)
-        return SpreadTally(klass, nodes, spreads) if spreads else None
+        return SpreadTally.of(klass, nodes, spreads) if spreads else None
 
 
 def _count(klass: PodClass, nodes: NodeColumns, spread: Spreading, keyed: Mask) -> _Counted:

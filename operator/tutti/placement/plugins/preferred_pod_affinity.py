@@ -5,8 +5,8 @@ What pods on the nodes prefer, or require, about the incoming pod counts as well
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.kin import Company, Kin, Term
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.domains import Counts, Domains
-from tutti.placement.framework import MAX_SCORE, Rows, Scores
+from tutti.placement.framework import MAX_SCORE, Features, Rows, Scores
 from tutti.placement.plugins.inter_pod_affinity import means, weigh_terms
 
 Weighted = Callable[[Kin], Iterator[tuple[Term, int]]]
@@ -34,22 +34,29 @@ class _Sum:
 class PreferenceTally:
     """Points per domain, from what either side wants of the other."""
 
-    def __init__(self, klass: PodClass, nodes: NodeColumns, weighted: Weighted) -> None:
+    def __init__(self, nodes: NodeColumns, sums: dict[str, _Sum]) -> None:
         self._nodes = nodes
-        self._sums: dict[str, _Sum] = {}
+        self._sums = sums
+        self.own = False
+
+    @classmethod
+    def of(cls, klass: PodClass, nodes: NodeColumns, weighted: Weighted) -> PreferenceTally:
+        """Sum up what either side wants."""
+        out = cls(nodes, {})
         for term in klass.company.preferred:
             chosen = nodes.residents.matching(term.query, nodes.around)
-            self._add(term.topology_key, chosen * np.int64(term.weight), chosen)
+            out._add(term.topology_key, chosen * np.int64(term.weight), chosen)
             if means(term.query, klass, nodes):
-                self._will_add(term.topology_key, term.weight)
+                out._will_add(term.topology_key, term.weight)
         meant = weigh_terms(klass, nodes, _counting(weighted))
         for key, of_codes in weigh_terms(klass, nodes, weighted).items():
-            self._add(key, of_codes, meant[key] > 0)
+            out._add(key, of_codes, meant[key] > 0)
         for term, weight in weighted(klass.kin):
             if means(term.query, klass, nodes):
-                self._will_add(term.topology_key, weight)
+                out._will_add(term.topology_key, weight)
+        return out
 
-    def scores(self, rows: Rows) -> Scores | None:
+    def scores(self, rows: Rows, many: Counts | None = None) -> Scores | None:  # noqa: ARG002 - only the range counts
         """Return int64[len(rows)]: 0 for the least of the feasible, MAX_SCORE for the best; None where nobody cares."""
         if not any(one.touched for one in self._sums.values()):
             return None
@@ -70,6 +77,19 @@ class PreferenceTally:
             if one.steps and code >= 0:
                 one.points[code] += one.step
                 one.touched = True
+
+    def add_around(self, row: int) -> None:
+        """Count one more pod of the class near a row; its own is not special."""
+        self.add(row)
+
+    def features(self) -> Sequence[Features]:
+        """Return each row's domains."""
+        return [one.domains.codes + 1 for one in self._sums.values()]
+
+    def at(self, rows: Rows) -> PreferenceTally:
+        """Return the tally of these rows only."""
+        sums = {key: replace(one, domains=one.domains.at(rows)) for key, one in self._sums.items()}
+        return PreferenceTally(self._nodes, sums)
 
     def _sum(self, key: str) -> _Sum:
         one = self._sums.get(key)
@@ -109,7 +129,7 @@ class PreferredPodAffinity:
         mine = klass.company
         if not mine.preferred and (self.ignore_existing or not (mine.affinity or nodes.residents.has_terms)):
             return None
-        return PreferenceTally(klass, nodes, self._weighted)
+        return PreferenceTally.of(klass, nodes, self._weighted)
 
     def _weighted(self, kin: Kin) -> Iterator[tuple[Term, int]]:
         company: Company = kin.company

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.domains import Counts
-from tutti.placement.framework import MAX_SCORE, Mask, Rows, Scores
+from tutti.placement.framework import MAX_SCORE, Features, Mask, Rows, Scores
 from tutti.placement.spreading import (
     HOSTNAME,
     SOFT,
@@ -32,6 +33,28 @@ class _Counted:
     per_row: bool
     all_known: bool
 
+    def at(self, rows: Rows) -> _Counted:
+        """Return the same of these rows only."""
+        counts = self.counts[rows] if self.per_row else self.counts
+        return _Counted(self.spread.at(rows), counts, self.looked_at[rows], self.per_row, self.all_known)
+
+    @property
+    def features(self) -> Sequence[Features]:
+        """Numbers from 0 on for each row, by which rows are alike."""
+        if self.per_row:
+            return self.counts, self.spread.domains.known
+        return self.spread.domains.codes + 1, self.looked_at
+
+    def add(self, row: int, *, around: bool) -> None:
+        """Count one more pod of the class on a row, or only around it."""
+        code = self.spread.domains.codes[row]
+        if not self.spread.counts_itself:
+            return
+        if self.per_row:
+            self.counts[row] += not around
+        elif self.looked_at[row] and code >= 0:
+            self.counts[code] += 1
+
     def points(self, rows: Rows, *, size: int) -> NDArray[np.float64]:
         """Return float64[len(rows)]: more for more pods in the domain; nothing where a row has no domain."""
         codes = self.spread.domains.codes
@@ -49,12 +72,22 @@ class SoftSpreadTally:
     Own constraints score only nodes that have all their keys; the system's defaults take a node as it is.
     """
 
-    def __init__(self, klass: PodClass, nodes: NodeColumns, spreads: list[Spreading], *, system: bool) -> None:
-        self._keyed = np.ones(len(nodes), dtype=np.bool_) if system else with_all_keys(spreads, len(nodes))
-        self._counted = [_count(klass, nodes, one, self._keyed) for one in spreads]
+    def __init__(self, counted: list[_Counted], keyed: Mask) -> None:
+        self._counted = counted
+        self._keyed = keyed
+        self.own = any(one.per_row and one.spread.counts_itself for one in counted)
 
-    def scores(self, rows: Rows) -> Scores:
-        """Return int64[len(rows)]: the emptier the domains, the better; 0 where a key is missing."""
+    @classmethod
+    def of(cls, klass: PodClass, nodes: NodeColumns, spreads: list[Spreading], *, system: bool) -> SoftSpreadTally:
+        """Count who is where."""
+        keyed = np.ones(len(nodes), dtype=np.bool_) if system else with_all_keys(spreads, len(nodes))
+        return cls([_count(klass, nodes, one, keyed) for one in spreads], keyed)
+
+    def scores(self, rows: Rows, many: Counts | None = None) -> Scores:
+        """Return int64[len(rows)]: the emptier the domains, the better; 0 where a key is missing.
+
+        Each row stands for `many` rows: int64[len(rows)], one each where nothing is said.
+        """
         keyed = self._keyed[rows]
         scored = rows if keyed.all() else rows[keyed]
         out = np.zeros(len(rows), dtype=np.int64)
@@ -62,7 +95,7 @@ class SoftSpreadTally:
             return out
         points = np.zeros(len(scored), dtype=np.float64)
         for one in self._counted:
-            points += one.points(scored, size=self._size(one, scored))
+            points += one.points(scored, size=_size(one, scored, None if many is None else many[keyed]))
         raw = np.floor(points + 0.5).astype(np.int64)
         low, high = int(raw.min()), int(raw.max())
         out[keyed] = MAX_SCORE if high == 0 else MAX_SCORE * (high + low - raw) // high
@@ -71,20 +104,20 @@ class SoftSpreadTally:
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
         for one in self._counted:
-            if not one.spread.counts_itself:
-                continue
-            if one.per_row:
-                one.counts[row] += 1
-            elif one.looked_at[row] and one.spread.domains.codes[row] >= 0:
-                one.counts[one.spread.domains.codes[row]] += 1
+            one.add(row, around=False)
 
-    def _size(self, one: _Counted, scored: Rows) -> int:
-        """Return how many domains there are to choose from; nodes without one count as one together."""
-        if one.per_row:
-            return len(scored)
-        seen = np.zeros(one.spread.domains.size + 1, dtype=np.bool_)
-        seen[one.spread.domains.codes[scored]] = True
-        return int(np.count_nonzero(seen))
+    def add_around(self, row: int) -> None:
+        """Count one more pod of the class in the domains of a row, and not on its hostname."""
+        for one in self._counted:
+            one.add(row, around=True)
+
+    def features(self) -> Sequence[Features]:
+        """Return each row's domains, how many pods it has itself, and whether it is looked at."""
+        return [self._keyed, *(column for one in self._counted for column in one.features)]
+
+    def at(self, rows: Rows) -> SoftSpreadTally:
+        """Return the tally of these rows only."""
+        return SoftSpreadTally([one.at(rows) for one in self._counted], self._keyed[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +131,7 @@ class PreferredSpread:
     def tally(self, klass: PodClass, nodes: NodeColumns) -> SoftSpreadTally | None:
         """Count for one choice; None where the class need not be spread."""
         spreads, system = spreadings(klass, nodes, SOFT, self.defaults)
-        return SoftSpreadTally(klass, nodes, spreads, system=system) if spreads else None
+        return SoftSpreadTally.of(klass, nodes, spreads, system=system) if spreads else None
 
 
 def _count(klass: PodClass, nodes: NodeColumns, spread: Spreading, keyed: Mask) -> _Counted:
@@ -111,3 +144,12 @@ def _count(klass: PodClass, nodes: NodeColumns, spread: Spreading, keyed: Mask) 
     looked_at = keyed if included is None else keyed & included
     inside = looked_at[rows]
     return _Counted(spread, spread.domains.sum(rows[inside], counts[inside]), looked_at, per_row=False, all_known=False)
+
+
+def _size(one: _Counted, scored: Rows, many: Counts | None) -> int:
+    """Return how many domains there are to choose from; nodes without one count as one together."""
+    if one.per_row:
+        return len(scored) if many is None else int(many.sum())
+    seen = np.zeros(one.spread.domains.size + 1, dtype=np.bool_)
+    seen[one.spread.domains.codes[scored]] = True
+    return int(np.count_nonzero(seen))

@@ -21,7 +21,7 @@ import numpy as np
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodRecord
-from tutti.placement.choosing import allowed
+from tutti.placement.company import allowed
 from tutti.placement.framework import ANYWHERE, Mask, Rows, Where
 from tutti.placement.gang import Ask
 from tutti.placement.judging import Assessment, fits_on, standing, tallies, why_not_on
