@@ -155,7 +155,7 @@ class Histories(RuleBasedStateMachine):
     @initialize(strict=st.booleans(), most=st.booleans())
     def begin(self, strict: bool, most: bool) -> None:
         strategy = {"type": "MostAllocated" if most else "LeastAllocated"}
-        self.world = Watched(
+        self.world = self.make_world(
             permit_timeout_seconds=PERMIT,
             bind_window_seconds=WINDOW,
             profiles=[{"schedulerName": "tutti", "scoringStrategy": strategy}],
@@ -174,6 +174,10 @@ class Histories(RuleBasedStateMachine):
         world.queue("cq3", 4, flavors=("b",), local="q3", queueingStrategy=strategy)
         for number, kind in enumerate("aabb"):
             world.node(f"n{number}", gpus=2 + number % 2, labels={"kind": kind})
+
+    def make_world(self, **configuration: Any) -> Watched:
+        """Return the world that histories happen in; others happen in another."""
+        return Watched(**configuration)
 
     # Nodes.
 

@@ -378,3 +378,20 @@ def test_a_workload_that_goes_while_held_leaves_nothing():
     world.pod("a")
     world.run()
     assert world.reason("Pod", "a") == "HeldByPlugin"
+
+
+def test_the_same_failure_is_told_once_a_minute():
+    class Odd:
+        def sort(self, workload):
+            raise ValueError("never")
+
+    world = hosting(Odd())
+    world.pod("a")
+    world.run()
+    for _ in range(3):
+        world.put(world.pods["default", "a"])
+        world.decide(advance=10.0)
+    assert len(faults(world)) == 1
+    world.put(world.pods["default", "a"])
+    world.decide(advance=30.0)
+    assert len(faults(world)) == 2

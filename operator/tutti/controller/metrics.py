@@ -44,7 +44,7 @@ class Metrics:
             ["extender", "verb", "outcome"], registry=self.registry,
         )  # fmt: skip
         self.plugin_faults = Counter(
-            "tutti_plugin_faults", "Failures of users' plugins, by extension point.",
+            "tutti_plugin_faults", "Failures of users' plugins, each told once a minute.",
             ["plugin", "point"], registry=self.registry,
         )  # fmt: skip
         self.gang_wait_seconds = Histogram(

@@ -48,11 +48,14 @@ class Reservation:
 
     Attributes:
         held_seconds: How long this plugin has held it.
+        joins: Whether these are members that join a gang that runs, or is being bound: they cannot be held, and what
+            is not let go is given back.
     """
 
     workload: Waiting
     placed: Sequence[Placed]
     held_seconds: float = 0.0
+    joins: bool = False
 
 
 @dataclass(frozen=True, slots=True)

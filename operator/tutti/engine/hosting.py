@@ -19,6 +19,11 @@ from tutti.placement.profile import Profile
 Plugins = Mapping[str, Sequence[Enabled]]
 """The plugins of each profile by its schedulerName, in the order in which they are asked."""
 
+RETELL_SECONDS = 60.0
+"""How long the same failure of a plugin is not told again."""
+
+_MOST_TOLD = 1000
+
 LAST = float("inf")
 """The place of a workload that the sort plugin could not answer for: behind all others."""
 
@@ -58,6 +63,7 @@ class Hosting:
         self.recheck_at: float | None = None
         self._plugins = plugins
         self._faults: list[NotePluginFault] = []
+        self._told: dict[NotePluginFault, float] = {}
         every = [one for enabled in plugins.values() for one in enabled]
         self._sort = next(((one.name, one.plugin) for one in every if isinstance(one.plugin, SortPlugin)), None)
         readers = [one.plugin for one in every if isinstance(one.plugin, ReadsAnnotations)]
@@ -109,10 +115,14 @@ class Hosting:
         return place
 
     def fault(self, plugin: str, point: str, message: str) -> None:
-        """Note that a plugin has failed at an extension point; equal failures of one turn are one."""
+        """Note that a plugin has failed at an extension point; equal failures are told once a minute."""
         fault = NotePluginFault(plugin, point, message)
-        if fault not in self._faults:
-            self._faults.append(fault)
+        if self.now - self._told.get(fault, -RETELL_SECONDS) < RETELL_SECONDS:
+            return
+        if len(self._told) >= _MOST_TOLD:
+            self._told.clear()
+        self._told[fault] = self.now
+        self._faults.append(fault)
 
     def take_faults(self) -> list[NotePluginFault]:
         """Return what has failed since the last call."""

@@ -18,6 +18,9 @@ from tutti.engine.state import State
 from tutti.engine.workloads import Member, Phase, Workload
 from tutti.placement.extension import Pods, Rooms
 
+STARTING = (Phase.WAITING, Phase.RESERVED)
+"""The phases in which none of a reservation has been sent."""
+
 
 def waiting_view(state: State, workload: Workload) -> Waiting:
     """Return a workload as plugins see it."""
@@ -39,7 +42,7 @@ def may_bind(state: State, workload: Workload) -> bool:
     permits = state.hosting.permits(first)
     if not permits:
         return True
-    starts = workload.phase in (Phase.WAITING, Phase.RESERVED)
+    starts = workload.phase in STARTING
     if workload.phase is not Phase.RESERVED:
         state.held.pop(workload.key, None)
     members = [m for m in workload.members() if m.pod.assumed and not m.sent and not m.pod.deleting]
@@ -98,7 +101,8 @@ def _ask(state: State, permit: Permit, workload: Workload, members: list[Member]
     for member in members:
         rows.setdefault(member.pod.klass, []).append(nodes.rows[member.pod.assumed])
     placed = [Placed(Pods.of(klass), np.array(at, dtype=np.int64)) for klass, at in rows.items()]
-    reservation = Reservation(waiting_view(state, workload), placed, state.now - since)
+    joins = workload.phase not in STARTING
+    reservation = Reservation(waiting_view(state, workload), placed, state.now - since, joins)
     try:
         verdict = permit.plugin.permit(reservation, Rooms(nodes), state.now)
     except Exception as error:  # noqa: BLE001 - foreign code; the reservation is given back and says so
@@ -132,7 +136,7 @@ def _hold(state: State, workload: Workload, plugin: str, wait: Wait) -> None:
 def _refuse(state: State, workload: Workload, members: list[Member], why: str) -> None:
     """Give back what has not been sent: the whole reservation, or what would join a running gang."""
     state.held.pop(workload.key, None)
-    if workload.phase in (Phase.WAITING, Phase.RESERVED):
+    if workload.phase in STARTING:
         break_up(state, workload)
     for member in members:
         if member.pod.assumed:
