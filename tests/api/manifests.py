@@ -79,6 +79,7 @@ RIGHT: dict[str, tuple[str, str]] = {
     "root cohort": ("Cohort", QUOTA),
     "child cohort": ("Cohort", "parentName: org\nfairSharing: {}\n" + QUOTA),
     "local queue": ("LocalQueue", "clusterQueue: team-a\nstopPolicy: None"),
+    "drained local queue": ("LocalQueue", "clusterQueue: team-a\nstopPolicy: HoldAndDrain"),
     "priority class": ("WorkloadPriorityClass", "value: -5\ndescription: sample priority"),
     "workload": (
         "Workload",
@@ -89,6 +90,8 @@ RIGHT: dict[str, tuple[str, str]] = {
         active: true
         scheduleTimeoutSeconds: 60
         requeue: {backoffBaseSeconds: 1, backoffMaxSeconds: 2, limit: 3}
+        readyTimeoutSeconds: 60
+        maximumExecutionTimeSeconds: 3600
         podGroups:
         - {name: driver, count: 1}
         - name: workers
@@ -263,7 +266,10 @@ WRONG: dict[str, Wrong] = {
         "spec.flavorFungibility.whenCanPreempt",
         "set flavorFungibility.whenCanPreempt to TryNextFlavor",
     ),
-    "draining": Wrong("ClusterQueue", "stopPolicy: HoldAndDrain", "spec.stopPolicy", "set stopPolicy to Hold"),
+    "no such stop": Wrong("ClusterQueue", "stopPolicy: Drain", "spec.stopPolicy", "HoldAndDrain"),
+    "no minimum runtime": Wrong(
+        "ClusterQueue", "preemption: {minimumRuntimeSeconds: 0}", "spec.preemption.minimumRuntimeSeconds", "1"
+    ),
     "weight": Wrong(
         "ClusterQueue", "fairSharing: {weight: 2}", "spec.fairSharing.weight", "set fairSharing.weight to 1"
     ),
@@ -303,7 +309,6 @@ WRONG: dict[str, Wrong] = {
         "spec",
         "need a parentName",
     ),
-    "draining a local queue": Wrong("LocalQueue", "stopPolicy: HoldAndDrain", "spec.stopPolicy", "not supported yet"),
     "weight of a local queue": Wrong(
         "LocalQueue", "fairSharing: {weight: 3}", "spec.fairSharing.weight", "not supported"
     ),
@@ -355,14 +360,8 @@ WRONG: dict[str, Wrong] = {
         "spec.requeue",
         "below",
     ),
-    "ready timeout": Wrong(
-        "Workload", "{podGroups: [{count: 1}], readyTimeoutSeconds: 3}", "spec.readyTimeoutSeconds", "not supported yet"
-    ),
-    "execution time": Wrong(
-        "Workload",
-        "{podGroups: [{count: 1}], maximumExecutionTimeSeconds: 3}",
-        "spec.maximumExecutionTimeSeconds",
-        "not supported yet",
+    "no ready timeout": Wrong(
+        "Workload", "{podGroups: [{count: 1}], readyTimeoutSeconds: 0}", "spec.readyTimeoutSeconds", "1"
     ),
     "no policy": Wrong("PodGroup", "schedulingPolicy: {}", "spec.schedulingPolicy", "exactly one policy"),
     "two policies": Wrong(

@@ -36,6 +36,8 @@ QUEUES = st.sampled_from(["", "", "q1", "q2", "q3"])
 KINDS = st.sampled_from(["a", "b"])
 RARELY = st.sampled_from([False] * 5 + [True])
 OFTEN = st.sampled_from([True] * 5 + [False])
+STOPS = st.sampled_from(["None", "None", "Hold", "HoldAndDrain"])
+REQUEUE = {"backoffBaseSeconds": 1, "backoffMaxSeconds": 5, "limit": 2}
 OUTCOMES = st.sampled_from(["Bound"] * 6 + ["Failed", "NodeGone", "Unknown", "Lost", "Unseen"])
 PFNET = "gang-scheduling.preferred.jp/gang"
 
@@ -212,7 +214,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=WORKLOADS, workers=st.integers(1, 3), promised=st.booleans(), created=st.integers(0, 3))
     def submit_workload(self, name: str, workers: int, promised: bool, created: int) -> None:
-        self.put_workload(name, workers, surplus=0, promised=promised, active=True, priority=0)
+        self.put_workload(name, workers, surplus=0, promised=promised, active=True, priority=0, times={})
         self.world.pod(self._name(f"{name}-leader"), workload=name, group="leader", gpus=0)
         for _ in range(min(created, workers) if promised else workers):
             self.world.pod(self._name(f"{name}-workers"), workload=name, group="workers")
@@ -225,14 +227,42 @@ class Histories(RuleBasedStateMachine):
         promised=st.booleans(),
         active=OFTEN,
         priority=st.integers(0, 1),
+        times=st.sampled_from(
+            [{}, {}, {"readyTimeoutSeconds": 15, "requeue": REQUEUE}, {"maximumExecutionTimeSeconds": 25}]
+        ),
     )
-    def put_workload(self, name: str, workers: int, surplus: int, promised: bool, active: bool, priority: int) -> None:
+    def put_workload(
+        self,
+        name: str,
+        workers: int,
+        surplus: int,
+        promised: bool,
+        active: bool,
+        priority: int,
+        times: dict[str, Any],
+    ) -> None:
         group = {"name": "workers", "count": workers + surplus, "minCount": workers}
         if promised:
             group["template"] = TEMPLATE
-        spec = {"active": active, "priority": priority, **self._queue(name)}
+        spec = {"active": active, "priority": priority, **self._queue(name), **times}
         self.world.workload(name, {"name": "leader", "count": 1}, group, **spec)
         self._forget_partial(name)
+
+    @rule(queue=st.sampled_from(["cq1", "cq2", "cq3", "q1", "q2", "q3"]), stop=STOPS)
+    def stop_queue(self, queue: str, stop: str) -> None:
+        kind = "ClusterQueue" if queue.startswith("c") else "LocalQueue"
+        key = (kind, "" if kind == "ClusterQueue" else "default", queue)
+        self.world.object(kind, queue, {**self.world.objects[key]["spec"], "stopPolicy": stop})
+
+    @rule(refuse=RARELY)
+    def refuse(self, refuse: bool) -> None:
+        self.world.refuse_evictions = self.world.refuse_deactivation = refuse
+
+    @rule(data=st.data())
+    def become_ready(self, data: st.DataObject) -> None:
+        name = self._pick(data, bound=True)
+        if name is not None:
+            self.world.become_ready(*self.world.where(name.split("-")[0]))
 
     @rule(kind=st.sampled_from(["PodGroup", "Workload"]), name=st.one_of(GANGS, WORKLOADS))
     def remove_object(self, kind: str, name: str) -> None:
@@ -365,8 +395,10 @@ class Histories(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         world = self.world
-        world.hold_evictions = False
+        world.hold_evictions = world.refuse_evictions = world.refuse_deactivation = False
         for (kind, _, name), raw in list(world.objects.items()):
+            if raw["spec"].get("stopPolicy", "None") != "None":
+                world.object(kind, name, {**raw["spec"], "stopPolicy": "None"})
             if kind == "Workload" and any("template" in group for group in raw["spec"]["podGroups"]):
                 world.object("Workload", name, {**raw["spec"], "active": False})
         for _ in range(10):

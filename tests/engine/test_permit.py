@@ -62,7 +62,7 @@ def test_a_permit_that_runs_out_gives_everything_back_with_backoff_and_one_event
     assert (world.used("cq"), free(world)) == (0, 8)
     assert len(world.events("PermitTimeout")) == 1
     assert world.reason("Workload", "w") == "PermitTimeout"
-    assert world.status("Workload", "w")["requeue"]["count"] == 1
+    assert world.status("Workload", "w")["requeue"]["attempts"] == 1
     due = world.engine.wakeup()
     assert world.now < due <= world.now + 1.25
     world.until(2.0)

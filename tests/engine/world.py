@@ -33,6 +33,7 @@ from tutti.engine.decisions import (
     AskExtender,
     Bind,
     CreatePodGroup,
+    Deactivate,
     DeletePodGroup,
     EmitEvent,
     Evict,
@@ -47,6 +48,7 @@ from tutti.engine.journal import JournalWriter, Replay, replay
 from tutti.engine.observations import (
     AnyObservation,
     BindFinished,
+    Deactivated,
     EvictFinished,
     NamespaceSeen,
     NodeGone,
@@ -82,7 +84,8 @@ class World:
     """A cluster and the engine that schedules it.
 
     `hold_binds` keeps binds in `pending_binds` until `answer`; `outcomes` names the next outcomes of a pod's binds;
-    `hold_evictions` keeps evicted pods there, being deleted, until `delete`.
+    `hold_evictions` keeps evicted pods there, being deleted, until `delete`; `refuse_evictions` and
+    `refuse_deactivation` have these writes fail.
     """
 
     def __init__(
@@ -104,6 +107,8 @@ class World:
         self.pending_binds: list[Bind] = []
         self.hold_binds = False
         self.hold_evictions = False
+        self.refuse_evictions = False
+        self.refuse_deactivation = False
         self.outcomes: dict[str, list[str]] = {}
         self.log: list[AnyDecision] = []
         self._uids = itertools.count(1)
@@ -298,6 +303,10 @@ class World:
         for name in names:
             self._set_condition("default", name, PodCondition("Ready", "True"), phase="Running")
 
+    def become_unready(self, *names: str) -> None:
+        for name in names:
+            self._set_condition("default", name, PodCondition("Ready", "False"))
+
     def ungate(self, *names: str) -> None:
         for name in names:
             pod = self.pods["default", name]
@@ -442,6 +451,8 @@ class World:
                     self.answer(decision, outcomes.pop(0) if outcomes else "Bound")
             case Evict():
                 self._evict(decision)
+            case Deactivate():
+                self._deactivate(decision)
             case SetPodCondition():
                 condition = PodCondition("PodScheduled", "False", decision.reason, decision.message)
                 self._set_condition(decision.namespace, decision.name, condition)
@@ -458,12 +469,21 @@ class World:
 
     def _evict(self, decision: Evict) -> None:
         pod = self.pods.get((decision.namespace, decision.name))
-        if pod is not None and pod.metadata.uid == decision.uid:
+        if not self.refuse_evictions and pod is not None and pod.metadata.uid == decision.uid:
             if self.hold_evictions:
                 self.begin_deleting(decision.name)
             else:
                 self.delete(decision.name, namespace=decision.namespace)
-        self.tell(EvictFinished(decision.namespace, decision.name, decision.uid, done=True))
+        done = not self.refuse_evictions
+        self.tell(EvictFinished(decision.namespace, decision.name, decision.uid, done=done))
+
+    def _deactivate(self, decision: Deactivate) -> None:
+        found = self.objects.get(("Workload", decision.namespace, decision.name))
+        generation = 0
+        if found is not None and found["metadata"]["uid"] == decision.uid and not self.refuse_deactivation:
+            self.object("Workload", decision.name, {**found["spec"], "active": False}, decision.namespace)
+            generation = found["metadata"]["generation"] + 1
+        self.tell(Deactivated(decision.namespace, decision.name, decision.uid, generation))
 
     def _patch(self, decision: PatchStatus) -> None:
         found = self.objects.get((decision.kind, decision.namespace, decision.name))

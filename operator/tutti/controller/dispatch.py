@@ -25,6 +25,7 @@ from tutti.engine.decisions import (
     AskExtender,
     Bind,
     CreatePodGroup,
+    Deactivate,
     DeletePodGroup,
     EmitEvent,
     Evict,
@@ -32,9 +33,10 @@ from tutti.engine.decisions import (
     PatchStatus,
     SetPodCondition,
 )
-from tutti.engine.observations import AnyObservation, BindFinished, EvictFinished, PodGroupWritten
+from tutti.engine.observations import AnyObservation, BindFinished, Deactivated, EvictFinished, PodGroupWritten
 from tutti.kube.binder import Binder, Binding, BindOutcome
 from tutti.kube.client import Client
+from tutti.kube.deactivator import Deactivator
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
@@ -84,6 +86,7 @@ class Dispatch:
         self._times = times
         self._binder = Binder(client, fence=fence, concurrency=concurrency)
         self._evictor = Evictor(client, fence=fence)
+        self._deactivator = Deactivator(client, RESOURCES["Workload"], fence=fence)
         self._statuses = StatusWriter(client, fence=fence)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
         self._extending = Extending(client, extenders, observe=observe, metrics=metrics)
@@ -110,6 +113,8 @@ class Dispatch:
                 self._spawn(self._bind(decision))
             case Evict():
                 self._spawn(self._evict(decision))
+            case Deactivate():
+                self._spawn(self._deactivate(decision))
             case SetPodCondition():
                 verdict = PodVerdict(
                     "PodScheduled", "False", decision.reason, decision.message, decision.observed_generation
@@ -176,6 +181,10 @@ class Dispatch:
         done = result.outcome in (EvictOutcome.LEAVING, EvictOutcome.GONE)
         self._metrics.evictions.labels(str(done).lower()).inc()
         self._observe(EvictFinished(evict.namespace, evict.name, evict.uid, done, result.message))
+
+    async def _deactivate(self, wanted: Deactivate) -> None:
+        result = await self._deactivator.deactivate(wanted.namespace, wanted.name, wanted.uid)
+        self._observe(Deactivated(wanted.namespace, wanted.name, wanted.uid, result))
 
     def _put_status(self, patch: PatchStatus) -> None:
         """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost."""

@@ -1,15 +1,17 @@
-"""Binds go out, their results come back, and a gang that cannot be completed is taken out again."""
+"""Binds go out, their results come back, and a gang that cannot be completed is given up."""
 
 from __future__ import annotations
 
 import json
 
-from tutti.engine.decisions import Bind, Evict
+from tutti.engine.decisions import Bind
+from tutti.engine.eviction import evict
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering import ADMISSION_ANNOTATION
 from tutti.engine.observations import BindFinished
+from tutti.engine.reasons import Reason
 from tutti.engine.reporting import announce
-from tutti.engine.reservation import give_back, give_back_all
+from tutti.engine.reservation import give_back
 from tutti.engine.state import State
 from tutti.engine.workloads import Charge, Phase, Workload
 
@@ -21,7 +23,7 @@ def send(state: State, workload: Workload) -> None:
     for member in workload.members():
         pod = member.pod
         if pod.assumed and not member.sent and not pod.deleting:
-            member.sent = True
+            member.sent, member.unknown = True, False
             said = annotations.get(id(member.charge))
             if said is None:
                 said = annotations[id(member.charge)] = _annotations(member.charge)
@@ -33,7 +35,8 @@ def send(state: State, workload: Workload) -> None:
 
 def begin(state: State, workload: Workload) -> None:
     """Open the bind window; members that have ended before are none of those that must be bound in it."""
-    workload.phase = Phase.BINDING
+    workload.phase, workload.evicted = Phase.BINDING, None
+    workload.running_since = workload.unready_since = None
     state.set_deadline(workload, state.configuration.bind_window_seconds)
     for member in workload.members():
         member.over = member.pod.phase == "Failed"
@@ -56,11 +59,12 @@ def finished(state: State, result: BindFinished) -> None:
         return
     if member.pod.node:
         return  # it is bound after all, and was seen so before the answer came
-    unknown = result.outcome == "Unknown" and member.pod.assumed == result.node  # and not lost with its node
+    # Not where its room was lost with its node.
+    unknown = member.unknown = result.outcome == "Unknown" and member.pod.assumed == result.node
     if not unknown:
         give_back(state, member)
-    if workload.not_before > state.now:
-        return  # several binds that fail together are one failure
+    if workload.phase is Phase.LEAVING or workload.not_before > state.now:
+        return  # it is not wanted any more; or several binds failed together, which is one failure
     state.back_off(workload)
     if unknown:
         return  # the same bind is sent again after the backoff, which is safe: the server knows the pod's uid
@@ -71,28 +75,13 @@ def finished(state: State, result: BindFinished) -> None:
 
 def roll_back(state: State, workload: Workload) -> None:
     """Take out a gang that is bound in part and could not be completed within its bind window."""
-    bound = [m for m in workload.members() if m.pod.node and not m.pod.terminated]
+    bound = sum(bool(m.pod.node) and not m.pod.terminated for m in workload.members())
     missing = sum(max(0, g.min_count - g.tally().placed) for g in workload.groups.values())
     text = (
         f"{missing} required members could not be bound within {state.configuration.bind_window_seconds} s of the "
-        f"others; the {len(bound)} bound members are evicted, so that the gang can start whole"
+        f"others; the {bound} bound members are evicted, so that the gang can start whole"
     )
-    give_back_all(state, workload)
-    workload.phase, workload.deadline = Phase.LEAVING, None
-    state.back_off(workload)
-    workload.explanation = Explanation(Gate.PERMIT, "BindWindowOver", text, {"missing": str(missing)})
-    announce(state, workload, "Warning", "RolledBack", text)
-    evict_bound(state, workload)
-
-
-def evict_bound(state: State, workload: Workload) -> None:
-    """Ask each bound member of a gang that is being taken out to leave, once."""
-    for member in workload.members():
-        pod = member.pod
-        if pod.node and not pod.terminated and not pod.deleting and not member.evicting:
-            member.evicting = True
-            message = f"its gang {workload.name} could not be completed"
-            state.out.append(Evict(pod.namespace, pod.name, pod.uid, "GangRolledBack", message))
+    evict(state, workload, Reason.BIND_WINDOW_OVER, text)
 
 
 def _annotations(charge: Charge | None) -> dict[str, str]:

@@ -45,10 +45,11 @@ SHARED = frozenset(
 
 
 class LocalDoor(msgspec.Struct, frozen=True):
-    """A LocalQueue: where it leads, and whether it is on hold."""
+    """A LocalQueue: where it leads, whether nothing more is admitted, and whether what is admitted must leave."""
 
     cluster_queue: str
     hold: bool
+    drain: bool
 
 
 class Catalog:
@@ -184,7 +185,8 @@ class Catalog:
         found = self.get(LocalQueue, namespace, name)
         if found is None:
             return None
-        return LocalDoor(found.spec.cluster_queue, found.spec.stop_policy != "None")
+        stop = found.spec.stop_policy
+        return LocalDoor(found.spec.cluster_queue, stop != "None", stop == "HoldAndDrain")
 
     def local_queues(self, namespace: str) -> list[str]:
         """Return the names of a namespace's LocalQueues, sorted."""
@@ -288,6 +290,8 @@ def _queue(found: ClusterQueue) -> Queue:
         weight=_weight(found),
         offset=spec.priority.offset,
         fence=spec.priority.fence,
+        drain=spec.stop_policy == "HoldAndDrain",
+        minimum_runtime=spec.preemption.minimum_runtime_seconds or 0,
     )
 
 

@@ -32,13 +32,24 @@ class Bind(Decision, frozen=True, tag="bind"):
 
 
 class Evict(Decision, frozen=True, tag="evict"):
-    """Take a bound pod out, because its gang could not be completed; answered by `EvictFinished`."""
+    """Take a pod out that is bound, or may be; answered by `EvictFinished`.
+
+    It gets the condition DisruptionTarget with `reason` and `message`, and ends within its own grace period.
+    """
 
     namespace: str
     name: str
     uid: str
     reason: str
     message: str
+
+
+class Deactivate(Decision, frozen=True, tag="deactivate"):
+    """Set `spec.active` of a Workload to false; answered by `Deactivated`."""
+
+    namespace: str
+    name: str
+    uid: str
 
 
 class SetPodCondition(Decision, frozen=True, tag="pod-condition"):
@@ -121,6 +132,7 @@ class NotePluginFault(Decision, frozen=True, tag="plugin-fault"):
 AnyDecision = (
     Bind
     | Evict
+    | Deactivate
     | SetPodCondition
     | PatchStatus
     | EmitEvent

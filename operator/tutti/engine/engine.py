@@ -75,7 +75,11 @@ class Engine:
         for standing in self._candidates.contest(state, changed):
             self._try(standing, changed)
             changed[standing.workload.key] = standing.workload
+        late: dict[WorkloadKey, Workload] = {}
+        self._settle(late)  # whoever was taken out for one that was tried
+        changed.update(late)
         report(state, changed)
+        state.dirty.update(dict.fromkeys(late))  # they stand in line from the next turn on
         state.out.extend(state.hosting.take_faults())
         out, state.out = state.out, []
         return out
@@ -84,6 +88,8 @@ class Engine:
         """Return when `decide` must be called though nothing was observed, Unix seconds; None: not at all."""
         if not self._synced:
             return None
+        if self.state.dirty:
+            return self.state.now
         times = (self._candidates.next_due(self.state), permits.next_due(self.state))
         return min((time for time in times if time is not None), default=None)
 

@@ -11,18 +11,18 @@ from datetime import datetime
 
 import msgspec
 
-from tutti.api.conditions import Condition, is_true
 from tutti.api.conventions import Claim, ConventionError, claim_of
 from tutti.api.conventions.tutti import POD_GROUP
 from tutti.api.core import ObjectMeta, Pod, PodSpec
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.kinds.workload import WorkloadSpec
-from tutti.api.model import Metadata
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
 from tutti.cluster.volumes import has_claims
+from tutti.engine import limits
 from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.history import recall
 from tutti.engine.nearness import of_claim, of_pod_group, of_workload
 from tutti.engine.reservation import give_back
 from tutti.engine.state import Address, State
@@ -208,9 +208,10 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
     if found is None:
         workload.problem = _missing(state, workload)
         return
-    _identify(workload, found.metadata, found.status.conditions)
+    _identify(workload, found)
     spec = found.spec
-    workload.queue, workload.active = spec.queue_name, spec.active
+    workload.queue = spec.queue_name
+    limits.read(workload, found)
     workload.permit_seconds = spec.schedule_timeout_seconds
     workload.priority = _object_priority(state, workload, spec)
     for one in spec.pod_groups:
@@ -260,7 +261,7 @@ def _read_pod_group(state: State, workload: Workload, found: PodGroupObject | No
     name = workload.key[2]
     group = workload.groups.setdefault(name, Group(name))
     if found is not None:
-        _identify(workload, found.metadata, found.status.conditions)
+        _identify(workload, found)
         group.min_count = found.spec.min_count
         group.near = of_pod_group(found.spec.scheduling_constraints.topology, name)
         workload.queue = found.spec.queue_name
@@ -337,12 +338,12 @@ def _missing(state: State, workload: Workload) -> Explanation:
     )
 
 
-def _identify(workload: Workload, meta: Metadata, conditions: list[Condition]) -> None:
-    """Take over whose object this is; of one that was not known before, also whether it has run already."""
+def _identify(workload: Workload, found: WorkloadObject | PodGroupObject) -> None:
+    """Take over whose object this is; of one that was not known before, also what it says of its life so far."""
+    meta = found.metadata
     if workload.uid != meta.uid:
         workload.status = {}
-        workload.was_scheduled = workload.was_scheduled or is_true(conditions, "Scheduled")
-        workload.was_finished = is_true(conditions, "Finished")
+        recall(workload, found)
     workload.uid, workload.generation = meta.uid, meta.generation
     created = meta.creation_timestamp
     workload.created = datetime.fromisoformat(created).timestamp() if created else 0.0

@@ -5,7 +5,7 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 
 from __future__ import annotations
 
-from tutti.engine import binding, permits, reservation
+from tutti.engine import binding, eviction, limits, permits, reservation
 from tutti.engine.gathering import read_workload
 from tutti.engine.reporting import announce
 from tutti.engine.state import State
@@ -18,6 +18,7 @@ def settle(state: State, workload: Workload) -> None:
     workload.rank = permits.rank(state, workload)
     reservation.give_back_leaving(state, workload)
     reservation.settle_charges(state, workload)
+    limits.enforce(state, workload)
     match workload.phase:
         case Phase.WAITING:
             _settle_waiting(state, workload)
@@ -28,8 +29,11 @@ def settle(state: State, workload: Workload) -> None:
         case Phase.LEAVING:
             _settle_leaving(state, workload)
         case Phase.SCHEDULED | Phase.FINISHED:
-            _settle_scheduled(workload)
+            _settle_scheduled(state, workload)
             _send_again(state, workload)
+            if workload.ask_at:
+                eviction.ask_to_leave(state, workload)
+    limits.watch(state, workload)
 
 
 def expire(state: State, workload: Workload) -> None:
@@ -75,7 +79,8 @@ def _settle_waiting(state: State, workload: Workload) -> None:
     required = sum(group.min_count for group in workload.groups.values())
     if workload.was_finished and tally.live:
         workload.was_finished = workload.was_scheduled = False  # these are another run's
-    if _has_ended(tally) and (workload.was_scheduled or tally.succeeded + tally.failed >= required):
+        workload.ran = 0.0
+    if _has_ended(workload, tally) and (workload.was_scheduled or tally.succeeded + tally.failed >= required):
         workload.was_scheduled = workload.was_scheduled or workload.brought_together
         _finished(workload)
     elif workload.was_finished and _is_empty(tally):
@@ -90,7 +95,7 @@ def _settle_waiting(state: State, workload: Workload) -> None:
 def _settle_reserved(state: State, workload: Workload) -> None:
     reservation.hand_over_holds(state, workload)
     reservation.trim_holds(state, workload)
-    if not reservation.is_whole(state, workload) or workload.problem is not None or not workload.active:
+    if not reservation.is_whole(state, workload) or workload.problem is not None:
         reservation.break_up(state, workload)
     elif reservation.all_there(workload):
         for group in workload.groups.values():
@@ -117,34 +122,40 @@ def _send_again(state: State, workload: Workload) -> None:
 
 
 def _settle_leaving(state: State, workload: Workload) -> None:
-    if workload.tally().bound:
-        if state.now >= workload.not_before:
-            binding.evict_bound(state, workload)
-    else:
-        workload.phase = Phase.WAITING
+    if eviction.go_on(state, workload):
+        workload.phase, workload.was_scheduled = Phase.WAITING, False
         _settle_waiting(state, workload)
 
 
-def _settle_scheduled(workload: Workload) -> None:
+def _settle_scheduled(state: State, workload: Workload) -> None:
     """Keep a workload scheduled while it runs; once nothing of it does, it is over or starts again as a whole."""
     tally = workload.tally()
-    if _has_ended(tally) or (workload.was_finished and _is_empty(tally)):
+    if _has_ended(workload, tally) or (workload.was_finished and _is_empty(tally)):
         _finished(workload)
     elif tally.bound or workload.complete:
         workload.phase, workload.was_finished = Phase.SCHEDULED, False
+        if workload.running_since is None:
+            workload.running_since = state.now
     else:
+        workload.running_since = None
         workload.phase, workload.was_scheduled, workload.was_finished = Phase.WAITING, False, False
     if not tally.waiting:
         workload.explanation = None
 
 
-def _has_ended(tally: Tally) -> bool:
-    return tally.succeeded + tally.failed > 0 and not tally.live and not tally.leaving
+def _has_ended(workload: Workload, tally: Tally) -> bool:
+    """Whether all members have ended; those that failed because they were taken out are no end."""
+    if tally.live or tally.leaving:
+        return False
+    if workload.evicted is not None:
+        return workload.complete
+    return tally.succeeded + tally.failed > 0
 
 
 def _finished(workload: Workload) -> None:
     """Note that all members have ended; it stays so when they are cleaned up, until others come."""
     workload.phase, workload.was_finished = Phase.FINISHED, True
+    workload.evicted = workload.running_since = None
 
 
 def _is_empty(tally: Tally) -> bool:
@@ -162,4 +173,4 @@ def _scheduled(state: State, workload: Workload) -> None:
         where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
         pods = "1 pod" if count == 1 else f"all {count} pods"
         announce(state, workload, "Normal", "Scheduled", f"Successfully assigned {pods} of {workload.name} to {where}")
-    _settle_scheduled(workload)
+    _settle_scheduled(state, workload)

@@ -139,6 +139,15 @@ class EvictFinished(Observation, frozen=True, tag="evict-finished"):
     message: str = ""
 
 
+class Deactivated(Observation, frozen=True, tag="deactivated"):
+    """What became of a Deactivate decision: the generation of the object then; 0 where it must be asked for again."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+
+
 class PodGroupWritten(Observation, frozen=True, tag="pod-group-written"):
     """What became of a CreatePodGroup or DeletePodGroup; `done` is False where it must be asked for again."""
 
@@ -189,6 +198,7 @@ AnyObservation = (
     | ObjectGone
     | BindFinished
     | EvictFinished
+    | Deactivated
     | PodGroupWritten
     | ExtenderAnswered
     | Synced

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import assert_never
 
 from tutti.api.kinds import PodGroup
-from tutti.engine import binding, extenders, implicit
+from tutti.engine import binding, eviction, extenders, implicit, limits
 from tutti.engine.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
 from tutti.engine.observations import (
     AnyObservation,
     BindFinished,
     BudgetGone,
     BudgetSeen,
+    Deactivated,
     EvictFinished,
     ExtenderAnswered,
     NamespaceGone,
@@ -77,6 +78,8 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             binding.finished(state, observation)
         case EvictFinished():
             _evicted(state, observation)
+        case Deactivated():
+            limits.deactivated(state, observation)
         case PodGroupWritten():
             implicit.written(state, observation)
         case ExtenderAnswered():
@@ -98,8 +101,7 @@ def _pod_gone(state: State, gone: PodGone) -> None:
 def _evicted(state: State, result: EvictFinished) -> None:
     member = state.members.get((result.namespace, result.name))
     if member is not None and member.pod.uid == result.uid and not result.done:
-        member.evicting = False  # asked for again after a while
-        state.back_off(state.workloads[state.home[member.pod.key][0]])
+        eviction.refused(state, state.workloads[state.home[member.pod.key][0]], member)
 
 
 def _object_seen(state: State, seen: ObjectSeen) -> None:

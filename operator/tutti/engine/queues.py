@@ -13,14 +13,19 @@ UNDER_WAY = (Phase.BINDING, Phase.SCHEDULED)
 def queue_of(state: State, workload: Workload) -> Queue | Explanation | None:
     """Return the ClusterQueue of a workload, None where it needs no quota, or why it may not be admitted.
 
-    A workload whose members are already bound goes on through the queue it was admitted by, held or not.
+    A workload whose members are already bound goes on through the queue it was admitted by, on hold or not, unless it
+    has to leave.
     """
-    if workload.phase in UNDER_WAY and workload.cluster_queue in state.catalog.queues:
-        return state.catalog.queues[workload.cluster_queue]
+    if workload.phase in UNDER_WAY and workload.active and workload.cluster_queue in state.catalog.queues:
+        queue, local = state.catalog.queues[workload.cluster_queue], None
+        if workload.queue:
+            local = state.catalog.local_queue(workload.key[1], workload.queue)
+        if not queue.drain and not (local is not None and local.drain):
+            return queue
     if workload.problem is not None and workload.problem.gate is Gate.QUEUE:
         return workload.problem
     if not workload.active:
-        return Explanation(Gate.QUEUE, "Deactivated", "spec.active is false; set it to true to queue it again")
+        return Explanation(Gate.QUEUE, "Deactivated", _inactive(workload))
     if not workload.queue:
         if state.configuration.require_queue:
             return Explanation(
@@ -28,6 +33,12 @@ def queue_of(state: State, workload: Workload) -> Queue | Explanation | None:
             )
         return None
     return _through_local_queue(state, workload)
+
+
+def _inactive(workload: Workload) -> str:
+    by_us = workload.evicted is not None and workload.evicted.reason.startswith("DeactivatedDueTo")
+    why = f" ({workload.evicted.message})" if by_us and workload.evicted else ""
+    return f"spec.active is false{why}; set it to true to queue it again"
 
 
 def _through_local_queue(state: State, workload: Workload) -> Queue | Explanation:

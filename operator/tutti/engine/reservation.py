@@ -35,6 +35,7 @@ class Admission(msgspec.Struct, frozen=True, rename="camel"):
 
 def give_back(state: State, member: Member) -> None:
     """Give back the room and quota reserved for one member that is not bound."""
+    member.unknown = False
     state.cluster.forget(member.pod)
     if member.charge is not None and not member.pod.node:
         state.refund(member.charge)
@@ -66,11 +67,11 @@ def give_back_leaving(state: State, workload: Workload) -> None:
 
 
 def give_back_all(state: State, workload: Workload) -> None:
-    """Give back everything reserved for a workload that is not bound, and not on its way."""
+    """Give back everything reserved for a workload that is not bound, and not, or perhaps not, on its way."""
     for group in workload.groups.values():
         _release_holds(state, group)
     for member in workload.members():
-        if member.pod.assumed and not member.sent:
+        if member.pod.assumed and not member.sent and not member.unknown:
             give_back(state, member)
 
 
@@ -140,7 +141,7 @@ def await_members(state: State, workload: Workload) -> None:
     if seconds is None:
         seconds = state.configuration.permit_timeout_seconds
     held = sum(len(g.holds) for g in workload.groups.values())
-    workload.phase = Phase.RESERVED
+    workload.phase, workload.evicted = Phase.RESERVED, None
     state.set_deadline(workload, seconds)
     workload.explanation = Explanation(
         Gate.PERMIT,

@@ -44,7 +44,7 @@ class State:
         profiles: How pods are placed, per schedulerName of ours.
         rules: How fairness and preemption go.
         budgets: PodDisruptionBudgets, by namespace and name.
-        timed: Workloads that have a deadline, a backoff or something to tell later.
+        timed: Workloads that have a deadline, an alarm, a backoff or something to tell later.
         out: What has been decided in this turn.
         plugins: What users have added to each profile.
         consultations: What extenders are asked.
@@ -104,6 +104,11 @@ class State:
     def set_deadline(self, workload: Workload, seconds: float) -> None:
         """Give a workload so long from now."""
         workload.deadline = self.now + seconds
+        self.timed[workload.key] = workload
+
+    def set_alarm(self, workload: Workload, at: float) -> None:
+        """Have a workload looked at again at a time, Unix seconds, if not before."""
+        workload.alarm = at if workload.alarm is None else min(workload.alarm, at)
         self.timed[workload.key] = workload
 
     def leads_to(self, namespace: str, local_queue: str) -> str:

@@ -9,18 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from tutti.api import conditions as cond
-from tutti.api.conditions import Condition, Status
+from tutti.api.conditions import Condition
 from tutti.api.kinds import Object, ObjectError, PodGroup
 from tutti.api.resources import describe
 from tutti.engine.catalog import ObjectKey
+from tutti.engine.conditions import conditions_of
 from tutti.engine.counting import Positions
 from tutti.engine.decisions import PatchStatus
-from tutti.engine.explanation import Explanation
 from tutti.engine.state import State
-from tutti.engine.workloads import Group, Phase, Tally, Workload
+from tutti.engine.workloads import ADMITTED, Group, Phase, Tally, Workload
 from tutti.quota.tree import QuotaNode
-
-ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
 
 
 def status_of(state: State, workload: Workload, found: Object, positions: Positions) -> dict[str, Any]:
@@ -32,7 +30,7 @@ def status_of(state: State, workload: Workload, found: Object, positions: Positi
     else:
         pending = _pending(workload, positions, told.get("pendingReason"))
         wanted = _pod_group_status(workload.phase, workload.tally()) | {"pendingReason": pending}
-    workload.status, news = _told_anew(state, told, wanted, _conditions(workload))
+    workload.status, news = _told_anew(state, told, wanted, conditions_of(state, workload))
     return news
 
 
@@ -46,7 +44,7 @@ def part_status_of(
     told = workload.group_status.get(found.metadata.uid) or _as_found(found)
     pending = _pending(workload, positions, told.get("pendingReason"))
     wanted = _pod_group_status(workload.phase, group.tally()) | {"pendingReason": pending}
-    conditions = [one for one in _conditions(workload) if one.type in ("Scheduled", "PodsReady", "Finished")]
+    conditions = [one for one in conditions_of(state, workload) if one.type in ("Scheduled", "PodsReady", "Finished")]
     workload.group_status[found.metadata.uid], news = _told_anew(state, told, wanted, conditions)
     return news
 
@@ -137,12 +135,15 @@ def _workload_status(state: State, workload: Workload, told: dict[str, Any]) -> 
             if charges:
                 groups.append({"name": group.name, "count": len(charges), "flavors": charges[0].flavors})
         admission = {"clusterQueue": workload.cluster_queue, "podGroups": groups}
-    requeue: dict[str, Any] | None = {"count": workload.attempts} if workload.attempts else None
+    requeue: dict[str, Any] | None = None
+    if workload.attempts or workload.requeues:
+        requeue = {"count": workload.requeues, "attempts": workload.attempts}
     if requeue and workload.not_before > state.now:
         requeue["at"] = cond.timestamp(workload.not_before)
     elif requeue and "at" in (told.get("requeue") or {}):
         requeue["at"] = None  # a merge patch removes only what it names
-    return {"admission": admission, "requeue": requeue}
+    ran = int(workload.ran) or (0 if told.get("accumulatedPastExecutionTimeSeconds") else None)
+    return {"admission": admission, "requeue": requeue, "accumulatedPastExecutionTimeSeconds": ran}
 
 
 def _pod_group_status(phase: Phase, tally: Tally) -> dict[str, Any]:
@@ -170,52 +171,6 @@ def _pending(workload: Workload, positions: Positions, told: dict[str, Any] | No
     if position is None and "position" not in before:
         return said
     return {"position": position, **said}  # a merge patch removes only what it names
-
-
-def _conditions(workload: Workload) -> list[Condition]:
-    why, tally = workload.shown, workload.tally()
-    ended = workload.phase is Phase.FINISHED
-    told = {known["type"]: known["status"] for known in workload.status.get("conditions", [])}
-    if ended and told.get("Finished") == "True":
-        return []  # how it ended stays true when its pods are cleaned up
-    admitted = workload.phase in ADMITTED or ended
-
-    def condition(kind: str, so: bool, reason: str, message: str = "") -> Condition:
-        status: Status = "True" if so else "False"
-        return Condition(
-            type=kind, status=status, reason=reason, message=message, observed_generation=workload.generation
-        )
-
-    out = []
-    if workload.key[0] == "Workload":
-        reason, message = ("Admitted", "") if admitted else _reason(why)
-        out += [
-            condition("QuotaReserved", admitted, "QuotaReserved" if admitted else reason, message),
-            condition("Admitted", admitted, reason, message),
-        ]
-    required = sum(group.min_count for group in workload.groups.values())
-    scheduled = workload.was_scheduled and workload.phase in (Phase.SCHEDULED, Phase.FINISHED)
-    reason, message = ("Scheduled", _together(workload, tally, required)) if scheduled else _reason(why)
-    out.append(condition("Scheduled", scheduled, reason, message))
-    ready = scheduled and tally.ready + tally.succeeded >= required
-    out.append(condition("PodsReady", ready, "PodsReady" if ready else "WaitingForPods"))
-    if ended:
-        well = tally.succeeded >= required
-        text = f"{tally.succeeded} succeeded, {tally.failed} failed"
-        out.append(condition("Finished", so=True, reason="Succeeded" if well else "Failed", message=text))
-    elif "Finished" in told:
-        out.append(condition("Finished", so=False, reason="Revived", message="new members have come"))
-    return out
-
-
-def _together(workload: Workload, tally: Tally, required: int) -> str:
-    if workload.complete or workload.phase is Phase.FINISHED:
-        return "all required members have a node"
-    return f"all required members have had a node; {tally.placed} of {required} have one now"
-
-
-def _reason(why: Explanation | None) -> tuple[str, str]:
-    return ("Binding", "its members are being bound") if why is None else (why.reason, why.message)
 
 
 def _as_found(found: Object) -> dict[str, Any]:

@@ -55,6 +55,9 @@ class Candidates:
             if workload.tell_at is not None and workload.tell_at <= state.now:
                 workload.tell_at = None
                 state.touch(workload.key)
+            if workload.alarm is not None and workload.alarm <= state.now:
+                workload.alarm = None  # set anew where it is looked at
+                state.touch(workload.key)
             if 0 < workload.not_before <= state.now:
                 workload.not_before = 0.0
                 state.touch(workload.key)
@@ -231,8 +234,9 @@ def _backing_off(workload: Workload) -> Explanation:
 
 
 def _times(workload: Workload) -> list[float]:
-    """Return when something is due about a workload: the end of a deadline, a backoff or a silence."""
-    return [time for time in (workload.deadline, workload.tell_at, workload.not_before or None) if time is not None]
+    """Return when something is due about a workload: the end of a deadline, a backoff or a silence, an alarm."""
+    times = (workload.deadline, workload.alarm, workload.tell_at, workload.not_before or None)
+    return [time for time in times if time is not None]
 
 
 def _line_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:

@@ -6,8 +6,9 @@ all three alike. Its life:
     WAITING --reserve--> RESERVED --all members there--> BINDING --all bound--> SCHEDULED --all done--> FINISHED
        ^                    |                               |                       |
        +---permit timeout---+      bind window over         |      (new members go straight to their nodes)
-       +-------------------------- LEAVING <----------------+
-                     (bound members are being evicted)
+       |                    |                               |                       |
+       +-------------------------- LEAVING <----------------+-----------------------+
+                  (taken out: bound members are being evicted, see `eviction.py`)
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tutti.api.conventions import Claim
+from tutti.api.kinds.workload import Requeue
 from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Muster
 from tutti.cluster.pods import PodKey, PodRecord
@@ -50,6 +52,10 @@ class Phase(enum.StrEnum):
     FINISHED = "Finished"
 
 
+ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
+"""Phases in which a workload has quota and room, and may keep them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Charge:
     """What one member uses of a ClusterQueue's quota, and in which flavors; `holder` names the workload it is for."""
@@ -58,6 +64,23 @@ class Charge:
     flavors: Assignment
     usage: Usage
     holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Why and when a whole workload was told to leave.
+
+    Attributes:
+        reason: As Kueue's condition `Evicted` has it: Preempted, PodsReadyTimeout, ClusterQueueStopped, ...
+        message: The same in words; of a victim, for whom it had to leave.
+        at: When, Unix seconds.
+        preempted: The reason of condition `Preempted`, such as InClusterQueue; "" where it was no victim.
+    """
+
+    reason: str
+    message: str
+    at: float
+    preempted: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +94,8 @@ class Member:
         charge: What it uses of quota while it has, or is reserved, a node.
         annotation: What its admission annotation says, for a pod bound before the operator started.
         sent: Whether a Bind for it is out and unanswered.
+        unknown: Whether a Bind for it was answered so that nobody knows whether it took effect.
+        leave: Reason and message for which it must go; None where it may stay.
         evicting: Whether it has been asked to leave.
         over: Whether it had ended before its gang's present members began to be bound.
         told: The reason and message last written to its condition, and when.
@@ -86,6 +111,8 @@ class Member:
     charge: Charge | None = None
     annotation: str = ""
     sent: bool = False
+    unknown: bool = False
+    leave: tuple[str, str] | None = None
     evicting: bool = False
     over: bool = False
     told: Told = ("", "", 0.0)
@@ -191,6 +218,9 @@ class Workload:
 
     Attributes:
         uid: Of the object, where there is one.
+        ready_seconds: How long it may run without being ready; None: for ever.
+        limit_seconds: How long it may run in all; None: for ever.
+        requeue: How long it waits after it was taken out because it was not ready.
         queue: Name of the LocalQueue, or "".
         cluster_queue: Name of the ClusterQueue that it resolves to, or "".
         rank: Its place by the sort plugin, before priority and age; 0 for all where there is none.
@@ -198,8 +228,19 @@ class Workload:
         attempts: How often it was given up on after a reservation.
         not_before: Unix seconds before which it is not tried again.
         deadline: When the reservation is given back, or the bind window is over, Unix seconds.
+        alarm: When it must be looked at again for any other reason, Unix seconds.
         was_scheduled: Whether all its required members have been bound together before.
         was_finished: Whether all its members had ended when last some were there.
+        evicted: Why it was last taken out, until it is admitted again.
+        requeues: How often it was taken out because it was not ready in time, since it was last set active.
+        refusals: How often, on end, a member could not be asked to leave.
+        ask_at: When members are asked to leave again, Unix seconds; 0 at once.
+        running_since: When its required members were first bound together in this run, Unix seconds.
+        ran: How many seconds earlier runs, each ended by an eviction, have lasted together.
+        unready_since: Since when it runs and is not ready, Unix seconds; kept where it may not be so for long.
+        was_ready: Whether it has been ready in this run.
+        deactivated: Why it is to be set inactive, until its object says so; "" where it is not.
+        inactive_from: The generation from which on its object says so; 0 where that has been asked for, None where not.
         told: What was last written of why it waits.
         shown: The explanation that this was; statuses go by it, so that they do not change with every number.
         tell_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
@@ -220,14 +261,28 @@ class Workload:
     created: float = 0.0
     active: bool = True
     permit_seconds: int | None = None
+    ready_seconds: int | None = None
+    limit_seconds: int | None = None
+    requeue: Requeue = field(default_factory=Requeue)
     problem: Explanation | None = None
     phase: Phase = Phase.WAITING
     explanation: Explanation | None = None
     attempts: int = 0
     not_before: float = 0.0
     deadline: float | None = None
+    alarm: float | None = None
     was_scheduled: bool = False
     was_finished: bool = False
+    evicted: Eviction | None = None
+    requeues: int = 0
+    refusals: int = 0
+    ask_at: float = 0.0
+    running_since: float | None = None
+    ran: float = 0.0
+    unready_since: float | None = None
+    was_ready: bool = False
+    deactivated: str = ""
+    inactive_from: int | None = None
     told: Told = ("", "", 0.0)
     shown: Explanation | None = None
     tell_at: float | None = None
@@ -266,6 +321,12 @@ class Workload:
     def complete(self) -> bool:
         """Whether every group has, or had, all required members on their nodes."""
         return bool(self.groups) and all(g.tally().placed >= g.min_count for g in self.groups.values())
+
+    @property
+    def ready(self) -> bool:
+        """Whether in every group as many members as are required are ready or have succeeded."""
+        tallies = [(group.tally(), group.min_count) for group in self.groups.values()]
+        return bool(tallies) and all(tally.ready + tally.succeeded >= least for tally, least in tallies)
 
     @property
     def brought_together(self) -> bool:

@@ -55,6 +55,8 @@ class Queue:
         selector: Which namespaces may use it, by their labels; None lets nobody in.
         strict: Whether a head that must wait blocks those behind it.
         hold: Whether new admissions are stopped.
+        drain: Whether what is admitted has to leave.
+        minimum_runtime: How many seconds a workload runs before it may be chosen as a victim.
         fungibility: Whether to stop at a flavor that is not free, or to look for a better one.
         policy: Whom it may have evicted for its own workloads.
         weight: In fair sharing, in milli-units.
@@ -70,6 +72,8 @@ class Queue:
     selector: LabelSelector | None = None
     strict: bool = False
     hold: bool = False
+    drain: bool = False
+    minimum_runtime: int = 0
     fungibility: Fungibility = DEFAULT_FUNGIBILITY
     policy: PreemptionPolicy = NOBODY
     weight: int = WEIGHT_OF_ONE

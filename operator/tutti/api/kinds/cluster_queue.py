@@ -53,6 +53,8 @@ class Preemption(Model):
     """Of queues that borrow; only Never is supported yet."""
     borrow_within_cohort: BorrowWithinCohort | None = None
     """Of other queues, for a workload that borrows itself."""
+    minimum_runtime_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    """How long a workload of this queue runs before it may be taken out for another one (ours, not Kueue's)."""
     RULES: ClassVar = (
         Rule(
             message="borrowWithinCohort.policy needs reclaimWithinCohort other than Never",
@@ -140,7 +142,7 @@ class ClusterQueueSpec(Model):
     admission_checks_strategy: AdmissionChecksStrategy | None = None
     """Checks to pass before admission; not supported yet."""
     stop_policy: StopPolicy = "None"
-    """Hold: nothing more is admitted, what runs goes on. HoldAndDrain is not supported yet."""
+    """Hold: nothing more is admitted, what runs goes on. HoldAndDrain: what runs is taken out, too."""
     fair_sharing: FairSharing | None = None
     """Its weight in the cohort."""
     admission_scope: AdmissionScope | None = None

@@ -27,7 +27,7 @@ class LocalQueueSpec(Model):
     cluster_queue: Name = ""
     """The ClusterQueue that it leads to; it cannot be changed."""
     stop_policy: StopPolicy = "None"
-    """Hold: nothing more is admitted, what runs goes on. HoldAndDrain is not supported yet."""
+    """Hold: nothing more is admitted, what runs goes on. HoldAndDrain: what runs is taken out, too."""
     fair_sharing: FairSharing | None = None
     """Its weight in the ClusterQueue."""
     wall_time_policy: WallTimePolicy | None = None

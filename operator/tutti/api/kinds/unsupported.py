@@ -45,7 +45,6 @@ def _absent(what: str, path: str) -> str:
 
 
 _NO_WEIGHT = "fair sharing by weight is not supported yet: set fairSharing.weight to 1, or leave it out"
-_NO_DRAIN = "draining is not supported yet: set stopPolicy to Hold, and delete the running workloads that must go"
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported("ResourceFlavor", "resourceWeights", (), _absent("fair sharing by weight", "resourceWeights")),
@@ -79,7 +78,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         ("TryNextFlavor",),
         _never("stopping at a flavor that can preempt", "flavorFungibility.whenCanPreempt", "TryNextFlavor"),
     ),
-    Unsupported("ClusterQueue", "stopPolicy", ("None", "Hold"), _NO_DRAIN),
     Unsupported("ClusterQueue", "fairSharing.weight", ("1", 1), _NO_WEIGHT),
     Unsupported(
         "ClusterQueue",
@@ -102,16 +100,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported("ClusterQueue", "priority.offset", (0,), _never("a priority offset", "priority.offset", "0")),
     Unsupported("ClusterQueue", "priority.fence", (False,), _never("a priority fence", "priority.fence", "false")),
     Unsupported("Cohort", "fairSharing.weight", ("1", 1), _NO_WEIGHT),
-    Unsupported("LocalQueue", "stopPolicy", ("None", "Hold"), _NO_DRAIN),
     Unsupported("LocalQueue", "fairSharing.weight", ("1", 1), _NO_WEIGHT),
     Unsupported("LocalQueue", "wallTimePolicy", (), _absent("a limit on wall time", "wallTimePolicy")),
-    Unsupported("Workload", "readyTimeoutSeconds", (), _absent("a limit on getting ready", "readyTimeoutSeconds")),
-    Unsupported(
-        "Workload",
-        "maximumExecutionTimeSeconds",
-        (),
-        _absent("a limit on execution time", "maximumExecutionTimeSeconds"),
-    ),
     Unsupported("PodGroup", "disruptionMode", ("Pod",), _never("disruption of whole groups", "disruptionMode", "Pod")),
 )
 

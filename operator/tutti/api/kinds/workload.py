@@ -114,14 +114,14 @@ class WorkloadPodGroup(Model):
 
 
 class Requeue(Model):
-    """How long an evicted workload waits before it is tried again, and how often."""
+    """How long a workload waits that was taken out because it was not ready in time, and how often."""
 
     backoff_base_seconds: Seconds = 60
     """How long it waits after the first time; doubled each time."""
     backoff_max_seconds: Seconds = 3600
     """How long it waits at most."""
     limit: Count | None = None
-    """How often it is requeued before it is set inactive; left out: for ever."""
+    """How often it is requeued before it is set inactive, counted since it was last set active; left out: for ever."""
     RULES: ClassVar = (
         Rule(
             message="backoffMaxSeconds cannot be below backoffBaseSeconds",
@@ -142,17 +142,17 @@ class WorkloadSpec(Model):
     priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
     """Its priority, instead of a class."""
     active: bool = True
-    """Whether it may be admitted."""
+    """Whether it may be admitted; set to false, it is taken out."""
     pod_groups: list[WorkloadPodGroup] = Field(min_length=1, max_length=18, json_schema_extra=list_map("name"))
     """What it is made of."""
     schedule_timeout_seconds: Seconds | None = None
     """How long a complete reservation is held for it."""
     ready_timeout_seconds: Seconds | None = None
-    """How long it may take to get ready; not supported yet."""
+    """How long all required members together may be not ready, from when they are bound or one was lost."""
     requeue: Requeue = Requeue()
     """How long it waits after it was taken out."""
     maximum_execution_time_seconds: Seconds | None = None
-    """How long it may run; not supported yet."""
+    """How long it may run, earlier runs that were ended by an eviction included; then it is set inactive."""
     RULES: ClassVar = (
         Rule(
             message="each pod group needs a name of its own",
@@ -191,7 +191,9 @@ class RequeueState(Lenient):
     """How often it was requeued, and when it is tried again."""
 
     count: Count = 0
-    """How often it was requeued."""
+    """How often it was taken out because it was not ready in time, since it was last set active."""
+    attempts: Count = 0
+    """How often a reservation or its binding was given up, since it last ran."""
     at: str = Field(default="", json_schema_extra={"format": "date-time"})
     """When it is tried again."""
 
@@ -207,6 +209,8 @@ class WorkloadStatus(Lenient):
     """Why it waits."""
     requeue: RequeueState | None = None
     """When it is tried again."""
+    accumulated_past_execution_time_seconds: Count = 0
+    """How long it has run before the last eviction."""
 
 
 class Workload(Object):

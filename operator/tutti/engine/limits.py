@@ -1,0 +1,144 @@
+"""When a workload has to leave by rules of its own or of its queue, and until when it may not be made to.
+
+It leaves when it is set inactive, when its queue is drained, when it has run as long as it may, and when it is not
+ready, or not ready again, in time. Rules: Kueue 0.20 (pkg/controller/core, KEP-349 and KEP-3125 on requeuing and
+execution time, concepts on stop policies). Two of its clocks start elsewhere: Kueue counts from admission, because it
+does not know when pods are placed; here both times begin when the required members have been bound.
+"""
+
+from __future__ import annotations
+
+from tutti.api.kinds import Workload as WorkloadObject
+from tutti.engine.eviction import ask_to_deactivate, deactivate, evict
+from tutti.engine.observations import Deactivated
+from tutti.engine.reasons import Cause, Reason
+from tutti.engine.state import State
+from tutti.engine.workloads import ADMITTED, Phase, Workload
+from tutti.queueing.backoff import delay
+
+
+def read(workload: Workload, found: WorkloadObject) -> None:
+    """Take over from a Workload object whether it is active, how long it may take, and how it is requeued.
+
+    One that is set active again starts anew: its evictions and the time it has run are forgotten.
+    """
+    spec = found.spec
+    seen = workload.inactive_from is not None and 0 < workload.inactive_from <= found.metadata.generation
+    if workload.deactivated and (seen or not spec.active):
+        workload.deactivated, workload.inactive_from = "", None
+    active = spec.active and not workload.deactivated
+    if active and not workload.active:
+        workload.requeues, workload.ran, workload.attempts, workload.not_before = 0, 0.0, 0, 0.0
+    workload.active, workload.requeue = active, spec.requeue
+    workload.ready_seconds, workload.limit_seconds = spec.ready_timeout_seconds, spec.maximum_execution_time_seconds
+
+
+def enforce(state: State, workload: Workload) -> None:
+    """Take a workload out that may not go on."""
+    if workload.deactivated and workload.inactive_from is None and workload.ask_at <= state.now:
+        workload.inactive_from = 0
+        ask_to_deactivate(state, workload)
+    if workload.phase not in ADMITTED:
+        return
+    stopped = _stopped(state, workload)
+    if stopped is not None:
+        evict(state, workload, *stopped)
+    elif workload.phase is Phase.SCHEDULED:
+        _enforce_times(state, workload)
+
+
+def watch(state: State, workload: Workload) -> None:
+    """Note since when a workload is not ready, and have it looked at when one of its times is over."""
+    if workload.phase is not Phase.SCHEDULED:
+        if workload.not_before:
+            state.timed[workload.key] = workload  # it may have been found so
+        if workload.ask_at > state.now:
+            state.set_alarm(workload, workload.ask_at)
+        return
+    if workload.ready_seconds is not None:
+        if workload.ready:
+            workload.unready_since, workload.was_ready = None, True
+        elif workload.unready_since is None:
+            workload.unready_since = state.now
+    for end in (_execution_ends(workload), _readiness_ends(workload)):
+        if end is not None and end > state.now:
+            state.set_alarm(workload, end)
+
+
+def protected_until(state: State, workload: Workload) -> float:
+    """Return until when a workload may not be chosen as a victim, Unix seconds; 0 where it may at any time.
+
+    That is `preemption.minimumRuntimeSeconds` of its ClusterQueue after its required members have been bound; while
+    they are being bound it is protected, too, and while it only holds a reservation it has nothing to lose.
+    """
+    queue = state.catalog.queues.get(workload.cluster_queue)
+    if queue is None or not queue.minimum_runtime or workload.phase not in (Phase.BINDING, Phase.SCHEDULED):
+        return 0.0
+    since = state.now if workload.running_since is None else workload.running_since
+    return since + queue.minimum_runtime
+
+
+def deactivated(state: State, result: Deactivated) -> None:
+    """Take in what became of a Deactivate; one that failed is asked for again after a while."""
+    workload = state.workloads.get(("Workload", result.namespace, result.name))
+    if workload is None or workload.uid != result.uid or not workload.deactivated:
+        return
+    if result.generation:
+        workload.inactive_from = result.generation
+    else:
+        workload.inactive_from = None
+        workload.refusals += 1
+        backoff = state.configuration.backoff
+        pause = delay(workload.refusals, state.random, base=backoff.base_seconds, most=backoff.max_seconds)
+        workload.ask_at = state.now + pause
+    state.touch(workload.key)
+
+
+def _stopped(state: State, workload: Workload) -> tuple[Reason, str] | None:
+    """Return why a workload may not stay though it has done nothing wrong; None where it may.
+
+    What only holds a reservation leaves a queue that is on hold, too.
+    """
+    if not workload.active:
+        return Reason.DEACTIVATED, "it was set inactive (spec.active is false)"
+    if not workload.queue:
+        return None
+    reserved = workload.phase is Phase.RESERVED
+    namespace = workload.key[1]
+    queue = state.catalog.queues.get(workload.cluster_queue or state.leads_to(namespace, workload.queue))
+    if queue is not None and (queue.drain or (queue.hold and reserved)):
+        return Reason.CLUSTER_QUEUE_STOPPED, f"ClusterQueue {queue.name} is stopped (stopPolicy)"
+    local = state.catalog.local_queue(namespace, workload.queue)
+    if local is not None and (local.drain or (local.hold and reserved)):
+        return Reason.LOCAL_QUEUE_STOPPED, f"LocalQueue {namespace}/{workload.queue} is stopped (stopPolicy)"
+    return None
+
+
+def _enforce_times(state: State, workload: Workload) -> None:
+    end = _execution_ends(workload)
+    if end is not None and end <= state.now:
+        text = f"it has run for {workload.limit_seconds} s, its maximumExecutionTimeSeconds; it is set inactive"
+        deactivate(state, workload, Cause.MAXIMUM_EXECUTION_TIME_EXCEEDED, text)
+        return
+    end = _readiness_ends(workload)
+    if end is not None and end <= state.now and not workload.ready:
+        tally = workload.tally()
+        required = sum(group.min_count for group in workload.groups.values())
+        again = " again" if workload.was_ready else ""
+        text = (
+            f"{tally.ready + tally.succeeded} of {required} required members are ready{again} after "
+            f"{workload.ready_seconds} s (readyTimeoutSeconds)"
+        )
+        evict(state, workload, Reason.PODS_READY_TIMEOUT, text)
+
+
+def _execution_ends(workload: Workload) -> float | None:
+    if workload.limit_seconds is None or workload.running_since is None:
+        return None
+    return workload.running_since + workload.limit_seconds - workload.ran
+
+
+def _readiness_ends(workload: Workload) -> float | None:
+    if workload.ready_seconds is None or workload.unready_since is None:
+        return None
+    return workload.unready_since + workload.ready_seconds
