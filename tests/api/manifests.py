@@ -268,7 +268,10 @@ WRONG: dict[str, Wrong] = {
     ),
     "no such stop": Wrong("ClusterQueue", "stopPolicy: Drain", "spec.stopPolicy", "HoldAndDrain"),
     "no minimum runtime": Wrong(
-        "ClusterQueue", "preemption: {minimumRuntimeSeconds: 0}", "spec.preemption.minimumRuntimeSeconds", "1"
+        "ClusterQueue",
+        "preemption: {minimumRuntimeSeconds: 0}",
+        "spec.preemption.minimumRuntimeSeconds",
+        "greater than or equal to 1",
     ),
     "weight": Wrong(
         "ClusterQueue", "fairSharing: {weight: 2}", "spec.fairSharing.weight", "set fairSharing.weight to 1"
@@ -361,7 +364,10 @@ WRONG: dict[str, Wrong] = {
         "below",
     ),
     "no ready timeout": Wrong(
-        "Workload", "{podGroups: [{count: 1}], readyTimeoutSeconds: 0}", "spec.readyTimeoutSeconds", "1"
+        "Workload",
+        "{podGroups: [{count: 1}], readyTimeoutSeconds: 0}",
+        "spec.readyTimeoutSeconds",
+        "greater than or equal to 1",
     ),
     "no policy": Wrong("PodGroup", "schedulingPolicy: {}", "spec.schedulingPolicy", "exactly one policy"),
     "two policies": Wrong(

@@ -35,7 +35,7 @@ def send(state: State, workload: Workload) -> None:
 
 def begin(state: State, workload: Workload) -> None:
     """Open the bind window; members that have ended before are none of those that must be bound in it."""
-    workload.phase, workload.evicted = Phase.BINDING, None
+    workload.phase = Phase.BINDING
     workload.running_since = workload.unready_since = None
     state.set_deadline(workload, state.configuration.bind_window_seconds)
     for member in workload.members():

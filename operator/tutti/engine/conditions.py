@@ -66,7 +66,7 @@ def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
 
 def _eviction(state: State, workload: Workload, told: dict[str, dict[str, str]]) -> Iterator[Said]:
     """Say why a workload was taken out; once it is admitted again, that it was."""
-    why = workload.evicted
+    why = None if workload.phase in ADMITTED else workload.evicted
     for kind in ("Evicted", "Preempted"):
         before = told.get(kind, {})
         if why is not None and (kind == "Evicted" or why.preempted):

@@ -44,6 +44,7 @@ class Engine:
         self.state = State(configuration, seeded, plugins=plugins or {})
         self._candidates = Candidates()
         self._synced = False
+        self._again = False
 
     def observe(self, observation: AnyObservation) -> None:
         """Take in one thing that was seen. Nothing is decided yet."""
@@ -79,7 +80,8 @@ class Engine:
         self._settle(late)  # whoever was taken out for one that was tried
         changed.update(late)
         report(state, changed)
-        state.dirty.update(dict.fromkeys(late))  # they stand in line from the next turn on
+        state.dirty.update(dict.fromkeys(late))
+        self._again = bool(late)  # they stand in line from the next turn on
         state.out.extend(state.hosting.take_faults())
         out, state.out = state.out, []
         return out
@@ -88,7 +90,7 @@ class Engine:
         """Return when `decide` must be called though nothing was observed, Unix seconds; None: not at all."""
         if not self._synced:
             return None
-        if self.state.dirty:
+        if self._again:
             return self.state.now
         times = (self._candidates.next_due(self.state), permits.next_due(self.state))
         return min((time for time in times if time is not None), default=None)

@@ -150,6 +150,7 @@ def _take_out(state: State, workload: Workload, eviction: Eviction) -> None:
     if workload.running_since is not None:
         workload.ran += state.now - workload.running_since
     give_back_all(state, workload)
+    state.held.pop(workload.key, None)
     workload.phase, workload.deadline, workload.evicted = Phase.LEAVING, None, eviction
     workload.running_since = workload.unready_since = None
     workload.was_ready = False

@@ -40,6 +40,7 @@ def enforce(state: State, workload: Workload) -> None:
         ask_to_deactivate(state, workload)
     if workload.phase not in ADMITTED:
         return
+    workload.evicted = None  # it has been admitted since
     stopped = _stopped(state, workload)
     if stopped is not None:
         evict(state, workload, *stopped)

@@ -141,7 +141,7 @@ def await_members(state: State, workload: Workload) -> None:
     if seconds is None:
         seconds = state.configuration.permit_timeout_seconds
     held = sum(len(g.holds) for g in workload.groups.values())
-    workload.phase, workload.evicted = Phase.RESERVED, None
+    workload.phase = Phase.RESERVED
     state.set_deadline(workload, seconds)
     workload.explanation = Explanation(
         Gate.PERMIT,
