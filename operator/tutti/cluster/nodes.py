@@ -47,6 +47,13 @@ class LabelColumn:
             self.codes[row] = code
             self.version += 1
 
+    def fill(self, values: Sequence[str | None]) -> None:
+        """Set the first rows of a new column."""
+        self.values = [value for value in dict.fromkeys(values) if value is not None]
+        self.code_of = {value: code for code, value in enumerate(self.values)}
+        self.codes[: len(values)] = [ABSENT if value is None else self.code_of[value] for value in values]
+        self.version += 1
+
     def _code(self, value: str) -> int:
         code = self.code_of.get(value)
         if code is None:
@@ -206,8 +213,7 @@ class NodeColumns:
         column = self._label_columns.get(key)
         if column is None:
             column = LabelColumn(np.full(len(self._present), ABSENT, dtype=np.int32))
-            for row in self.rows.values():
-                column.put(row, self.labels[row].get(key))
+            column.fill([labels.get(key) for labels in self.labels])
             self._label_columns[key] = column
         return column
 

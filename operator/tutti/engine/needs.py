@@ -154,20 +154,21 @@ def _uncovered(queue: Queue, klass: PodClass) -> Explanation | None:
 
 def _split(group: Group, waiting: list[Member], missing: int, promised: int) -> Iterator[Need]:
     """Group the waiting members by class; the first `missing` of them are required, the others are extra."""
-    by_class: dict[tuple[PodClass, Near | None], Need] = {}
+    by_class: dict[object, Need] = {}
+    apart = group.near is None
     for index, member in enumerate(waiting):
-        klass, near = member.pod.klass, group.near or member.near
-        need = by_class.get((klass, near))
+        klass = member.pod.klass
+        key = (klass, member.near) if apart and member.near is not None else klass
+        need = by_class.get(key)
         if need is None:
-            need = by_class[klass, near] = _need(group, klass, near)
+            need = by_class[key] = _need(group, klass, group.near or member.near)
         need.members.append(member)
         if index < missing:
             need.required += 1
         else:
             need.extra += 1
     if promised and group.promised is not None:
-        key = (group.promised, group.near)
-        need = by_class.setdefault(key, _need(group, *key))
+        need = by_class.setdefault(group.promised, _need(group, group.promised, group.near))
         need.required += promised
     yield from by_class.values()
 
