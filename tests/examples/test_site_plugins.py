@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.engine.world import GPU, START, World
 from tutti.api.configuration import ConfigurationError
 from tutti.api.configuration import load as read
+from tutti.cli.replay import command
 from tutti.controller.plugins import load
 
 HERE = Path(__file__).parents[2] / "examples" / "site-plugins"
@@ -173,3 +175,18 @@ def test_two_packages_that_offer_one_name_are_refused(site, tmp_path, monkeypatc
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigurationError, match="offered by several packages: rival, tutti-site-plugins"):
         load(read("profiles: [{userPlugins: [{name: power}]}]"))
+
+
+def test_a_replay_needs_the_plugins_of_its_configuration(site, installed, tmp_path, monkeypatch):
+    here = world()
+    here.node("n1")
+    here.pod("a")
+    here.run()
+    journal = tmp_path / "journal"
+    journal.write_bytes(here.journal.getvalue())
+    found = CliRunner().invoke(command, [str(journal)])
+    assert (found.exit_code, found.stdout.split(":")[0]) == (0, "identical"), found.output
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one != str(installed)])
+    found = CliRunner().invoke(command, [str(journal)])
+    assert found.exit_code == 2
+    assert "no package offers a plugin 'maintenance'" in found.output

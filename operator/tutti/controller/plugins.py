@@ -83,7 +83,7 @@ def _made(use: PluginUse, installed: Mapping[str, list[EntryPoint]]) -> object:
     plugin = _called(factory, use.args)
     if not isinstance(plugin, _POINTS):
         raise _Unusable(Problem("name", f"{offers[0].value} has no method filter, score, sort or permit"))
-    if "weight" in use.model_fields_set and not isinstance(plugin, ScorePlugin):
+    if use.weight != 1 and not isinstance(plugin, ScorePlugin):
         raise _Unusable(Problem("weight", f"counts only for a plugin that scores, and {use.name} does not"))
     return plugin
 
