@@ -13,8 +13,10 @@ from typing import Any
 
 import msgspec
 
+from tests.engine.storage import Storage
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import (
+    ClaimSource,
     Container,
     Namespace,
     Node,
@@ -26,6 +28,7 @@ from tutti.api.core import (
     PodSpec,
     ResourceRequirements,
     SchedulingGate,
+    Volume,
 )
 from tutti.api.taints import Taint, Toleration
 from tutti.engine.decisions import (
@@ -39,6 +42,8 @@ from tutti.engine.decisions import (
     Evict,
     NotePluginFault,
     PatchStatus,
+    ReserveVolume,
+    SelectNode,
     SetPodCondition,
 )
 from tutti.engine.engine import Engine
@@ -111,6 +116,7 @@ class World:
         self.refuse_deactivation = False
         self.outcomes: dict[str, list[str]] = {}
         self.log: list[AnyDecision] = []
+        self.storage = Storage(self)
         self._uids = itertools.count(1)
         self._start(synced=synced)
 
@@ -130,6 +136,7 @@ class World:
         seen: list[AnyObservation] = [
             *(ObjectSeen(key[0], raw) for key, raw in self.objects.items()),
             *(NodeSeen(node) for node in self.nodes.values()),
+            *self.storage.all(),
             *(PodSeen(pod) for pod in self.pods.values()),
         ]
         for observation in reversed(seen) if backwards else seen:
@@ -177,6 +184,7 @@ class World:
         selector: dict[str, str] | None = None,
         tolerations: list[Toleration] | None = None,
         annotations: dict[str, str] | None = None,
+        claims: tuple[str, ...] = (),
     ) -> Pod:
         named = {"pod-group": group, "workload": workload, "queue-name": queue}
         requests: dict[str, str | int | float] = {"cpu": cpu, "memory": memory, GPU: str(gpus)}
@@ -195,6 +203,7 @@ class World:
                 priority=priority,
                 node_selector=selector or {},
                 tolerations=tolerations or [],
+                volumes=[Volume(name, ClaimSource(name)) for name in claims],
                 scheduling_gates=[SchedulingGate("wait")] if gated else [],
                 containers=[
                     Container("c", resources=ResourceRequirements({r: q for r, q in requests.items() if q != "0"}))
@@ -449,6 +458,8 @@ class World:
                 outcomes = self.outcomes.get(decision.name)
                 if not self.hold_binds:
                     self.answer(decision, outcomes.pop(0) if outcomes else "Bound")
+            case SelectNode() | ReserveVolume():
+                self.storage.choose(decision)
             case Evict():
                 self._evict(decision)
             case Deactivate():

@@ -110,6 +110,23 @@ async def test_a_node_outside_the_class_s_topology_is_taken_off_the_claim(api):
     assert left["status"]["phase"] == "Pending"
 
 
+async def test_an_ephemeral_volume_gets_a_claim_that_goes_with_its_pod(api, pod):
+    await make_class(api, mode="WaitForFirstConsumer")
+    user = pod()
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": claim()["spec"]}
+    user["spec"]["volumes"] = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]
+    made = await api.create(PODS, user)
+
+    found = await api.until(f"{CLAIMS}/p-scratch", lambda obj: obj["status"]["phase"] == "Pending")
+    assert found["metadata"]["labels"] == {"app": "x"}
+    owner = found["metadata"]["ownerReferences"][0]
+    assert (owner["uid"], owner["controller"]) == (made["metadata"]["uid"], True)
+    assert found["spec"]["storageClassName"] == "c"
+    await api.call("DELETE", f"{PODS}/p")
+
+    await api.gone(f"{CLAIMS}/p-scratch")
+
+
 async def test_a_claim_stays_while_a_pod_uses_it(api, pod):
     await api.create(VOLUMES, volume())
     await api.create(CLAIMS, claim())

@@ -136,6 +136,7 @@ class TuttiConfiguration(Model):
     extenders: list[Extender] = []
     """kube-scheduler's HTTP extenders, asked for the pods of every profile, in this order."""
     permit_timeout_seconds: Positive = 300
+    volume_binding_timeout_seconds: Positive = 600
     bind_window_seconds: Positive = 60
     backoff: Backoff = Backoff()
     fair_sharing: FairSharing = FairSharing()

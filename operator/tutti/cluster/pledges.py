@@ -29,6 +29,7 @@ class Pledge:
         pods: Who is reserved a node on the strength of it.
         asked: Whether it has been written, or is being written.
         version: The resourceVersion of what was written, once that is known.
+        failure: Why it could not be written, or "".
     """
 
     claim: ClaimKey
@@ -38,6 +39,7 @@ class Pledge:
     pods: dict[PodKey, None] = field(default_factory=dict)
     asked: bool = False
     version: str = ""
+    failure: str = ""
 
 
 @dataclass(slots=True)
@@ -62,6 +64,10 @@ class Pledges:
         self._taken: dict[str, int] = {}
         self._earmarks: dict[tuple[bytes, str], list[Picks]] = {}
         self._shared: dict[str, _Shared] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything is promised to any pod."""
+        return bool(self._of_pod)
 
     def of(self, claim: ClaimKey) -> Pledge | None:
         """Return what a claim is to get, if that was decided here."""

@@ -31,10 +31,20 @@ from tutti.engine.decisions import (
     Evict,
     NotePluginFault,
     PatchStatus,
+    ReserveVolume,
+    SelectNode,
     SetPodCondition,
 )
-from tutti.engine.observations import AnyObservation, BindFinished, Deactivated, EvictFinished, PodGroupWritten
+from tutti.engine.observations import (
+    AnyObservation,
+    BindFinished,
+    ClaimWritten,
+    Deactivated,
+    EvictFinished,
+    PodGroupWritten,
+)
 from tutti.kube.binder import Binder, Binding, BindOutcome
+from tutti.kube.claims import ClaimWriter
 from tutti.kube.client import Client
 from tutti.kube.deactivator import Deactivator
 from tutti.kube.errors import ApiError, WireError
@@ -87,6 +97,7 @@ class Dispatch:
         self._binder = Binder(client, fence=fence, concurrency=concurrency)
         self._evictor = Evictor(client, fence=fence)
         self._deactivator = Deactivator(client, RESOURCES["Workload"], fence=fence)
+        self._claims = ClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
         self._extending = Extending(client, extenders, observe=observe, metrics=metrics)
@@ -111,6 +122,8 @@ class Dispatch:
         match decision:
             case Bind():
                 self._spawn(self._bind(decision))
+            case SelectNode() | ReserveVolume():
+                self._spawn(self._choose(decision))
             case Evict():
                 self._spawn(self._evict(decision))
             case Deactivate():
@@ -174,6 +187,16 @@ class Dispatch:
         self._metrics.binds.labels(outcome).inc()
         self._times.answered(bind)
         self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, outcome, result.message))
+
+    async def _choose(self, choice: SelectNode | ReserveVolume) -> None:
+        claim = (choice.namespace, choice.name, choice.uid)
+        if isinstance(choice, SelectNode):
+            target = choice.node
+            result = await self._claims.select_node(*claim, target, version=choice.version)
+        else:
+            target = choice.volume
+            result = await self._claims.reserve_volume(*claim, target, version=choice.version)
+        self._observe(ClaimWritten(*claim, target, result.done, result.version, result.message))
 
     async def _evict(self, evict: Evict) -> None:
         wanted = Eviction(evict.namespace, evict.name, evict.uid, evict.reason, evict.message)

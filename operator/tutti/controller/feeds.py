@@ -9,21 +9,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.disruption import PodDisruptionBudget
 from tutti.api.selecting import REPLICATION_CONTROLLER, SERVICE, PlainSelecting, SelectingObject, SelectorSelecting
+from tutti.cluster.storage import StorageKind
 from tutti.cluster.surroundings import Selecting
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.crds import RESOURCES
 from tutti.controller.health import Check, Health
 from tutti.engine.observations import (
     AnyObservation,
+    AttachmentSeen,
     BudgetGone,
     BudgetSeen,
+    CapacitySeen,
+    ClaimSeen,
+    CSIDriverSeen,
+    CSINodeSeen,
     NamespaceGone,
     NamespaceSeen,
     NodeGone,
@@ -36,13 +42,22 @@ from tutti.engine.observations import (
     PriorityClassSeen,
     SelectingGone,
     SelectingSeen,
+    StorageClassSeen,
+    StorageGone,
+    StorageSeen,
+    VolumeSeen,
 )
 from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
 from tutti.kube.informer import Informer
 from tutti.kube.resources import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
     NAMESPACES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     PODS,
     PRIORITY_CLASSES,
@@ -50,6 +65,8 @@ from tutti.kube.resources import (
     REPLICATION_CONTROLLERS,
     SERVICES,
     STATEFUL_SETS,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
     Resource,
 )
 
@@ -104,6 +121,23 @@ _CORE = (
 )
 
 
+def _storage(kind: StorageKind, resource: Resource, seen: type[StorageSeen]) -> _Stream:
+    """The stream of a kind of storage object."""
+    view = get_type_hints(seen)["found"]
+    return _Stream(kind, resource, view, seen, lambda gone: StorageGone(kind, gone.key.namespace, gone.key.name))
+
+
+_STORAGE = (
+    _storage("StorageClass", STORAGE_CLASSES, StorageClassSeen),
+    _storage("CSIDriver", CSI_DRIVERS, CSIDriverSeen),
+    _storage("CSINode", CSI_NODES, CSINodeSeen),
+    _storage("CSIStorageCapacity", CSI_STORAGE_CAPACITIES, CapacitySeen),
+    _storage("PersistentVolume", PERSISTENT_VOLUMES, VolumeSeen),
+    _storage("PersistentVolumeClaim", PERSISTENT_VOLUME_CLAIMS, ClaimSeen),
+    _storage("VolumeAttachment", VOLUME_ATTACHMENTS, AttachmentSeen),
+)
+
+
 def _ours(kind: str, resource: Resource) -> _Stream:
     return _Stream(
         kind,
@@ -134,7 +168,7 @@ class Feeds:
         self._catalogue = catalogue
         self.synced = asyncio.Event()
         # The order is that of a restart's explanations: what others refer to first.
-        streams = [*_CORE[1:], *(_ours(kind, resource) for kind, resource in RESOURCES.items()), _CORE[0]]
+        streams = [*_CORE[1:], *_STORAGE, *(_ours(kind, resource) for kind, resource in RESOURCES.items()), _CORE[0]]
         self._informers = [self._informer(client, stream, health) for stream in streams]
 
     def _informer(self, client: Client, stream: _Stream, health: Health) -> Informer[Any]:

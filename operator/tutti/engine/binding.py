@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from tutti.engine import volumes
 from tutti.engine.decisions import Bind
 from tutti.engine.eviction import evict
 from tutti.engine.explanation import Explanation, Gate
@@ -17,12 +18,18 @@ from tutti.engine.workloads import Charge, Phase, Workload
 
 
 def send(state: State, workload: Workload) -> None:
-    """Bind every member that has a reserved node and has not been sent there yet."""
+    """Bind every member that has a reserved node and has not been sent there yet, as soon as its volumes are bound.
+
+    A gang that is not bound in part is bound when the volumes of all its members are.
+    """
+    unready = volumes.prepare(state, workload)
+    if unready is None:
+        return
     name = workload.name
     annotations: dict[int, dict[str, str]] = {}  # members of one need share one charge
     for member in workload.members():
         pod = member.pod
-        if pod.assumed and not member.sent and not pod.deleting:
+        if pod.assumed and not member.sent and not pod.deleting and pod.key not in unready:
             member.sent, member.unknown = True, False
             said = annotations.get(id(member.charge))
             if said is None:

@@ -31,6 +31,32 @@ class Bind(Decision, frozen=True, tag="bind"):
     annotations: dict[str, str] = {}
 
 
+class SelectNode(Decision, frozen=True, tag="select-node"):
+    """Have a volume made for a claim where its pod is going to be; answered by `ClaimWritten`.
+
+    `version` is that of the claim which the choice was made by.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    version: str = ""
+
+
+class ReserveVolume(Decision, frozen=True, tag="reserve-volume"):
+    """Bind a free volume to a claim (namespace, name, uid); answered by `ClaimWritten`.
+
+    `version` is that of the volume which the choice was made by.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    volume: str
+    version: str = ""
+
+
 class Evict(Decision, frozen=True, tag="evict"):
     """Take a pod out that is bound, or may be; answered by `EvictFinished`.
 
@@ -131,6 +157,8 @@ class NotePluginFault(Decision, frozen=True, tag="plugin-fault"):
 
 AnyDecision = (
     Bind
+    | SelectNode
+    | ReserveVolume
     | Evict
     | Deactivate
     | SetPodCondition

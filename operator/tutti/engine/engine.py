@@ -128,4 +128,5 @@ class Engine:
         if not permits.may_bind(state, workload):
             return
         binding.send(state, workload)
-        workload.explanation = why_surplus_waits(state, workload)
+        if workload.phase not in (Phase.WAITING, Phase.RESERVED):  # else it waits for volumes, and says so
+            workload.explanation = why_surplus_waits(state, workload)

@@ -5,7 +5,7 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 
 from __future__ import annotations
 
-from tutti.engine import binding, eviction, limits, permits, reservation
+from tutti.engine import binding, eviction, limits, permits, reservation, volumes
 from tutti.engine.gathering import read_workload
 from tutti.engine.reporting import announce
 from tutti.engine.state import State
@@ -40,6 +40,9 @@ def expire(state: State, workload: Workload) -> None:
     """Do what is due when a workload's deadline has passed; binds that are still out are waited for."""
     if workload.deadline is None or state.now < workload.deadline:
         return
+    awaited = volumes.are_awaited(state, workload)
+    if awaited:
+        volumes.time_out(state, workload)
     if workload.phase is Phase.RESERVED and workload.key in state.held:
         permits.time_out(state, workload)
     elif workload.phase is Phase.RESERVED:
@@ -49,7 +52,7 @@ def expire(state: State, workload: Workload) -> None:
             binding.roll_back(state, workload)
         else:
             reservation.break_up(state, workload)
-    else:
+    elif not awaited:
         return
     state.touch(workload.key)
 

@@ -11,6 +11,16 @@ import msgspec
 
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.disruption import PodDisruptionBudget
+from tutti.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from tutti.cluster.storage import StorageKind
 from tutti.cluster.surroundings import Selecting
 
 
@@ -95,6 +105,56 @@ class BudgetGone(Observation, frozen=True, tag="budget-gone"):
     name: str
 
 
+class VolumeSeen(Observation, frozen=True, tag="volume"):
+    """A PersistentVolume was added or changed."""
+
+    found: PersistentVolume
+
+
+class ClaimSeen(Observation, frozen=True, tag="claim"):
+    """A PersistentVolumeClaim was added or changed."""
+
+    found: PersistentVolumeClaim
+
+
+class StorageClassSeen(Observation, frozen=True, tag="storage-class"):
+    """A StorageClass was added or changed."""
+
+    found: StorageClass
+
+
+class CSINodeSeen(Observation, frozen=True, tag="csi-node"):
+    """A CSINode was added or changed."""
+
+    found: CSINode
+
+
+class CSIDriverSeen(Observation, frozen=True, tag="csi-driver"):
+    """A CSIDriver was added or changed."""
+
+    found: CSIDriver
+
+
+class CapacitySeen(Observation, frozen=True, tag="storage-capacity"):
+    """A CSIStorageCapacity was added or changed."""
+
+    found: CSIStorageCapacity
+
+
+class AttachmentSeen(Observation, frozen=True, tag="volume-attachment"):
+    """A VolumeAttachment was added or changed."""
+
+    found: VolumeAttachment
+
+
+class StorageGone(Observation, frozen=True, tag="storage-gone"):
+    """A storage object does not exist any more (`namespace` is empty for cluster-scoped kinds)."""
+
+    kind: StorageKind
+    namespace: str
+    name: str
+
+
 class ObjectSeen(Observation, frozen=True, tag="object"):
     """An object of one of our kinds was added or changed.
 
@@ -126,6 +186,24 @@ class BindFinished(Observation, frozen=True, tag="bind-finished"):
     uid: str
     node: str
     outcome: str
+    message: str = ""
+
+
+class ClaimWritten(Observation, frozen=True, tag="claim-written"):
+    """What became of a SelectNode or ReserveVolume for a claim.
+
+    Attributes:
+        target: The node or the volume that was chosen.
+        done: Whether it stands written now, under `version`.
+        message: Why it does not.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    target: str
+    done: bool
+    version: str = ""
     message: str = ""
 
 
@@ -181,6 +259,8 @@ class Synced(Observation, frozen=True, tag="synced"):
     """Everything that exists has been listed once; only from now on may anything be decided."""
 
 
+StorageSeen = VolumeSeen | ClaimSeen | StorageClassSeen | CSINodeSeen | CSIDriverSeen | CapacitySeen | AttachmentSeen
+
 AnyObservation = (
     PodSeen
     | PodGone
@@ -194,6 +274,15 @@ AnyObservation = (
     | SelectingGone
     | BudgetSeen
     | BudgetGone
+    | VolumeSeen
+    | ClaimSeen
+    | StorageClassSeen
+    | CSINodeSeen
+    | CSIDriverSeen
+    | CapacitySeen
+    | AttachmentSeen
+    | StorageGone
+    | ClaimWritten
     | ObjectSeen
     | ObjectGone
     | BindFinished

@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import assert_never
 
 from tutti.api.kinds import PodGroup
-from tutti.engine import binding, eviction, extenders, implicit, limits
+from tutti.engine import binding, eviction, extenders, implicit, limits, volumes
 from tutti.engine.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
 from tutti.engine.observations import (
     AnyObservation,
+    AttachmentSeen,
     BindFinished,
     BudgetGone,
     BudgetSeen,
+    CapacitySeen,
+    ClaimSeen,
+    ClaimWritten,
+    CSIDriverSeen,
+    CSINodeSeen,
     Deactivated,
     EvictFinished,
     ExtenderAnswered,
@@ -28,7 +34,10 @@ from tutti.engine.observations import (
     PriorityClassSeen,
     SelectingGone,
     SelectingSeen,
+    StorageClassSeen,
+    StorageGone,
     Synced,
+    VolumeSeen,
 )
 from tutti.engine.reservation import lost_node
 from tutti.engine.state import State
@@ -70,6 +79,20 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             state.budgets[budget.metadata.namespace, budget.metadata.name] = budget_of(budget)
         case BudgetGone(namespace=space, name=name):
             state.budgets.pop((space, name), None)
+        case (
+            VolumeSeen(found=storage)
+            | ClaimSeen(found=storage)
+            | StorageClassSeen(found=storage)
+            | CSINodeSeen(found=storage)
+            | CSIDriverSeen(found=storage)
+            | CapacitySeen(found=storage)
+            | AttachmentSeen(found=storage)
+        ):
+            volumes.seen(state, storage)
+        case StorageGone(kind=kind_gone, namespace=space, name=name):
+            volumes.gone(state, kind_gone, space, name)
+        case ClaimWritten():
+            volumes.written(state, observation)
         case ObjectSeen():
             _object_seen(state, observation)
         case ObjectGone():

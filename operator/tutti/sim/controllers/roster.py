@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from tutti.api.problems import nearest
 from tutti.sim.controllers.disruption import DisruptionController
+from tutti.sim.controllers.ephemeral import EphemeralVolumes
 from tutti.sim.controllers.eventttl import TTL_SECONDS, EventTtl
 from tutti.sim.controllers.garbage import GarbageCollector
 from tutti.sim.controllers.jobs import JobController
@@ -57,6 +58,7 @@ MAKERS: Mapping[str, Callable[[Backend, Timing], Controller]] = MappingProxyType
         "job": lambda backend, _: JobController(backend),
         "disruption": lambda backend, _: DisruptionController(backend),
         "volume-binder": lambda backend, timing: VolumeBinder(backend, timing.provision),
+        "ephemeral-volume": lambda backend, _: EphemeralVolumes(backend),
         "volume-protection": lambda backend, _: VolumeProtection(backend),
         "node-lifecycle": lambda backend, timing: NodeLifecycle(backend, timing.node_grace),
         "taint-eviction": lambda backend, _: TaintEvictions(backend),

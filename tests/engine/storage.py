@@ -1,0 +1,144 @@
+"""The storage of a World: what scheduling writes is written, and a provisioner and binder do the rest.
+
+With `held`, the binder waits until `bind` is called for a claim; `refused` names claims whose node the provisioner takes
+off again; `conflicts` names those that cannot be written.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tests.placement.storage import at, volume
+from tutti.api.storage import (
+    BIND_COMPLETED,
+    SELECTED_NODE,
+    ClaimReference,
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from tutti.engine.decisions import ReserveVolume, SelectNode
+from tutti.engine.observations import (
+    AnyObservation,
+    ClaimSeen,
+    ClaimWritten,
+    CSINodeSeen,
+    StorageClassSeen,
+    StorageGone,
+    VolumeSeen,
+)
+
+if TYPE_CHECKING:
+    from tests.engine.world import World
+
+ZONE = "topology.kubernetes.io/zone"
+
+replaced = msgspec.structs.replace
+
+
+class Storage:
+    """Claims, volumes and classes, and what becomes of them."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._versions = itertools.count(1)
+        self.objects: dict[tuple[str, str], Any] = {}
+        self.held = False
+        self.refused: set[str] = set()
+        self.conflicts: set[str] = set()
+        self.chosen: list[SelectNode | ReserveVolume] = []
+
+    def put(self, *objects: Any) -> None:
+        """Make or change objects."""
+        for one in objects:
+            meta = replaced(one.metadata, resource_version=str(next(self._versions)))
+            changed = replaced(one, metadata=meta)
+            self.objects[type(one).__name__, one.metadata.name] = changed
+            self._world.tell(_seen(changed))
+
+    def drop(self, kind: str, name: str) -> None:
+        """Remove an object."""
+        one = self.objects.pop((kind, name))
+        self._world.tell(StorageGone(kind, one.metadata.namespace, name))
+
+    def all(self) -> Iterator[AnyObservation]:
+        """What a list shows."""
+        yield from (_seen(one) for one in self.objects.values())
+
+    def claim(self, name: str) -> PersistentVolumeClaim:
+        found: PersistentVolumeClaim = self.objects["PersistentVolumeClaim", name]
+        return found
+
+    def choose(self, decision: SelectNode | ReserveVolume) -> None:
+        """Write what was chosen."""
+        self.chosen.append(decision)
+        target = decision.node if isinstance(decision, SelectNode) else decision.volume
+        claim = (decision.namespace, decision.name, decision.uid)
+        if decision.name in self.conflicts:
+            self._world.tell(ClaimWritten(*claim, target, done=False, message="somebody else was first"))
+            return
+        if isinstance(decision, SelectNode):
+            found = self.claim(decision.name)
+            self._annotate(found, {SELECTED_NODE: decision.node})
+            written = self.claim(decision.name)
+        else:
+            free: PersistentVolume = self.objects["PersistentVolume", decision.volume]
+            self.put(replaced(free, spec=replaced(free.spec, claim_ref=ClaimReference(*claim))))
+            written = self.objects["PersistentVolume", decision.volume]
+        self._world.tell(ClaimWritten(*claim, target, done=True, version=written.metadata.resource_version))
+        if not self.held:
+            self.bind(decision.name)
+
+    def bind(self, *names: str, zone: str = "") -> None:
+        """Let the binder and provisioner go on with claims; `zone` is where a volume is made, the node's if not given."""
+        for name in names:
+            claim = self.claim(name)
+            if name in self.refused:
+                self._annotate(claim, {SELECTED_NODE: None})
+                continue
+            reserved = [v for v in self._volumes() if _is_for(v, claim)]
+            node = self._world.nodes.get(claim.selected_node)
+            if not reserved:
+                where = zone or (node.metadata.labels.get(ZONE, "") if node else "")
+                made = volume(
+                    f"pvc-{name}",
+                    driver="csi.example.com",
+                    claim=name,
+                    uid=claim.metadata.uid,
+                    where=at(ZONE, where) if where else None,
+                )
+                self.put(made)
+                reserved = [made]
+            self.put(replaced(reserved[0], status=replaced(reserved[0].status, phase="Bound")))
+            bound = replaced(claim, spec=replaced(claim.spec, volume_name=reserved[0].metadata.name))
+            self._annotate(bound, {BIND_COMPLETED: "yes"})
+
+    def _volumes(self) -> Iterable[PersistentVolume]:
+        return [one for one in self.objects.values() if isinstance(one, PersistentVolume)]
+
+    def _annotate(self, claim: PersistentVolumeClaim, changes: dict[str, str | None]) -> None:
+        merged = {**claim.metadata.annotations, **changes}
+        annotations = {key: value for key, value in merged.items() if value is not None}
+        self.put(replaced(claim, metadata=replaced(claim.metadata, annotations=annotations)))
+
+
+def _is_for(one: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return one.spec.claim_ref is not None and one.spec.claim_ref.name == claim.metadata.name
+
+
+def _seen(one: Any) -> AnyObservation:
+    match one:
+        case PersistentVolumeClaim():
+            return ClaimSeen(one)
+        case PersistentVolume():
+            return VolumeSeen(one)
+        case StorageClass():
+            return StorageClassSeen(one)
+        case CSINode():
+            return CSINodeSeen(one)
+    raise AssertionError(f"no observation for {one}")
