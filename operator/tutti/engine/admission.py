@@ -96,8 +96,9 @@ def nominate(state: State, standing: Standing) -> Choice | None:
     if queue is None or not bunch.pod_sets:
         return None
     version = state.holdings.version(queue.name)
-    if bunch.choice is None or bunch.version != version:
-        bunch.choice, bunch.version = _chooser(state, queue, standing.workload).choose(bunch.pod_sets), version
+    if bunch.choice is None or (bunch.version != version and not _stands(state, queue, bunch.choice, bunch.version)):
+        bunch.choice = _chooser(state, queue, standing.workload).choose(bunch.pod_sets)
+    bunch.version = version
     return bunch.choice
 
 
@@ -123,6 +124,17 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     with state.cluster.transaction() as transaction:
         why = _take_required(Attempt(state, workload, queue, transaction), [need], pod_sets, choice)
     return why or no_room_left()
+
+
+def _stands(state: State, queue: Queue, choice: Choice, version: tuple[int, int]) -> bool:
+    """Whether a choice would be made again because it still fits without borrowing: others can only have got worse."""
+    if choice.verdict is not Verdict.FIT or choice.level or not state.holdings.tight_since(queue.name, version):
+        return False
+    node = state.holdings.tree.queues[queue.name]
+    return all(
+        not amount or (amount <= node.available(what) and not node.borrows(what, amount))
+        for what, amount in choice.usage.items()
+    )
 
 
 def _chooser(state: State, queue: Queue, workload: Workload) -> Chooser:

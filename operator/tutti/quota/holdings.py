@@ -44,6 +44,7 @@ class Holdings:
         self._epoch = 0
         self.frees = 0
         self._moves: dict[str, int] = {}
+        self._frees: dict[str, int] = {}
         self._freed: dict[str, None] = {}
 
     @property
@@ -85,6 +86,10 @@ class Holdings:
     def version(self, queue: str) -> tuple[int, int]:
         """Return what changes whenever anything that a queue's quota depends on does."""
         return self._epoch, self._moves.get(self.root_of(queue), 0)
+
+    def tight_since(self, queue: str, version: tuple[int, int]) -> bool:
+        """Whether in the tree of a queue quota was only used and none given back since a version."""
+        return version[0] == self._epoch and self._frees.get(self.root_of(queue), 0) <= version[1]
 
     def take_freed(self) -> list[str]:
         """Return the trees in which quota may have become available since the last call."""
@@ -178,7 +183,9 @@ class Holdings:
 
     def _has_freed(self, queue: str) -> None:
         self._moved(queue)
-        self._freed[self.root_of(queue)] = None
+        root = self.root_of(queue)
+        self._frees[root] = self._moves[root]
+        self._freed[root] = None
         self.frees += 1
 
     def _moved(self, queue: str) -> None:

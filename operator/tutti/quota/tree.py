@@ -63,6 +63,7 @@ class QuotaNode:
     subtree: Usage = field(default_factory=dict)
     usage: Usage = field(default_factory=dict)
     _lendable: dict[str, int] = field(default_factory=dict, repr=False)
+    _height: int = field(default=-1, repr=False)
 
     def ancestors(self) -> Iterator[QuotaNode]:
         """Yield the cohorts above this node, the nearest first."""
@@ -86,8 +87,10 @@ class QuotaNode:
             yield from child.leaves()
 
     def height(self) -> int:
-        """Return how many steps down the deepest node below this one is."""
-        return max((child.height() + 1 for child in self.children), default=0)
+        """Return how many steps down the deepest node below this one is; asked of trees that are joined."""
+        if self._height < 0:
+            self._height = max((child.height() + 1 for child in self.children), default=0)
+        return self._height
 
     def local(self, what: FlavorResource) -> int:
         """Return what this node never lends."""

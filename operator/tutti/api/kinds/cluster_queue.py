@@ -20,9 +20,9 @@ class FlavorFungibility(Model):
     """Whether a flavor that needs borrowing or preemption is taken, or the next one looked at."""
 
     when_can_borrow: Fungibility = "MayStopSearch"
-    """Whether to stop at a flavor that fits by borrowing; only MayStopSearch is supported yet."""
+    """MayStopSearch: a flavor that fits by borrowing is taken. TryNextFlavor: those behind it are looked at first."""
     when_can_preempt: Fungibility = "TryNextFlavor"
-    """Whether to stop at a flavor that fits by preemption; only TryNextFlavor is supported yet."""
+    """The same for a flavor that fits once others have been taken out."""
     preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] | None = None
     """Which of borrowing and preemption is better where every flavor needs one."""
     RULES: ClassVar = (
@@ -119,9 +119,9 @@ class QueuePriority(Model):
     """What is added to the priority of the queue's workloads, and whether it counts outside of the queue."""
 
     offset: Int32 = 0
-    """What is added to each priority; only 0 is supported yet."""
+    """What is added to each priority where it is compared with those of other queues."""
     fence: bool = False
-    """Whether priorities count within the queue only; only false is supported yet."""
+    """Whether priorities count within the queue only: compared with those of other queues, all count as the offset."""
 
 
 class ClusterQueueSpec(Model):
@@ -150,7 +150,7 @@ class ClusterQueueSpec(Model):
     concurrent_admission_policy: ConcurrentAdmissionPolicy | None = None
     """Waiting for several flavors at once; not supported yet."""
     priority: QueuePriority = QueuePriority()
-    """How priorities of its workloads count; not supported yet."""
+    """How priorities of its workloads count outside of the queue."""
     RULES: ClassVar = (
         APPEAR_ONCE,
         limits_need("cohortName", lambda it: it.cohort_name),

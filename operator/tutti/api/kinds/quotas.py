@@ -91,4 +91,4 @@ class FairSharing(Model):
     """The share of unused quota this one gets, relative to its siblings."""
 
     weight: Quantity = Field(default=1000, json_schema_extra={"default": 1})
-    """The share relative to siblings; only 1 is supported yet."""
+    """The share relative to siblings; one of 0 gives way to all others as soon as it borrows."""
