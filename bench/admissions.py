@@ -1,8 +1,8 @@
 """How many workloads the engine admits per second through many queues: no API server, no I/O. Run by `make bench`.
 
-1,000 ClusterQueues in 50 cohorts, 50,000 single-pod workloads pending in the mix of Kueue's large-scale test (35 small,
+1,000 ClusterQueues in 50 cohorts, 50,000 workloads of one pod pending in the mix of Kueue's large-scale test (35 small,
 11 medium and 4 large of each 50), on a few large nodes, so that quota is what they wait for. In each round the engine
-decides, what it binds is seen bound, and all that ran in the round before ends. Deciding and observing are both counted.
+decides, what it binds is seen bound, and all that ran in the round before ends. Deciding and observing both count.
 """
 
 from __future__ import annotations

@@ -75,6 +75,10 @@ RIGHT: dict[str, tuple[str, str]] = {
             resources: [{name: nvidia.com/gpu, nominalQuota: "8", borrowingLimit: 4, lendingLimit: 0}]
         """,
     ),
+    "fungibility": ("ClusterQueue", "flavorFungibility: {whenCanBorrow: TryNextFlavor, whenCanPreempt: MayStopSearch}"),
+    "weight": ("ClusterQueue", "fairSharing: {weight: 2}"),
+    "weight of a cohort": ("Cohort", 'fairSharing: {weight: "0.5"}'),
+    "priority": ("ClusterQueue", "priority: {offset: -5, fence: true}"),
     "weight as text": ("ClusterQueue", 'fairSharing: {weight: "1"}'),
     "root cohort": ("Cohort", QUOTA),
     "child cohort": ("Cohort", "parentName: org\nfairSharing: {}\n" + QUOTA),
@@ -254,6 +258,7 @@ WRONG: dict[str, Wrong] = {
         "spec.preemption.borrowWithinCohort.policy",
         "set preemption.borrowWithinCohort.policy to Never",
     ),
+<<<<<<< HEAD
     "fungibility of borrowing": Wrong(
         "ClusterQueue",
         "flavorFungibility: {whenCanBorrow: TryNextFlavor}",
@@ -279,6 +284,9 @@ WRONG: dict[str, Wrong] = {
     "weight as other text": Wrong(
         "Cohort", 'fairSharing: {weight: "0.5"}', "spec.fairSharing.weight", "not supported yet"
     ),
+=======
+    "draining": Wrong("ClusterQueue", "stopPolicy: HoldAndDrain", "spec.stopPolicy", "set stopPolicy to Hold"),
+>>>>>>> bfaa4a1 (Hold the contest of queues by tests, and let its fields in)
     "usage ordering": Wrong(
         "ClusterQueue",
         "admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}",
@@ -297,8 +305,6 @@ WRONG: dict[str, Wrong] = {
         "spec.concurrentAdmissionPolicy",
         "not supported yet",
     ),
-    "priority offset": Wrong("ClusterQueue", "priority: {offset: 5}", "spec.priority.offset", "not supported yet"),
-    "priority fence": Wrong("ClusterQueue", "priority: {fence: true}", "spec.priority.fence", "not supported yet"),
     "cohort flavor that lacks a resource": Wrong(
         "Cohort",
         "resourceGroups: [{coveredResources: [cpu, memory], flavors: [" + _FLAVOR_OF_CPU + "]}]",
