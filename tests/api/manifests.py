@@ -258,35 +258,6 @@ WRONG: dict[str, Wrong] = {
         "spec.preemption.borrowWithinCohort.policy",
         "set preemption.borrowWithinCohort.policy to Never",
     ),
-<<<<<<< HEAD
-    "fungibility of borrowing": Wrong(
-        "ClusterQueue",
-        "flavorFungibility: {whenCanBorrow: TryNextFlavor}",
-        "spec.flavorFungibility.whenCanBorrow",
-        "not supp",
-    ),
-    "fungibility of preemption": Wrong(
-        "ClusterQueue",
-        "flavorFungibility: {whenCanPreempt: MayStopSearch}",
-        "spec.flavorFungibility.whenCanPreempt",
-        "set flavorFungibility.whenCanPreempt to TryNextFlavor",
-    ),
-    "no such stop": Wrong("ClusterQueue", "stopPolicy: Drain", "spec.stopPolicy", "HoldAndDrain"),
-    "no minimum runtime": Wrong(
-        "ClusterQueue",
-        "preemption: {minimumRuntimeSeconds: 0}",
-        "spec.preemption.minimumRuntimeSeconds",
-        "greater than or equal to 1",
-    ),
-    "weight": Wrong(
-        "ClusterQueue", "fairSharing: {weight: 2}", "spec.fairSharing.weight", "set fairSharing.weight to 1"
-    ),
-    "weight as other text": Wrong(
-        "Cohort", 'fairSharing: {weight: "0.5"}', "spec.fairSharing.weight", "not supported yet"
-    ),
-=======
-    "draining": Wrong("ClusterQueue", "stopPolicy: HoldAndDrain", "spec.stopPolicy", "set stopPolicy to Hold"),
->>>>>>> bfaa4a1 (Hold the contest of queues by tests, and let its fields in)
     "usage ordering": Wrong(
         "ClusterQueue",
         "admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}",
