@@ -3,6 +3,9 @@
 Equal workloads of a line stand in one bunch. When the first of a bunch fails, the others would fail alike, so the
 whole bunch sleeps until something happens that can help it. A strict line lets nobody by whose turn comes after that
 of a head that sleeps.
+
+What has left a line is let go of at once: classes of pods live as long as somebody holds them, and what is known of a
+class must not depend on when Python finds rings of objects.
 """
 
 from __future__ import annotations
@@ -87,6 +90,10 @@ class Bunch:
         """Yield all of them, in no particular order but always the same."""
         return (one for _, _, one in self._heap if not one.left)
 
+    def clear(self) -> None:
+        """Let go of all of them."""
+        self._heap = []
+
     def add(self, standing: Standing, number: int) -> None:
         """Take one in; `number` tells apart what came when."""
         self.size += 1
@@ -148,6 +155,19 @@ class Line:
             del self._bunches[bunch.shape]
             self._awake.pop(bunch, None)
             self._asleep.pop(bunch, None)
+            bunch.clear()
+
+    def close(self) -> None:
+        """End what `begin` has prepared."""
+        self._next = []
+
+    def clear(self) -> None:
+        """Let everybody go."""
+        for bunch in self._bunches.values():
+            bunch.clear()
+        for index in (self._bunches, self._awake, self._asleep):
+            index.clear()
+        self._next, self._fresh, self._told = [], [], None
 
     def sleep(self, bunch: Bunch, why: Explanation) -> None:
         """Let a bunch wait until something happens; in a strict line, so does all that is behind its first."""

@@ -100,6 +100,7 @@ class Candidates:
         yield from contest(state, [line for line in lines if line.name == BROKEN])
         yield from contest(state, [line for line in lines if line.name != BROKEN])
         for line in lines:
+            line.close()
             self._tell_those_behind(line, changed)
             if not line:
                 self._lines.pop(line.name, None)
@@ -128,6 +129,8 @@ class Candidates:
     def _begin_anew(self, state: State) -> None:
         """Put everybody where they belong by what is written now: queues, flavors, priorities, namespaces."""
         everybody = [*self._aside.values(), *(one.workload for one in self._standing.values())]
+        for line in self._lines.values():
+            line.clear()
         for index in (self._aside, self._standing, self._lines, self._active, self._by_root):
             index.clear()
         for sleepers in (self._for_nodes, self._for_answers):
