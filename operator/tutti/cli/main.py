@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "cluster": "tutti.cli.cluster",
         "demo": "tutti.cli.demo.command",
+        "migrate": "tutti.cli.migrate.command",
         "replay": "tutti.cli.replay",
         "run": "tutti.cli.run",
     }

@@ -1,0 +1,1 @@
+"""`tutti migrate`: manifests of other schedulers, rewritten for this one."""

@@ -1,0 +1,1 @@
+"""Kueue's manifests (v1beta1 and v1beta2), rewritten as ours."""

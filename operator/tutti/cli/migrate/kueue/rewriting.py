@@ -1,0 +1,133 @@
+"""One document of Kueue's world rewritten as ours, whatever kind it is of."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from tutti.api.model import API_VERSION
+from tutti.cli.migrate.conforming import conform
+from tutti.cli.migrate.kueue import jobs, words
+from tutti.cli.migrate.kueue.quotas import as_it_is, cluster_queue, cohort, mapping, resource_flavor
+from tutti.cli.migrate.kueue.run import Run
+from tutti.cli.migrate.kueue.workloads import made_by_kueue, workload
+from tutti.cli.migrate.notes import Level, Notes
+
+GROUP = "kueue.x-k8s.io"
+VERSIONS = ("v1alpha1", "v1beta1", "v1beta2")
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+WRITTEN_BY_SERVER = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "selfLink",
+    "managedFields",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+QUOTAS: Mapping[str, Callable[[dict[str, Any], Notes], None]] = MappingProxyType(
+    {
+        "ClusterQueue": cluster_queue,
+        "Cohort": cohort,
+        "LocalQueue": as_it_is,
+        "ResourceFlavor": resource_flavor,
+        "Topology": as_it_is,
+        "WorkloadPriorityClass": as_it_is,
+    }
+)
+"""Kinds that have an equal here, and how their specs are rewritten."""
+
+WITHOUT_EQUAL: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "AdmissionCheck": (
+            "nothing is checked between quota and admission",
+            "for autoscaling: pods that lack a node are Unschedulable, which cluster autoscalers act on by themselves",
+        ),
+        "ProvisioningRequestConfig": (
+            "no capacity is asked for ahead of admission",
+            "let the cluster autoscaler act on Unschedulable pods",
+        ),
+        "MultiKueueConfig": ("work is not sent to other clusters", "keep Kueue's manager for that"),
+        "MultiKueueCluster": ("work is not sent to other clusters", "keep Kueue's manager for that"),
+        "Configuration": (
+            "the operator has a configuration of its own",
+            "write a TuttiConfiguration: fairSharing is alike; waitForPodsReady is a Workload's readyTimeoutSeconds",
+        ),
+    }
+)
+"""Kinds that are left out: why, and what to do instead."""
+
+
+class Rewritten(NamedTuple):
+    """What a document has become.
+
+    Attributes:
+        before: Documents to be written before it.
+        document: The document itself; None where it is left out.
+        notes: What there is to know.
+        known: Whether it was something of Kueue's or ours; what was not is passed on as it is.
+    """
+
+    before: list[dict[str, Any]]
+    document: dict[str, Any] | None
+    notes: Notes
+    known: bool = True
+
+
+def rewrite(given: dict[str, Any], run: Run) -> Rewritten:
+    """Rewrite one document; the given one is left as it is."""
+    group, _, version = str(given.get("apiVersion", "")).rpartition("/")
+    kind = str(given.get("kind", ""))
+    notes = Notes()
+    if group in (GROUP, f"config.{GROUP}"):
+        return _of_kueue(copy.deepcopy(given), kind, version, notes, run)
+    document = copy.deepcopy(given)
+    before = jobs.rewrite(document, notes, run)
+    if before is None:
+        return Rewritten([], given, notes, known=given.get("apiVersion") == API_VERSION)
+    return Rewritten(before, document, notes)
+
+
+def _of_kueue(document: dict[str, Any], kind: str, version: str, notes: Notes, run: Run) -> Rewritten:
+    if kind in WITHOUT_EQUAL:
+        why, do = WITHOUT_EQUAL[kind]
+        notes.add(Level.LOST, "", f"left out: {why}", do)
+        return Rewritten([], None, notes)
+    if version not in VERSIONS or (kind not in QUOTAS and kind != "Workload"):
+        do = f"versions known here: {', '.join(VERSIONS)}; kinds: {', '.join([*QUOTAS, 'Workload', *WITHOUT_EQUAL])}"
+        notes.add(Level.LOST, "apiVersion", f"left as it is: {version} {kind} is not known here", do)
+        return Rewritten([], document, notes, known=False)
+    owner = made_by_kueue(document) if kind == "Workload" else ""
+    if owner:
+        happens = f"left out: Kueue made it for {owner}"
+        notes.add(Level.NOTE, "", happens, f"migrate {owner} itself: a Workload is written for it")
+        return Rewritten([], None, notes)
+    document["apiVersion"] = API_VERSION
+    _undress(document, notes)
+    if kind == "Workload":
+        workload(document, notes, scheduler=run.scheduler)
+    else:
+        QUOTAS[kind](document, notes)
+    conform(document, notes, unsupported=run.unsupported)
+    return Rewritten([], document, notes)
+
+
+def _undress(document: dict[str, Any], notes: Notes) -> None:
+    """Take out what a server has written into the object, and what Kueue has."""
+    document.pop("status", None)
+    metadata = mapping(document, "metadata")
+    for field in WRITTEN_BY_SERVER:
+        metadata.pop(field, None)
+    annotations = mapping(metadata, "annotations")
+    if annotations.pop(LAST_APPLIED, None) is not None and not annotations:
+        del metadata["annotations"]
+    finalizers = metadata.get("finalizers")
+    if isinstance(finalizers, list):
+        metadata["finalizers"] = [one for one in finalizers if not str(one).startswith(words.PREFIX)]
+        if not metadata["finalizers"]:
+            del metadata["finalizers"]
+    words.clean(document, "", notes)

@@ -1,0 +1,38 @@
+"""The migrated form of each manifest in `kueue/`; `python -m tests.cli.migrate.golden` writes it anew, to be read."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from tutti.cli.migrate.kueue.rewriting import rewrite
+from tutti.cli.migrate.kueue.run import Run
+from tutti.cli.migrate.reporting import as_text
+from tutti.cli.migrate.streams import Migrated, migrate
+
+FOLDER = Path(__file__).parent / "kueue"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def given(name: str) -> str:
+    return (FOLDER / f"{name}.yaml").read_text()
+
+
+def migrated(name: str) -> Migrated:
+    """All that a manifest says rewritten, whatever of it this version does already."""
+    return migrate(given(name), f"{name}.yaml", partial(rewrite, run=Run(unsupported=())))
+
+
+def report(found: Migrated) -> str:
+    return "\n".join(as_text(found.entries, found.passed)) + "\n"
+
+
+def main() -> None:
+    for name in NAMES:
+        found = migrated(name)
+        (FOLDER / "expected" / f"{name}.yaml").write_text(found.text)
+        (FOLDER / "expected" / f"{name}.txt").write_text(report(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""What has been migrated is admitted as Kueue would admit it: the whole job in its queue, or nothing of it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+import pytest
+import yaml
+
+from tests.engine.world import World
+from tutti.api.core import Pod
+from tutti.cli.migrate.kueue.rewriting import rewrite
+from tutti.cli.migrate.kueue.run import Run
+from tutti.cli.migrate.streams import migrate
+
+SETUP = """apiVersion: kueue.x-k8s.io/v1beta1
+kind: ResourceFlavor
+metadata: {name: any}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: team}
+spec:
+  namespaceSelector: {}
+  cohort: all
+  resourceGroups:
+    - coveredResources: [cpu]
+      flavors: [{name: any, resources: [{name: cpu, nominalQuota: QUOTA}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {name: train, namespace: default}
+spec: {clusterQueue: team}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: whole, namespace: default, labels: {kueue.x-k8s.io/queue-name: train}}
+spec:
+  suspend: true
+  parallelism: 4
+  template:
+    spec: {containers: [{name: work, resources: {requests: {cpu: 1}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: lead
+  namespace: default
+  labels: {kueue.x-k8s.io/queue-name: train, kueue.x-k8s.io/pod-group-name: pair}
+  annotations: {kueue.x-k8s.io/pod-group-total-count: "2"}
+spec:
+  schedulingGates: [{name: kueue.x-k8s.io/admission}]
+  containers: [{name: work, resources: {requests: {cpu: 1}}}]
+"""
+
+
+def run(quota: int) -> World:
+    """The world after the migrated manifests were applied, and a Job controller made the pods."""
+    world = World()
+    world.node("node")
+    text = migrate(SETUP.replace("QUOTA", str(quota)), "in", partial(rewrite, run=Run())).text
+    for one in yaml.safe_load_all(text):
+        meta = {"uid": f"uid-{one['kind']}-{one['metadata']['name']}", **one["metadata"]}
+        if one["kind"] == "Job":
+            assert "suspend" not in one["spec"]
+            for rank in range(one["spec"]["parallelism"]):
+                make(world, f"whole-{rank}", one["spec"]["template"])
+        elif one["kind"] == "Pod":
+            make(world, "lead", one)
+            make(world, "follow", one)
+        else:
+            world.put_object(one["kind"], {**one, "metadata": meta, "status": {}})
+    world.run()
+    return world
+
+
+def make(world: World, name: str, template: dict) -> None:
+    meta = {**template["metadata"], "name": name, "namespace": "default", "uid": f"uid-{name}"}
+    world.put(msgspec.convert({"metadata": meta, "spec": template["spec"]}, Pod))
+
+
+@pytest.mark.parametrize(
+    ("quota", "bound"),
+    [
+        (6, ["follow", "lead", "whole-0", "whole-1", "whole-2", "whole-3"]),
+        (5, ["whole-0", "whole-1", "whole-2", "whole-3"]),
+        (3, ["follow", "lead"]),
+        (1, []),
+    ],
+)
+def test_a_migrated_job_and_group_are_each_admitted_whole_or_not_at_all(quota, bound):
+    assert sorted(run(quota).where()) == bound
