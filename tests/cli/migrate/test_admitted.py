@@ -60,8 +60,8 @@ def run(quota: int) -> World:
     world = World()
     world.node("node")
     text = migrate(SETUP.replace("QUOTA", str(quota)), "in", partial(rewrite, run=Run())).text
-    for one in yaml.safe_load_all(text):
-        meta = {"uid": f"uid-{one['kind']}-{one['metadata']['name']}", **one["metadata"]}
+    for second, one in enumerate(yaml.safe_load_all(text)):
+        meta = {"uid": f"uid-{second}", "creationTimestamp": f"1970-01-01T00:00:{second:02}Z", **one["metadata"]}
         if one["kind"] == "Job":
             assert "suspend" not in one["spec"]
             for rank in range(one["spec"]["parallelism"]):
