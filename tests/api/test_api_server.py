@@ -153,7 +153,7 @@ def test_what_cannot_change_stays(cluster, kind, before, after, message):
 
 
 def test_the_samples_are_accepted_in_any_order_after_the_queues(cluster):
-    for name in ("two-queues.yaml", "gang.yaml", "job-gang.yaml", "pfnet-gang.yaml"):
+    for name in ("two-queues.yaml", "gang.yaml", "job-gang.yaml", "pfnet-gang.yaml", "topology.yaml"):
         applied = cluster.kubectl("apply", "--validate=strict", "-f", str(SAMPLES / name))
         assert applied.returncode == 0, applied.stderr
 

@@ -32,6 +32,8 @@ GANGS = st.sampled_from(["g0", "g1", "g2"])
 WORKLOADS = st.sampled_from(["w0", "w1"])
 ANNOTATED = {"a0": 2, "a1": 3}
 NODES = st.sampled_from([f"n{i}" for i in range(5)])
+RACK_OF = {"n0": "r0", "n1": "r1", "n2": "r0", "n3": "r1", "n4": "r1"}
+NEAR = {"g0": {"schedulingConstraints": {"topology": [{"key": "rack"}]}}}
 QUEUES = st.sampled_from(["", "", "q1", "q2", "q3"])
 KINDS = st.sampled_from(["a", "b"])
 RARELY = st.sampled_from([False] * 5 + [True])
@@ -81,6 +83,7 @@ class Watched(World):
         self.check_room()
         self.check_quota()
         self.check_gangs()
+        self.check_racks()
         self.check_explanations()
 
     def newly_reserved(self) -> list[Any]:
@@ -145,6 +148,13 @@ class Watched(World):
             since = self.partial.setdefault(key, self.now)
             assert self.now - since <= WINDOW, f"{key} is bound in part: {[m.pod.name for m in running]}"
 
+    def check_racks(self) -> None:
+        for name in NEAR:
+            workload = self.engine.state.workloads.get(("PodGroup", "default", name))
+            placed = [m.pod for m in workload.members() if m.pod.place and not m.pod.deleting] if workload else []
+            racks = {RACK_OF[pod.place] for pod in placed}
+            assert len(racks) <= 1, f"{name} must be in one rack: {[(pod.name, pod.place) for pod in placed]}"
+
     def check_explanations(self) -> None:
         for workload in self.engine.state.workloads.values():
             waits = any(m.pod.placeable for m in workload.members()) and workload.phase is Phase.WAITING
@@ -175,7 +185,10 @@ class Histories(RuleBasedStateMachine):
         strategy = "StrictFIFO" if strict else "BestEffortFIFO"
         world.queue("cq3", 4, flavors=("b",), local="q3", queueingStrategy=strategy)
         for number, kind in enumerate("aabb"):
-            world.node(f"n{number}", gpus=2 + number % 2, labels={"kind": kind})
+            self._node(f"n{number}", gpus=2 + number % 2, kind=kind)
+
+    def _node(self, name: str, *, gpus: int, kind: str, cordoned: bool = False) -> None:
+        self.world.node(name, gpus=gpus, labels={"kind": kind, "rack": RACK_OF[name]}, cordoned=cordoned)
 
     def make_world(self, **configuration: Any) -> Watched:
         """Return the world that histories happen in; others happen in another."""
@@ -185,7 +198,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=NODES, gpus=st.integers(0, 4), kind=KINDS, cordoned=RARELY)
     def put_node(self, name: str, gpus: int, kind: str, cordoned: bool) -> None:
-        self.world.node(name, gpus=gpus, labels={"kind": kind}, cordoned=cordoned)
+        self._node(name, gpus=gpus, kind=kind, cordoned=cordoned)
 
     @rule(name=NODES)
     def lose_node(self, name: str) -> None:
@@ -470,8 +483,8 @@ class Histories(RuleBasedStateMachine):
         self.serial += 1
         return f"{prefix}-{self.serial}"
 
-    def _queue(self, name: str) -> dict[str, str]:
-        return {"queueName": QUEUE_OF[name]} if QUEUE_OF[name] else {}
+    def _queue(self, name: str) -> dict[str, Any]:
+        return {"queueName": QUEUE_OF[name]} if QUEUE_OF[name] else NEAR.get(name, {})
 
     def _forget_partial(self, *names: str) -> None:
         """What a gang needs was changed from outside: its time to complete begins anew."""
