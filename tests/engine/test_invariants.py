@@ -149,11 +149,17 @@ class Watched(World):
             assert self.now - since <= WINDOW, f"{key} is bound in part: {[m.pod.name for m in running]}"
 
     def check_racks(self) -> None:
+        """Those who get their nodes now are in one rack with all others, as far as these are on nodes that exist."""
+        workloads, rows = self.engine.state.workloads, self.engine.state.cluster.nodes.rows
+        new = {member.pod.key for member in self.newly_reserved()}
         for name in NEAR:
-            workload = self.engine.state.workloads.get(("PodGroup", "default", name))
-            placed = [m.pod for m in workload.members() if m.pod.place and not m.pod.deleting] if workload else []
+            workload = workloads.get(("PodGroup", "default", name))
+            placed = (
+                [m.pod for m in workload.members() if m.pod.place in rows and not m.pod.deleting] if workload else []
+            )
             racks = {RACK_OF[pod.place] for pod in placed}
-            assert len(racks) <= 1, f"{name} must be in one rack: {[(pod.name, pod.place) for pod in placed]}"
+            alone = new.isdisjoint(pod.key for pod in placed)
+            assert alone or len(racks) == 1, f"{name}: {[(pod.name, pod.place) for pod in placed]}"
 
     def check_explanations(self) -> None:
         for workload in self.engine.state.workloads.values():

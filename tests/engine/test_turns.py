@@ -253,3 +253,21 @@ def test_a_workload_that_is_gone_is_not_tried_when_its_backoff_ends():
     world.pod("p")  # another of the same name
     world.until(5.0)
     assert world.where() == {"p": "n1"}
+
+
+def test_of_unlike_surplus_members_one_is_bound_when_room_comes_for_it_though_another_lacks_quota():
+    world = World()
+    world.flavor()
+    world.queue("cq", 2)
+    world.node("full", gpus=1)
+    world.pod_group("g", 1, queueName="queue")
+    world.pod("g-0", group="g")
+    world.run()
+    world.pod("g-1", group="g", gpus=2)
+    world.pod("g-2", group="g", gpus=1)
+    world.run()
+    assert world.where("g") == {"g-0": "full"}
+    assert world.reason("PodGroup", "g") == "WaitingForQuota"
+    world.node("new", gpus=1)
+    world.run()
+    assert world.where("g") == {"g-0": "full", "g-2": "new"}

@@ -111,7 +111,8 @@ class Candidates:
         line.sleep(bunch, why)
         if bunch.root:
             self._by_root.setdefault(bunch.root, {})[bunch] = None
-        if why.gate is Gate.PLACEMENT:
+        unlike = len(standing.needs) > 1 and not any(need.required for need in standing.needs)
+        if why.gate is Gate.PLACEMENT or unlike:  # of unlike surplus members, only what the first lacks is told
             self._for_nodes[bunch] = None
         if why.reason == WAITING:
             self._for_answers[bunch] = None
