@@ -134,6 +134,7 @@ class Story:
     def pod(
         self, name: str, *, gpus: int | str = 0, cpu: str = "10m", labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None, selector: dict[str, str] | None = None,
+        volumes: list[dict[str, Any]] | None = None,
     ) -> None:  # fmt: skip
         """A pod for Tutti."""
         requests = {"cpu": cpu, "memory": "8Mi"}
@@ -144,6 +145,7 @@ class Story:
             "nodeSelector": selector or {},
             "terminationGracePeriodSeconds": 0,
             "containers": [{"name": "c", "image": PAUSE, "resources": resources}],
+            "volumes": volumes or [],
         }
         meta = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
         self.core.create_namespaced_pod(self.namespace, {"metadata": meta, "spec": spec})

@@ -9,7 +9,7 @@ from tests.controller.process import operator, until
 from tests.controller.recording import recorded
 from tests.manifests.rbac import allows, asked
 from tutti.controller.crds import RESOURCES
-from tutti.kube.resources import EVENTS, NAMESPACES, PODS
+from tutti.kube.resources import EVENTS, NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES
 
 
 async def test_every_request_of_a_full_life_is_allowed_by_the_role(bare, cluster, tmp_path):
@@ -31,8 +31,21 @@ async def test_every_request_of_a_full_life_is_allowed_by_the_role(bare, cluster
     assert refused == []
     made = {ask[:3] for ask in asks}
     assert {("", "pods/binding", "create"), ("", "pods/status", "patch")} <= made
+    assert ("", "persistentvolumeclaims", "patch") in made
     assert {("scheduling.tutti.dev", "podgroups", "create"), ("scheduling.tutti.dev", "clusterqueues", "patch")} <= made
     assert {(EVENTS.group, "events", "create"), ("coordination.k8s.io", "leases", "update")} <= made
+
+
+async def _volume(cluster):
+    """A pod whose claim waits for its node."""
+    late = {"kind": "StorageClass", "metadata": {"name": "late"}, "provisioner": "csi.example.com"}
+    await cluster.create(STORAGE_CLASSES, {**late, "volumeBindingMode": "WaitForFirstConsumer"})
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {**asked, "storageClassName": "late"}
+    await cluster.create(PERSISTENT_VOLUME_CLAIMS, obj("PersistentVolumeClaim", "data", spec, namespace="default"))
+    member = pod("with-volume")
+    member["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    await cluster.create(PODS, member)
 
 
 async def _live(cluster):
@@ -46,19 +59,20 @@ async def _live(cluster):
         await cluster.create(RESOURCES["PodGroup"], group)
         for member in members:
             await cluster.create(PODS, member)
+    await _volume(cluster)
     prefix = "gang-scheduling.preferred.jp/gang"
     for rank in range(2):
         await cluster.create(PODS, pod(f"pair-{rank}", annotations={f"{prefix}-name": "pair", f"{prefix}-size": "2"}))
 
     async def settled():
         pods = {p["metadata"]["name"]: p for p in await cluster.list(PODS)}
-        placed = [pods[name]["spec"].get("nodeName") for name in ("first-0", "first-1", "pair-0")]
+        placed = [pods[name]["spec"].get("nodeName") for name in ("first-0", "first-1", "pair-0", "with-volume")]
         waits = await cluster.condition(PODS, "second-0", "default", "PodScheduled")
         return all(placed) and waits.get("status") == "False" and await cluster.list(EVENTS)
 
     await until(settled)
     await cluster.delete(RESOURCES["ClusterQueue"], "cq")
-    for name in ("first-0", "first-1", "second-0", "second-1", "pair-0", "pair-1"):
+    for name in ("first-0", "first-1", "second-0", "second-1", "pair-0", "pair-1", "with-volume"):
         await cluster.delete(PODS, name, "default")
 
     async def gone():

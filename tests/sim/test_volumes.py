@@ -167,6 +167,25 @@ async def test_a_claim_whose_volume_is_gone_is_lost(api):
     await api.until(f"{CLAIMS}/d", phase("Lost"))
 
 
+# The registries of these kinds return the deleted object (pkg/registry/storage, ReturnDeletedObject, 1.36).
+@pytest.mark.parametrize(
+    ("plural", "body"),
+    [
+        ("storageclasses", {"provisioner": "csi.example.com"}),
+        ("csinodes", {"spec": {"drivers": []}}),
+        ("csidrivers", {"spec": {}}),
+        ("volumeattachments", {"spec": {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}}}),
+    ],
+)
+async def test_a_deleted_storage_object_is_answered_with(api, plural, body):
+    path = f"/apis/storage.k8s.io/v1/{plural}"
+    made = await api.create(path, {"metadata": {"name": "x"}, **body})
+
+    answer = await api.call("DELETE", f"{path}/x")
+
+    assert answer["metadata"]["uid"] == made["metadata"]["uid"]
+
+
 async def test_a_namespace_with_claims_can_go(api):
     await api.create("/api/v1/namespaces", {"metadata": {"name": "ns"}})
     await api.create("/api/v1/namespaces/ns/persistentvolumeclaims", claim())

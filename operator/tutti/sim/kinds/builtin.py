@@ -117,7 +117,7 @@ LINES = (
     Line("policy", "poddisruptionbudgets", "PodDisruptionBudget", others.BudgetStrategy, short="pdb", subs="status"),
     Line("scheduling.k8s.io", "priorityclasses", "PriorityClass", others.PriorityClassStrategy, False, "pc"),
     Line(STORAGE, "storageclasses", "StorageClass", volumes.StorageClassStrategy, False, "sc"),
-    Line(STORAGE, "csinodes", "CSINode", Strategy, False),
+    Line(STORAGE, "csinodes", "CSINode", volumes.NodeDriversStrategy, False),
     Line(STORAGE, "csidrivers", "CSIDriver", volumes.DriverStrategy, False),
     Line(STORAGE, "csistoragecapacities", "CSIStorageCapacity", Strategy),
     Line(STORAGE, "volumeattachments", "VolumeAttachment", volumes.AttachmentStrategy, False, subs="status"),

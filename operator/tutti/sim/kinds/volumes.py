@@ -115,6 +115,8 @@ def _protect(obj: Json, finalizer: str) -> None:
 class StorageClassStrategy(Strategy):
     """Storage classes, of which only metadata and expansion may change."""
 
+    answers_object = True
+
     def default(self, obj: Json) -> None:
         """Fill in what storage/v1 defaults."""
         obj.setdefault("reclaimPolicy", "Delete")
@@ -142,6 +144,7 @@ class DriverStrategy(Strategy):
     """CSI drivers."""
 
     generation = False
+    answers_object = True
 
     def default(self, obj: Json) -> None:
         """Fill in what storage/v1 defaults."""
@@ -153,10 +156,17 @@ class DriverStrategy(Strategy):
             spec.setdefault(flag, False)
 
 
+class NodeDriversStrategy(Strategy):
+    """What CSI drivers say of nodes."""
+
+    answers_object = True
+
+
 class AttachmentStrategy(Strategy):
     """Volume attachments."""
 
     has_status = True
+    answers_object = True
 
     def prepare_create(self, obj: Json) -> None:
         """Nothing is attached yet."""
