@@ -307,3 +307,103 @@ def test_after_a_restart_members_still_join_their_rack(backwards):
     world.run()
     assert in_racks(world, "ring") == {"r0": 3}
     assert not world.replay().differences
+
+
+def test_pods_that_do_not_ask_for_nearness_leave_flavors_with_a_topology_to_others():
+    # Kueue, tas_flavorassigner.go: only in a queue of nothing but such flavors are all pods counted in them
+    world = World()
+    world.node("near", labels={RACK: "r", "kind": "near"})
+    world.node("plain", labels={"kind": "plain"})
+    world.object("Topology", "racks", levels(RACK))
+    world.flavor("near", topologyName="racks", nodeLabels={"kind": "near"})
+    world.flavor("plain", nodeLabels={"kind": "plain"})
+    world.queue("both", 8, flavors=("near", "plain"))
+    world.queue("only", 8, flavors=("near",), local="only")
+    world.pod("one", queue="queue")
+    world.pod("two", queue="only")
+    world.run()
+    assert world.where() == {"one": "plain", "two": "near"}
+
+
+def test_a_gang_counted_in_two_topologies_is_told_that_it_needs_one():
+    world = World()
+    racks(world, (4,))
+    world.object("Topology", "racks", levels(RACK))
+    world.flavor("cpus", topologyName="racks")
+    world.flavor("gpus", topologyName="racks")
+    groups = [
+        {"coveredResources": ["nvidia.com/gpu"], "flavors": [_flavor("gpus", "nvidia.com/gpu")]},
+        {"coveredResources": ["cpu", "memory"], "flavors": [_flavor("cpus", "cpu", "memory")]},
+    ]
+    world.object("ClusterQueue", "cq", {"namespaceSelector": {}, "resourceGroups": groups})
+    world.object("LocalQueue", "queue", {"clusterQueue": "cq"})
+    gang(world, "ring", 2, queueName="queue", **REQUIRED)
+    world.run()
+    why = world.why("PodGroup", "ring")
+    assert why.reason == "NoMatchingFlavor"
+    assert "it needs one flavor that has one, not cpus, gpus" in why.message
+
+
+def _flavor(name: str, *resources: str) -> dict:
+    return {"name": name, "resources": [{"name": one, "nominalQuota": "1000Gi"} for one in resources]}
+
+
+def of_workload(world: World, size: int, **topology) -> dict[str, int]:
+    world.workload("job", {"count": size, "topology": topology})
+    for rank in range(size):
+        world.pod(f"job-{rank}", workload="job")
+    world.run()
+    return in_racks(world, "job")
+
+
+def test_balanced_members_are_about_as_many_in_each_rack():
+    # Kueue, KEP-2724: racks of one node with 15 each, 25 pods: 13 and 12
+    world = World()
+    racks(world, (15,), (15,))
+    assert of_workload(world, 25, mode="Preferred", level=RACK, balanced=True) == {"r0": 13, "r1": 12}
+
+
+def test_slices_within_slices():
+    # Kueue, corpus topology-placement-8ef9929a in small: racks in fours, nodes in twos
+    world = World()
+    racks(world, (3, 3), (2, 2), (5,))
+    near = {"sliceSize": 4, "sliceLevel": RACK, "innerSlices": [{"level": HOSTNAME, "size": 2}]}
+    found = of_workload(world, 8, mode="Unconstrained", **near)
+    assert sorted(found.values()) == [4, 4]
+    nodes = list(world.where("job").values())
+    assert all(nodes.count(node) % 2 == 0 for node in nodes)
+
+
+def test_several_required_labels_must_all_be_shared_in_whatever_order_they_are_named():
+    world = World()
+    racks(world, (3,), (3,), (5,))
+    both = {"schedulingConstraints": {"topology": [{"key": RACK}, {"key": BLOCK}]}}
+    gang(world, "ring", 5, **both)
+    world.run()
+    assert in_racks(world, "ring") == {"r2": 5}
+    with_topology(world, BLOCK, RACK)
+    gang(world, "queued", 3, queueName="queue", **both)
+    world.run()
+    assert len(in_racks(world, "queued")) == 1
+
+
+def test_a_pod_group_of_a_workload_may_say_how_near_its_members_must_be():
+    world = World()
+    racks(world, (2, 1), (3,))
+    world.workload("job", {"name": "workers", "count": 3})
+    world.pod_group("workers", 3, workloadRef={"name": "job"}, **REQUIRED)
+    for rank in range(3):
+        world.pod(f"job-{rank}", group="workers")
+    world.run()
+    assert len(in_racks(world, "job")) == 1
+
+
+def test_a_gang_that_has_begun_to_ask_for_one_rack_is_tried_again():
+    world = World()
+    racks(world, (2,), (2,))
+    gang(world, "ring", 3, **REQUIRED)
+    world.run()
+    assert in_racks(world, "ring") == {}
+    world.pod_group("ring", 3)
+    world.run()
+    assert sum(in_racks(world, "ring").values()) == 3
