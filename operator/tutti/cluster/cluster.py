@@ -197,15 +197,14 @@ class Cluster:
             if here is None:
                 here = on[name] = {}
             here[record.key] = record
-            same = record.kin is kin and record.deleting is leaving
-            if not same:
+            if record.kin is not kin or record.deleting is not leaving:
                 kin, leaving = record.kin, record.deleting
                 where = kins.setdefault((kin, leaving), [])
             where.append(row)
             record.recount()
         for (one, gone), found in kins.items():
             self.nodes.residents.add_all(one, found, leaving=gone)
-        self.tenants.put_all(records, rows)
+        self.tenants.reserve(records, rows)
         for record in records:
             if record.uses:
                 self._reserve_volumes(record)

@@ -109,8 +109,8 @@ class PodRecord:
     def recount(self) -> None:
         """Have it counted as what it is doing now, because something about it has changed."""
         if self.muster is not None:
-            now = self.doing
-            counts = self.muster.counts
-            counts[self.counted] -= 1
-            counts[now] += 1
-            self.counted = now
+            now, counts = self.doing, self.muster.counts
+            if now is not self.counted:
+                counts[self.counted] -= 1
+                counts[now] += 1
+                self.counted = now

@@ -103,8 +103,8 @@ class Residents:
         slots = np.array([self._slot_of.get(place, -1) for place in places], dtype=np.int64)
         new = np.flatnonzero(slots < 0)
         if len(new):
-            slots[new] = self._new_slots(code, at[new])
-            self._slot_of.update((places[i], int(slots[i])) for i in new.tolist())
+            slots[new] = made = self._new_slots(code, at[new])
+            self._slot_of.update(zip([places[i] for i in new.tolist()], made.tolist(), strict=True))
         self._count[slots] += counts
         self._totals[code] += len(rows)
         self.version += 1

@@ -92,8 +92,8 @@ class Tenants:
             self._drop_shape(before)
             self._taken[slot] = record.held
 
-    def put_all(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
-        """Take in pods that were on no row, `records[i]` on row `rows[i]`, at once."""
+    def reserve(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
+        """Take in pods at once for which room is reserved, `records[i]` on row `rows[i]`; none is on a row yet."""
         shapes: dict[int, int] = {}  # pods of one class share the record of what they take
         codes = []
         for record in records:
@@ -103,14 +103,13 @@ class Tenants:
             else:
                 self._users[code] += 1
             codes.append(code)
-            record.slot = self._free_slot(record)
-        slots = [record.slot for record in records]
+        slots = self._free_slots(records)
         self._shape[slots] = codes
         self._row[slots] = rows
         self._priority[slots] = [record.priority for record in records]
-        self._started[slots] = [np.inf if record.started is None else record.started for record in records]
-        self._bound[slots] = [bool(record.node) for record in records]
         self._leaving[slots] = [record.deleting for record in records]
+        self._started[slots] = np.inf
+        self._bound[slots] = False
 
     def drop(self, record: PodRecord) -> None:
         """Forget a pod that is on no row any more."""
@@ -147,22 +146,24 @@ class Tenants:
         return self._matrices[1:]
 
     def _new_slot(self, record: PodRecord) -> int:
-        slot = self._free_slot(record)
+        (slot,) = self._free_slots([record])
         self._shape[slot] = self._use(record.held, record.weight)
         return slot
 
-    def _free_slot(self, record: PodRecord) -> int:
-        """Return a slot that is the pod's from now on, its shape not yet set."""
-        if self._free:
-            slot = self._free.pop()
+    def _free_slots(self, records: Sequence[PodRecord]) -> list[int]:
+        """Give each of these pods a slot, its shape not yet set."""
+        again = [self._free.pop() for _ in range(min(len(records), len(self._free)))]
+        for slot, record in zip(again, records, strict=False):
             self.records[slot], self._taken[slot] = record, record.held
-            return slot
-        slot = len(self.records)
-        if slot == len(self._row):
+        new, first = records[len(again) :], len(self.records)
+        self.records.extend(new)
+        self._taken.extend([record.held for record in new])
+        while len(self.records) > len(self._row):
             self._grow()
-        self.records.append(record)
-        self._taken.append(record.held)
-        return slot
+        slots = [*again, *range(first, len(self.records))]
+        for slot, record in zip(slots, records, strict=True):
+            record.slot = slot
+        return slots
 
     def _use(self, held: Amounts, weight: Scored) -> int:
         key = (*held.items(), weight)
