@@ -43,7 +43,7 @@ crds: $(READY) ## Generate crds/ from the models
 	@$(BIN)/python -m tutti.api.crds crds
 
 bench-core: $(READY) ## How long the engine takes, and how much memory: no API server; writes build/bench-core.json
-	@$(BIN)/python bench/core.py
+	@$(BIN)/python -m bench.core
 
 bench-api: $(READY) ## How fast the embedded API server is: creations, bindings, watch, lists
 	@$(BIN)/python bench/api_server.py

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import decide
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+
+from bench import decide, preemption, topology
 
 OUT = Path("build/bench-core.json")
 BOUND = 50_000
@@ -71,6 +72,31 @@ MEASURES: dict[str, Measure] = {
         lambda: decide.spread(5000, 1000, "ScheduleAnyway"),
         40,
     ),
+    **{
+        f"gang1000_rack_nodes{nodes}_ms": Measure(
+            f"gang of 1,000 in one block of 1,250 nodes, {nodes:,} nodes",
+            "ms",
+            lambda nodes=nodes: topology.gang_in_rack(nodes),
+            8 if nodes == 5000 else None,
+            nodes > 5000,
+        )
+        for nodes in (5000, 500, 20_000)
+    },
+    "gang1000_rack_preferred_nodes5000_ms": Measure(
+        "the same in as few racks of 16 nodes as will do",
+        "ms",
+        lambda: topology.gang_in_rack(5000, key="rack", mode="Preferred"),
+    ),
+    **{
+        f"preempt_gang64_nodes{nodes}_ms": Measure(
+            f"victims for a gang of 64 pods of 8 GPUs, {nodes:,} full nodes",
+            "ms",
+            lambda nodes=nodes: preemption.preempt_gang64(nodes),
+            50 if nodes == 5000 else None,
+            nodes > 5000,
+        )
+        for nodes in (5000, 500, 20_000)
+    },
     "pod_update_us": Measure("one pod update, 10,000 bound pods", "µs", lambda: decide.pod_update(5000, 10_000), 20),
     "memory_pods100000_nodes20000_mb": Measure(
         "memory of 100,000 bound pods in gangs of 100, 20,000 nodes",

@@ -73,8 +73,12 @@ class Kinds:
 
     def best(self, kinds: Rows, worth: Scores) -> int:
         """Return which of some kinds has the row that is worth most; the lowest row of several."""
-        tied = kinds[worth == worth.max()]
-        return int(tied[self.row[tied].argmin()]) if len(tied) > 1 else int(tied[0])
+        first = worth.argmax()
+        tied = worth == worth[first]
+        if np.count_nonzero(tied) == 1:
+            return int(kinds[first])
+        same = kinds[tied]
+        return int(same[self.row[same].argmin()])
 
     def take(self, kind: int) -> int:
         """Take out the best row of a kind, for as long as it changes."""

@@ -147,7 +147,10 @@ class CompanyChoice:
         scorers = [one for one in told if isinstance(one, NarrowingScore)]
         weights = [scorer.weight for scorer, _ in self.weighted]
         for _ in range(wanted):
-            seen = np.flatnonzero(allowed(kinds.sizes > 0, filters))
+            open_ = kinds.sizes > 0
+            for one in filters:
+                open_ &= ~one.refused()
+            seen = open_.nonzero()[0]
             if not len(seen):
                 return
             worth = kinds.top[seen]

@@ -21,10 +21,12 @@ class Domains:
     Attributes:
         codes: int32[rows], the domain of each row, -1 where it has none.
         size: How many domains there may be.
+        whole: Whether it is known that every row has one.
     """
 
     codes: NDArray[np.int32]
     size: int
+    whole: bool = False
 
     @classmethod
     def of(cls, nodes: NodeColumns, key: str) -> Domains:
@@ -40,7 +42,8 @@ class Domains:
 
     def at(self, rows: NDArray[np.int64]) -> Domains:
         """Return the domains of these rows only."""
-        return Domains(self.codes[rows], self.size)
+        codes = self.codes[rows]
+        return Domains(codes, self.size, whole=bool((codes >= 0).all()))
 
     def sum(self, rows: NDArray[np.int32], amounts: Counts) -> Counts:
         """Return int64[size]: the sum of the amounts of these rows (which may repeat), per domain."""
@@ -52,7 +55,7 @@ class Domains:
 
     def spread(self, per_domain: Counts) -> Counts:
         """Return int64[rows]: each row's domain's number, 0 for rows without a domain."""
-        return np.append(per_domain, 0)[self.codes]
+        return per_domain[self.codes] if self.whole else np.append(per_domain, 0)[self.codes]
 
 
 def count_by_domain(nodes: NodeColumns, chosen: Codes, domains: Domains) -> Counts:

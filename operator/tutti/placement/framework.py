@@ -151,6 +151,10 @@ class Narrow(Protocol):
 class Narrowing(Tally, Narrow, Protocol):
     """A filter's tally that can be narrowed to some rows."""
 
+    def refused(self) -> Mask:
+        """Return bool[rows]: which nodes are ruled out now, for whatever reason."""
+        ...
+
 
 @runtime_checkable
 class NarrowingScore(Narrow, Protocol):

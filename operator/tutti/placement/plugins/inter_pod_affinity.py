@@ -92,6 +92,14 @@ class AffinityTally:
                 left &= ~refused
         return out
 
+    def refused(self) -> Mask:
+        """Return bool[rows]: all nodes that are ruled out."""
+        out = np.zeros(self._rows, dtype=np.bool_)
+        for refused in (self._lonely(), self._any(self._apart), self._any(self._existing)):
+            if refused is not None:
+                out |= refused
+        return out
+
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
         for one in (*self._near, *self._apart, *self._existing):

@@ -71,6 +71,16 @@ class SpreadTally:
             left &= ~over
         return Rejection(NO_KEY, lacking, final=True), Rejection(SKEWED, skewed)
 
+    def refused(self) -> Mask:
+        """Return bool[rows]: all nodes that are ruled out."""
+        out: Mask | None = None
+        for one in self._counted:
+            over = one.too_many()
+            if not one.spread.domains.whole:
+                over = over | ~one.spread.domains.known
+            out = over if out is None else out | over
+        return np.zeros(self._rows, dtype=np.bool_) if out is None else out
+
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
         for one in self._counted:

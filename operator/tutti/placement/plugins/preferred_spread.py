@@ -59,6 +59,9 @@ class _Counted:
         """Return float64[len(rows)]: more for more pods in the domain; nothing where a row has no domain."""
         codes = self.spread.domains.codes
         weight, fixed = np.log(float(size + 2)), float(self.spread.constraint.max_skew - 1)
+        if not self.per_row and self.spread.domains.whole:
+            of_known: NDArray[np.float64] = self.counts[codes[rows]] * weight + fixed
+            return of_known
         if not self.per_row:
             of_domains: NDArray[np.float64] = np.append(self.counts * weight + fixed, 0.0)
             return of_domains[codes[rows]]
@@ -89,17 +92,23 @@ class SoftSpreadTally:
         Each row stands for `many` rows: int64[len(rows)], one each where nothing is said.
         """
         keyed = self._keyed[rows]
-        scored = rows if keyed.all() else rows[keyed]
+        if len(rows) and keyed.all():
+            return self._of_keyed(rows, many)
         out = np.zeros(len(rows), dtype=np.int64)
-        if not len(scored):
-            return out
-        points = np.zeros(len(scored), dtype=np.float64)
+        if keyed.any():
+            out[keyed] = self._of_keyed(rows[keyed], None if many is None else many[keyed])
+        return out
+
+    def _of_keyed(self, rows: Rows, many: Counts | None) -> Scores:
+        points = np.zeros(len(rows), dtype=np.float64)
         for one in self._counted:
-            points += one.points(scored, size=_size(one, scored, None if many is None else many[keyed]))
+            points += one.points(rows, size=_size(one, rows, many))
         raw = np.floor(points + 0.5).astype(np.int64)
         low, high = int(raw.min()), int(raw.max())
-        out[keyed] = MAX_SCORE if high == 0 else MAX_SCORE * (high + low - raw) // high
-        return out
+        if high == 0:
+            return np.full(len(rows), MAX_SCORE, dtype=np.int64)
+        scores: Scores = MAX_SCORE * (high + low - raw) // high
+        return scores
 
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
