@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tutti.cluster.transaction import Transaction
-from tutti.engine import extenders
+from tutti.engine import extenders, holders
 from tutti.engine.consultation import Query
 from tutti.engine.explanation import Explanation
 from tutti.engine.lines import Standing
@@ -20,7 +20,7 @@ from tutti.engine.needs import Need, needs_of, pod_sets_of, unplaceable
 from tutti.engine.queues import queue_of
 from tutti.engine.shortages import closest, misfit, no_room_left, short_of_quota
 from tutti.engine.state import State
-from tutti.engine.workloads import Charge, Hold, Workload
+from tutti.engine.workloads import Charge, Hold, Phase, Workload
 from tutti.placement.framework import ANYWHERE, Rows
 from tutti.placement.gang import Ask, place
 from tutti.placement.profile import Profile
@@ -82,15 +82,18 @@ def reserve(state: State, standing: Standing) -> Explanation | None:
             return why_surplus_waits(state, standing.workload)
         transaction.commit()
     _assign(state, attempt.taken)
-    standing.workload.cluster_queue = standing.queue.name if standing.queue else ""
+    workload = standing.workload
+    workload.cluster_queue = standing.queue.name if standing.queue else ""
+    if workload.phase is Phase.WAITING:
+        workload.reserved_at = state.now
+    holders.describe(state, workload)
     return None
 
 
 def nominate(state: State, standing: Standing) -> Choice | None:
     """Return the flavors that a workload could have by quota, as the tree is now; None where it needs no quota.
 
-    Equal workloads of a queue are told the same, and the choice is made anew only when their tree has changed. Those
-    that need preemption are looked at one by one, as they differ in whom they may preempt.
+    Equal workloads of a queue are told the same, and the choice is made anew only when their tree has changed.
     """
     bunch, queue = standing.bunch, standing.queue
     if queue is None or not bunch.pod_sets:
@@ -139,7 +142,8 @@ def _stands(state: State, queue: Queue, choice: Choice, version: tuple[int, int]
 
 def _chooser(state: State, queue: Queue, workload: Workload) -> Chooser:
     snapshot, rules = state.holdings.snapshot, state.rules
-    oracle = Oracle(snapshot, rules, queue.name, workload.priority, workload.queued_at)
+    outward = queue.outward(workload.priority)
+    oracle = Oracle(snapshot, rules, queue.name, workload.priority, workload.queued_at, outward)
     flavors = state.catalog.flavors
     return Chooser(queue, snapshot.queue(queue.name), flavors, queue.policy, oracle, fair=rules.fair)
 

@@ -15,6 +15,7 @@ One turn of `decide`, in order:
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
@@ -22,6 +23,7 @@ from tutti.engine import binding, life, permits, reservation
 from tutti.engine.admission import reserve, why_surplus_waits
 from tutti.engine.counting import NOWHERE
 from tutti.engine.decisions import AnyDecision
+from tutti.engine.holders import is_spared
 from tutti.engine.hosting import Plugins
 from tutti.engine.lines import Standing
 from tutti.engine.observations import AnyObservation, Synced
@@ -42,6 +44,7 @@ class Engine:
     def __init__(self, configuration: TuttiConfiguration, plugins: Plugins | None = None) -> None:
         seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
         self.state = State(configuration, seeded, plugins=plugins or {})
+        self.state.holdings.spared = partial(is_spared, self.state)
         self._candidates = Candidates()
         self._synced = False
         self._again = False

@@ -5,7 +5,7 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 
 from __future__ import annotations
 
-from tutti.engine import binding, eviction, limits, permits, reservation, volumes
+from tutti.engine import binding, eviction, holders, limits, permits, reservation, volumes
 from tutti.engine.gathering import read_workload
 from tutti.engine.reporting import announce
 from tutti.engine.state import State
@@ -34,6 +34,7 @@ def settle(state: State, workload: Workload) -> None:
             if workload.ask_at:
                 eviction.ask_to_leave(state, workload)
     limits.watch(state, workload)
+    holders.describe(state, workload)
 
 
 def expire(state: State, workload: Workload) -> None:

@@ -22,6 +22,7 @@ from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.queueing.heads import head_key
 from tutti.quota.flavors import Queue
+from tutti.quota.policy import NOBODY
 
 Changed = dict[WorkloadKey, Workload]
 BROKEN = ("", "broken")
@@ -259,4 +260,5 @@ def _shape(workload: Workload, queue: Queue | None, needs: list[Need]) -> Shape:
     """Return what decides whether a workload can be admitted: equal shapes of one line fare alike."""
     scheduler = next((member.scheduler for member in workload.members()), "")
     asked = tuple(need.shape for need in needs)
-    return (None if queue is None else queue.name, workload.phase, scheduler, asked)
+    important = 0 if queue is None or queue.policy == NOBODY else workload.priority  # for whom it may preempt
+    return (None if queue is None else queue.name, workload.phase, scheduler, asked, important)

@@ -25,7 +25,9 @@ from tutti.cluster.muster import Muster
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.explanation import Explanation
 from tutti.engine.nearness import Near
+from tutti.engine.reasons import Reason
 from tutti.queueing.order import OrderKey, order_key
+from tutti.queueing.timestamps import queued_at
 from tutti.quota.flavors import Assignment
 from tutti.quota.tree import Usage
 
@@ -229,6 +231,7 @@ class Workload:
         not_before: Unix seconds before which it is not tried again.
         deadline: When the reservation is given back, or the bind window is over, Unix seconds.
         alarm: When it must be looked at again for any other reason, Unix seconds.
+        reserved_at: When it was given quota, Unix seconds; None where that is not known.
         was_scheduled: Whether all its required members have been bound together before.
         was_finished: Whether all its members had ended when last some were there.
         evicted: Why it was last taken out, until it is admitted again.
@@ -271,6 +274,7 @@ class Workload:
     not_before: float = 0.0
     deadline: float | None = None
     alarm: float | None = None
+    reserved_at: float | None = None
     was_scheduled: bool = False
     was_finished: bool = False
     evicted: Eviction | None = None
@@ -298,8 +302,10 @@ class Workload:
 
     @property
     def queued_at(self) -> float:
-        """Since when it stands in its queue, Unix seconds."""
-        return self.created
+        """Since when it stands in its queue, Unix seconds; eviction because it was not ready sends it to the back."""
+        evicted = self.evicted
+        late = evicted is not None and evicted.reason == Reason.PODS_READY_TIMEOUT
+        return queued_at(self.created, not_ready_at=evicted.at if evicted and late else None)
 
     @property
     def name(self) -> str:

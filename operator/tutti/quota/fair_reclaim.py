@@ -151,5 +151,7 @@ def _in_queue(snapshot: Snapshot, demand: Demand, queue: QuotaNode, who: Who) ->
     return [
         holder
         for holder in snapshot.holders(queue.name)
-        if holder.uses_any(demand.contested) and allows(who, demand, holder)
+        if holder.uses_any(demand.contested)
+        and allows(who, demand, holder, abroad=holder.queue != demand.queue)
+        and not snapshot.spared(holder)
     ]

@@ -7,7 +7,7 @@ is kept and counts as soon as it does.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from tutti.quota.flavors import Queue
@@ -33,10 +33,12 @@ class Holdings:
     Attributes:
         snapshot: The tree and the holders as they are now; try things out in its trials only.
         frees: Grows whenever quota may have become available anywhere.
+        spared: Whether a holder may not be preempted for now, whatever the policies say.
     """
 
     def __init__(self) -> None:
         self.snapshot = Snapshot(QuotaTree({}, {}), {})
+        self.spared: Callable[[Holder], bool] = self.snapshot.spared
         self._accounts: dict[tuple[str, str], _Account] = {}
         self._of: dict[str, dict[str, None]] = {}
         self._promised: dict[str, tuple[str, Usage]] = {}
@@ -68,7 +70,8 @@ class Holdings:
             queue_weights={name: queue.weight for name, queue in queues.items()},
             cohort_weights=cohort_weights or {},
         )
-        self.snapshot = Snapshot(tree, {name: queue.policy for name, queue in queues.items()})
+        policies = {name: queue.policy for name, queue in queues.items()}
+        self.snapshot = Snapshot(tree, policies, spared=self.spared)
         for account in self._accounts.values():
             self.snapshot.enrol(account.holder)
             self.snapshot.charge(account.holder.queue, account.usage)
@@ -144,6 +147,10 @@ class Holdings:
             if not self._of[who]:
                 del self._of[who]
 
+    def holds(self, who: str) -> bool:
+        """Whether somebody holds anything."""
+        return who in self._of
+
     def describe(self, who: str, like: Holder) -> None:
         """Take over what preemption goes by of a holder, from a record of which queue and usage do not count."""
         for queue in self._of.get(who, ()):
@@ -211,4 +218,5 @@ def _said(holder: Holder) -> tuple[object, ...]:
         holder.uid,
         holder.local_queue,
         holder.local_usage,
+        holder.outward,
     )

@@ -54,10 +54,12 @@ class Oracle:
     queue: str
     priority: int
     queued_at: float
+    outward: int | None = None
 
     def __call__(self, what: FlavorResource, amount: int) -> Rank:
         """Return what preemption could do for so much of one flavor and resource."""
-        demand = Demand(self.queue, {what: amount}, frozenset((what,)), self.priority, self.queued_at)
+        wanted, contested = {what: amount}, frozenset((what,))
+        demand = Demand(self.queue, wanted, contested, self.priority, self.queued_at, self.outward)
         victims = self.rules.victims(self.snapshot, demand)
         node = self.snapshot.queue(self.queue)
         if not victims:

@@ -18,6 +18,10 @@ class Ranked(Protocol):
         """The higher, the more important."""
 
     @property
+    def outward(self) -> int | None:
+        """What the priority counts where it is compared with those of other queues; None for the same."""
+
+    @property
     def queued_at(self) -> float:
         """When it came into its queue, Unix seconds; equal priorities are served in this order."""
 
@@ -48,19 +52,26 @@ class PreemptionPolicy:
     threshold: int | None = None
 
     def allows_while_borrowing(self, preemptor: Ranked, candidate: Ranked) -> bool:
-        """Whether this candidate may be preempted even though the queue then borrows."""
-        if not self.while_borrowing or candidate.priority >= preemptor.priority:
+        """Whether this candidate of another queue may be preempted even though the queue then borrows."""
+        mine, other = rank(preemptor, abroad=True), rank(candidate, abroad=True)
+        if not self.while_borrowing or other >= mine:
             return False
-        return self.threshold is None or candidate.priority <= self.threshold
+        return self.threshold is None or other <= self.threshold
 
 
 NOBODY = PreemptionPolicy()
 """Preempts nobody."""
 
 
-def allows(who: Who, preemptor: Ranked, candidate: Ranked) -> bool:
-    """Whether a policy lets one workload preempt the other."""
-    lower = candidate.priority < preemptor.priority
+def rank(one: Ranked, *, abroad: bool) -> int:
+    """Return what the priority of a workload counts within its queue, or `abroad`, among all queues."""
+    return one.outward if abroad and one.outward is not None else one.priority
+
+
+def allows(who: Who, preemptor: Ranked, candidate: Ranked, *, abroad: bool = False) -> bool:
+    """Whether a policy lets one workload preempt the other; `abroad` where that is of another queue."""
+    mine, other = rank(preemptor, abroad=abroad), rank(candidate, abroad=abroad)
+    lower = other < mine
     match who:
         case Who.NEVER:
             return False
@@ -68,7 +79,7 @@ def allows(who: Who, preemptor: Ranked, candidate: Ranked) -> bool:
             return lower
         case Who.LOWER_OR_NEWER_EQUAL_PRIORITY:
             newer = preemptor.queued_at < candidate.queued_at
-            return lower or (candidate.priority == preemptor.priority and newer)
+            return lower or (other == mine and newer)
         case Who.ANY:
             return True
         case _:

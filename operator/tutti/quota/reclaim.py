@@ -137,12 +137,16 @@ def _in_queue(
     who = policy.within if claim is Claim.OWN_QUEUE else policy.reclaim
     found = []
     for holder in snapshot.holders(queue.name):
-        if holder.uses_any(demand.contested) and allows(who, demand, holder):
+        if holder.uses_any(demand.contested) and _may(snapshot, who, demand, holder):
             mine = claim
             if claim is Claim.PRIORITY and not policy.allows_while_borrowing(demand, holder):
                 mine = Claim.PRIORITY_WITHOUT_BORROWING
             found.append(Candidate(holder, mine, common))
     return found
+
+
+def _may(snapshot: Snapshot, who: Who, demand: Demand, holder: Holder) -> bool:
+    return allows(who, demand, holder, abroad=holder.queue != demand.queue) and not snapshot.spared(holder)
 
 
 def _attempts(snapshot: Snapshot, demand: Demand, candidates: Candidates) -> tuple[bool, ...]:

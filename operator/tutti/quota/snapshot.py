@@ -7,7 +7,7 @@ and undoes it at its end, so that it costs what it touches and not what there is
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -28,6 +28,7 @@ class Holder:
         local_queue: Namespace and name of its LocalQueue.
         local_usage: What its LocalQueue has used lately, where its ClusterQueue goes by that.
         placed: What it has of topologies.
+        outward: What its priority counts where it is compared with those of other queues; None for the same.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Holder:
     local_queue: str = ""
     local_usage: float | None = None
     placed: tuple[Occupied, ...] = ()
+    outward: int | None = None
 
     def uses_any(self, whats: frozenset[FlavorResource]) -> bool:
         """Whether it is counted in any of these."""
@@ -54,6 +56,7 @@ class Demand:
     Attributes:
         usage: What it wants in all.
         contested: The flavors and resources of which there is too little.
+        outward: What its priority counts where it is compared with those of other queues; None for the same.
     """
 
     queue: str
@@ -61,6 +64,7 @@ class Demand:
     contested: frozenset[FlavorResource]
     priority: int = 0
     queued_at: float = -math.inf
+    outward: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,10 @@ class _Step:
     placed: tuple[Occupied, ...] = ()
 
 
+def _nobody_is(_: Holder) -> bool:
+    return False
+
+
 class Snapshot:
     """A quota tree, the workloads that hold quota, by queue, and what each queue allows itself.
 
@@ -79,12 +87,18 @@ class Snapshot:
         tree: What the queues use must be what the holders added here use, and what `charge` adds.
         policies: By queue; one without an entry preempts nobody.
         topologies: What is placed in them must be what the holders added here have placed, and what `charge` adds.
+        spared: Whether a holder may not be preempted for now, whatever the policies say.
     """
 
     def __init__(
-        self, tree: QuotaTree, policies: Mapping[str, PreemptionPolicy], topologies: Topologies | None = None
+        self,
+        tree: QuotaTree,
+        policies: Mapping[str, PreemptionPolicy],
+        topologies: Topologies | None = None,
+        spared: Callable[[Holder], bool] = _nobody_is,
     ) -> None:
         self.tree = tree
+        self.spared = spared
         self.topologies = topologies or Topologies({})
         self._policies = policies
         self._holders: dict[str, dict[str, Holder]] = {}
@@ -102,6 +116,16 @@ class Snapshot:
     def holders(self, queue: str) -> list[Holder]:
         """Return who holds quota in a queue."""
         return list(self._holders.get(queue, {}).values())
+
+    def missing(self) -> list[Holder]:
+        """Return the holders that trials have removed and not added again, in the order of removal."""
+        gone: dict[str, Holder] = {}
+        for step in self._steps:
+            if step.holder is not None and step.added:
+                gone.pop(step.holder.name, None)
+            elif step.holder is not None:
+                gone[step.holder.name] = step.holder
+        return list(gone.values())
 
     def enrol(self, holder: Holder) -> None:
         """List a workload that holds quota, outside of any trial; what it uses is charged piece by piece."""

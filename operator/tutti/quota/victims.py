@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cmp_to_key
 from typing import NamedTuple
 
+from tutti.quota.policy import rank
 from tutti.quota.snapshot import Demand, Holder, Snapshot
 
 
@@ -36,7 +37,8 @@ def in_victim_order(holders: Iterable[Holder], queue: str, *, by_local_usage: bo
     """Sort the candidates for preemption, the first victim first.
 
     Those already evicted; then other queues before the preemptor's own; then, `by_local_usage` and in the same
-    queue, the LocalQueue that has used more; then lower priority, later reservation, and uid.
+    queue, the LocalQueue that has used more; then lower priority (among all queues, then within its own), later
+    reservation, and uid.
 
     Args:
         holders: The candidates.
@@ -44,8 +46,9 @@ def in_victim_order(holders: Iterable[Holder], queue: str, *, by_local_usage: bo
         by_local_usage: Whether recent usage of LocalQueues counts.
     """
 
-    def key(holder: Holder) -> tuple[bool, bool, int, float, str]:
-        return not holder.evicted, holder.queue == queue, holder.priority, -holder.reserved_at, holder.uid
+    def key(holder: Holder) -> tuple[bool, bool, int, int, float, str]:
+        outward = rank(holder, abroad=True)
+        return not holder.evicted, holder.queue == queue, outward, holder.priority, -holder.reserved_at, holder.uid
 
     def compare(a: Holder, b: Holder) -> int:
         one, other = key(a), key(b)
