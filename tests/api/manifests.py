@@ -80,6 +80,17 @@ RIGHT: dict[str, tuple[str, str]] = {
     "weight of a cohort": ("Cohort", 'fairSharing: {weight: "0.5"}'),
     "priority": ("ClusterQueue", "priority: {offset: -5, fence: true}"),
     "weight as text": ("ClusterQueue", 'fairSharing: {weight: "1"}'),
+    "quota that follows the nodes": (
+        "ClusterQueue",
+        """
+        cohortName: c
+        resourceGroups:
+        - coveredResources: [cpu, memory]
+          flavors:
+          - name: f
+            resources: [{name: cpu, nominalQuota: 80%, lendingLimit: 3}, {name: memory, nominalQuota: "12.5%"}]
+        """,
+    ),
     "root cohort": ("Cohort", QUOTA),
     "child cohort": ("Cohort", "parentName: org\nfairSharing: {}\n" + QUOTA),
     "local queue": ("LocalQueue", "clusterQueue: team-a\nstopPolicy: None"),
@@ -257,6 +268,27 @@ WRONG: dict[str, Wrong] = {
         "preemption: {reclaimWithinCohort: Any, borrowWithinCohort: {policy: LowerPriority}}",
         "spec.preemption.borrowWithinCohort.policy",
         "set preemption.borrowWithinCohort.policy to Never",
+    ),
+    "more than everything": Wrong(
+        "ClusterQueue",
+        "resourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: [{name: cpu, "
+        "nominalQuota: 101%}]}]}]",
+        "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota",
+        "such as 80%",
+    ),
+    "a limit by percentage": Wrong(
+        "ClusterQueue",
+        "cohortName: c\nresourceGroups: [{coveredResources: [cpu], flavors: [{name: f, resources: [{name: cpu, "
+        "nominalQuota: 10, borrowingLimit: 50%}]}]}]",
+        "spec.resourceGroups[0].flavors[0].resources[0].borrowingLimit",
+        "not a quantity",
+    ),
+    "no such stop": Wrong("ClusterQueue", "stopPolicy: Drain", "spec.stopPolicy", "HoldAndDrain"),
+    "no minimum runtime": Wrong(
+        "ClusterQueue",
+        "preemption: {minimumRuntimeSeconds: 0}",
+        "spec.preemption.minimumRuntimeSeconds",
+        "greater than or equal to 1",
     ),
     "usage ordering": Wrong(
         "ClusterQueue",

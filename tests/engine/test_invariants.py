@@ -49,6 +49,7 @@ class Watched(World):
 
     def __init__(self, **configuration: Any) -> None:
         self.unknown: dict[str, str] = {}
+        self.lost: set[str] = set()
         self.whole: set[WorkloadKey] = set()
         self.partial: dict[WorkloadKey, float] = {}
         super().__init__(**configuration)
@@ -82,6 +83,7 @@ class Watched(World):
         """What must hold after every decision, by what the engine has been told."""
         self.check_room()
         self.check_quota()
+        self.check_counts()
         self.check_gangs()
         self.check_racks()
         self.check_explanations()
@@ -126,6 +128,26 @@ class Watched(World):
                 assert all(node.available(what) >= 0 for what in member.charge.usage), member.charge
         for member in state.members.values():
             assert member.charge is None or member.pod.place, f"{member.pod.name} uses quota and no room"
+
+    def check_counts(self) -> None:
+        """What queues say of themselves is what their workloads hold, counted anew."""
+        state = self.engine.state
+        held: dict[str, dict[Any, int]] = {}
+        leaving: dict[str, int] = {}
+        for key, workload in state.workloads.items():
+            charges = [m.charge for m in workload.members()]
+            charges += [h.charge for g in workload.groups.values() for h in g.holds]
+            name = f"{key[1]}/{workload.queue}"
+            for charge in charges:
+                for what, amount in (charge.usage if charge and workload.queue else {}).items():
+                    mine = held.setdefault(name, {})
+                    mine[what] = mine.get(what, 0) + amount
+            if workload.phase is Phase.LEAVING and workload.queue:
+                leaving[name] = leaving.get(name, 0) + 1
+        for name in ("default/q1", "default/q2", "default/q3"):
+            count = state.counts.of(name)
+            assert {what: n for what, n in count.reserved.items() if n} == held.get(name, {}), name
+            assert count.leaving == leaving.get(name, 0), name
 
     def check_gangs(self) -> None:
         for key, workload in self.engine.state.workloads.items():
@@ -210,6 +232,9 @@ class Histories(RuleBasedStateMachine):
     def lose_node(self, name: str) -> None:
         if name in self.world.nodes:
             self.world.remove_node(name)
+            # What was sent there is placed elsewhere, though a node of that name may come back before the answer.
+            self.world.lost |= {bind.uid for bind in self.world.pending_binds if bind.node == name}
+            self.world.unknown = {uid: node for uid, node in self.world.unknown.items() if node != name}
 
     # Gangs and queues.
 
@@ -289,8 +314,11 @@ class Histories(RuleBasedStateMachine):
             self.world.remove_object(kind, name)
             self._forget_partial(name)
 
-    @rule(gpus=st.integers(0, 5), flavors=st.sampled_from([("a",), ("a", "b"), ("b", "a"), ("missing",)]))
-    def change_quota(self, gpus: int, flavors: tuple[str, ...]) -> None:
+    @rule(
+        gpus=st.sampled_from([0, 1, 2, 3, 4, 5, "30%", "100%"]),
+        flavors=st.sampled_from([("a",), ("a", "b"), ("b", "a"), ("missing",)]),
+    )
+    def change_quota(self, gpus: int | str, flavors: tuple[str, ...]) -> None:
         self.world.queue("cq1", gpus, cohort="c", borrow=2, flavors=flavors, local="")
 
     # Pods.
@@ -385,6 +413,7 @@ class Histories(RuleBasedStateMachine):
                 self._land(bind, seen=False)
         self.world.hold_evictions = hold
         self.world.unknown.clear()
+        self.world.lost.clear()
         # What has been running together before is told from its status.
         self.world.whole = {
             key
@@ -449,6 +478,11 @@ class Histories(RuleBasedStateMachine):
 
     def _answer(self, bind: Bind, outcome: str) -> None:
         world = self.world
+        self._answer_as(bind, outcome)
+        world.lost.discard(bind.uid)
+
+    def _answer_as(self, bind: Bind, outcome: str) -> None:
+        world = self.world
         match outcome:
             case "Bound" | "Unseen":
                 done = self._land(bind, seen=outcome == "Bound")
@@ -458,7 +492,8 @@ class Histories(RuleBasedStateMachine):
                 if outcome == "Unknown":
                     self._land(bind, seen=False)
                 world.pending_binds.remove(bind)
-                world.unknown[bind.uid] = bind.node
+                if bind.uid not in world.lost:
+                    world.unknown[bind.uid] = bind.node
                 self._tell(bind, "Unknown")
             case _:
                 pod = world.pods.get((bind.namespace, bind.name))

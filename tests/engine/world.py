@@ -231,7 +231,7 @@ class World:
     def queue(
         self,
         name: str,
-        gpus: int,
+        gpus: int | str,
         *,
         cohort: str = "",
         borrow: int | None = None,

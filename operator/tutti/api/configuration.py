@@ -133,6 +133,8 @@ class TuttiConfiguration(Model):
     kind: Literal["TuttiConfiguration"] = "TuttiConfiguration"
     profiles: Annotated[list[Profile], Field(min_length=1)] = [Profile()]
     require_queue: bool = False
+    default_local_queue: Name | Literal[""] = "default"
+    """The LocalQueue, where a namespace has one of that name, of workloads that name none and are younger than it."""
     extenders: list[Extender] = []
     """kube-scheduler's HTTP extenders, asked for the pods of every profile, in this order."""
     permit_timeout_seconds: Positive = 300

@@ -41,12 +41,13 @@ _COMMON = ConfigDict(
 STRICT = ConfigDict(**_COMMON, extra="forbid")
 LENIENT = ConfigDict(**_COMMON, extra="ignore")
 _QUANTITY_PATTERN = r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE][+-]?[0-9]+))?$"
-_QUANTITY_SCHEMA: dict[str, Any] = {
+QUANTITY_SCHEMA: dict[str, Any] = {
     "x-kubernetes-int-or-string": True,
     "anyOf": [{"type": "integer"}, {"type": "string"}],
     "pattern": _QUANTITY_PATTERN,
     "maxLength": 64,
 }
+"""The schema of a quantity: a number or text."""
 
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 """RFC 1123 subdomain: what the name of an object may be."""
@@ -167,11 +168,11 @@ Quantity = Annotated[
     BeforeValidator(quantity.parse),
     Field(ge=0),
     PlainSerializer(quantity.shortest),
-    WithJsonSchema(_QUANTITY_SCHEMA | {"minimum": 0}),
+    WithJsonSchema(QUANTITY_SCHEMA | {"minimum": 0}),
 ]
 """An amount that is not negative: users write a quantity, it is kept as milli-units (`tutti.api.quantity`)."""
 
-QuantityText = Annotated[str, BeforeValidator(str), WithJsonSchema(_QUANTITY_SCHEMA)]
+QuantityText = Annotated[str, BeforeValidator(str), WithJsonSchema(QUANTITY_SCHEMA)]
 """An amount that a controller has written, as text."""
 
 Name = Annotated[str, Field(max_length=253, pattern=NAME_PATTERN)]

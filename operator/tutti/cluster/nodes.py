@@ -75,6 +75,7 @@ class NodeColumns:
         feature_code: int32[rows] into `feature_sets`, the distinct sets of features that nodes declare.
         version: Grows whenever labels, taints, cordons, declared features or the set of nodes change; masks are kept
             for one version.
+        supply: Grows whenever what nodes offer changes, or which of them do.
         images: Which images are where.
         residents: Which pods are where.
         around: Namespaces, and what selects pods.
@@ -94,6 +95,7 @@ class NodeColumns:
         self._label_columns: dict[str, LabelColumn] = {}
         self._free: list[int] = []
         self.version = 0
+        self.supply = 0
         self.images = ImageTable()
         self.residents = Residents()
         self.around = Surroundings()
@@ -158,8 +160,10 @@ class NodeColumns:
         row = self.rows.get(name)
         if row is None:
             row = self._new_row(name)
+        before = self._allocatable[row].copy()
         self._allocatable[row] = 0
         self._allocatable[row, : len(vector)] = vector
+        self.supply += bool((self._allocatable[row] != before).any())
         self.images.put(row, node.status.images)
         taints, features = tuple(node.spec.taints), frozenset(node.status.declared_features)
         if self._is_unchanged(row, node, taints, features):
@@ -169,6 +173,7 @@ class NodeColumns:
         self._feature_code[row] = _code(features, self._feature_code_of, self.feature_sets)
         self._set_labels(row, node.metadata.labels)
         self.version += 1
+        self.supply += 1
         return row
 
     def remove(self, name: str) -> None:
@@ -183,6 +188,7 @@ class NodeColumns:
         self._set_labels(row, {})
         self._free.append(row)
         self.version += 1
+        self.supply += 1
 
     def charge(self, row: int, amounts: Mapping[str, int], weight: tuple[int, int], sign: int) -> None:
         """Add what pods take on a row, or with `sign` -1 subtract it; `weight` is cpu and memory for the score."""

@@ -56,9 +56,9 @@ class QueueGauges(Collector):
         pending, admitted = families = _families()
         state = self._engine.state
         for name in state.catalog.queues:
-            waiting, running = state.counts.of(name)
-            pending.add_metric([name], waiting)
-            admitted.add_metric([name], running)
+            count = state.counts.of(name)
+            pending.add_metric([name], count.pending)
+            admitted.add_metric([name], count.admitted)
         return families
 
 

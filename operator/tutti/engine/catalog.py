@@ -6,9 +6,10 @@ told to whoever wrote it while everything else goes on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from datetime import datetime
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -26,6 +27,8 @@ from tutti.api.kinds import (
     parse_object,
 )
 from tutti.api.kinds.cluster_queue import Preemption
+from tutti.api.kinds.quotas import ResourceGroup as ApiResourceGroup
+from tutti.api.percentage import Percentage
 from tutti.api.resources import from_milli
 from tutti.quota.flavors import Assignment, Flavor, Problem, Queue, ResourceGroup, assignments
 from tutti.quota.fungibility import Fungibility
@@ -36,6 +39,8 @@ from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota
 K = TypeVar("K", bound=Object)
 ObjectKey = tuple[str, str, str]
 """Kind, namespace ("" where cluster-scoped) and name."""
+Offered: TypeAlias = Callable[[Flavor, str], int]
+"""What the nodes of a flavor offer of a resource together, in scheduling units."""
 
 
 SHARED = frozenset(
@@ -61,6 +66,7 @@ class Catalog:
         flavors: ResourceFlavors likewise.
         cohorts: Cohort -> (parent, quotas), without those in rings.
         cohort_weights: Cohort -> its weight in fair sharing, in milli-units.
+        parts: What was offered of each flavor and resource of which some quota is a part.
         broken: Objects that cannot be read, with what is wrong, and their uid.
     """
 
@@ -70,6 +76,7 @@ class Catalog:
         self.flavors: dict[str, Flavor] = {}
         self.cohorts: dict[str, tuple[str, Mapping[FlavorResource, Quota]]] = {}
         self.cohort_weights: dict[str, int] = {}
+        self.parts: dict[FlavorResource, int] = {}
         self.broken: dict[ObjectKey, tuple[ObjectError, str]] = {}
         self._news: list[ObjectKey] = []
         self._objects: dict[ObjectKey, Object] = {}
@@ -148,8 +155,13 @@ class Catalog:
         """Return all objects of a kind that can be read."""
         return [found for found in self._objects.values() if isinstance(found, kind)]
 
-    def compile(self) -> None:
-        """Work out flavors, queues and cohorts from the objects as they are now."""
+    def compile(self, offered: Offered) -> None:
+        """Work out flavors, queues and cohorts from the objects as they are now.
+
+        Args:
+            offered: What the nodes of a flavor offer of a resource, of which quotas may be a part.
+        """
+        self.parts = {}
         topologies = {
             one.metadata.name: tuple(level.node_label for level in one.spec.levels) for one in self.all(Topology)
         }
@@ -157,19 +169,38 @@ class Catalog:
         cohorts = {one.metadata.name: one for one in self.all(Cohort)}
         caught = rings({name: one.spec.parent_name or "" for name, one in cohorts.items()})
         self.cohorts = {
-            name: (one.spec.parent_name or "", _quotas(one.spec.resource_groups))
+            name: (one.spec.parent_name or "", self._quotas(one.spec.resource_groups, offered))
             for name, one in cohorts.items()
             if name not in caught
         }
         self.cohort_weights = {name: _weight(one) for name, one in cohorts.items()}
         self.queues = {}
         for one in self.all(ClusterQueue):
-            queue = _queue(one)
+            queue = _queue(one, self._quotas(one.spec.resource_groups, offered))
             problem = queue_problem(queue, self.flavors, caught) or self._topology_problem(queue, topologies)
             if one.metadata.deletion_timestamp:
                 problem = Problem("Terminating", "it is being deleted once nothing uses it")
             cohort = "" if queue.cohort in caught else queue.cohort
             self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort)
+
+    def _quotas(self, groups: Iterable[ApiResourceGroup], offered: Offered) -> dict[FlavorResource, Quota]:
+        quotas = {}
+        listed = [(flavor.name, one) for group in groups for flavor in group.flavors for one in flavor.resources]
+        for flavor, one in listed:
+            nominal = one.nominal_quota
+            if isinstance(nominal, Percentage):
+                known = self.flavors.get(flavor)
+                amount = 0 if known is None else offered(known, one.name)
+                self.parts[flavor, one.name] = amount
+                units = nominal.of(amount)
+            else:
+                units = from_milli(one.name, nominal)
+            borrowing, lending = (
+                None if milli is None else from_milli(one.name, milli)
+                for milli in (one.borrowing_limit, one.lending_limit)
+            )
+            quotas[flavor, one.name] = Quota(units, borrowing, lending)
+        return quotas
 
     def _topology_problem(self, queue: Queue, topologies: Mapping[str, tuple[str, ...]]) -> Problem | None:
         """Return the first problem that a queue's flavors, all of which exist, have with their Topology."""
@@ -187,6 +218,20 @@ class Catalog:
             return None
         stop = found.spec.stop_policy
         return LocalDoor(found.spec.cluster_queue, stop != "None", stop == "HoldAndDrain")
+
+    def default_queue(self, namespace: str, name: str, since: float) -> str:
+        """Return the name of a namespace's LocalQueue for those that name none; "" where there was none of that name.
+
+        Args:
+            namespace: The namespace.
+            name: What such a LocalQueue is called; "" for no such thing.
+            since: When who names no queue was made, Unix seconds: a LocalQueue made later is not for them.
+        """
+        found = self.get(LocalQueue, namespace, name) if name else None
+        if found is None:
+            return ""
+        created = found.metadata.creation_timestamp
+        return name if not created or datetime.fromisoformat(created).timestamp() <= since else ""
 
     def local_queues(self, namespace: str) -> list[str]:
         """Return the names of a namespace's LocalQueues, sorted."""
@@ -268,7 +313,7 @@ def _flavor(found: ResourceFlavor, topologies: Mapping[str, tuple[str, ...]]) ->
     )
 
 
-def _queue(found: ClusterQueue) -> Queue:
+def _queue(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Queue:
     spec = found.spec
     return Queue(
         name=found.metadata.name,
@@ -277,7 +322,7 @@ def _queue(found: ClusterQueue) -> Queue:
             ResourceGroup(tuple(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
             for group in spec.resource_groups
         ),
-        quotas=_quotas(spec.resource_groups),
+        quotas=quotas,
         selector=spec.namespace_selector,
         strict=spec.queueing_strategy == "StrictFIFO",
         hold=spec.stop_policy != "None",
@@ -307,19 +352,3 @@ def _policy(said: Preemption) -> PreemptionPolicy:
 
 def _weight(found: ClusterQueue | Cohort) -> int:
     return WEIGHT_OF_ONE if found.spec.fair_sharing is None else found.spec.fair_sharing.weight
-
-
-def _quotas(groups: Any) -> dict[FlavorResource, Quota]:
-    def units(resource: str, milli: int | None) -> int | None:
-        return None if milli is None else from_milli(resource, milli)
-
-    return {
-        (flavor.name, one.name): Quota(
-            from_milli(one.name, one.nominal_quota),
-            units(one.name, one.borrowing_limit),
-            units(one.name, one.lending_limit),
-        )
-        for group in groups
-        for flavor in group.flavors
-        for one in flavor.resources
-    }

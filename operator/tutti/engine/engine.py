@@ -19,7 +19,7 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine import binding, life, permits, reservation
+from tutti.engine import binding, life, permits, queue_statuses, reservation
 from tutti.engine.admission import reserve, why_surplus_waits
 from tutti.engine.counting import NOWHERE
 from tutti.engine.decisions import AnyDecision
@@ -69,6 +69,7 @@ class Engine:
             return []
         state = self.state
         state.now = now
+        state.follow_nodes()
         permits.stir(state)
         changed: dict[WorkloadKey, Workload] = {}
         self._settle(changed)
@@ -95,7 +96,11 @@ class Engine:
             return None
         if self._again:
             return self.state.now
-        times = (self._candidates.next_due(self.state), permits.next_due(self.state))
+        times = (
+            self._candidates.next_due(self.state),
+            permits.next_due(self.state),
+            queue_statuses.next_due(self.state),
+        )
         return min((time for time in times if time is not None), default=None)
 
     def _settle(self, changed: dict[WorkloadKey, Workload]) -> None:
@@ -112,7 +117,7 @@ class Engine:
                     state.timed.pop(key, None)
                     state.held.pop(key, None)
                     self._candidates.drop(workload)
-                    state.counts.move(workload, NOWHERE, state.changed_queues)
+                    state.counts.move(workload, NOWHERE, {}, state.changed_queues)
                     changed.pop(key, None)
                 else:
                     changed[key] = workload

@@ -307,7 +307,8 @@ def _read_claims(state: State, workload: Workload) -> None:
         workload.problem = Explanation(
             Gate.QUEUE, "DifferentQueues", f"its members ask for different queues: {said}; give all of them the same"
         )
-    workload.queue = next(iter(asked), "")
+    default = state.configuration.default_local_queue
+    workload.queue = next(iter(asked), "") or state.catalog.default_queue(workload.key[1], default, workload.created)
 
 
 def _object_priority(state: State, workload: Workload, spec: WorkloadSpec) -> int:

@@ -46,6 +46,8 @@ from tutti.placement.preemption.budgets import budget_of
 
 def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, PLR0912, PLR0915 - one case per observation
     """Take in one observation."""
+    if isinstance(observation, PodSeen | PodGone | NodeSeen | NodeGone):
+        state.rooms_stale = True
     match observation:
         case PodSeen(pod=pod):
             if pod.spec.scheduler_name in state.profiles:

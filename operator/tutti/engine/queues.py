@@ -66,7 +66,7 @@ def _through_local_queue(state: State, workload: Workload) -> Queue | Explanatio
         )
     if queue.hold:
         return Explanation(Gate.QUEUE, "OnHold", f"ClusterQueue {queue.name} is on hold (stopPolicy)")
-    if queue.selector is None or not queue.selector.matches(state.catalog.namespace_labels(namespace)):
+    if not state.lets_in(queue.name, namespace):
         return Explanation(
             Gate.QUEUE,
             "NamespaceNotAllowed",

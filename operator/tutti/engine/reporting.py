@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
-from tutti.engine import statuses
+from tutti.engine import queue_statuses, statuses
 from tutti.engine.counting import Positions
 from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
 from tutti.engine.explanation import Explanation, Gate
@@ -49,7 +49,7 @@ def report(state: State, changed: dict[WorkloadKey, Workload]) -> None:
         _tell_why(state, workload)
         _tell_status(state, workload, positions)
     _tell_broken(state)
-    statuses.tell_queues(state)
+    queue_statuses.tell(state)
 
 
 def _tell_why(state: State, workload: Workload) -> None:

@@ -205,14 +205,17 @@ def _release(state: State, group: Group, hold: Hold) -> None:
 def _found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
     """Work out what a pod that was found bound uses: by its admission annotation, else by the node it is on.
 
-    The annotation tells flavors only: anybody who may edit a pod could name another's queue there. Only where the
-    object that told the queue is gone, one is believed that a LocalQueue of the namespace leads to.
+    The annotation tells flavors only: anybody who may edit a pod could name another's queue there. Only where what
+    told the queue is gone, one is believed: without the object of its workload, one that a LocalQueue of the namespace
+    leads to; without the LocalQueue that it names, one that lets the namespace in.
     """
-    requests = member.pod.klass.requests
-    queue = state.leads_to(workload.key[1], workload.queue)
+    requests, namespace = member.pod.klass.requests, workload.key[1]
+    queue = state.leads_to(namespace, workload.queue)
     said = _read_annotation(member.annotation)
-    if said is not None and not workload.queue and _lost_object(state, workload):
-        queue = said.cluster_queue if said.cluster_queue in state.catalog.led_to(workload.key[1]) else ""
+    if said is not None and workload.queue and state.catalog.local_queue(namespace, workload.queue) is None:
+        queue = said.cluster_queue if state.lets_in(said.cluster_queue, namespace) else ""
+    elif said is not None and not workload.queue and _lost_object(state, workload):
+        queue = said.cluster_queue if said.cluster_queue in state.catalog.led_to(namespace) else ""
     if said is not None and said.cluster_queue == queue:
         flavors = {name: flavor for name, flavor in said.flavors.items() if requests.get(name, 0) > 0}
         return Charge(queue, flavors, usage_of(flavors, requests), workload.name)

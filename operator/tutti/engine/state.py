@@ -11,6 +11,7 @@ from random import Random
 from tutti.api.configuration import TuttiConfiguration
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
+from tutti.cluster.supply import Room, offered
 from tutti.engine.catalog import Catalog
 from tutti.engine.consultation import Consultations
 from tutti.engine.counting import QueueCounts
@@ -21,6 +22,7 @@ from tutti.engine.workloads import Charge, Member, Workload, WorkloadKey
 from tutti.placement.preemption.budgets import Budget
 from tutti.placement.profile import Profile
 from tutti.queueing.backoff import delay
+from tutti.quota.flavors import Flavor
 from tutti.quota.holdings import Holdings
 from tutti.quota.oracle import Rules
 
@@ -45,6 +47,10 @@ class State:
         rules: How fairness and preemption go.
         budgets: PodDisruptionBudgets, by namespace and name.
         timed: Workloads that have a deadline, an alarm, a backoff or something to tell later.
+        supply_seen: What `cluster.nodes.supply` was when quotas last followed it.
+        rooms: What was free in each flavor when queues were last told it.
+        rooms_at: When that was, Unix seconds.
+        rooms_stale: Whether pods or nodes have been seen since.
         out: What has been decided in this turn.
         plugins: What users have added to each profile.
         consultations: What extenders are asked.
@@ -70,6 +76,10 @@ class State:
     rules: Rules = field(default_factory=Rules)
     budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
     timed: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    supply_seen: int = 0
+    rooms: dict[str, Room] = field(default_factory=dict)
+    rooms_at: float = 0.0
+    rooms_stale: bool = False
     out: list[AnyDecision] = field(default_factory=list)
     now: float = 0.0
     plugins: Plugins = field(default_factory=dict)
@@ -116,10 +126,35 @@ class State:
         found = self.catalog.local_queue(namespace, local_queue) if local_queue else None
         return found.cluster_queue if found else ""
 
+    def lets_in(self, cluster_queue: str, namespace: str) -> bool:
+        """Whether there is a ClusterQueue of that name, and its namespaceSelector lets a namespace in."""
+        queue = self.catalog.queues.get(cluster_queue)
+        selector = None if queue is None else queue.selector
+        return selector is not None and selector.matches(self.catalog.namespace_labels(namespace))
+
     def respec(self) -> None:
         """Take over queues, flavors and cohorts as they are written now; usage stays."""
-        self.catalog.compile()
+        self.catalog.compile(self._offered)
         self.holdings.respec(self.catalog.queues, self.catalog.cohorts, self.catalog.cohort_weights)
+
+    def _offered(self, flavor: Flavor, resource: str) -> int:
+        """Return what the nodes of a flavor offer of a resource now."""
+        nodes = self.cluster.nodes
+        column = nodes.axis.column(resource)
+        amounts = offered(nodes, flavor.node_labels)
+        return int(amounts[column]) if column < len(amounts) else 0
+
+    def follow_nodes(self) -> None:
+        """Have quotas that are a part of what nodes offer follow them."""
+        if self.supply_seen == self.cluster.nodes.supply:
+            return
+        self.supply_seen = self.cluster.nodes.supply
+        parts = self.catalog.parts
+        flavors = self.catalog.flavors
+        if any(name in flavors and self._offered(flavors[name], of) != amount for (name, of), amount in parts.items()):
+            self.respec()
+            self.catalog.version += 1  # whoever waits is looked at again
+            self.changed_queues.update(dict.fromkeys(self.catalog.queues))
 
     def charge(self, charge: Charge, pods: int = 1) -> None:
         """Use quota for so many pods of one charge."""

@@ -11,19 +11,16 @@ from typing import Any
 from tutti.api import conditions as cond
 from tutti.api.conditions import Condition
 from tutti.api.kinds import Object, ObjectError, PodGroup
-from tutti.api.resources import describe
 from tutti.engine.catalog import ObjectKey
 from tutti.engine.conditions import conditions_of
 from tutti.engine.counting import Positions
-from tutti.engine.decisions import PatchStatus
 from tutti.engine.state import State
 from tutti.engine.workloads import ADMITTED, Group, Phase, Tally, Workload
-from tutti.quota.tree import QuotaNode
 
 
 def status_of(state: State, workload: Workload, found: Object, positions: Positions) -> dict[str, Any]:
     """Return what is to be changed in the status of a Workload or PodGroup; empty where nothing is."""
-    told = workload.status = workload.status or _as_found(found)
+    told = workload.status = workload.status or as_found(found)
     if workload.key[0] == "Workload":
         pending = _pending(workload, positions, told.get("pending"))
         wanted = _workload_status(state, workload, told) | {"pending": pending}
@@ -41,7 +38,7 @@ def part_status_of(
 
     It counts its own members; why it waits, and whether it is scheduled, is its Workload's.
     """
-    told = workload.group_status.get(found.metadata.uid) or _as_found(found)
+    told = workload.group_status.get(found.metadata.uid) or as_found(found)
     pending = _pending(workload, positions, told.get("pendingReason"))
     wanted = _pod_group_status(workload.phase, group.tally()) | {"pendingReason": pending}
     conditions = [one for one in conditions_of(state, workload) if one.type in ("Scheduled", "PodsReady", "Finished")]
@@ -73,55 +70,12 @@ def count(state: State, workload: Workload) -> None:
         bucket = "pending"
     elif workload.phase in ADMITTED and workload.queue:
         bucket = "admitted"
+    elif workload.phase is Phase.LEAVING and workload.queue:
+        bucket = "leaving"
     local = f"{workload.key[1]}/{workload.queue}" if workload.queue else ""
     cluster = workload.cluster_queue or state.leads_to(workload.key[1], workload.queue)
-    state.counts.move(workload, (local, cluster, bucket), state.changed_queues)
-
-
-def tell_queues(state: State) -> None:
-    """Write the counts and usage of the queues that something happened in."""
-    changed, state.changed_queues = state.changed_queues, {}
-    for name in changed:
-        if "/" in name:
-            namespace, local = name.split("/", 1)
-            _tell_queue(state, ("LocalQueue", namespace, local), {})
-        else:
-            node = state.holdings.tree.queues.get(name)
-            usage = _usage(node) if node is not None else []
-            _tell_queue(state, ("ClusterQueue", "", name), {"flavorsReservation": usage, "flavorsUsage": usage})
-
-
-def _tell_queue(state: State, key: ObjectKey, more: dict[str, Any]) -> None:
-    found = state.catalog.find(key)
-    if found is None:
-        return
-    name = f"{key[1]}/{key[2]}" if key[1] else key[2]
-    pending, admitted = state.counts.of(name)
-    wanted = {
-        "pendingWorkloads": pending,
-        "reservingWorkloads": admitted,
-        "admittedWorkloads": admitted,
-        **more,
-    }
-    told = state.counts.told.setdefault(found.metadata.uid, _as_found(found))
-    news = {field: value for field, value in wanted.items() if told.get(field) != value}
-    if news:
-        state.counts.told[found.metadata.uid] = {**told, **wanted}
-        state.out.append(PatchStatus(*key, found.metadata.uid, news))
-
-
-def _usage(node: QuotaNode) -> list[dict[str, Any]]:
-    by_flavor: dict[str, list[dict[str, Any]]] = {}
-    for flavor, resource in node.quotas:
-        what = (flavor, resource)
-        by_flavor.setdefault(flavor, []).append(
-            {
-                "name": resource,
-                "total": describe(resource, node.usage.get(what, 0)),
-                "borrowed": describe(resource, node.borrowed(what)),
-            }
-        )
-    return [{"name": flavor, "resources": resources} for flavor, resources in by_flavor.items()]
+    usage = state.holdings.held_by(workload.name)
+    state.counts.move(workload, (local, cluster, bucket), usage, state.changed_queues)
 
 
 def _workload_status(state: State, workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
@@ -173,7 +127,7 @@ def _pending(workload: Workload, positions: Positions, told: dict[str, Any] | No
     return {"position": position, **said}  # a merge patch removes only what it names
 
 
-def _as_found(found: Object) -> dict[str, Any]:
+def as_found(found: Object) -> dict[str, Any]:
     """Return an object's status as it was found, to compare with; what it does not say is None."""
     status = getattr(found, "status", None)
     if status is None:

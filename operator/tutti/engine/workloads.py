@@ -40,7 +40,7 @@ Told = tuple[str, str, float]
 
 
 Counted = tuple[str, str, str]
-"""LocalQueue (namespace/name), ClusterQueue, and pending or admitted."""
+"""LocalQueue (namespace/name), ClusterQueue, and pending, admitted or leaving."""
 
 
 class Phase(enum.StrEnum):

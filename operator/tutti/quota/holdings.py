@@ -112,6 +112,14 @@ class Holdings:
                     total[what] = total.get(what, 0) + amount
         return {what: amount for what, amount in total.items() if amount}
 
+    def held_by(self, who: str) -> Usage:
+        """Return what somebody holds, in all queues together."""
+        total: Usage = {}
+        for queue in self._of.get(who, ()):
+            for what, amount in self._accounts[queue, who].usage.items():
+                total[what] = total.get(what, 0) + amount
+        return total
+
     def queues(self) -> list[str]:
         """Return the queues in which anything is held, existing or not."""
         return list(dict.fromkeys(name for name, _ in self._accounts))

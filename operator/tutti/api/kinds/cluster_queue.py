@@ -11,6 +11,7 @@ from tutti.api.kinds.matching import LabelSelector
 from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, StopPolicy, limits_need
 from tutti.api.kinds.statuses import QueueStatus
 from tutti.api.model import Model, Name, Rule, list_map
+from tutti.api.percentage import Percentage
 
 Fungibility = Literal["MayStopSearch", "TryNextFlavor"]
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
@@ -157,7 +158,9 @@ class ClusterQueueSpec(Model):
         Rule(
             message="lendingLimit cannot be above nominalQuota: a queue lends only what is its own",
             holds=lambda it: all(
-                quota.lending_limit is None or quota.lending_limit <= quota.nominal_quota
+                quota.lending_limit is None
+                or isinstance(quota.nominal_quota, Percentage)
+                or quota.lending_limit <= quota.nominal_quota
                 for group in it.resource_groups
                 for flavor in group.flavors
                 for quota in flavor.resources

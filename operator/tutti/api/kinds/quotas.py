@@ -5,11 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
-from tutti.api.model import ATOMIC, Model, Name, Quantity, ResourceName, Rule, list_map
+from tutti.api import percentage, quantity
+from tutti.api.model import ATOMIC, QUANTITY_SCHEMA, Model, Name, Quantity, ResourceName, Rule, list_map
+from tutti.api.percentage import Percentage
 
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
+
+
+def _nominal(value: Any) -> int | Percentage:
+    if isinstance(value, Percentage):
+        return value
+    if isinstance(value, str) and value.endswith("%"):
+        return percentage.parse(value)
+    milli = quantity.parse(value)
+    if milli < 0:
+        raise PydanticCustomError("greater_than_equal", "Input should be greater than or equal to 0")
+    return milli
+
+
+def _nominal_text(value: int | Percentage) -> str:
+    return str(value) if isinstance(value, Percentage) else quantity.shortest(value)
+
+
+_QUANTITY = str(QUANTITY_SCHEMA["pattern"]).removeprefix("^").removesuffix("$")
+Nominal = Annotated[
+    int | Percentage,
+    PlainValidator(_nominal),
+    PlainSerializer(_nominal_text),
+    WithJsonSchema(QUANTITY_SCHEMA | {"minimum": 0, "pattern": f"^(({_QUANTITY})|({percentage.PATTERN}))$"}),
+]
+"""An amount in milli-units, or a part of what the nodes of a flavor offer."""
 
 
 class ResourceQuota(Model):
@@ -17,8 +45,8 @@ class ResourceQuota(Model):
 
     name: ResourceName
     """The resource: cpu, memory, nvidia.com/gpu."""
-    nominal_quota: Quantity
-    """How much is this queue's own."""
+    nominal_quota: Nominal
+    """How much is its own: an amount, or a percentage of what the ready nodes of the flavor that take pods offer."""
     borrowing_limit: Quantity | None = None
     """How much more it may use of what others in the cohort leave idle; left out: no limit."""
     lending_limit: Quantity | None = None

@@ -14,7 +14,7 @@ class FlavorUsage(Lenient):
     """How much of one flavor is used."""
 
     class Resource(Lenient):
-        """How much of one resource is used: quantities as text."""
+        """How much of one resource is used, and of a ClusterQueue what is left: quantities as text."""
 
         name: str
         """The resource."""
@@ -22,6 +22,14 @@ class FlavorUsage(Lenient):
         """All that is used, borrowed quota included."""
         borrowed: QuantityText = "0"
         """What is used above the nominal quota."""
+        nominal: QuantityText | None = None
+        """The nominal quota; of a percentage, what it comes to now."""
+        free: QuantityText | None = None
+        """What may still be used, borrowed quota included."""
+        usable: QuantityText | None = None
+        """How much of what is free there is room for on nodes of the flavor that are ready and take pods."""
+        largest: QuantityText | None = None
+        """The most that is free on one of these nodes: a pod that asks for more has to wait."""
 
     name: str
     """The flavor."""
@@ -75,7 +83,7 @@ class QueueStatus(Lenient):
     pending_workloads: Count = 0
     """How many workloads wait."""
     reserving_workloads: Count = 0
-    """How many workloads hold quota."""
+    """How many workloads hold quota, those that are being taken out included."""
     admitted_workloads: Count = 0
     """How many workloads are admitted and not finished."""
     flavors_reservation: Usage = []

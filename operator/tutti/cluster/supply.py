@@ -1,0 +1,62 @@
+"""What the nodes of one kind offer together, and what of it is free: sums over columns, for quota and its status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.taints import HARD_EFFECTS, Taint, Toleration, untolerated
+from tutti.cluster.nodes import NodeColumns
+
+UNFIT = frozenset(
+    f"node.kubernetes.io/{state}"
+    for state in ("not-ready", "unreachable", "unschedulable", "network-unavailable", "out-of-service")
+)
+"""Taints that Kubernetes puts on nodes that are not ready or take no pods, whatever pods tolerate."""
+
+Labels = Sequence[tuple[str, str]]
+
+
+class Room(NamedTuple):
+    """What is free on nodes, per resource column: int64[resources] each, in scheduling units.
+
+    `total` is the sum over the nodes, `most` the most that is free on any one of them.
+    """
+
+    total: NDArray[np.int64]
+    most: NDArray[np.int64]
+
+
+def offered(nodes: NodeColumns, labels: Labels) -> NDArray[np.int64]:
+    """Return what all nodes with these labels offer that are ready and take pods: int64[resources]."""
+    total: NDArray[np.int64] = nodes.allocatable[_fit(nodes, labels)].sum(axis=0)
+    return total
+
+
+def free(nodes: NodeColumns, labels: Labels, taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> Room:
+    """Return what is free on the nodes with these labels.
+
+    Nodes that are not ready, are cordoned, or have a taint that is neither among `taints` nor tolerated do not count,
+    and of a node on which more is taken than there is, nothing is free.
+    """
+    open_to = [
+        untolerated([taint for taint in one if taint not in taints], tolerations, HARD_EFFECTS) is None
+        for one in nodes.taint_sets
+    ]
+    rows = _fit(nodes, labels) & np.array(open_to, dtype=np.bool_)[nodes.taint_code]
+    left = (nodes.allocatable[rows] - nodes.requested[rows]).clip(min=0)
+    return Room(left.sum(axis=0), left.max(axis=0, initial=0))
+
+
+def _fit(nodes: NodeColumns, labels: Labels) -> NDArray[np.bool_]:
+    """Return which rows hold a node that has these labels, is ready and takes pods: bool[rows]."""
+    fit = [not any(taint.key in UNFIT for taint in one) for one in nodes.taint_sets]
+    rows = nodes.present & ~nodes.unschedulable & np.array(fit, dtype=np.bool_)[nodes.taint_code]
+    for key, value in labels:
+        column = nodes.label(key)
+        code = column.code_of.get(value)
+        rows = rows & (column.codes[: len(nodes)] == code) if code is not None else np.zeros_like(rows)
+    return rows
