@@ -74,12 +74,18 @@ class Storage:
         found: PersistentVolumeClaim = self.objects["PersistentVolumeClaim", name]
         return found
 
+    def is_chosen(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether a node or a volume was chosen for a claim that is not bound yet."""
+        return not claim.fully_bound and bool(claim.selected_node or any(_is_for(v, claim) for v in self._volumes()))
+
     def choose(self, decision: SelectNode | ReserveVolume) -> None:
         """Write what was chosen."""
         self.chosen.append(decision)
         target = decision.node if isinstance(decision, SelectNode) else decision.volume
         claim = (decision.namespace, decision.name, decision.uid)
-        if decision.name in self.conflicts:
+        wanted = [("PersistentVolumeClaim", decision.name)]
+        wanted += [("PersistentVolume", decision.volume)] if isinstance(decision, ReserveVolume) else []
+        if decision.name in self.conflicts or any(key not in self.objects for key in wanted):
             self._world.tell(ClaimWritten(*claim, target, done=False, message="somebody else was first"))
             return
         if isinstance(decision, SelectNode):
