@@ -53,6 +53,12 @@ class Domains:
         np.add.at(out, codes[inside], amounts[inside])
         return out
 
+    def sum_all(self, amounts: Counts) -> Counts:
+        """Return int64[size]: the sum of all rows' amounts, int64[rows], per domain."""
+        known = self.known
+        out: Counts = np.bincount(self.codes[known], amounts[known], self.size).astype(np.int64)
+        return out
+
     def spread(self, per_domain: Counts) -> Counts:
         """Return int64[rows]: each row's domain's number, 0 for rows without a domain."""
         return per_domain[self.codes] if self.whole else np.append(per_domain, 0)[self.codes]

@@ -40,7 +40,7 @@ def most_in_all(nodes: NodeColumns, ask: Ask, classes: Sequence[PodClass], room:
     for term in klass.company.anti_affinity:
         if means(term.query, klass, nodes):
             domains = Domains.of(nodes, term.topology_key)
-            per_domain = _by_domain(domains, room)
+            per_domain = domains.sum_all(room)
             most = min(most, int(np.count_nonzero(per_domain)) + int(room[~domains.known].sum()))
     terms = klass.company.affinity
     if not terms or others_can_be_company(klass, classes, nodes):
@@ -48,10 +48,5 @@ def most_in_all(nodes: NodeColumns, ask: Ask, classes: Sequence[PodClass], room:
     residents = nodes.residents
     if not np.logical_and.reduce([residents.matching(term.query, nodes.around) for term in terms]).any():
         for term in terms:
-            most = min(most, int(_by_domain(Domains.of(nodes, term.topology_key), room).max(initial=0)))
+            most = min(most, int(Domains.of(nodes, term.topology_key).sum_all(room).max(initial=0)))
     return most
-
-
-def _by_domain(domains: Domains, room: Counts) -> Counts:
-    out: Counts = np.bincount(domains.codes[domains.known], room[domains.known], domains.size).astype(np.int64)
-    return out
