@@ -99,8 +99,13 @@ class Story:
         return dict(made)
 
     def change(self, kind: str, name: str, spec: dict[str, Any]) -> None:
-        """Change fields in the spec of a cluster-scoped object."""
-        self.custom.patch_cluster_custom_object(GROUP, VERSION, PLURALS[kind], name, {"spec": spec})
+        """Change fields in the spec of an object of ours."""
+        body = {"spec": spec}
+        if kind in NAMESPACED:
+            where = (GROUP, VERSION, self.namespace, PLURALS[kind], name)
+            self.custom.patch_namespaced_custom_object(*where, body)
+        else:
+            self.custom.patch_cluster_custom_object(GROUP, VERSION, PLURALS[kind], name, body)
 
     def remove(self, kind: str, name: str) -> None:
         """Delete an object of one of our kinds, whatever holds it."""
@@ -134,9 +139,9 @@ class Story:
     def pod(
         self, name: str, *, gpus: int | str = 0, cpu: str = "10m", labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None, selector: dict[str, str] | None = None,
-        volumes: list[dict[str, Any]] | None = None,
+        volumes: list[dict[str, Any]] | None = None, readiness_gate: str = "",
     ) -> None:  # fmt: skip
-        """A pod for Tutti."""
+        """A pod for Tutti; with a readiness gate, which nobody opens, it never becomes ready."""
         requests = {"cpu": cpu, "memory": "8Mi"}
         gpu = {"nvidia.com/gpu": str(gpus)} if gpus else {}
         resources = {"requests": {**requests, **gpu}, "limits": gpu}
@@ -146,6 +151,7 @@ class Story:
             "terminationGracePeriodSeconds": 0,
             "containers": [{"name": "c", "image": PAUSE, "resources": resources}],
             "volumes": volumes or [],
+            "readinessGates": [{"conditionType": readiness_gate}] if readiness_gate else [],
         }
         meta = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
         self.core.create_namespaced_pod(self.namespace, {"metadata": meta, "spec": spec})

@@ -447,6 +447,18 @@ def test_execution_time_counts_over_evictions_and_restarts(world):
     assert len(world.where()) == 2  # one that is set active again starts anew
 
 
+@pytest.mark.parametrize("spec", [{"maximumExecutionTimeSeconds": 100}, {"readyTimeoutSeconds": 100}])
+def test_a_time_that_passes_while_nobody_looks_is_over_when_somebody_does(world, spec):
+    world.workload("w", {"name": "main", "count": 2}, queueName="queue", **spec)
+    create(world)
+    world.run()
+    world.now += 500
+    world.restart()
+    world.run()
+    assert world.where() == {}
+    assert conditions(world)["Evicted"][0] == "True"
+
+
 def test_a_workload_is_not_admitted_while_it_is_being_set_inactive(world):
     world.refuse_deactivation = True
     running(world, maximumExecutionTimeSeconds=100)

@@ -34,6 +34,19 @@ async def test_a_bound_pod_runs_and_is_ready(api, pod):
     assert running["status"]["startTime"]
 
 
+async def test_a_pod_whose_readiness_gate_is_shut_runs_and_is_not_ready(api, pod):
+    manifest = pod(node="node-0000")
+    manifest["spec"]["readinessGates"] = [{"conditionType": "example.org/checked"}]
+    await api.create(PODS, manifest)
+
+    running = await api.until(f"{PODS}/p", phase("Running"))
+
+    conditions = {one["type"]: one for one in running["status"]["conditions"]}
+    assert conditions["ContainersReady"]["status"] == "True"
+    assert conditions["Ready"]["status"] == "False"
+    assert conditions["Ready"]["reason"] == "ReadinessGatesNotReady"
+
+
 async def test_an_unbound_pod_waits(api, pod):
     await api.create(PODS, pod("waits"))
     await api.create(PODS, pod("runs", node="node-0000"))

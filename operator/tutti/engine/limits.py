@@ -62,7 +62,7 @@ def watch(state: State, workload: Workload) -> None:
         elif workload.unready_since is None:
             workload.unready_since = state.now
     for end in (_execution_ends(workload), _readiness_ends(workload)):
-        if end is not None and end > state.now:
+        if end is not None:  # one that has passed already, while nobody looked, is enforced in this turn
             state.set_alarm(workload, end)
 
 

@@ -60,7 +60,7 @@ def starting(pod: Json) -> Json:
 
 
 def running(pod: Json, address: str, restarts: int = 0) -> Json:
-    """All containers started and ready."""
+    """All containers started and ready; the pod is ready, too, where its readiness gates are open by then."""
     now = clock.now()
     before = pod.get("status", {})
     last = {one["name"]: one.get("state", {}) for one in before.get("containerStatuses", ())}
@@ -77,16 +77,32 @@ def running(pod: Json, address: str, restarts: int = 0) -> Json:
         }
         for one in pod["spec"]["containers"]
     ]
+    shut = {"Ready": _gated(pod)}
     return {
         **before,
         "phase": "Running",
-        "conditions": [*(_condition(kind, "True", now) for kind in STARTED), *_others(pod)],
+        "conditions": [*(_condition(kind, "True", now) | shut.get(kind, {}) for kind in STARTED), *_others(pod)],
         "hostIP": "127.0.0.1",
         "podIP": address,
         "podIPs": [{"ip": address}],
         "startTime": before.get("startTime", now),
         "containerStatuses": containers,
     }
+
+
+def _gated(pod: Json) -> dict[str, str]:
+    """What condition Ready says otherwise while a readiness gate is shut (pkg/kubelet/status/generate.go)."""
+    said = {one["type"]: one["status"] for one in _others(pod)}
+    gates = [gate["conditionType"] for gate in pod["spec"].get("readinessGates") or ()]
+    missing = next((gate for gate in gates if gate not in said), None)
+    shut = next((gate for gate in gates if said.get(gate, "True") != "True"), None)
+    if missing is not None:
+        text = f'corresponding condition of pod readiness gate "{missing}" does not exist.'
+    elif shut is not None:
+        text = f'the status of pod readiness gate "{shut}" is not "True", but {said[shut]}'
+    else:
+        return {}
+    return {"status": "False", "reason": "ReadinessGatesNotReady", "message": text}
 
 
 def _terminated(pod: Json, code: int, now: str) -> list[Json]:
