@@ -16,7 +16,7 @@ from tutti.engine.admission import nominate
 from tutti.engine.lines import Line, Standing
 from tutti.engine.state import State
 from tutti.queueing.entries import EntryKey, entry_key
-from tutti.queueing.tournament import in_fair_order
+from tutti.queueing.tournament import Tournament
 from tutti.quota.tree import FlavorResource
 
 Place = tuple[float, EntryKey, str]
@@ -63,7 +63,9 @@ def _contenders(state: State, lines: Iterable[Line]) -> list[Contender]:
         elif head.bunch.root in trees:
             trees[head.bunch.root].lines.append(line)
         else:
-            trees[head.bunch.root] = _Tree([line])
+            snapshot = state.holdings.snapshot
+            root = snapshot.queue(line.name[0]).root()
+            trees[head.bunch.root] = _Tree(Tournament(snapshot, root, state.holdings.stamp), [line])
             out.append(trees[head.bunch.root])
     return out
 
@@ -96,20 +98,26 @@ class _Head:
 class _Tree:
     """The lines of one cohort tree, whose heads compete by fair shares."""
 
+    tournament: Tournament
     lines: list[Line]
 
     def next(self, state: State) -> tuple[Place, Standing] | None:
-        heads: dict[str, _Head] = {}
-        for line in self.lines:
-            head = line.head()
-            if head is not None:
-                choice = nominate(state, head)
-                usage = {} if choice is None else choice.usage
-                heads[line.name[0]] = _Head(head, _priority(head), head.workload.queued_at, usage)
-        if not heads:
-            return None
-        winner = next(in_fair_order(state.holdings.snapshot, heads)).standing
-        return _place(winner, 0), winner
+        while heads := {line.name[0]: _head(state, head) for line in self.lines if (head := line.head()) is not None}:
+            first = heads[self.tournament.winner(heads)]
+            choice = nominate(state, first.standing)
+            if choice is None or choice.usage == first.usage:
+                return _place(first.standing, 0), first.standing
+        return None
+
+
+def _head(state: State, standing: Standing) -> _Head:
+    """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
+    bunch, queue = standing.bunch, standing.queue
+    choice = bunch.choice
+    if choice is None or queue is None or not state.holdings.tight_since(queue.name, bunch.version):
+        choice = nominate(state, standing)
+    usage = {} if choice is None else choice.usage
+    return _Head(standing, _priority(standing), standing.workload.queued_at, usage)
 
 
 def _place(standing: Standing, level: int) -> Place:

@@ -7,7 +7,8 @@ higher priority, then longer wait. Who wins at the root is next; shares are comp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
 from tutti.quota.share import ShareKey, share
@@ -47,33 +48,59 @@ def in_fair_order(snapshot: Snapshot, heads: Mapping[str, C]) -> Iterator[C]:
     left = dict(heads)
     while left:
         first = next(iter(left))
-        root = snapshot.queue(first).root()
-        winner = first if root.leaf else _winner(root, _keys(snapshot, root, left), left)
-        assert winner is not None  # the root is that of a queue which has a head
-        yield left.pop(winner)
+        yield left.pop(Tournament(snapshot, snapshot.queue(first).root()).winner(left))
 
 
-def _keys(snapshot: Snapshot, root: QuotaNode, heads: Mapping[str, C]) -> dict[tuple[int, str], Key]:
-    """Return how each head ranks in each cohort above it: (identity of the cohort, queue) -> key."""
-    keys: dict[tuple[int, str], Key] = {}
-    for queue in root.leaves():
-        head = heads.get(queue.name)
-        if head is None:
-            continue
+class Tournament:
+    """The heads of one tree, asked again and again who is next while usage grows.
+
+    How a head ranks in a cohort depends on what is used below it on the head's own side, so it is worked out anew only
+    when something was used there.
+
+    Args:
+        snapshot: What is used.
+        root: The top of the tree.
+        stamp: Changes for a node whenever something was used of it; the default takes it that something always was.
+    """
+
+    def __init__(self, snapshot: Snapshot, root: QuotaNode, stamp: Callable[[QuotaNode], int] | None = None) -> None:
+        self._snapshot = snapshot
+        self._root = root
+        self._stamp = stamp
+        self._known: dict[str, tuple[Contender, list[int], dict[int, Key]]] = {}
+
+    def winner(self, heads: Mapping[str, Contender]) -> str:
+        """Return the queue whose head is next; some head must be of this tree."""
+        if self._root.leaf:
+            return self._root.name
+        keys = {
+            queue.name: self._keys(queue, heads[queue.name]) for queue in self._root.leaves() if queue.name in heads
+        }
+        name = _forward(self._root, keys)
+        assert name is not None  # there is a head
+        return name
+
+    def _keys(self, queue: QuotaNode, head: Contender) -> dict[int, Key]:
+        """Return how a head ranks in each cohort above its queue, by the identity of the cohort."""
+        path = [queue, *queue.ancestors()]
+        stamps = [self._stamp(node) for node in path[:-1]] if self._stamp else []
+        known = self._known.get(queue.name)
+        if known is not None and self._stamp and known[0] == head and known[1] == stamps:
+            return known[2]
+        keys: dict[int, Key] = {}
         asked = [what for what, amount in head.usage.items() if amount > 0]
-        with snapshot.trial():
-            snapshot.charge(queue.name, head.usage)
-            below = queue
-            for cohort in queue.ancestors():
+        with self._snapshot.trial():
+            self._snapshot.charge(queue.name, head.usage)
+            for below, cohort in itertools.pairwise(path):
                 mine = share(below)
-                keys[id(cohort), queue.name] = (mine.borrows_any(asked), mine.key, -head.priority, head.queued_at)
-                below = cohort
-    return keys
+                keys[id(cohort)] = (mine.borrows_any(asked), mine.key, -head.priority, head.queued_at)
+        self._known[queue.name] = (head, stamps, keys)
+        return keys
 
 
-def _winner(node: QuotaNode, keys: Mapping[tuple[int, str], Key], heads: Mapping[str, C]) -> str | None:
+def _forward(node: QuotaNode, keys: Mapping[str, Mapping[int, Key]]) -> str | None:
     """Return the queue whose head a node puts forward."""
     if node.leaf:
-        return node.name if node.name in heads else None
-    forward = (_winner(child, keys, heads) for child in sorted(node.children, key=lambda child: child.leaf))
-    return min((name for name in forward if name is not None), key=lambda name: keys[id(node), name], default=None)
+        return node.name if node.name in keys else None
+    forward = (_forward(child, keys) for child in sorted(node.children, key=lambda child: child.leaf))
+    return min((name for name in forward if name is not None), key=lambda name: keys[name][id(node)], default=None)

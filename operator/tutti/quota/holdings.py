@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tutti.quota.flavors import Queue
 from tutti.quota.snapshot import Holder, Snapshot
-from tutti.quota.tree import FlavorResource, Quota, QuotaTree, Usage
+from tutti.quota.tree import FlavorResource, Quota, QuotaNode, QuotaTree, Usage
 
 Cohorts = Mapping[str, tuple[str, Mapping[FlavorResource, Quota]]]
 """Cohort -> its parent ("" for none) and quotas."""
@@ -47,6 +47,7 @@ class Holdings:
         self.frees = 0
         self._moves: dict[str, int] = {}
         self._frees: dict[str, int] = {}
+        self._stamps: dict[int, int] = {}
         self._freed: dict[str, None] = {}
 
     @property
@@ -78,6 +79,7 @@ class Holdings:
         for queue, usage in self._promised.values():
             self.snapshot.charge(queue, usage)
         self._roots = {name: _root(tree, name) for name in queues}
+        self._stamps = {}
         self._epoch += 1
         self._freed.update(dict.fromkeys(self._roots.values()))
         self.frees += 1
@@ -93,6 +95,10 @@ class Holdings:
     def tight_since(self, queue: str, version: tuple[int, int]) -> bool:
         """Whether in the tree of a queue quota was only used and none given back since a version."""
         return version[0] == self._epoch and self._frees.get(self.root_of(queue), 0) <= version[1]
+
+    def stamp(self, node: QuotaNode) -> int:
+        """Return what changes for a node of the tree whenever a queue below it uses more or less."""
+        return self._stamps.get(id(node), 0)
 
     def take_freed(self) -> list[str]:
         """Return the trees in which quota may have become available since the last call."""
@@ -206,6 +212,9 @@ class Holdings:
     def _moved(self, queue: str) -> None:
         root = self.root_of(queue)
         self._moves[root] = self._moves.get(root, 0) + 1
+        leaf = self.tree.queues.get(queue)
+        for node in (leaf, *leaf.ancestors()) if leaf is not None else ():
+            self._stamps[id(node)] = self._stamps.get(id(node), 0) + 1
 
 
 def _root(tree: QuotaTree, queue: str) -> str:
