@@ -169,11 +169,10 @@ class Holdings:
         """Take over what preemption goes by of a holder, from a record of which queue and usage do not count."""
         for queue in self._of.get(who, ()):
             account = self._accounts[queue, who]
-            now = replace(like, name=who, queue=queue, usage=account.usage)
-            if _said(now) != _said(account.holder):
+            if _said(like) != _said(account.holder):
                 self.snapshot.dismiss(account.holder)
-                account.holder = now
-                self.snapshot.enrol(now)
+                account.holder = replace(like, name=who, queue=queue, usage=account.usage)
+                self.snapshot.enrol(account.holder)
 
     def promise(self, who: str, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Keep quota for somebody who waits, so that nobody else has it; replaces an earlier promise to them."""
