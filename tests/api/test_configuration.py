@@ -117,6 +117,7 @@ def test_an_empty_file_gives_the_defaults():
     assert load("").scheduler_names == ["tutti"]
     assert load("").profiles[0].scoring_strategy.type == "LeastAllocated"
     assert load("").permit_timeout_seconds == 300
+    assert load("").volume_binding_timeout_seconds == 600  # kube-scheduler 1.36, VolumeBindingArgs
 
 
 def test_a_full_file_is_read():

@@ -9,14 +9,14 @@ Invariant: for every row, `requested` is the sum of what the pods whose `place` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import Node, Pod
 from tutti.api.resources import Amounts
-from tutti.api.storage import PersistentVolumeClaim
+from tutti.cluster.claimants import Claimants
 from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.classing import Classing
 from tutti.cluster.kin import Kin, KinBook, keys_of
@@ -51,6 +51,7 @@ class Cluster:
         self._on: dict[str, dict[PodKey, PodRecord]] = {}
         self._kins = KinBook()
         self._classing = Classing(self.classes, self.nodes.volumes, self.pods)
+        self._claimants = Claimants(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
         self._holds: dict[str, dict[int, PodClass]] = {}
         self._next_hold = 0
 
@@ -78,7 +79,7 @@ class Cluster:
             self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=-1)
             self.tenants.drop(record)
             if record.uses:
-                self.nodes.volumes.users.unmount(record.key)
+                self._claimants.move(record, name, -1)
         for klass in self._holds.pop(name, {}).values():
             self.nodes.residents.add(klass.kin, row, count=-1)
         self.nodes.remove(name)
@@ -105,7 +106,8 @@ class Cluster:
                 self.remove_pod(key)
             return None
         uses = record.uses if record is not None else uses_of(spec, *key)
-        others = self.nodes.volumes.users.add(key, uses) if uses and not pod.terminated else []
+        if uses and not pod.terminated:
+            self._claimants.add(key, uses)
         klass = self._classing.of(pod, record, uses, waits=keep and not spec.node_name)
         if record is None:
             kin = self._kins.hold(meta.namespace, meta.labels, klass.company)
@@ -126,8 +128,7 @@ class Cluster:
         self._seat(record)
         record.recount()
         if uses and record.terminated:
-            others = self.nodes.volumes.users.drop(key, uses)
-        self._claims_changed(others)
+            self._claimants.leave(key, uses)
         self._classing.by_labels()
         return record
 
@@ -140,7 +141,7 @@ class Cluster:
         self._kins.drop(record.kin)
         del self.pods[key]
         if record.uses:
-            self._claims_changed(self.nodes.volumes.users.drop(key, record.uses))
+            self._claimants.leave(key, record.uses)
         return record
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
@@ -166,17 +167,11 @@ class Cluster:
 
     def put_storage(self, seen: StorageObject) -> list[PodKey]:
         """Add or change a storage object; returns the pods whose volumes it concerns."""
-        before = self.nodes.volumes.book.changes
-        pods = self.nodes.volumes.put(seen)
-        self._storage_changed(pods, before, is_claim=isinstance(seen, PersistentVolumeClaim))
-        return pods
+        return self._claimants.put(seen)
 
     def drop_storage(self, kind: StorageKind, namespace: str, name: str) -> list[PodKey]:
         """Forget a storage object; returns the pods whose volumes it concerned."""
-        before = self.nodes.volumes.book.changes
-        pods = self.nodes.volumes.drop(kind, namespace, name)
-        self._storage_changed(pods, before, is_claim=kind == "PersistentVolumeClaim")
-        return pods
+        return self._claimants.drop(kind, namespace, name)
 
     def transaction(self) -> Transaction:
         """Open a transaction on the columns; one at a time."""
@@ -207,7 +202,7 @@ class Cluster:
         self.tenants.reserve(records, rows)
         for record in records:
             if record.uses:
-                self._reserve_volumes(record)
+                self._claimants.reserve(record)
         self._may_help()
 
     def forget(self, record: PodRecord) -> None:
@@ -283,8 +278,8 @@ class Cluster:
             if node or pod.terminated:
                 record.assumed = ""
             self._recharge(record)
-        if reserved and not record.assumed:
-            self._end_pledges(record)
+        if reserved and not record.assumed and record.uses:
+            self._claimants.release(record)
         record.phase = pod.status.phase
         record.klass = klass
         record.priority = pod.spec.priority or 0
@@ -320,29 +315,12 @@ class Cluster:
         record.recount()
         self._recharge(record)
         self._seat(record)
-        self._end_pledges(record)
-
-    def _reserve_volumes(self, record: PodRecord) -> None:
-        """Count what a pod attaches to the node it is assumed on, and promise its claims what was chosen for them."""
-        volumes = self.nodes.volumes
-        volumes.users.mount(record.key, record.assumed, record.uses)
-        self._claims_changed(volumes.pledge(record.key, record.klass, record.assumed, record.uses))
-
-    def _end_pledges(self, record: PodRecord) -> None:
-        """Promise the claims of a pod nothing any more, since it is bound or its room was given back."""
         if record.uses:
-            self._claims_changed((record.key, *self.nodes.volumes.release(record.key)))
+            self._claimants.release(record)
 
-    def _claims_changed(self, pods: Iterable[PodKey]) -> None:
-        """Class pods again whose volumes may ask something else of a node now."""
-        if self._classing.by_volumes(pods):
-            self.freed += 1
-
-    def _storage_changed(self, pods: Iterable[PodKey], before: int, *, is_claim: bool) -> None:
-        """Let those who wait for a node profit from a change of storage, if there was any."""
-        self._claims_changed(pods)
-        if self.classes.claiming and not is_claim and self.nodes.volumes.book.changes != before:
-            self.freed += 1
+    def _helped(self) -> None:
+        """Note that what has changed may let a pod be placed."""
+        self.freed += 1
 
     def _seat(self, record: PodRecord) -> None:
         """Bring the columns of the pods up to date with one."""
@@ -378,10 +356,8 @@ class Cluster:
     def _charge(self, row: int, record: PodRecord, sign: int) -> None:
         self.nodes.charge(row, record.held, record.weight, sign)
         self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=sign)
-        if record.uses and sign > 0:
-            self.nodes.volumes.users.mount(record.key, self.nodes.names[row], record.uses)
-        elif record.uses:
-            self.nodes.volumes.users.unmount(record.key)
+        if record.uses:
+            self._claimants.move(record, self.nodes.names[row], sign)
 
     def _offered(self, node: Node) -> Amounts:
         problems: list[str] = []
