@@ -106,6 +106,7 @@ RIGHT: dict[str, tuple[str, str]] = {
         scheduleTimeoutSeconds: 60
         requeue: {backoffBaseSeconds: 1, backoffMaxSeconds: 2, limit: 3}
         readyTimeoutSeconds: 60
+        failurePolicy: {onMemberFailure: Deactivate}
         maximumExecutionTimeSeconds: 3600
         podGroups:
         - {name: driver, count: 1}
@@ -371,6 +372,12 @@ WRONG: dict[str, Wrong] = {
         "{podGroups: [{count: 1}], requeue: {backoffBaseSeconds: 9, backoffMaxSeconds: 3}}",
         "spec.requeue",
         "below",
+    ),
+    "success of nobody": Wrong(
+        "Workload",
+        "{podGroups: [{name: a, count: 1}], successPolicy: {podGroups: [b]}}",
+        "spec",
+        "must be names of podGroups",
     ),
     "no ready timeout": Wrong(
         "Workload",

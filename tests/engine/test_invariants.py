@@ -272,7 +272,15 @@ class Histories(RuleBasedStateMachine):
         active=OFTEN,
         priority=st.integers(0, 1),
         times=st.sampled_from(
-            [{}, {}, {"readyTimeoutSeconds": 15, "requeue": REQUEUE}, {"maximumExecutionTimeSeconds": 25}]
+            [
+                {},
+                {},
+                {},
+                {"readyTimeoutSeconds": 15, "requeue": REQUEUE},
+                {"maximumExecutionTimeSeconds": 25},
+                {"successPolicy": {"podGroups": ["leader"]}},
+                {"failurePolicy": {"onMemberFailure": "Deactivate"}},
+            ]
         ),
     )
     def put_workload(

@@ -23,6 +23,7 @@ def recall(workload: workloads.Workload, found: Workload | PodGroup) -> None:
     workload.was_finished = is_true(conditions, "Finished")
     workload.running_since = _since(find(conditions, "Scheduled"), "True")
     evicted = find(conditions, "Evicted")
+    workload.began = _since(evicted, "False") or 0.0
     if evicted is not None and evicted.status == "True":
         at = _seconds(evicted.last_transition_time)
         preempted = find(conditions, "Preempted")

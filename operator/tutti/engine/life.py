@@ -81,14 +81,15 @@ def is_over(state: State, workload: Workload) -> bool:
 def _settle_waiting(state: State, workload: Workload) -> None:
     tally = workload.tally()
     required = sum(group.min_count for group in workload.groups.values())
-    if workload.was_finished and tally.live:
+    if workload.was_finished and tally.live and not workload.decided:
         workload.was_finished = workload.was_scheduled = False  # these are another run's
         workload.ran = 0.0
-    if _has_ended(workload, tally) and (workload.was_scheduled or tally.succeeded + tally.failed >= required):
+    decided = workload.decided or workload.was_scheduled or tally.succeeded + tally.failed >= required
+    if decided and _has_ended(workload, tally):
         workload.was_scheduled = workload.was_scheduled or workload.brought_together
-        _finished(workload)
+        _finished(state, workload)
     elif workload.was_finished and _is_empty(tally):
-        _finished(workload)
+        _finished(state, workload)
     elif workload.complete or (workload.was_scheduled and tally.bound):
         _scheduled(state, workload)
     elif tally.bound:
@@ -135,7 +136,7 @@ def _settle_scheduled(state: State, workload: Workload) -> None:
     """Keep a workload scheduled while it runs; once nothing of it does, it is over or starts again as a whole."""
     tally = workload.tally()
     if _has_ended(workload, tally) or (workload.was_finished and _is_empty(tally)):
-        _finished(workload)
+        _finished(state, workload)
     elif tally.bound or workload.complete:
         workload.phase, workload.was_finished = Phase.SCHEDULED, False
         if workload.running_since is None:
@@ -148,7 +149,9 @@ def _settle_scheduled(state: State, workload: Workload) -> None:
 
 
 def _has_ended(workload: Workload, tally: Tally) -> bool:
-    """Whether all members have ended; those that failed because they were taken out are no end."""
+    """Whether all members have ended, or those that decide; what failed because it was taken out is no end."""
+    if workload.decided:
+        return True
     if tally.live or tally.leaving:
         return False
     if workload.evicted is not None:
@@ -156,8 +159,13 @@ def _has_ended(workload: Workload, tally: Tally) -> bool:
     return tally.succeeded + tally.failed > 0
 
 
-def _finished(workload: Workload) -> None:
-    """Note that all members have ended; it stays so when they are cleaned up, until others come."""
+def _finished(state: State, workload: Workload) -> None:
+    """Note that it has ended; it stays so when its members are cleaned up, until others come. The rest may go."""
+    left = [m for m in workload.members() if m.pod.node and not m.pod.terminated and m.leave is None]
+    if left:
+        text = f"{workload.name} has succeeded (successPolicy)"
+        eviction.evict_members(state, workload, left, "WorkloadSucceeded", text)
+    reservation.give_back_all(state, workload)
     workload.phase, workload.was_finished = Phase.FINISHED, True
     workload.evicted = workload.running_since = None
 

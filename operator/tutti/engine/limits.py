@@ -13,7 +13,7 @@ from tutti.engine.eviction import ask_to_deactivate, deactivate, evict
 from tutti.engine.observations import Deactivated
 from tutti.engine.reasons import Cause, Reason
 from tutti.engine.state import State
-from tutti.engine.workloads import ADMITTED, Phase, Workload
+from tutti.engine.workloads import ADMITTED, Member, Phase, Workload
 from tutti.queueing.backoff import delay
 
 
@@ -30,6 +30,8 @@ def read(workload: Workload, found: WorkloadObject) -> None:
     if active and not workload.active:
         workload.requeues, workload.ran, workload.attempts, workload.not_before = 0, 0.0, 0, 0.0
     workload.active, workload.requeue = active, spec.requeue
+    workload.decisive = tuple(spec.success_policy.pod_groups) if spec.success_policy else ()
+    workload.fails_with_members = spec.failure_policy.on_member_failure == "Deactivate"
     workload.ready_seconds, workload.limit_seconds = spec.ready_timeout_seconds, spec.maximum_execution_time_seconds
 
 
@@ -40,10 +42,15 @@ def enforce(state: State, workload: Workload) -> None:
         ask_to_deactivate(state, workload)
     if workload.phase not in ADMITTED:
         return
-    workload.evicted = None  # it has been admitted since
+    if workload.evicted is not None:
+        workload.evicted, workload.began = None, state.now  # it has been admitted since
     stopped = _stopped(state, workload)
+    failed = _failed(workload) if workload.fails_with_members else None
     if stopped is not None:
         evict(state, workload, *stopped)
+    elif failed is not None:
+        text = f"its member {failed.pod.name} has failed (failurePolicy); it is set inactive"
+        deactivate(state, workload, Cause.MEMBER_FAILED, text)
     elif workload.phase is Phase.SCHEDULED:
         _enforce_times(state, workload)
 
@@ -112,6 +119,16 @@ def _stopped(state: State, workload: Workload) -> tuple[Reason, str] | None:
     local = state.catalog.local_queue(namespace, workload.queue)
     if local is not None and (local.drain or (local.hold and reserved)):
         return Reason.LOCAL_QUEUE_STOPPED, f"LocalQueue {namespace}/{workload.queue} is stopped (stopPolicy)"
+    return None
+
+
+def _failed(workload: Workload) -> Member | None:
+    """Return a member that has failed in this run; one that the kubelet took over before it belongs to another."""
+    for member in workload.members():
+        pod = member.pod
+        earlier = member.over or (pod.started is not None and pod.started < workload.began)
+        if pod.phase == "Failed" and not earlier and not member.evicting:
+            return member
     return None
 
 

@@ -26,4 +26,5 @@ class Cause(enum.StrEnum):
     """Why a workload is set inactive by us."""
 
     REQUEUING_LIMIT_EXCEEDED = "RequeuingLimitExceeded"
+    MEMBER_FAILED = "MemberFailed"
     MAXIMUM_EXECUTION_TIME_EXCEEDED = "MaximumExecutionTimeExceeded"

@@ -223,6 +223,8 @@ class Workload:
         ready_seconds: How long it may run without being ready; None: for ever.
         limit_seconds: How long it may run in all; None: for ever.
         requeue: How long it waits after it was taken out because it was not ready.
+        decisive: The groups that decide on its success; none: all of them.
+        fails_with_members: Whether it is taken out and set inactive when a member fails.
         queue: Name of the LocalQueue, or "".
         cluster_queue: Name of the ClusterQueue that it resolves to, or "".
         rank: Its place by the sort plugin, before priority and age; 0 for all where there is none.
@@ -238,6 +240,7 @@ class Workload:
         requeues: How often it was taken out because it was not ready in time, since it was last set active.
         refusals: How often, on end, a member could not be asked to leave.
         ask_at: When members are asked to leave again, Unix seconds; 0 at once.
+        began: When it was admitted again after its last eviction, Unix seconds; 0 where there was none.
         running_since: When its required members were first bound together in this run, Unix seconds.
         ran: How many seconds earlier runs, each ended by an eviction, have lasted together.
         unready_since: Since when it runs and is not ready, Unix seconds; kept where it may not be so for long.
@@ -267,6 +270,8 @@ class Workload:
     ready_seconds: int | None = None
     limit_seconds: int | None = None
     requeue: Requeue = field(default_factory=Requeue)
+    decisive: tuple[str, ...] = ()
+    fails_with_members: bool = False
     problem: Explanation | None = None
     phase: Phase = Phase.WAITING
     explanation: Explanation | None = None
@@ -281,6 +286,7 @@ class Workload:
     requeues: int = 0
     refusals: int = 0
     ask_at: float = 0.0
+    began: float = 0.0
     running_since: float | None = None
     ran: float = 0.0
     unready_since: float | None = None
@@ -333,6 +339,12 @@ class Workload:
         """Whether in every group as many members as are required are ready or have succeeded."""
         tallies = [(group.tally(), group.min_count) for group in self.groups.values()]
         return bool(tallies) and all(tally.ready + tally.succeeded >= least for tally, least in tallies)
+
+    @property
+    def decided(self) -> bool:
+        """Whether the groups that decide on its success have succeeded, whatever the others do."""
+        groups = [self.groups.get(name) for name in self.decisive]
+        return bool(groups) and all(g is not None and g.tally().succeeded >= g.min_count for g in groups)
 
     @property
     def brought_together(self) -> bool:

@@ -132,6 +132,22 @@ class Requeue(Model):
     )
 
 
+class SuccessPolicy(Model):
+    """When a workload has succeeded before all of it has."""
+
+    pod_groups: list[ShortName] = Field(
+        min_length=1, max_length=18, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    """The pod groups that decide: once their required members have succeeded, what still runs is taken out."""
+
+
+class FailurePolicy(Model):
+    """What becomes of a workload of which a member fails."""
+
+    on_member_failure: Literal["Ignore", "Deactivate"] = "Ignore"
+    """Ignore: the others run on. Deactivate: all are taken out, and the workload is set inactive."""
+
+
 class WorkloadSpec(Model):
     """The queue it waits in, its priority, its pod groups and its patience."""
 
@@ -151,12 +167,26 @@ class WorkloadSpec(Model):
     """How long all required members together may be not ready, from when they are bound or one was lost."""
     requeue: Requeue = Requeue()
     """How long it waits after it was taken out."""
+    success_policy: SuccessPolicy | None = None
+    """When it has succeeded; left out: when all required members have."""
+    failure_policy: FailurePolicy = FailurePolicy()
+    """What becomes of it when a member fails."""
     maximum_execution_time_seconds: Seconds | None = None
     """How long it may run, earlier runs that were ended by an eviction included; then it is set inactive."""
     RULES: ClassVar = (
         Rule(
             message="each pod group needs a name of its own",
             holds=lambda it: len({group.name for group in it.pod_groups}) == len(it.pod_groups),
+        ),
+        Rule(
+            message="successPolicy.podGroups must be names of podGroups",
+            holds=lambda it: (
+                it.success_policy is None
+                or set(it.success_policy.pod_groups) <= {group.name for group in it.pod_groups}
+            ),
+            cel="!has(self.successPolicy)"
+            " || self.successPolicy.podGroups.all(name, self.podGroups.exists(g, g.name == name))",
+            path=".successPolicy",
         ),
         Rule(
             message="the names and counts of podGroups cannot be changed: make another Workload",
