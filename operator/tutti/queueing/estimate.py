@@ -1,0 +1,251 @@
+"""When those at the head of a queue will start, as far as it is known when running work ends.
+
+Work whose execution time is limited gives its quota and its nodes back by a time that is known. Going from one such
+end to the next, those who wait are started as their queue would start them: in a strict queue one after the other, in
+any other whoever fits first, the one before first. What each is given counts for those after it, and what ends by
+itself in turn gives back as well.
+
+It is an estimate: it looks at quota and at room on nodes, not at what pods want of one another, and knows nobody who
+is yet to come. Where the needed end is not known, nothing is said.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.quota.tree import FlavorResource, QuotaTree, Usage
+
+Amounts = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+class Way(NamedTuple):
+    """One way to count equal pods: what all of them use of quota, and bool[nodes], where they may be."""
+
+    usage: Mapping[FlavorResource, int]
+    nodes: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """Equal pods that must start together.
+
+    Attributes:
+        count: How many.
+        requests: int64[resources], what each takes on its node, in scheduling units.
+        ways: In the order to try.
+    """
+
+    count: int
+    requests: Amounts
+    ways: Sequence[Way]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Somebody who waits.
+
+    Attributes:
+        queue: The ClusterQueue.
+        pods: What must start together.
+        seconds: How long it may run; None: nobody knows.
+    """
+
+    queue: str
+    pods: Sequence[Pods]
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Running work that gives back what it has.
+
+    Attributes:
+        at: When, Unix seconds, at the latest.
+        queue: The ClusterQueue, which may be one that the tree does not know.
+        usage: What it uses of quota.
+        rows: int64[n], nodes it is on, which may repeat.
+        taken: int64[n, resources], what it takes there.
+    """
+
+    at: float
+    queue: str
+    usage: Mapping[FlavorResource, int]
+    rows: NDArray[np.int64]
+    taken: Amounts
+
+
+def starts(
+    now: float, tree: QuotaTree, free: Amounts, ends: Sequence[End], line: Sequence[Waiting], *, strict: bool
+) -> list[float | None]:
+    """Return when each of a line starts.
+
+    Args:
+        now: Unix seconds.
+        tree: The quota tree; it is left as it is.
+        free: int64[nodes, resources], what is free on each node; negative where too much is taken.
+        ends: Of running work, in any order.
+        line: Those who wait in one queue, the next one first.
+        strict: Whether nobody may start before the one before has.
+
+    Returns:
+        For each Unix seconds, `now` where it could start at once; None where no known end lets it.
+    """
+    outlook = _Outlook(now, tree, free.copy(), sorted(ends, key=_at))
+    out: list[float | None] = [None] * len(line)
+    waiting = list(range(len(line)))
+    least = [0] * len(line)
+    while waiting:
+        found = _next(outlook, line, waiting[:1] if strict else waiting, least)
+        if found is None:
+            break
+        index, passed = found
+        out[index] = outlook.start(line[index], passed)
+        waiting.remove(index)
+        least = [max(known, passed) for known in least]
+    outlook.begin_anew()
+    return out
+
+
+def _next(
+    outlook: _Outlook, line: Sequence[Waiting], waiting: Sequence[int], least: list[int]
+) -> tuple[int, int] | None:
+    """Return who starts next, and after how many ends; of several after the same end the first in line.
+
+    `least` keeps for each how many ends it needs at least. More never become fewer: others only take, and what one
+    gives back when it ends it has taken before.
+    """
+    best: tuple[int, int] | None = None
+    for index in waiting:
+        if best is not None and least[index] >= best[1]:
+            continue
+        least[index] = outlook.ends_needed(line[index], least[index])
+        if least[index] <= len(outlook.ends) and (best is None or least[index] < best[1]):
+            best = index, least[index]
+    return best
+
+
+class _Taken(NamedTuple):
+    """What pods have been given: quota, and how much on which rows."""
+
+    usage: Usage
+    rows: NDArray[np.int64]
+    amounts: Amounts
+
+
+@dataclass(slots=True)
+class _Outlook:
+    """Quota and nodes after the first so many ends.
+
+    Attributes:
+        free: What is free before any of the ends, of which those who were started have taken theirs.
+        ends: In order of time.
+        passed: After how many of them the tree is at present.
+        given: What was charged in the tree for those who were started.
+    """
+
+    now: float
+    tree: QuotaTree
+    free: Amounts
+    ends: list[End]
+    passed: int = 0
+    given: list[tuple[str, Usage]] = field(default_factory=list)
+
+    def ends_needed(self, one: Waiting, least: int) -> int:
+        """Return after how many ends, at least `least`, somebody fits; one more than there are where never.
+
+        Those that end at one time end together.
+        """
+        if self._take(one, len(self.ends)) is None:
+            return len(self.ends) + 1
+        counts = range(len(self.ends))
+        needed = bisect_left(counts, True, lo=least, key=lambda passed: self._take(one, passed) is not None)
+        return bisect_right(self.ends, self.ends[needed - 1].at, key=_at) if needed else 0
+
+    def start(self, one: Waiting, passed: int) -> float:
+        """Give somebody what it wants after so many ends; return when that is, Unix seconds."""
+        taken = self._take(one, passed)
+        assert taken is not None  # it has been found to fit
+        at = self.ends[passed - 1].at if passed else self.now
+        self.tree.add(one.queue, taken.usage)
+        self.given.append((one.queue, taken.usage))
+        np.subtract.at(self.free, taken.rows, taken.amounts)
+        if one.seconds is not None:
+            # Never before those that have passed: at equal times it ends after them.
+            insort(self.ends, End(at + one.seconds, one.queue, *taken), lo=passed, key=_at)
+        return at
+
+    def begin_anew(self) -> None:
+        """Leave the tree as it was found."""
+        self._go_to(0)
+        while self.given:
+            self.tree.remove(*self.given.pop())
+
+    def _take(self, one: Waiting, passed: int) -> _Taken | None:
+        """Return what somebody would be given after so many ends; None where it does not fit."""
+        self._go_to(passed)
+        free = self._free_after(passed)
+        used: list[Usage] = []
+        rows: list[NDArray[np.int64]] = []
+        amounts: list[Amounts] = []
+        for pods in one.pods:
+            found = self._place(one.queue, pods, free)
+            if found is None:
+                break
+            usage, many = found
+            self.tree.add(one.queue, usage)
+            used.append(usage)
+            rows.append(np.flatnonzero(many))
+            amounts.append(many[rows[-1], None] * pods.requests)
+        for usage in reversed(used):
+            self.tree.remove(one.queue, usage)
+        if len(used) < len(one.pods):
+            return None
+        return _Taken(_sum(used), np.concatenate(rows), np.concatenate(amounts))
+
+    def _place(self, queue: str, pods: Pods, free: Amounts) -> tuple[Usage, NDArray[np.int64]] | None:
+        """Return the quota and int64[nodes], how many on each, of the first way that fits; what they take is taken."""
+        asked = np.flatnonzero(pods.requests)
+        for way in pods.ways:
+            if queue in self.tree.queues and not self.tree.fits(queue, way.usage):
+                continue
+            room = way.nodes * pods.count
+            if len(asked):
+                room = np.minimum(room, np.clip((free[:, asked] // pods.requests[asked]).min(axis=1), 0, None))
+            many = np.clip(pods.count - (np.cumsum(room) - room), 0, room)
+            if int(many.sum()) == pods.count:
+                free -= many[:, None] * pods.requests
+                return dict(way.usage), many
+        return None
+
+    def _free_after(self, passed: int) -> Amounts:
+        free = self.free.copy()
+        if passed:
+            rows = np.concatenate([end.rows for end in self.ends[:passed]])
+            np.add.at(free, rows, np.concatenate([end.taken for end in self.ends[:passed]]))
+        return free
+
+    def _go_to(self, passed: int) -> None:
+        for end in self.ends[self.passed : passed]:
+            self.tree.remove(end.queue, end.usage)
+        for end in reversed(self.ends[passed : self.passed]):
+            self.tree.add(end.queue, end.usage)
+        self.passed = passed
+
+
+def _at(end: End) -> float:
+    return end.at
+
+
+def _sum(parts: Sequence[Usage]) -> Usage:
+    total: Usage = {}
+    for part in parts:
+        for what, amount in part.items():
+            total[what] = total.get(what, 0) + amount
+    return total
