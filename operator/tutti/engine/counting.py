@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tutti.engine.workloads import Counted, Workload, WorkloadKey
-from tutti.queueing.order import OrderKey
 from tutti.quota.tree import Usage
 
 NOWHERE: Counted = ("", "", "")
@@ -80,25 +77,3 @@ class QueueCounts:
                 count.reserved[what] = count.reserved.get(what, 0) + by * amount
                 if bucket == "leaving":
                     count.yielding[what] = count.yielding.get(what, 0) + by * amount
-
-
-class Positions:
-    """Where each pending workload stands in its ClusterQueue, from 1; worked out once, when first asked for."""
-
-    def __init__(self, workloads: Iterable[Workload]) -> None:
-        self._workloads = workloads
-        self._orders: dict[str, list[OrderKey]] | None = None
-
-    def of(self, workload: Workload) -> int | None:
-        """Return the position of a workload, or None where it is pending in no queue."""
-        _, cluster, bucket = workload.counted
-        if bucket != "pending" or not cluster:
-            return None
-        if self._orders is None:
-            self._orders = {}
-            for one in self._workloads:
-                if one.counted[2] == "pending":
-                    self._orders.setdefault(one.counted[1], []).append(one.order)
-            for orders in self._orders.values():
-                orders.sort()
-        return bisect_left(self._orders[cluster], workload.order) + 1

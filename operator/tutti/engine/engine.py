@@ -19,7 +19,7 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine import binding, life, permits, queue_statuses, reservation
+from tutti.engine import binding, life, permits, queue_statuses, reservation, retelling
 from tutti.engine.admission import reserve, why_surplus_waits
 from tutti.engine.counting import NOWHERE
 from tutti.engine.decisions import AnyDecision
@@ -84,6 +84,7 @@ class Engine:
         self._settle(late)  # whoever was taken out for one that was tried
         changed.update(late)
         report(state, changed)
+        retelling.retell(state)
         state.dirty.update(dict.fromkeys(late))
         self._again = bool(late)  # they stand in line from the next turn on
         state.out.extend(state.hosting.take_faults())
@@ -100,6 +101,7 @@ class Engine:
             self._candidates.next_due(self.state),
             permits.next_due(self.state),
             queue_statuses.next_due(self.state),
+            retelling.next_due(self.state),
         )
         return min((time for time in times if time is not None), default=None)
 
@@ -118,6 +120,7 @@ class Engine:
                     state.held.pop(key, None)
                     self._candidates.drop(workload)
                     state.counts.move(workload, NOWHERE, {}, state.changed_queues)
+                    state.places.put(workload)
                     changed.pop(key, None)
                 else:
                     changed[key] = workload

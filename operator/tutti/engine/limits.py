@@ -102,6 +102,17 @@ def deactivated(state: State, result: Deactivated) -> None:
     state.touch(workload.key)
 
 
+def ends_at(state: State, workload: Workload) -> float | None:
+    """Return when a workload that has quota and room ends at the latest, Unix seconds; None where nobody knows.
+
+    One that is yet to be bound is taken to begin now.
+    """
+    if workload.limit_seconds is None or workload.phase not in ADMITTED:
+        return None
+    end = _execution_ends(workload)
+    return state.now + workload.limit_seconds - workload.ran if end is None else end
+
+
 def _stopped(state: State, workload: Workload) -> tuple[Reason, str] | None:
     """Return why a workload may not stay though it has done nothing wrong; None where it may.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
 from tutti.engine import queue_statuses, statuses
-from tutti.engine.counting import Positions
 from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extenders import WAITING
@@ -43,12 +42,13 @@ def report(state: State, changed: dict[WorkloadKey, Workload]) -> None:
     living = [workload for workload in changed.values() if workload.key in state.workloads]
     for workload in living:
         statuses.count(state, workload)
-    positions = Positions(state.workloads.values())
+        state.places.put(workload)
     for workload in living:
         keep_pod_group(state, workload)
         _tell_why(state, workload)
-        _tell_status(state, workload, positions)
+        tell_status(state, workload)
     _tell_broken(state)
+    state.places.moved.update((name, None) for name in state.changed_queues if "/" not in name)
     queue_statuses.tell(state)
 
 
@@ -85,18 +85,19 @@ def _is_news(state: State, reason: str, message: str, told: Told) -> bool:
     return reason != told[0] or (message != told[1] and state.now >= told[2] + RETELL_SECONDS)
 
 
-def _tell_status(state: State, workload: Workload, positions: Positions) -> None:
+def tell_status(state: State, workload: Workload, place: statuses.Place | None = None) -> None:
+    """Write what is new in the statuses of a workload's objects; where it stands, if that is given, is told anew."""
     _, namespace, name = workload.key
     for pod_group, group in state.catalog.referring(namespace, name).items():
         part = state.catalog.get(PodGroup, namespace, pod_group)
         if workload.key[0] == "Workload" and part is not None and group in workload.groups:
-            news = statuses.part_status_of(state, workload, workload.groups[group], part, positions)
+            news = statuses.part_status_of(state, workload, workload.groups[group], part, place)
             if news:
                 state.out.append(PatchStatus("PodGroup", namespace, pod_group, part.metadata.uid, news))
     found = state.catalog.find(workload.key)
     if found is None or not workload.uid:
         return
-    status = statuses.status_of(state, workload, found, positions)
+    status = statuses.status_of(state, workload, found, place)
     if status:
         state.out.append(PatchStatus(*workload.key, workload.uid, status))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from tutti.api.resources import describe
 from tutti.engine.explanation import Explanation, Gate
@@ -17,6 +18,16 @@ from tutti.quota.tree import FlavorResource, Usage
 
 MOST_NAMES = 3
 """How many of those who borrow are named."""
+
+RECLAIMABLE: Mapping[Who, str] = MappingProxyType(
+    {
+        Who.NEVER: "no",
+        Who.ANY: "yes",
+        Who.LOWER_PRIORITY: "from lower priorities",
+        Who.LOWER_OR_NEWER_EQUAL_PRIORITY: "from lower or newer equal priorities",
+    }
+)
+"""Whether a queue may take back what it has lent, by its policy."""
 
 
 def gathering(group: Group) -> Explanation:
@@ -108,8 +119,7 @@ def _shortage(state: State, queue: Queue, what: FlavorResource, asked: int) -> s
     borrowers = [one.name for one in node.root().leaves() if one is not node and one.borrowed(what)]
     to = f" to {', '.join(borrowers[:MOST_NAMES])}" if borrowers else ""
     to += f" and {len(borrowers) - MOST_NAMES} more" if len(borrowers) > MOST_NAMES else ""
-    reclaimable = "no" if queue.policy.reclaim is Who.NEVER else "yes"
-    return f"{text}, {describe(resource, lent)} lent{to} (reclaimable: {reclaimable})"
+    return f"{text}, {describe(resource, lent)} lent{to} (reclaimable: {RECLAIMABLE[queue.policy.reclaim]})"
 
 
 def misfit(found: Misfit, assignment: Assignment, *, tried: int = 0) -> Explanation:

@@ -17,6 +17,7 @@ from tutti.engine.consultation import Consultations
 from tutti.engine.counting import QueueCounts
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.hosting import Held, Hosting, Plugins
+from tutti.engine.places import Places
 from tutti.engine.profiles import profiles_of, rules_of
 from tutti.engine.workloads import Charge, Member, Workload, WorkloadKey
 from tutti.placement.preemption.budgets import Budget
@@ -42,6 +43,7 @@ class State:
         home: Where each member is filed.
         naming: The members that name a PodGroup or Workload (namespace, name), whether there is one or not.
         dirty: Workloads that something was observed about since the last decision.
+        places: Where those who wait stand in their ClusterQueues.
         changed_queues: Queues whose counts or usage may have changed since they were last told.
         profiles: How pods are placed, per schedulerName of ours.
         rules: How fairness and preemption go.
@@ -71,6 +73,7 @@ class State:
     naming: dict[tuple[str, str], dict[PodKey, Member]] = field(default_factory=dict)
     dirty: dict[WorkloadKey, None] = field(default_factory=dict)
     counts: QueueCounts = field(default_factory=QueueCounts)
+    places: Places = field(default_factory=Places)
     changed_queues: dict[str, None] = field(default_factory=dict)
     profiles: dict[str, Profile] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)

@@ -6,40 +6,51 @@ patch on the status subresource.
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from tutti.api import conditions as cond
 from tutti.api.conditions import Condition
 from tutti.api.kinds import Object, ObjectError, PodGroup
 from tutti.engine.catalog import ObjectKey
 from tutti.engine.conditions import conditions_of
-from tutti.engine.counting import Positions
 from tutti.engine.state import State
 from tutti.engine.workloads import ADMITTED, Group, Phase, Tally, Workload
 
 
-def status_of(state: State, workload: Workload, found: Object, positions: Positions) -> dict[str, Any]:
-    """Return what is to be changed in the status of a Workload or PodGroup; empty where nothing is."""
+class Place(NamedTuple):
+    """What a workload is told anew of its place: its position, and when to expect its start, Unix seconds."""
+
+    position: int | None
+    starts: float | None
+
+
+def status_of(state: State, workload: Workload, found: Object, place: Place | None = None) -> dict[str, Any]:
+    """Return what is to be changed in the status of a Workload or PodGroup; empty where nothing is.
+
+    Its place is told anew where one is given, or where it waits for another reason than it was told.
+    """
     told = workload.status = workload.status or as_found(found)
     if workload.key[0] == "Workload":
-        pending = _pending(workload, positions, told.get("pending"))
+        pending = _pending(state, workload, told.get("pending"), place)
         wanted = _workload_status(state, workload, told) | {"pending": pending}
     else:
-        pending = _pending(workload, positions, told.get("pendingReason"))
+        pending = _pending(state, workload, told.get("pendingReason"), place)
         wanted = _pod_group_status(workload.phase, workload.tally()) | {"pendingReason": pending}
+    state.places.note(workload, pending)
     workload.status, news = _told_anew(state, told, wanted, conditions_of(state, workload))
     return news
 
 
 def part_status_of(
-    state: State, workload: Workload, group: Group, found: PodGroup, positions: Positions
+    state: State, workload: Workload, group: Group, found: PodGroup, place: Place | None = None
 ) -> dict[str, Any]:
     """Return what is to be changed in the status of a PodGroup that is a pod group of a Workload.
 
     It counts its own members; why it waits, and whether it is scheduled, is its Workload's.
     """
     told = workload.group_status.get(found.metadata.uid) or as_found(found)
-    pending = _pending(workload, positions, told.get("pendingReason"))
+    pending = _pending(state, workload, told.get("pendingReason"), place)
     wanted = _pod_group_status(workload.phase, group.tally()) | {"pendingReason": pending}
     conditions = [one for one in conditions_of(state, workload) if one.type in ("Scheduled", "PodsReady", "Finished")]
     workload.group_status[found.metadata.uid], news = _told_anew(state, told, wanted, conditions)
@@ -113,18 +124,30 @@ def _pod_group_status(phase: Phase, tally: Tally) -> dict[str, Any]:
     }
 
 
-def _pending(workload: Workload, positions: Positions, told: dict[str, Any] | None) -> dict[str, Any] | None:
+def told_start(workload: Workload) -> float | None:
+    """Return when the object of a workload says that it starts, Unix seconds; None where it does not say."""
+    said = workload.status.get("pending" if workload.key[0] == "Workload" else "pendingReason")
+    start = said.get("estimatedStart") if said else None
+    return datetime.fromisoformat(start).timestamp() if start else None
+
+
+def _pending(
+    state: State, workload: Workload, told: dict[str, Any] | None, place: Place | None
+) -> dict[str, Any] | None:
     why = workload.shown
     if why is None:
         return None
     reason = {"gate": why.gate.value, "reason": why.reason, "message": why.message, "details": why.details}
     said: dict[str, Any] = {"since": cond.timestamp(workload.created), "reasons": [reason]}
     before = told or {}
-    # A position moves with every admission; it is written along with a new reason, not for its own sake.
-    position = before.get("position") if before.get("reasons") == said["reasons"] else positions.of(workload)
-    if position is None and "position" not in before:
-        return said
-    return {"position": position, **said}  # a merge patch removes only what it names
+    position, starts = before.get("position"), before.get("estimatedStart")
+    if place is not None:
+        position, starts = place.position, None if place.starts is None else cond.timestamp(place.starts)
+    elif before.get("reasons") != said["reasons"]:
+        position = state.places.of(workload)
+    places = {"position": position, "estimatedStart": starts}
+    # A merge patch removes only what it names.
+    return said | {name: value for name, value in places.items() if value is not None or name in before}
 
 
 def as_found(found: Object) -> dict[str, Any]:

@@ -124,10 +124,13 @@ class PodGroup(Object):
     SHORT_NAMES: ClassVar = ("pg",)
     NAMESPACED: ClassVar = True
     COLUMNS: ClassVar = (
+        Column("Queue", ".spec.queueName"),
+        Column("Position", ".status.pendingReason.position", "integer"),
         Column("Min", ".spec.schedulingPolicy.gang.minCount", "integer"),
         Column("Members", ".status.members", "integer"),
         Column("Bound", ".status.bound", "integer"),
         Column("Phase", ".status.phase"),
+        Column("Starts", ".status.pendingReason.estimatedStart", priority=1),
         Column("Why", ".status.pendingReason.reasons[0].message"),
         AGE,
     )

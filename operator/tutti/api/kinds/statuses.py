@@ -57,9 +57,11 @@ class Pending(Lenient):
     """The one current explanation of why something waits, the most telling reason first."""
 
     position: int | None = None
-    """The place in the queue, the head being 1."""
+    """The place in the ClusterQueue, the head being 1; told anew with each reason, and else every now and then."""
     since: str = Field(default="", json_schema_extra={"format": "date-time"})
     """Since when it waits."""
+    estimated_start: str = Field(default="", json_schema_extra={"format": "date-time"})
+    """When it will start, if nobody else comes and running work ends when it must; left out: nobody knows."""
     reasons: list[Reason] = Field(default=[], max_length=16, json_schema_extra=ATOMIC)
     """Why it waits, the most telling reason first."""
 

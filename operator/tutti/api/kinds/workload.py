@@ -252,8 +252,9 @@ class Workload(Object):
     NAMESPACED: ClassVar = True
     COLUMNS: ClassVar = (
         Column("Queue", ".spec.queueName"),
-        Column("Admitted", '.status.conditions[?(@.type=="Admitted")].status'),
         Column("Position", ".status.pending.position", "integer"),
+        Column("Admitted", '.status.conditions[?(@.type=="Admitted")].status'),
+        Column("Starts", ".status.pending.estimatedStart", priority=1),
         Column("Why", ".status.pending.reasons[0].message"),
         AGE,
     )
