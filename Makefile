@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint fix crds bench-core bench-api bench-fragmentation e2e e2e-kind test-envtest lock clean
+.PHONY: help setup demo test lint fix crds bench-core bench-week bench-api bench-fragmentation e2e e2e-kind test-envtest lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-20s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ crds: $(READY) ## Generate crds/ from the models
 
 bench-core: $(READY) ## How long the engine takes, and how much memory: no API server; writes build/bench-core.json
 	@$(BIN)/python -m bench.core
+
+bench-week: $(READY) ## A simulated week of 15,000 workloads in 30 queues, against Kueue's thresholds
+	@$(BIN)/python bench/week.py
 
 bench-api: $(READY) ## How fast the embedded API server is: creations, bindings, watch, lists
 	@$(BIN)/python bench/api_server.py

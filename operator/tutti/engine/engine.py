@@ -49,6 +49,11 @@ class Engine:
         self._synced = False
         self._again = False
 
+    @property
+    def evaluated(self) -> int:
+        """How many workloads have been looked at since the start: tried, or found not to be ready to be."""
+        return self._candidates.evaluated
+
     def observe(self, observation: AnyObservation) -> None:
         """Take in one thing that was seen. Nothing is decided yet."""
         if isinstance(observation, Synced):
