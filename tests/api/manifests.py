@@ -126,7 +126,7 @@ RIGHT: dict[str, tuple[str, str]] = {
         """
         schedulingPolicy: {basic: {}}
         schedulingConstraints: {}
-        disruptionMode: Pod
+        disruptionMode: PodGroup
         priorityClassName: high
         queueName: user-queue
         scheduleTimeoutSeconds: 30
@@ -394,11 +394,5 @@ WRONG: dict[str, Wrong] = {
         "schedulingPolicy: {gang: {minCount: 0}}",
         "spec.schedulingPolicy.gang.minCount",
         "greater than or equal",
-    ),
-    "disruption of a group": Wrong(
-        "PodGroup",
-        "{schedulingPolicy: {basic: {}}, disruptionMode: PodGroup}",
-        "spec.disruptionMode",
-        "set disruptionMode",
     ),
 }

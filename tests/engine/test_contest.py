@@ -24,10 +24,10 @@ def bound(world: World) -> list[str]:
 
 
 def submit(world: World, *pods: tuple[str, str, int, int]) -> None:
-    """Single pods (name, queue, GPUs, priority), each a second younger than the one before."""
+    """Single pods (name, queue, GPUs, priority) that take out nobody, each a second younger than the one before."""
     for name, queue, gpus, priority in pods:
         world.now += 1.0
-        world.pod(name, queue=queue, gpus=gpus, priority=priority)
+        world.pod(name, queue=queue, gpus=gpus, priority=priority, preempts=False)
 
 
 def test_many_of_one_queue_are_admitted_in_one_turn():
@@ -195,7 +195,7 @@ def test_equal_workloads_are_looked_at_once_and_told_alike():
     assert evaluated(world) == 2
     assert {world.reason("Pod", f"p{i}") for i in range(50)} == {"ExceedsMaxQuota"}
     assert all(world.pod_condition(f"p{i}").reason == "ExceedsMaxQuota" for i in range(50))
-    world.pod("late", gpus=5, queue="a")
+    world.pod("late", gpus=5, queue="a", preempts=False)
     world.run()
     assert evaluated(world) == 2
     assert world.reason("Pod", "late") == "ExceedsMaxQuota"

@@ -106,6 +106,8 @@ class Watched(World):
         state = self.engine.state
         used: dict[str, dict[Any, int]] = {}
         charges = [m.charge for m in state.members.values()]
+        nominated = [pair for one in state.nominations.ours.values() for pair in one.charges]
+        charges += [charge for charge, pods in nominated for _ in range(pods)]
         charges += [h.charge for w in state.workloads.values() for g in w.groups.values() for h in g.holds]
         for charge in charges:
             if charge is not None:
@@ -137,6 +139,8 @@ class Watched(World):
         for key, workload in state.workloads.items():
             charges = [m.charge for m in workload.members()]
             charges += [h.charge for g in workload.groups.values() for h in g.holds]
+            nominated = state.nominations.ours.get(key)
+            charges += [c for c, pods in (nominated.charges if nominated else ()) for _ in range(pods)]
             name = f"{key[1]}/{workload.queue}"
             for charge in charges:
                 for what, amount in (charge.usage if charge and workload.queue else {}).items():

@@ -216,7 +216,7 @@ def test_a_score_without_an_opinion_is_none():
 
 def test_a_sort_plugin_goes_before_priority_and_age():
     world = hosting(Deadlines())
-    world.pod("none", priority=100)
+    world.pod("none", priority=100, preempts=False)
     world.pod("late", annotations={"example.com/deadline": "200"})
     world.pod("soon", annotations={"example.com/deadline": "100", "other": "1"})
     world.node("n1", gpus=1)
@@ -245,7 +245,7 @@ def test_a_sort_plugin_that_fails_puts_the_workload_last(place):
             return place if workload.name == "odd" else 1.0
 
     world = hosting(Odd())
-    world.pod("odd", priority=1000)
+    world.pod("odd", priority=1000, preempts=False)
     world.pod("even")
     world.node("n1", gpus=1)
     world.run()

@@ -61,7 +61,7 @@ def test_a_broken_gang_is_mended_before_new_work_starts():
     world.run()
     assert len(world.where()) == 2
 
-    world.pod("new", priority=1000)
+    world.pod("new", priority=1000, preempts=False)
     world.run()
     lost = next(name for name, node in world.where().items() if node == "n1")
     world.remove_node("n1")

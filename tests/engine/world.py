@@ -181,6 +181,7 @@ class World:
         scheduler: str = "tutti",
         gated: bool = False,
         priority: int = 0,
+        preempts: bool = True,
         selector: dict[str, str] | None = None,
         tolerations: list[Toleration] | None = None,
         annotations: dict[str, str] | None = None,
@@ -201,6 +202,7 @@ class World:
                 scheduler_name=scheduler,
                 node_name=node,
                 priority=priority,
+                preemption_policy="" if preempts else "Never",
                 node_selector=selector or {},
                 tolerations=tolerations or [],
                 volumes=[Volume(name, ClaimSource(name)) for name in claims],
@@ -466,6 +468,7 @@ class World:
                 self._deactivate(decision)
             case SetPodCondition():
                 condition = PodCondition("PodScheduled", "False", decision.reason, decision.message)
+                self._nominate(decision)
                 self._set_condition(decision.namespace, decision.name, condition)
             case PatchStatus():
                 self._patch(decision)
@@ -477,6 +480,12 @@ class World:
                 self.asks.append(decision)
             case EmitEvent() | NotePluginFault():
                 pass
+
+    def _nominate(self, decision: SetPodCondition) -> None:
+        pod = self.pods.get((decision.namespace, decision.name))
+        if pod is not None and decision.nominated_node is not None:
+            status = replaced(pod.status, nominated_node_name=decision.nominated_node)
+            self.pods[decision.namespace, decision.name] = replaced(pod, status=status)
 
     def _evict(self, decision: Evict) -> None:
         pod = self.pods.get((decision.namespace, decision.name))

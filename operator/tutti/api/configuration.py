@@ -140,6 +140,7 @@ class TuttiConfiguration(Model):
     permit_timeout_seconds: Positive = 300
     volume_binding_timeout_seconds: Positive = 600
     bind_window_seconds: Positive = 60
+    victims_timeout_seconds: Positive = 300
     backoff: Backoff = Backoff()
     fair_sharing: FairSharing = FairSharing()
     seed: int = 0

@@ -132,7 +132,8 @@ class Dispatch:
                 verdict = PodVerdict(
                     "PodScheduled", "False", decision.reason, decision.message, decision.observed_generation
                 )
-                self._statuses.put_pod_condition(decision.namespace, decision.name, decision.uid, verdict=verdict)
+                about = (decision.namespace, decision.name, decision.uid)
+                self._statuses.put_pod_condition(*about, verdict=verdict, nominated_node=decision.nominated_node)
             case PatchStatus():
                 self._put_status(decision)
             case EmitEvent():

@@ -16,7 +16,7 @@ from tutti.engine import extenders, holders
 from tutti.engine.consultation import Query
 from tutti.engine.explanation import Explanation
 from tutti.engine.lines import Standing
-from tutti.engine.needs import Need, needs_of, pod_sets_of, unplaceable
+from tutti.engine.needs import Lacking, Need, needs_of, pod_sets_of, unplaceable
 from tutti.engine.queues import queue_of
 from tutti.engine.shortages import closest, misfit, no_room_left, short_of_quota
 from tutti.engine.state import State
@@ -51,6 +51,7 @@ class Attempt:
     queue: Queue | None
     transaction: Transaction
     taken: list[Taken] = field(default_factory=list)
+    lacking: list[Lacking] = field(default_factory=list)
 
     @property
     def profile(self) -> Profile:
@@ -71,6 +72,7 @@ def reserve(state: State, standing: Standing) -> Explanation | None:
         required = [need for need in standing.needs if need.required]
         why = _take_required(attempt, required, standing.bunch.pod_sets, nominate(state, standing))
         if why is not None:
+            standing.lacking = attempt.lacking
             return why
         for one in attempt.taken:
             if one.charge is not None:
@@ -198,6 +200,9 @@ def _place(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoic
     found = place_together(state.cluster.nodes, attempt.transaction, asks, attempt.profile)
     if isinstance(found, Shortfall):
         again = extenders.ask_again(state, queries, attempt.profile)
+        if again is None:
+            charges = [_charge(attempt, need, flavors) for need, flavors in zip(needs, given, strict=True)]
+            attempt.lacking.append(Lacking(needs, asks, charges, attempt.profile))
         return _Unplaced(found.index, again or misfit(found.misfit, given[found.index], tried=found.tried))
     attempt.taken = [
         Taken(need, 0, rows, _charge(attempt, need, flavors))

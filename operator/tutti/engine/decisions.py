@@ -79,7 +79,10 @@ class Deactivate(Decision, frozen=True, tag="deactivate"):
 
 
 class SetPodCondition(Decision, frozen=True, tag="pod-condition"):
-    """Write the pod's `PodScheduled=False` condition: why it is not placed."""
+    """Write the pod's `PodScheduled=False` condition: why it is not placed.
+
+    `nominated_node` is where it is to go when others have left; "" where nowhere any more, None leaves that alone.
+    """
 
     namespace: str
     name: str
@@ -87,6 +90,7 @@ class SetPodCondition(Decision, frozen=True, tag="pod-condition"):
     reason: str
     message: str
     observed_generation: int = 0
+    nominated_node: str | None = None
 
 
 class PatchStatus(Decision, frozen=True, tag="status"):

@@ -19,10 +19,11 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine import binding, life, permits, queue_statuses, reservation, retelling
+from tutti.engine import binding, life, nominations, permits, preemption, queue_statuses, reservation, retelling
 from tutti.engine.admission import reserve, why_surplus_waits
 from tutti.engine.counting import NOWHERE
 from tutti.engine.decisions import AnyDecision
+from tutti.engine.explanation import Explanation
 from tutti.engine.holders import is_spared
 from tutti.engine.hosting import Plugins
 from tutti.engine.lines import Standing
@@ -48,6 +49,7 @@ class Engine:
         self._candidates = Candidates()
         self._synced = False
         self._again = False
+        self._taken_up = False
 
     @property
     def evaluated(self) -> int:
@@ -76,8 +78,13 @@ class Engine:
         state.now = now
         state.follow_nodes()
         permits.stir(state)
+        nominations.stir(state)
         changed: dict[WorkloadKey, Workload] = {}
         self._settle(changed)
+        if not self._taken_up:
+            self._taken_up = True
+            for workload in changed.values():
+                preemption.take_up(state, workload)
         for workload in self._candidates.due(state):
             life.expire(state, workload)
         self._settle(changed)
@@ -105,6 +112,7 @@ class Engine:
         times = (
             self._candidates.next_due(self.state),
             permits.next_due(self.state),
+            nominations.next_due(self.state),
             queue_statuses.next_due(self.state),
             retelling.next_due(self.state),
         )
@@ -133,10 +141,13 @@ class Engine:
     def _try(self, standing: Standing, changed: dict[WorkloadKey, Workload]) -> None:
         state, workload = self.state, standing.workload
         self._candidates.evaluated += 1
-        why = reserve(state, standing)
-        if why is not None:
-            self._candidates.fail(standing, why, changed)
-            return
+        before = nominations.end(state, workload.key)
+        with nominations.respected(state, workload, preemption.priority_of(state, workload, standing.needs)):
+            why = reserve(state, standing)
+            if why is not None:
+                self._wait(standing, why, changed)
+                state.cluster.freed += before is not None and workload.key not in state.nominations.ours
+                return
         self._candidates.drop(workload)
         if workload.phase is Phase.WAITING and not reservation.all_there(workload):
             reservation.await_members(state, workload)
@@ -146,3 +157,11 @@ class Engine:
         binding.send(state, workload)
         if workload.phase not in (Phase.WAITING, Phase.RESERVED):  # else it waits for volumes, and says so
             workload.explanation = why_surplus_waits(state, workload)
+
+    def _wait(self, standing: Standing, why: Explanation, changed: dict[WorkloadKey, Workload]) -> None:
+        """Let a workload wait that could not be admitted: for its victims, where it may take others out."""
+        victims = preemption.make_room(self.state, standing, why)
+        if victims is None or standing.bunch.line.strict:
+            self._candidates.fail(standing, victims or why, changed)
+        else:
+            self._candidates.put_aside(standing.workload, victims)

@@ -84,12 +84,14 @@ def evict_members(state: State, workload: Workload, members: Iterable[Member], r
     Args:
         state: The engine's memory.
         workload: What they belong to.
-        members: Bound members beyond those that are required.
+        members: Members beyond those that are required, bound or on their way.
         reason: What their condition DisruptionTarget says, such as PreemptionByScheduler.
         message: The same in words.
     """
     for member in members:
         member.leave = (reason, message)
+        if not member.pod.node:
+            workload.ask_at = state.now  # it is on its way, and is asked when it has arrived
     ask_to_leave(state, workload)
     state.touch(workload.key)
 

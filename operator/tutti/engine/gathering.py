@@ -45,6 +45,8 @@ def put_member(state: State, pod: Pod) -> None:
     if said != member.said:
         member.said = said
         _read(state, member, pod)
+    member.never_preempts = pod.spec.preemption_policy == "Never"
+    member.nominated = pod.status.nominated_node_name
     member.told = member.told if member.told[0] else _told(pod)
     file(state, member)
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tutti.engine.explanation import Explanation
-from tutti.engine.needs import Need
+from tutti.engine.needs import Lacking, Need
 from tutti.engine.workloads import Workload
 from tutti.queueing.heads import HeadKey
 from tutti.quota.flavors import Queue
@@ -38,6 +38,7 @@ class Standing:
         needs: The pods that want nodes.
         key: Sorts those of a line, the next one first.
         left: Whether it has left the line.
+        lacking: What its last try found quota for, but no nodes, the best first.
     """
 
     workload: Workload
@@ -45,6 +46,7 @@ class Standing:
     key: LineKey
     bunch: Bunch
     left: bool = False
+    lacking: Sequence[Lacking] = ()
 
     @property
     def queue(self) -> Queue | None:

@@ -9,7 +9,9 @@ from tutti.cluster.classes import PodClass
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.nearness import Near
 from tutti.engine.shortages import gathering
-from tutti.engine.workloads import Group, Member, Phase, Workload
+from tutti.engine.workloads import Charge, Group, Member, Phase, Workload
+from tutti.placement.gang import Ask
+from tutti.placement.profile import Profile
 from tutti.placement.unsupported import unsupported
 from tutti.quota.flavors import VIRTUAL, Queue, uncovered
 from tutti.quota.podsets import PodSet
@@ -44,6 +46,23 @@ class Need:
     def shape(self) -> tuple[object, ...]:
         """What decides where they can go."""
         return self.klass, self.required, self.extra, self.near, self.party, self.there, self.own
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """What a workload could have had by quota, but found no nodes for.
+
+    Attributes:
+        needs: The pods that want nodes.
+        asks: What nodes were asked for each need.
+        charges: What each of its pods would use of quota; None without a queue.
+        profile: How they are placed.
+    """
+
+    needs: Sequence[Need]
+    asks: Sequence[Ask]
+    charges: Sequence[Charge | None]
+    profile: Profile
 
 
 def needs_of(workload: Workload) -> list[Need] | Explanation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from tutti.api.kinds import PodGroup
-from tutti.engine import binding, eviction, extenders, implicit, limits, volumes
+from tutti.engine import binding, eviction, extenders, implicit, limits, nominations, volumes
 from tutti.engine.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
 from tutti.engine.observations import (
     AnyObservation,
@@ -55,6 +55,7 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             else:
                 state.cluster.put_pod(pod, keep=False)
                 note_stranger(state, pod)
+                nominations.note(state, pod)
         case PodGone():
             _pod_gone(state, observation)
         case NodeSeen(node=node):
@@ -117,6 +118,7 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
 
 def _pod_gone(state: State, gone: PodGone) -> None:
     drop_stranger(state, (gone.namespace, gone.name))
+    nominations.drop(state, (gone.namespace, gone.name))
     record = state.cluster.remove_pod((gone.namespace, gone.name), gone.uid)
     member = state.members.get((gone.namespace, gone.name))
     if member is not None and member.pod is record:
@@ -125,8 +127,12 @@ def _pod_gone(state: State, gone: PodGone) -> None:
 
 def _evicted(state: State, result: EvictFinished) -> None:
     member = state.members.get((result.namespace, result.name))
-    if member is not None and member.pod.uid == result.uid and not result.done:
+    if result.done:
+        return
+    if member is not None and member.pod.uid == result.uid:
         eviction.refused(state, state.workloads[state.home[member.pod.key][0]], member)
+    elif member is None:
+        nominations.refused(state, (result.namespace, result.name), result.uid)
 
 
 def _object_seen(state: State, seen: ObjectSeen) -> None:

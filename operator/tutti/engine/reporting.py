@@ -75,10 +75,13 @@ def _tell_why(state: State, workload: Workload) -> None:
 
 
 def _tell_pod(state: State, member: Member, why: Explanation) -> None:
-    pod = member.pod
-    if pod.placeable and member.told[:2] != (why.pod_reason, why.message):
-        member.told = (why.pod_reason, why.message, state.now)
-        state.out.append(SetPodCondition(pod.namespace, pod.name, pod.uid, why.pod_reason, why.message, pod.generation))
+    pod, node = member.pod, state.nominations.nodes.get(member.pod.key, "")
+    if not pod.placeable or (member.told[:2] == (why.pod_reason, why.message) and member.nominated == node):
+        return
+    nominated = node if node or member.nominated else None
+    member.told, member.nominated = (why.pod_reason, why.message, state.now), node
+    told = (pod.namespace, pod.name, pod.uid, why.pod_reason, why.message, pod.generation)
+    state.out.append(SetPodCondition(*told, nominated_node=nominated))
 
 
 def _is_news(state: State, reason: str, message: str, told: Told) -> bool:

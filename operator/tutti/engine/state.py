@@ -13,6 +13,7 @@ from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
 from tutti.cluster.supply import Room, offered
 from tutti.engine.catalog import Catalog
+from tutti.engine.claims import Nominations
 from tutti.engine.consultation import Consultations
 from tutti.engine.counting import QueueCounts
 from tutti.engine.decisions import AnyDecision
@@ -48,6 +49,7 @@ class State:
         profiles: How pods are placed, per schedulerName of ours.
         rules: How fairness and preemption go.
         budgets: PodDisruptionBudgets, by namespace and name.
+        nominations: Room held for those whose victims are leaving.
         timed: Workloads that have a deadline, an alarm, a backoff or something to tell later.
         supply_seen: What `cluster.nodes.supply` was when quotas last followed it.
         rooms: What was free in each flavor when queues were last told it.
@@ -78,6 +80,7 @@ class State:
     profiles: dict[str, Profile] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
     budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
+    nominations: Nominations = field(default_factory=Nominations)
     timed: dict[WorkloadKey, Workload] = field(default_factory=dict)
     supply_seen: int = 0
     rooms: dict[str, Room] = field(default_factory=dict)

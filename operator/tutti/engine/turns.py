@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tutti.api.conditions import timestamp
-from tutti.engine import life
+from tutti.engine import life, nominations, preemption
 from tutti.engine.contest import contest
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extenders import WAITING
@@ -152,19 +152,25 @@ class Candidates:
             return
         queue = queue_of(state, workload)
         if isinstance(queue, Explanation):
-            self._put_aside(workload, queue)
+            self.put_aside(workload, queue)
             return
         needs = needs_of(workload)
         if isinstance(needs, Explanation):
-            self._put_aside(workload, with_strangers(state, workload, needs))
+            self.put_aside(workload, with_strangers(state, workload, needs))
             return
         never = never_admitted(queue, needs)
+        waits = nominations.waiting(state, workload, needs)
         if never is not None:
-            self._put_aside(workload, never)
+            self.put_aside(workload, never)
+        elif waits is not None and not (queue is not None and queue.strict):
+            self.put_aside(workload, waits)
         else:
             self._stand(state, workload, queue, needs)
+            if waits is None:
+                self._stand_up(workload)
 
-    def _put_aside(self, workload: Workload, why: Explanation) -> None:
+    def put_aside(self, workload: Workload, why: Explanation) -> None:
+        """Have a workload wait for something of its own, so that it stands in nobody's way."""
         if workload.key not in self._aside:
             self.drop(workload)
             self._aside[workload.key] = workload
@@ -173,7 +179,7 @@ class Candidates:
 
     def _stand(self, state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> None:
         """Have a workload stand in line; one that stands there already as it is stays where it is."""
-        name, key, shape = _line_of(workload, queue), _key(workload), _shape(workload, queue, needs)
+        name, key, shape = _line_of(workload, queue), _key(workload), _shape(state, workload, queue, needs)
         standing = self._standing.get(workload.key)
         if standing is not None and standing.is_at(name, key, shape):
             standing.needs = needs
@@ -185,8 +191,14 @@ class Candidates:
             workload.explanation = standing.bunch.why
         self._active[name] = None
 
+    def _stand_up(self, workload: Workload) -> None:
+        """Have one tried again that blocked a strict line while its victims were leaving."""
+        bunch = self._standing[workload.key].bunch
+        if bunch.why is not None and bunch.why.gate is Gate.VICTIMS:
+            bunch.line.wake(bunch)
+
     def _join(self, state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Standing:
-        name, shape = _line_of(workload, queue), _shape(workload, queue, needs)
+        name, shape = _line_of(workload, queue), _shape(state, workload, queue, needs)
         line = self._lines.get(name)
         if line is None:
             strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
@@ -256,9 +268,10 @@ def _key(workload: Workload) -> LineKey:
     return workload.rank, head_key(workload.priority, workload.queued_at, workload.name)
 
 
-def _shape(workload: Workload, queue: Queue | None, needs: list[Need]) -> Shape:
+def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Shape:
     """Return what decides whether a workload can be admitted: equal shapes of one line fare alike."""
     scheduler = next((member.scheduler for member in workload.members()), "")
     asked = tuple(need.shape for need in needs)
     important = 0 if queue is None or queue.policy == NOBODY else workload.priority  # for whom it may preempt
-    return (None if queue is None else queue.name, workload.phase, scheduler, asked, important)
+    before = preemption.standing_of(state, workload, needs)
+    return (None if queue is None else queue.name, workload.phase, scheduler, asked, important, before)

@@ -100,6 +100,8 @@ class Member:
         leave: Reason and message for which it must go; None where it may stay.
         evicting: Whether it has been asked to leave.
         over: Whether it had ended before its gang's present members began to be bound.
+        never_preempts: Whether it takes out nobody for its own sake (preemptionPolicy Never).
+        nominated: The node that its status says it is nominated for, or "".
         told: The reason and message last written to its condition, and when.
         noted: Those of its annotations that a plugin reads.
         near: How near it says itself that it must be to others like it, if it does.
@@ -117,6 +119,8 @@ class Member:
     leave: tuple[str, str] | None = None
     evicting: bool = False
     over: bool = False
+    never_preempts: bool = False
+    nominated: str = ""
     told: Told = ("", "", 0.0)
     noted: Mapping[str, str] = field(default_factory=dict)
     near: Near | None = None

@@ -75,7 +75,7 @@ class PodGroupSpec(Model):
     scheduling_constraints: SchedulingConstraints = SchedulingConstraints()
     """Where the members must be, relative to one another."""
     disruption_mode: Literal["Pod", "PodGroup"] = "Pod"
-    """Whether members are taken out one by one (Pod) or all at once; only Pod is supported yet."""
+    """Whether members that must make room leave one by one (Pod), or all that are required at once (PodGroup)."""
     priority_class_name: Name = ""
     """The PriorityClass of the group."""
     queue_name: Name = ""

@@ -86,7 +86,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     Unsupported("LocalQueue", "fairSharing.weight", ("1", 1), _NO_WEIGHT),
     Unsupported("LocalQueue", "wallTimePolicy", (), _absent("a limit on wall time", "wallTimePolicy")),
-    Unsupported("PodGroup", "disruptionMode", ("Pod",), _never("disruption of whole groups", "disruptionMode", "Pod")),
 )
 
 

@@ -1,0 +1,156 @@
+"""Room that is held for those whose victims are leaving, until they have it or their time is over.
+
+A nomination takes nothing: the victims are still there. It is respected: whoever is tried while it stands is tried as
+if its pods were on their nodes already, unless he goes before them by his pods' priority (kube-scheduler 1.36,
+framework/runtime, RunFilterPluginsWithNominatedPods). Pods that other schedulers have nominated are respected alike.
+The quota that goes with it is used, so that nobody else is given it.
+
+Its workload stands aside while victims are left. It is tried again, without its nomination, when the last one has
+gone; that is also done when its time is over, and then it may find others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from tutti.api.core import Pod
+from tutti.cluster.classes import PodClass
+from tutti.cluster.pods import PodKey
+from tutti.engine.claims import Nomination, Spot, Wants
+from tutti.engine.explanation import Explanation
+from tutti.engine.needs import Need
+from tutti.engine.state import State
+from tutti.engine.workloads import Workload, WorkloadKey
+
+
+def wants_of(needs: Sequence[Need]) -> Wants:
+    """Return what some needs want, to tell whether they have changed."""
+    return tuple((need.group.name, need.klass, need.required) for need in needs if need.required)
+
+
+def begin(state: State, key: WorkloadKey, nomination: Nomination) -> None:
+    """Hold room and quota for a workload that stands aside from now on."""
+    book = state.nominations
+    assert key not in book.ours  # whoever has one is not tried with it
+    book.ours[key] = nomination
+    for spot in nomination.spots:
+        if spot.pod is not None:
+            book.nodes[spot.pod] = spot.node
+    for charge, pods in nomination.charges:
+        state.charge(charge, pods)
+
+
+def end(state: State, key: WorkloadKey) -> Nomination | None:
+    """Hold nothing for a workload any more; returns what was held, for whoever has it next."""
+    book = state.nominations
+    nomination = book.ours.pop(key, None)
+    if nomination is None:
+        return None
+    for spot in nomination.spots:
+        if spot.pod is not None:
+            book.nodes.pop(spot.pod, None)
+    for charge, pods in nomination.charges:
+        state.refund(charge, pods)
+    return nomination
+
+
+def give_up(state: State, key: WorkloadKey) -> None:
+    """Let others have what was held for a workload."""
+    if end(state, key) is not None:
+        state.cluster.freed += 1
+        state.touch(key)
+
+
+def waiting(state: State, workload: Workload, needs: Sequence[Need]) -> Explanation | None:
+    """Return what a workload waits for while its victims leave; None where it may be tried.
+
+    A nomination for something else than it wants now is given up.
+    """
+    nomination = state.nominations.ours.get(workload.key)
+    if nomination is None:
+        return None
+    if nomination.wants != wants_of(needs):
+        give_up(state, workload.key)
+        return None
+    return nomination.why if nomination.victims and state.now < nomination.until else None
+
+
+def stir(state: State) -> None:
+    """Take note of victims that have left, and give up what is held for those that are gone."""
+    again_at = state.nominations.again_at
+    if again_at is not None and again_at <= state.now:
+        state.nominations.again_at = None
+        state.cluster.freed += 1
+    for key, nomination in list(state.nominations.ours.items()):
+        workload = state.workloads.get(key)
+        if workload is None or not _still_waits(workload):
+            give_up(state, key)
+            continue
+        left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid)]
+        for victim in left:
+            del nomination.victims[victim]
+        if (left and not nomination.victims) or nomination.until <= state.now:
+            state.touch(key)
+
+
+def refused(state: State, key: PodKey, uid: str) -> None:
+    """Note that a victim of another scheduler could not be asked to leave; victims are chosen again after a while."""
+    soon = state.now + state.configuration.backoff.max_seconds
+    for nomination in state.nominations.ours.values():
+        if nomination.victims.get(key) == uid:
+            nomination.until = min(nomination.until, soon)
+
+
+def next_due(state: State) -> float | None:
+    """Return when a nomination is given up, or somebody else may be taken out, Unix seconds; None: not at all."""
+    times = [one.until for one in state.nominations.ours.values() if one.until > state.now]
+    if state.nominations.again_at is not None:
+        times.append(state.nominations.again_at)
+    return min(times, default=None)
+
+
+@contextmanager
+def respected(state: State, workload: Workload, priority: int) -> Iterator[None]:
+    """Let nominated pods take their room while a workload is tried, but those that it goes before."""
+    spots = state.nominations.against(workload.key, priority)
+    rows: dict[PodClass, list[int]] = {}
+    for spot in spots:
+        row = state.cluster.nodes.rows.get(spot.node)
+        if row is not None:
+            rows.setdefault(spot.klass, []).append(row)
+    if not rows:
+        yield
+        return
+    with state.cluster.transaction() as claims:
+        for klass, where in rows.items():
+            claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), klass)
+        if not any(member.pod.klass.company.affinity for member in workload.members()):
+            claims.show()  # nobody may rely on the company of pods that may never come
+        yield
+
+
+def note(state: State, pod: Pod) -> None:
+    """Remember where another scheduler wants a pod of its own to go, while it waits for that."""
+    key, node = (pod.metadata.namespace, pod.metadata.name), pod.status.nominated_node_name
+    drop(state, key)
+    if node and not pod.spec.node_name and not pod.terminated and pod.metadata.deletion_timestamp is None:
+        klass = state.cluster.classes.of(pod.spec, key[0], pod.metadata.labels, waits=False)
+        state.nominations.others[key] = (pod.spec.priority or 0, Spot(klass, node, key))
+
+
+def drop(state: State, key: PodKey) -> None:
+    """Forget that another scheduler wants a pod to go somewhere."""
+    if state.nominations.others.pop(key, None) is not None:
+        state.cluster.freed += 1
+
+
+def _still_waits(workload: Workload) -> bool:
+    return workload.active and any(member.pod.placeable for member in workload.members())
+
+
+def _is_there(state: State, key: PodKey, uid: str) -> bool:
+    record = state.cluster.pods.get(key)
+    return record is not None and record.uid == uid and bool(record.place)
