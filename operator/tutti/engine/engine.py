@@ -129,7 +129,7 @@ class Engine:
                 life.settle(state, workload)
                 if life.is_over(state, workload):
                     del state.workloads[key]
-                    state.timed.pop(key, None)
+                    state.timed.drop(key)
                     state.held.pop(key, None)
                     self._candidates.drop(workload)
                     state.counts.move(workload, NOWHERE, {}, state.changed_queues)

@@ -184,4 +184,4 @@ def _requeue(state: State, workload: Workload) -> None:
     workload.requeues += 1
     wait = delay(workload.requeues, state.random, base=policy.backoff_base_seconds, most=policy.backoff_max_seconds)
     workload.not_before = state.now + wait
-    state.timed[workload.key] = workload
+    state.timed.add(workload)

@@ -35,7 +35,7 @@ MOST_WAYS = 4
 def known_ends(state: State) -> list[End]:
     """Return the next ends of running work, as far as it must end by a known time, the first one first."""
     known: list[tuple[float, int, Workload]] = []
-    for number, workload in enumerate(state.timed.values()):
+    for number, workload in enumerate(state.timed):
         at = limits.ends_at(state, workload)
         if at is not None:
             known.append((at, number, workload))

@@ -47,4 +47,4 @@ def written(state: State, result: PodGroupWritten) -> None:
     if workload is not None and not result.done:
         workload.asked_for = ""
         workload.tell_at = state.now + ASK_AGAIN_SECONDS
-        state.timed[workload.key] = workload
+        state.timed.add(workload)

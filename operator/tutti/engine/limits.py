@@ -59,7 +59,7 @@ def watch(state: State, workload: Workload) -> None:
     """Note since when a workload is not ready, and have it looked at when one of its times is over."""
     if workload.phase is not Phase.SCHEDULED:
         if workload.not_before:
-            state.timed[workload.key] = workload  # it may have been found so
+            state.timed.add(workload)  # it may have been found so
         if workload.ask_at > state.now:
             state.set_alarm(workload, workload.ask_at)
         return

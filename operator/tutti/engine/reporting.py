@@ -66,7 +66,7 @@ def _tell_why(state: State, workload: Workload) -> None:
     if not _is_news(state, why.reason, why.message, workload.told):
         if why.message != workload.told[1] and workload.tell_at is None:
             workload.tell_at = workload.told[2] + RETELL_SECONDS
-            state.timed[workload.key] = workload
+            state.timed.add(workload)
         return
     workload.told, workload.shown = (why.reason, why.message, state.now), why
     if not gathering:

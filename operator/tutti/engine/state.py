@@ -20,6 +20,7 @@ from tutti.engine.decisions import AnyDecision
 from tutti.engine.hosting import Held, Hosting, Plugins
 from tutti.engine.places import Places
 from tutti.engine.profiles import profiles_of, rules_of
+from tutti.engine.timers import Timers
 from tutti.engine.workloads import Charge, Member, Workload, WorkloadKey
 from tutti.placement.preemption.budgets import Budget
 from tutti.placement.profile import Profile
@@ -81,7 +82,7 @@ class State:
     rules: Rules = field(default_factory=Rules)
     budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
     nominations: Nominations = field(default_factory=Nominations)
-    timed: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    timed: Timers = field(default_factory=Timers)
     supply_seen: int = 0
     rooms: dict[str, Room] = field(default_factory=dict)
     rooms_at: float = 0.0
@@ -115,17 +116,17 @@ class State:
         workload.not_before = self.now + delay(
             workload.attempts, self.random, base=backoff.base_seconds, most=backoff.max_seconds
         )
-        self.timed[workload.key] = workload
+        self.timed.add(workload)
 
     def set_deadline(self, workload: Workload, seconds: float) -> None:
         """Give a workload so long from now."""
         workload.deadline = self.now + seconds
-        self.timed[workload.key] = workload
+        self.timed.add(workload)
 
     def set_alarm(self, workload: Workload, at: float) -> None:
         """Have a workload looked at again at a time, Unix seconds, if not before."""
         workload.alarm = at if workload.alarm is None else min(workload.alarm, at)
-        self.timed[workload.key] = workload
+        self.timed.add(workload)
 
     def leads_to(self, namespace: str, local_queue: str) -> str:
         """Return the ClusterQueue that a LocalQueue leads to, or "" where there is none."""

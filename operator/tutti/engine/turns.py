@@ -50,7 +50,7 @@ class Candidates:
     def due(self, state: State) -> list[Workload]:
         """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
         out = []
-        for workload in list(state.timed.values()):
+        for workload in state.timed.take_due(state.now):
             if workload.deadline is not None and workload.deadline <= state.now:
                 out.append(workload)
             if workload.tell_at is not None and workload.tell_at <= state.now:
@@ -62,8 +62,7 @@ class Candidates:
             if 0 < workload.not_before <= state.now:
                 workload.not_before = 0.0
                 state.touch(workload.key)
-            if not _times(workload):
-                del state.timed[workload.key]
+            state.timed.settle(workload, state.now)
         return out
 
     def next_due(self, state: State) -> float | None:
@@ -73,8 +72,7 @@ class Candidates:
         """
         if self._woken_meanwhile(state):
             return state.now
-        times = (time for workload in state.timed.values() for time in _times(workload))
-        return min((time for time in times if time > state.now), default=None)
+        return state.timed.next(state.now)
 
     def update(self, state: State, changed: Changed) -> None:
         """Put those that something was observed about where they belong, and wake whom something may help."""
@@ -248,12 +246,6 @@ def _backing_off(workload: Workload) -> Explanation:
     again = timestamp(workload.not_before)
     text = f"its last attempt was given up; it is tried again at {again}"
     return Explanation(Gate.PERMIT, "BackingOff", text, {"attempts": str(workload.attempts), "at": again})
-
-
-def _times(workload: Workload) -> list[float]:
-    """Return when something is due about a workload: the end of a deadline, a backoff or a silence, an alarm."""
-    times = (workload.deadline, workload.alarm, workload.tell_at, workload.not_before or None)
-    return [time for time in times if time is not None]
 
 
 def _line_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
