@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tutti.api.conditions import Condition, find, is_true, merge, timestamp, to_json
+from tutti.api.conditions import Condition, as_json, find, is_true, merge, timestamp
 
-ADMITTED = Condition(type="Admitted", status="False", reason="Quota", last_transition_time="2026-01-01T00:00:00Z")
+THEN = "2026-01-01T00:00:00Z"
+ADMITTED = {**as_json("Admitted", "False", "Quota"), "lastTransitionTime": THEN}
 NOW = 1_800_000_000.9
 
 
@@ -14,36 +15,40 @@ def test_times_are_whole_seconds_in_utc():
 
 
 def test_a_new_reason_keeps_the_time_and_a_new_status_moves_it():
-    reason = Condition(type="Admitted", status="False", reason="Placement", message="no node fits")
-    status = Condition(type="Admitted", status="True", reason="Admitted")
+    reason = as_json("Admitted", "False", "Placement", "no node fits")
+    status = as_json("Admitted", "True", "Admitted")
 
-    assert merge([ADMITTED], [reason], now=NOW) == [
-        reason.model_copy(update={"last_transition_time": "2026-01-01T00:00:00Z"})
-    ]
-    assert merge([ADMITTED], [status], now=NOW)[0].last_transition_time == timestamp(NOW)
+    assert merge([ADMITTED], [reason], now=NOW) == [{**reason, "lastTransitionTime": THEN}]
+    assert merge([ADMITTED], [status], now=NOW) == [{**status, "lastTransitionTime": timestamp(NOW)}]
 
 
 def test_a_merge_that_changes_nothing_equals_what_was_there():
-    again = ADMITTED.model_copy(update={"last_transition_time": ""})
-    assert merge([ADMITTED], [again], now=NOW) == [ADMITTED]
+    assert merge([ADMITTED], [as_json("Admitted", "False", "Quota")], now=NOW) == [ADMITTED]
     assert merge([ADMITTED], [], now=NOW) == [ADMITTED]
 
 
-def test_new_types_come_last_and_others_stay():
-    finished = Condition(type="Finished", status="True", reason="Succeeded")
-    merged = merge([ADMITTED], [finished], now=NOW)
+def test_what_was_there_stays_as_it_was_written():
+    merged = merge([ADMITTED], [as_json("Admitted", "True", "Admitted")], now=NOW)
+    assert ADMITTED["lastTransitionTime"] == THEN
+    assert merged[0] is not ADMITTED
 
-    assert [condition.type for condition in merged] == ["Admitted", "Finished"]
+
+def test_new_types_come_last_and_others_stay():
+    merged = merge([ADMITTED], [as_json("Finished", "True", "Succeeded")], now=NOW)
+    assert [condition["type"] for condition in merged] == ["Admitted", "Finished"]
     assert merged[0] == ADMITTED
-    assert is_true(merged, "Finished")
-    assert not is_true(merged, "Admitted")
-    assert not is_true(merged, "Evicted")
-    assert find(merged, "Evicted") is None
+
+
+def test_conditions_are_found_by_type():
+    found = [Condition.model_validate(ADMITTED), Condition(type="Finished", status="True")]
+    assert is_true(found, "Finished")
+    assert not is_true(found, "Admitted")
+    assert not is_true(found, "Evicted")
+    assert find(found, "Evicted") is None
 
 
 def test_the_written_form_has_every_field_the_api_requires():
-    bare = merge([], [Condition(type="Admitted", status="Unknown")], now=0)
-    assert to_json(bare) == [
+    assert merge([], [as_json("Admitted", "Unknown", "")], now=0) == [
         {
             "type": "Admitted",
             "status": "Unknown",
@@ -52,3 +57,4 @@ def test_the_written_form_has_every_field_the_api_requires():
             "lastTransitionTime": "1970-01-01T00:00:00Z",
         }
     ]
+    assert as_json("Admitted", "True", "Admitted", generation=3)["observedGeneration"] == 3

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from tutti.api.model import Lenient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping
 
 Status = Literal["True", "False", "Unknown"]
+SINCE = "lastTransitionTime"
 
 
 class Condition(Lenient):
@@ -43,26 +44,25 @@ def is_true(conditions: Iterable[Condition], kind: str) -> bool:
     return found is not None and found.status == "True"
 
 
-def merge(conditions: Sequence[Condition], news: Iterable[Condition], *, now: float) -> list[Condition]:
-    """The conditions with `news` in place of those of the same type, new types last.
+Json = dict[str, Any]
+"""A condition as it stands in a status."""
 
-    A condition keeps its `lastTransitionTime` while its status stays; otherwise it gets `now` (Unix seconds), unless
-    the news bring a time of their own. The result equals `conditions` exactly when nothing is to be written.
+
+def as_json(kind: str, status: Status, reason: str, message: str = "", *, generation: int | None = None) -> Json:
+    """A condition as it stands in a status, without a time; a reason may not be empty there: the type stands in."""
+    said: Json = {"type": kind, "status": status, "reason": reason or kind, "message": message, SINCE: ""}
+    return said if generation is None else {**said, "observedGeneration": generation}
+
+
+def merge(conditions: Iterable[Mapping[str, Any]], news: Iterable[Json], *, now: float) -> list[Mapping[str, Any]]:
+    """The conditions of a status with `news` in place of those of the same type, new types last.
+
+    A condition keeps its `lastTransitionTime` while its status stays; otherwise it gets `now` (Unix seconds). The
+    result equals `conditions` exactly when nothing is to be written.
     """
-    result = {condition.type: condition for condition in conditions}
+    result = {condition["type"]: condition for condition in conditions}
     for new in news:
-        old = result.get(new.type)
-        if old is not None and old.status == new.status:
-            since = old.last_transition_time
-        else:
-            since = new.last_transition_time or timestamp(now)
-        result[new.type] = new.model_copy(update={"last_transition_time": since})
+        old = result.get(new["type"])
+        since = old.get(SINCE, "") if old is not None and old["status"] == new["status"] else ""
+        result[new["type"]] = {**new, SINCE: since or timestamp(now)}
     return list(result.values())
-
-
-def to_json(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
-    """The conditions as they stand in a status; a reason may not be empty there, so it falls back to the type."""
-    return [
-        condition.model_dump(by_alias=True, exclude_none=True) | {"reason": condition.reason or condition.type}
-        for condition in conditions
-    ]

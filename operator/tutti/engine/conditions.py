@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tutti.api.conditions import Condition, Status
+from tutti.api.conditions import Json, Status, as_json
 from tutti.engine.explanation import Explanation
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
@@ -18,7 +18,7 @@ AT_ONCE = (Reason.PREEMPTED.value, Reason.NODE_FAILURES.value)
 """Reasons after which a workload is queued again without waiting for anything."""
 
 
-def conditions_of(state: State, workload: Workload) -> list[Condition]:
+def conditions_of(state: State, workload: Workload) -> list[Json]:
     """Return what the conditions of a workload's object should say now; those that say nothing new may be left out."""
     told = {known["type"]: known for known in workload.status.get("conditions", [])}
     ended = workload.phase is Phase.FINISHED
@@ -26,10 +26,7 @@ def conditions_of(state: State, workload: Workload) -> list[Condition]:
         return []  # how it ended stays true when its pods are cleaned up
     is_told = {kind: known["status"] == "True" for kind, known in told.items()}
     said = [*_progress(workload, is_told), *_eviction(state, workload, told)]
-    return [
-        Condition(type=kind, status=status, reason=reason, message=text, observed_generation=workload.generation)
-        for kind, status, reason, text in said
-    ]
+    return [as_json(kind, status, reason, text, generation=workload.generation) for kind, status, reason, text in said]
 
 
 Said = tuple[str, Status, str, str]

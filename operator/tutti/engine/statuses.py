@@ -10,12 +10,14 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from tutti.api import conditions as cond
-from tutti.api.conditions import Condition
 from tutti.api.kinds import Object, ObjectError, PodGroup
 from tutti.engine.catalog import ObjectKey
 from tutti.engine.conditions import conditions_of
 from tutti.engine.state import State
 from tutti.engine.workloads import ADMITTED, Group, Phase, Tally, Workload
+
+OF_A_PART = ("Scheduled", "PodsReady", "Finished")
+"""The conditions that a PodGroup of a Workload has, too."""
 
 
 class Place(NamedTuple):
@@ -52,17 +54,16 @@ def part_status_of(
     told = workload.group_status.get(found.metadata.uid) or as_found(found)
     pending = _pending(state, workload, told.get("pendingReason"), place)
     wanted = _pod_group_status(workload.phase, group.tally()) | {"pendingReason": pending}
-    conditions = [one for one in conditions_of(state, workload) if one.type in ("Scheduled", "PodsReady", "Finished")]
+    conditions = [one for one in conditions_of(state, workload) if one["type"] in OF_A_PART]
     workload.group_status[found.metadata.uid], news = _told_anew(state, told, wanted, conditions)
     return news
 
 
 def _told_anew(
-    state: State, told: dict[str, Any], wanted: dict[str, Any], conditions: list[Condition]
+    state: State, told: dict[str, Any], wanted: dict[str, Any], conditions: list[cond.Json]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the whole status with what is wanted in it, and the part that is new."""
-    before = [Condition.model_validate(c) for c in told.get("conditions", [])]
-    wanted["conditions"] = cond.to_json(cond.merge(before, conditions, now=state.now))
+    wanted["conditions"] = cond.merge(told.get("conditions", []), conditions, now=state.now)
     news = {key: value for key, value in wanted.items() if told.get(key) != value}
     return {**told, **wanted}, news
 
@@ -70,8 +71,7 @@ def _told_anew(
 def invalid(state: State, key: ObjectKey, error: ObjectError) -> dict[str, Any]:
     """Return the status of a Workload or PodGroup that cannot be read."""
     kind = "Scheduled" if key[0] == "PodGroup" else "Admitted"
-    news = Condition(type=kind, status="False", reason="Invalid", message=str(error))
-    return {"conditions": cond.to_json(cond.merge([], [news], now=state.now))}
+    return {"conditions": cond.merge([], [cond.as_json(kind, "False", "Invalid", str(error))], now=state.now)}
 
 
 def count(state: State, workload: Workload) -> None:
