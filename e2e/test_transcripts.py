@@ -24,7 +24,12 @@ WHY = {
     "reason": "WaitingForQuota",
     "message": "ClusterQueue team-a: needs 3 nvidia.com/gpu in a100; 1 free of 8 nominal, 16 with borrowing",
 }
-PENDING = {"position": 2, "since": "2026-01-01T00:00:00Z", "reasons": [WHY]}
+PENDING = {
+    "position": 2,
+    "since": "2026-01-01T00:00:00Z",
+    "estimatedStart": "2026-01-01T06:30:00Z",
+    "reasons": [WHY],
+}
 CONDITION = {"type": "Scheduled", "status": "False", "reason": WHY["reason"], "message": WHY["message"]}
 STATUS = {
     "podgroup/trio -n team-a": {
@@ -42,6 +47,7 @@ WORKLOAD = {
 }
 COMMANDS = {
     "get": "get workloads,podgroups,localqueues -n team-a",
+    "get-wide": "get workloads,podgroups -n team-a -o wide",
     "get-queues": "get clusterqueues team-a team-b",
     "get-queues-wide": "get clusterqueues team-a team-b -o wide",
     "get-flavor": "get resourceflavor a100",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.engine.world import World
+from tests.engine.world import GPU, World
 from tutti.api.taints import Taint, Toleration
+from tutti.engine.shortages import _shortage
+from tutti.quota.policy import PreemptionPolicy, Who
 
 
 def with_queue(gpus: int, **spec) -> World:
@@ -321,3 +325,29 @@ def test_less_quota_stops_nothing_that_runs():
     world.finish("a-0", "a-1", "a-2")
     world.run()
     assert len(world.where("b")) == 1
+
+
+@pytest.mark.parametrize(
+    ("reclaim", "said"),
+    [
+        (Who.NEVER, "no"),
+        (Who.LOWER_PRIORITY, "from lower priorities"),
+        (Who.ANY, "yes"),
+    ],
+)
+def test_a_shortage_says_what_is_asked_free_own_and_lent_to_whom_and_whether_it_can_be_had_back(reclaim, said):
+    world = World()
+    world.flavor("h100")
+    world.node("n1", gpus=200)
+    world.queue("team-a", 96, cohort="all", flavors=("h100",))
+    world.queue("team-b", 40, cohort="all", flavors=("h100",), local="b")
+    world.gang("mine", 32, queue="queue")
+    world.gang("guest", 64, queue="b")
+    world.run()
+
+    state = world.engine.state
+    queue = replace(state.catalog.queues["team-a"], policy=PreemptionPolicy(reclaim=reclaim))
+    assert _shortage(state, queue, ("h100", GPU), 64) == (
+        f"needs 64 nvidia.com/gpu in h100; 40 free of 96 nominal, 136 with borrowing, "
+        f"24 lent to team-b (reclaimable: {said})"
+    )

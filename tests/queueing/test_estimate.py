@@ -133,6 +133,10 @@ def test_without_a_queue_room_is_all_that_counts():
     assert told(tree(), free(0), [end(30, 4, queue="")], pods) == [30]
 
 
+def test_who_asks_for_nothing_starts_at_once():
+    assert told(tree(q=("", 8, 8)), free(0), [end(30, 4)], Waiting("q", [])) == [0]
+
+
 def brute_force(quota: int, ends, line, *, strict: bool) -> list[float | None]:
     """One node, one queue: go through time, and start whoever may and fits."""
     left = quota - sum(gpus for _, gpus in ends)

@@ -130,6 +130,7 @@ class Engine:
                 if life.is_over(state, workload):
                     del state.workloads[key]
                     state.timed.drop(key)
+                    state.ending.pop(key, None)
                     state.held.pop(key, None)
                     self._candidates.drop(workload)
                     state.counts.move(workload, NOWHERE, {}, state.changed_queues)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,11 +16,11 @@ from tutti.engine.state import State
 from tutti.engine.workloads import Workload, WorkloadKey
 from tutti.placement.judging import standing
 from tutti.placement.profile import Profile
-from tutti.queueing.estimate import End, Pods, Waiting, Way, starts
+from tutti.queueing.estimate import Amounts, End, Pods, Waiting, Way, starts
 from tutti.quota.flavors import Queue, assignments, usage_of, where_of
 from tutti.quota.tree import Usage
 
-FORESEEN = 8
+FORESEEN = 5
 """For how many heads of a queue it is estimated when they start."""
 
 MOST_ENDS = 256
@@ -32,29 +33,13 @@ MOST_WAYS = 4
 """How many ways to count a pod in flavors are looked at."""
 
 
-def known_ends(state: State) -> list[End]:
-    """Return the next ends of running work, as far as it must end by a known time, the first one first."""
-    known: list[tuple[float, int, Workload]] = []
-    for number, workload in enumerate(state.timed):
-        at = limits.ends_at(state, workload)
-        if at is not None:
-            known.append((at, number, workload))
-    ends: list[End] = []
-    pods = 0
-    for at, _, workload in heapq.nsmallest(MOST_ENDS, known):
-        pods += sum(len(group.members) for group in workload.groups.values())
-        if pods > MOST_PODS:
-            break
-        ends.append(_end(state, workload, at))
-    return ends
-
-
-def foresee(state: State, queue: Queue, ends: Sequence[End]) -> dict[WorkloadKey, float]:
+def foresee(state: State, queue: Queue) -> dict[WorkloadKey, float]:
     """Return when the heads of a queue start, Unix seconds, of those of whom it is known and lies ahead.
 
     Whoever could start by this reckoning and still waits does so for reasons that are not in it.
     """
-    if not ends or queue.hold or queue.drain or queue.problem is not None:
+    ends = [] if queue.hold or queue.drain or queue.problem is not None else _known_ends(state)
+    if not ends:
         return {}
     heads: list[tuple[WorkloadKey, Waiting]] = []
     for workload in state.places.line(queue.name)[:FORESEEN]:
@@ -63,9 +48,23 @@ def foresee(state: State, queue: Queue, ends: Sequence[End]) -> dict[WorkloadKey
             continue  # it stands aside, and is in nobody's way
         heads.append((workload.key, _waiting(state, queue, workload, needs)))
     nodes = state.cluster.nodes
+    width = len(nodes.axis)  # now that all that is asked for has its column
     free = np.where(nodes.present[:, None], nodes.allocatable - nodes.requested, 0)
     tree = state.holdings.tree
-    found = starts(state.now, tree, free, ends, [one for _, one in heads], strict=queue.strict)
+    line = [
+        replace(one, pods=[replace(pods, requests=_wide(pods.requests, width)) for pods in one.pods])
+        for _, one in heads
+    ]
+    mine = state.holdings.root_of(queue.name)
+    known = [
+        replace(
+            end,
+            taken=_wide(end.taken, width),
+            usage=end.usage if state.holdings.root_of(end.queue) == mine else {},  # of no use to this tree
+        )
+        for end in ends
+    ]
+    found = starts(state.now, tree, free, known, line, strict=queue.strict)
     return {key: at for (key, _), at in zip(heads, found, strict=True) if at is not None and at > state.now}
 
 
@@ -91,11 +90,28 @@ def _pods(state: State, queue: Queue, need: Need, profile: Profile) -> Pods:
     return Pods(need.required, nodes.vector(klass.requests), ways)
 
 
+def _known_ends(state: State) -> list[End]:
+    """Return the next ends of running work, as far as it must end by a known time, the first one first."""
+    known: list[tuple[float, int, Workload]] = []
+    for number, workload in enumerate(state.ending.values()):
+        at = limits.ends_at(state, workload)
+        if at is not None:
+            known.append((at, number, workload))
+    ends: list[End] = []
+    pods = 0
+    for at, _, workload in heapq.nsmallest(MOST_ENDS, known):
+        pods += sum(len(group.members) for group in workload.groups.values())
+        if pods > MOST_PODS:
+            break
+        ends.append(_end(state, workload, at))
+    return ends
+
+
 def _end(state: State, workload: Workload, at: float) -> End:
     """Return what a workload gives back when it ends."""
     nodes = state.cluster.nodes
     usage: Usage = {}
-    taken: dict[int, np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = {}
+    taken: dict[int, Amounts] = {}
     for group in workload.groups.values():
         parts = [(m.charge, m.pod.place, m.pod.klass) for m in group.members.values()]
         parts += [(hold.charge, hold.node, hold.klass) for hold in group.holds]
@@ -107,6 +123,11 @@ def _end(state: State, workload: Workload, at: float) -> End:
                 vector = nodes.vector(klass.requests)
                 taken[row] = taken[row] + vector if row in taken else vector
     width = len(nodes.axis)
-    amounts = [np.pad(vector, (0, width - len(vector))) for vector in taken.values()]
-    rows = np.array(list(taken), dtype=np.int64)
-    return End(at, workload.cluster_queue, usage, rows, np.array(amounts, dtype=np.int64).reshape(len(rows), width))
+    amounts = np.array([_wide(vector, width) for vector in taken.values()], dtype=np.int64).reshape(len(taken), width)
+    return End(at, workload.cluster_queue, usage, np.array(list(taken), dtype=np.int64), amounts)
+
+
+def _wide(amounts: Amounts, width: int) -> Amounts:
+    """Return amounts with so many columns; resources that were not known yet are not asked for."""
+    more = width - amounts.shape[-1]
+    return np.pad(amounts, [*[(0, 0)] * (amounts.ndim - 1), (0, more)]) if more else amounts

@@ -57,6 +57,10 @@ def enforce(state: State, workload: Workload) -> None:
 
 def watch(state: State, workload: Workload) -> None:
     """Note since when a workload is not ready, and have it looked at when one of its times is over."""
+    if ends_at(state, workload) is not None:
+        state.ending[workload.key] = workload
+    else:
+        state.ending.pop(workload.key, None)
     if workload.phase is not Phase.SCHEDULED:
         if workload.not_before:
             state.timed.add(workload)  # it may have been found so

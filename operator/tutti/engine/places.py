@@ -40,14 +40,18 @@ class Places:
     A position is found by bisection; to come and to go costs a shift of the line behind it.
 
     Attributes:
-        moved: ClusterQueues in which positions, or what is known of the future, may have changed since they were told.
+        moved: ClusterQueues in which positions may have changed since they were told.
         look_at: When these are told anew, Unix seconds; None where none are.
+        unforeseen: ClusterQueues in which what is known of the future may have changed.
+        foresee_at: When the next of these is worked out, Unix seconds; None where none is.
         expecting: ClusterQueues in which somebody was told when it starts.
     """
 
     def __init__(self) -> None:
         self.moved: dict[str, None] = {}
         self.look_at: float | None = None
+        self.unforeseen: dict[str, None] = {}
+        self.foresee_at: float | None = None
         self.expecting: dict[str, None] = {}
         self._lines: dict[str, _Line] = {}
         self._where: dict[WorkloadKey, tuple[str, OrderKey]] = {}

@@ -52,6 +52,7 @@ class State:
         budgets: PodDisruptionBudgets, by namespace and name.
         nominations: Room held for those whose victims are leaving.
         timed: Workloads that have a deadline, an alarm, a backoff or something to tell later.
+        ending: Workloads with quota and room that must end by a known time.
         supply_seen: What `cluster.nodes.supply` was when quotas last followed it.
         rooms: What was free in each flavor when queues were last told it.
         rooms_at: When that was, Unix seconds.
@@ -83,6 +84,7 @@ class State:
     budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
     nominations: Nominations = field(default_factory=Nominations)
     timed: Timers = field(default_factory=Timers)
+    ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
     supply_seen: int = 0
     rooms: dict[str, Room] = field(default_factory=dict)
     rooms_at: float = 0.0

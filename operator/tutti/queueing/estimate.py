@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -97,7 +97,12 @@ def starts(
     Returns:
         For each Unix seconds, `now` where it could start at once; None where no known end lets it.
     """
-    outlook = _Outlook(now, tree, free.copy(), sorted(ends, key=_at))
+    asked = np.zeros(free.shape[1], dtype=np.bool_)
+    for pods in (pods for one in line for pods in one.pods):
+        asked |= pods.requests != 0
+    ends = [replace(end, taken=end.taken[:, asked]) for end in sorted(ends, key=_at)]
+    line = [replace(one, pods=[replace(pods, requests=pods.requests[asked]) for pods in one.pods]) for one in line]
+    outlook = _Outlook(now, tree, free[:, asked], ends)
     out: list[float | None] = [None] * len(line)
     waiting = list(range(len(line)))
     least = [0] * len(line)
@@ -148,6 +153,7 @@ class _Outlook:
         ends: In order of time.
         passed: After how many of them the tree is at present.
         given: What was charged in the tree for those who were started.
+        back: What all ends give back, one after the other, on which rows; and from where on each of them does.
     """
 
     now: float
@@ -156,16 +162,23 @@ class _Outlook:
     ends: list[End]
     passed: int = 0
     given: list[tuple[str, Usage]] = field(default_factory=list)
+    back: tuple[NDArray[np.int64], Amounts, NDArray[np.int64]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._line_up()
 
     def ends_needed(self, one: Waiting, least: int) -> int:
         """Return after how many ends, at least `least`, somebody fits; one more than there are where never.
 
         Those that end at one time end together.
         """
-        if self._take(one, len(self.ends)) is None:
-            return len(self.ends) + 1
-        counts = range(len(self.ends))
-        needed = bisect_left(counts, True, lo=least, key=lambda passed: self._take(one, passed) is not None)
+        low, high, step = least, min(least, len(self.ends)), 1
+        while self._take(one, high) is None:
+            if high == len(self.ends):
+                return high + 1
+            low, high, step = high + 1, min(high + step, len(self.ends)), 2 * step
+        counts = range(high)
+        needed = bisect_left(counts, True, lo=min(low, high), key=lambda passed: self._take(one, passed) is not None)
         return bisect_right(self.ends, self.ends[needed - 1].at, key=_at) if needed else 0
 
     def start(self, one: Waiting, passed: int) -> float:
@@ -179,6 +192,7 @@ class _Outlook:
         if one.seconds is not None:
             # Never before those that have passed: at equal times it ends after them.
             insort(self.ends, End(at + one.seconds, one.queue, *taken), lo=passed, key=_at)
+            self._line_up()
         return at
 
     def begin_anew(self) -> None:
@@ -192,8 +206,7 @@ class _Outlook:
         self._go_to(passed)
         free = self._free_after(passed)
         used: list[Usage] = []
-        rows: list[NDArray[np.int64]] = []
-        amounts: list[Amounts] = []
+        rows, amounts = [np.zeros(0, dtype=np.int64)], [free[:0]]
         for pods in one.pods:
             found = self._place(one.queue, pods, free)
             if found is None:
@@ -226,10 +239,15 @@ class _Outlook:
 
     def _free_after(self, passed: int) -> Amounts:
         free = self.free.copy()
-        if passed:
-            rows = np.concatenate([end.rows for end in self.ends[:passed]])
-            np.add.at(free, rows, np.concatenate([end.taken for end in self.ends[:passed]]))
+        rows, taken, offsets = self.back
+        np.add.at(free, rows[: offsets[passed]], taken[: offsets[passed]])
         return free
+
+    def _line_up(self) -> None:
+        none = End(0.0, "", {}, np.zeros(0, dtype=np.int64), self.free[:0])
+        each = [none, *self.ends]
+        offsets = np.cumsum([len(end.rows) for end in each])
+        self.back = np.concatenate([end.rows for end in each]), np.concatenate([end.taken for end in each]), offsets
 
     def _go_to(self, passed: int) -> None:
         for end in self.ends[self.passed : passed]:
