@@ -338,7 +338,7 @@ def test_less_quota_stops_nothing_that_runs():
 def test_a_shortage_says_what_is_asked_free_own_and_lent_to_whom_and_whether_it_can_be_had_back(reclaim, said):
     world = World()
     world.flavor("h100")
-    world.node("n1", gpus=200)
+    world.node("n1", gpus=200, cpu=200)
     world.queue("team-a", 96, cohort="all", flavors=("h100",))
     world.queue("team-b", 40, cohort="all", flavors=("h100",), local="b")
     world.gang("mine", 32, queue="queue")
