@@ -35,6 +35,7 @@ class Story:
         self.custom = client.CustomObjectsApi(self.api)
         self.operator: subprocess.Popen[bytes] | None = None
         self._made: list[tuple[str, str]] = []
+        self._classes: list[str] = []
         self.core.create_namespace({"metadata": {"name": namespace}})
 
     def close(self) -> None:
@@ -44,6 +45,8 @@ class Story:
         for kind, name in reversed(self._made):
             with contextlib.suppress(client.ApiException):  # the story itself may have removed it
                 self.remove(kind, name)
+        for name in self._classes:
+            client.SchedulingV1Api(self.api).delete_priority_class(name)
         self.core.delete_namespace(self.namespace)
         self.api.close()
 
@@ -139,22 +142,35 @@ class Story:
     def pod(
         self, name: str, *, gpus: int | str = 0, cpu: str = "10m", labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None, selector: dict[str, str] | None = None,
-        volumes: list[dict[str, Any]] | None = None, readiness_gate: str = "",
+        volumes: list[dict[str, Any]] | None = None, readiness_gate: str = "", priority_class: str = "", grace: int = 0,
     ) -> None:  # fmt: skip
-        """A pod for Tutti; with a readiness gate, which nobody opens, it never becomes ready."""
+        """A pod for Tutti; with a readiness gate, which nobody opens, it never becomes ready.
+
+        It takes `grace` seconds to end when it is told to.
+        """
         requests = {"cpu": cpu, "memory": "8Mi"}
         gpu = {"nvidia.com/gpu": str(gpus)} if gpus else {}
         resources = {"requests": {**requests, **gpu}, "limits": gpu}
         spec = {
             "schedulerName": "tutti",
             "nodeSelector": selector or {},
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "c", "image": PAUSE, "resources": resources}],
+            "terminationGracePeriodSeconds": grace,
+            "priorityClassName": priority_class,
+            "containers": [{"name": "c", "image": PAUSE, "resources": resources, **_slow_to_end(grace)}],
             "volumes": volumes or [],
             "readinessGates": [{"conditionType": readiness_gate}] if readiness_gate else [],
         }
-        meta = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
+        hangs = {"sim.tutti.dev/hang-probability": "1"} if grace else {}
+        meta = {"name": name, "labels": labels or {}, "annotations": {**hangs, **(annotations or {})}}
         self.core.create_namespaced_pod(self.namespace, {"metadata": meta, "spec": spec})
+
+    def priority_class(self, name: str, value: int) -> str:
+        """Make a PriorityClass of this story's own; returns its name."""
+        name = f"{self.namespace}-{name}"
+        body = {"metadata": {"name": name}, "value": value}
+        client.SchedulingV1Api(self.api).create_priority_class(body)
+        self._classes.append(name)
+        return name
 
     def label_nodes(self, names: tuple[str, ...], labels: dict[str, str | None]) -> None:
         """Put labels on nodes, or (with None) take them off."""
@@ -228,3 +244,8 @@ class Story:
                 for decision in entry.get("decisions", ()):
                     if decision["do"] == "bind":
                         yield decision["name"], decision["uid"], decision["node"]
+
+
+def _slow_to_end(seconds: int) -> dict[str, Any]:
+    """What lets a real container take its time; a hollow one is told by an annotation."""
+    return {"lifecycle": {"preStop": {"sleep": {"seconds": seconds}}}} if seconds else {}
