@@ -29,9 +29,11 @@ class Tenants:
 
     Attributes:
         records: The pod in each slot, None in a free one.
+        version: Grows whenever anything here changes.
     """
 
     def __init__(self) -> None:
+        self.version = 0
         self.records: list[PodRecord | None] = []
         self._free: list[int] = []
         self._row = np.full(256, _NOWHERE, dtype=np.int32)
@@ -78,6 +80,7 @@ class Tenants:
 
     def put(self, record: PodRecord, row: int) -> None:
         """Take in a pod on a row, or what has changed about one."""
+        self.version += 1
         slot = record.slot
         if slot < 0:
             slot = record.slot = self._new_slot(record)
@@ -94,6 +97,7 @@ class Tenants:
 
     def reserve(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
         """Take in pods at once for which room is reserved, `records[i]` on row `rows[i]`; none is on a row yet."""
+        self.version += 1
         shapes: dict[int, int] = {}  # pods of one class share the record of what they take
         codes = []
         for record in records:
@@ -116,6 +120,7 @@ class Tenants:
         slot = record.slot
         if slot < 0:
             return
+        self.version += 1
         record.slot = -1
         self.records[slot] = None
         self._row[slot] = _NOWHERE

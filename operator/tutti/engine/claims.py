@@ -8,6 +8,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
 from tutti.engine.explanation import Explanation
 from tutti.engine.workloads import Charge, WorkloadKey
+from tutti.placement.preemption.units import Units
 
 Wants = tuple[tuple[str, PodClass, int], ...]
 """What a nomination is for: per need its group, class, and how many pods."""
@@ -53,12 +54,14 @@ class Nominations:
         ours: Those of our workloads.
         others: Pods of other schedulers that are nominated: their priority and spot.
         nodes: Where each nominated pod of ours is to go.
+        kept: Who may be taken out, by version of the columns of pods and the priorities of the preemptor; for one turn.
         again_at: When somebody may be taken out who may not yet, Unix seconds; None where nobody waits for that.
     """
 
     ours: dict[WorkloadKey, Nomination] = field(default_factory=dict)
     others: dict[PodKey, tuple[int, Spot]] = field(default_factory=dict)
     nodes: dict[PodKey, str] = field(default_factory=dict)
+    kept: dict[tuple[int, int, int], Units] = field(default_factory=dict)
     again_at: float | None = None
 
     def against(self, key: WorkloadKey, priority: int) -> list[Spot]:

@@ -33,7 +33,9 @@ def describe(state: State, workload: Workload) -> None:
 def is_spared(state: State, holder: Holder) -> bool:
     """Whether a holder may not be preempted: it has not run long enough, or is none that could be told to leave."""
     workload = workload_of(state, holder)
-    return workload is None or protected_until(state, workload) > state.now
+    if workload is None or workload.key in state.nominations.ours:
+        return True
+    return protected_until(state, workload) > state.now
 
 
 def workload_of(state: State, holder: Holder) -> Workload | None:

@@ -34,6 +34,7 @@ def wants_of(needs: Sequence[Need]) -> Wants:
 def begin(state: State, key: WorkloadKey, nomination: Nomination) -> None:
     """Hold room and quota for a workload that stands aside from now on."""
     book = state.nominations
+    book.kept.clear()
     assert key not in book.ours  # whoever has one is not tried with it
     book.ours[key] = nomination
     for spot in nomination.spots:
@@ -80,6 +81,7 @@ def waiting(state: State, workload: Workload, needs: Sequence[Need]) -> Explanat
 
 def stir(state: State) -> None:
     """Take note of victims that have left, and give up what is held for those that are gone."""
+    state.nominations.kept.clear()
     again_at = state.nominations.again_at
     if again_at is not None and again_at <= state.now:
         state.nominations.again_at = None

@@ -80,7 +80,7 @@ def make_room(state: State, standing: Standing, why: Explanation) -> Explanation
         return None
     if not _anybody_below(state, priority):
         return None
-    units = _units(state, workload, priority)
+    units = _kept_units(state, workload, priority)
     for one in standing.lacking:
         chosen = choose(state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values()))
         if chosen is not None and len(chosen.units):
@@ -111,6 +111,16 @@ def _anybody_below(state: State, priority: int) -> bool:
     return bool(((tenants.row >= 0) & (tenants.priority < priority)).any())
 
 
+def _kept_units(state: State, workload: Workload, priority: int) -> Units:
+    """Return everybody who may be taken out; the same for all of these priorities that have no pods on nodes."""
+    if any(member.pod.slot >= 0 for member in workload.members()):
+        return _units(state, workload, priority)
+    kept, key = state.nominations.kept, (state.cluster.tenants.version, priority, workload.priority)
+    if key not in kept:
+        kept[key] = _units(state, workload, priority)
+    return kept[key]
+
+
 def _units(state: State, workload: Workload, priority: int) -> Units:
     """Return everybody who may be taken out for a workload, as they leave together."""
     tenants = state.cluster.tenants
@@ -120,10 +130,11 @@ def _units(state: State, workload: Workload, priority: int) -> Units:
         if member.pod.slot >= 0:
             singles[member.pod.slot] = False
     for other in state.workloads.values():
-        if other is workload or other.phase not in ADMITTED:
+        below = other.priority < workload.priority
+        if other is workload or other.phase not in ADMITTED or (other.key[0] == "Pod" and below and not other.queue):
             continue
         protected = protected_until(state, other)
-        if other.priority >= workload.priority:
+        if not below:
             _except(singles, (member.pod for member in other.members()))
         elif protected > state.now:
             _except(singles, (member.pod for member in other.members()))
