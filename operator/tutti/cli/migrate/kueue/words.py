@@ -86,7 +86,11 @@ LOST: Mapping[str, Loss] = MappingProxyType(
                 "pods on unreachable nodes are not deleted by force",
                 "use the out-of-service taint",
             ),
-            ("retriable-in-group", "a group is not ended by one pod", "delete the group's pods when one has failed"),
+            (
+                "retriable-in-group",
+                "a group is not ended by one pod",
+                "set failurePolicy.onMemberFailure: Deactivate in its Workload, if the others cannot go on",
+            ),
             (
                 "pod-group-serving",
                 "a group is finished when its pods are, whatever they serve",
