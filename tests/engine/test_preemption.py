@@ -219,6 +219,36 @@ def test_the_surplus_of_an_elastic_gang_goes_first_and_the_gang_runs_on():
     assert world.condition("PodGroup", "e", "Scheduled")["status"] == "True"
 
 
+def test_a_gang_that_has_lost_a_member_takes_out_others_to_be_whole_again():
+    world = World()
+    world.hold_evictions = True
+    world.node("n0", gpus=2)
+    world.gang("g", 2, priority=10)
+    world.run()
+    world.delete("g-0")
+    world.pod("low")
+    world.run()
+    assert world.where("low") == {"low": "n0"}
+    world.pod("g-2", group="g", priority=10)
+    world.run()
+    assert evicted(world) == ["low"]
+    assert world.reason("PodGroup", "g") == "WaitingForVictims"
+    world.delete("low")
+    world.run()
+    assert sorted(world.where("g")) == ["g-1", "g-2"]
+
+
+def test_nobody_makes_room_for_members_beyond_what_a_gang_needs():
+    world = World()
+    world.node("n0", gpus=2)
+    world.gang("g", 1, priority=10)
+    world.pod("low")
+    world.run()
+    world.pod("g-1", group="g", priority=10)
+    world.run()
+    assert evicted(world) == []
+
+
 def test_a_budget_is_spared_where_others_will_do():
     world = World()
     world.hold_evictions = True

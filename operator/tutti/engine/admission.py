@@ -81,6 +81,7 @@ def reserve(state: State, standing: Standing) -> Explanation | None:
             if need.extra:
                 _take_extra(attempt, need)
         if not attempt.taken and standing.needs:
+            standing.lacking = _lacking_to_be_whole(state, standing)
             return why_surplus_waits(state, standing.workload)
         transaction.commit()
     _assign(state, attempt.taken)
@@ -90,6 +91,25 @@ def reserve(state: State, standing: Standing) -> Explanation | None:
         workload.reserved_at = state.now
     holders.describe(state, workload)
     return None
+
+
+def _lacking_to_be_whole(state: State, standing: Standing) -> Sequence[Lacking]:
+    """Return what a gang that runs with fewer members than it needs lacks for those; nothing where it has them."""
+    needs: list[Need] = []
+    missing = {id(group): group.min_count - group.tally().placed for group in standing.workload.groups.values()}
+    for need in standing.needs:
+        count = min(missing[id(need.group)], need.extra)
+        if count > 0:
+            missing[id(need.group)] -= count
+            needs.append(replace(need, members=need.members[:count], required=count, extra=0, growth=0))
+    if not needs:
+        return ()
+    queue, pod_sets = standing.queue, pod_sets_of(needs)
+    choice = None if queue is None else _chooser(state, queue, standing.workload).choose(pod_sets)
+    with state.cluster.transaction() as transaction:
+        attempt = Attempt(state, standing.workload, queue, transaction)
+        _take_required(attempt, needs, pod_sets, choice)
+    return attempt.lacking
 
 
 def nominate(state: State, standing: Standing) -> Choice | None:

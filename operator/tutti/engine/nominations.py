@@ -27,8 +27,10 @@ from tutti.engine.workloads import Workload, WorkloadKey
 
 
 def wants_of(needs: Sequence[Need]) -> Wants:
-    """Return what some needs want, to tell whether they have changed."""
-    return tuple((need.group.name, need.klass, need.required) for need in needs if need.required)
+    """Return what some needs want, to tell whether they have changed: what is required, or all where nothing is."""
+    required = any(need.required for need in needs)
+    each = ((need.group.name, need.klass, need.required if required else need.extra) for need in needs)
+    return tuple(one for one in each if one[2])
 
 
 def begin(state: State, key: WorkloadKey, nomination: Nomination) -> None:

@@ -84,7 +84,7 @@ def make_room(state: State, standing: Standing, why: Explanation) -> Explanation
     for one in standing.lacking:
         chosen = choose(state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values()))
         if chosen is not None and len(chosen.units):
-            return _nominate(state, workload, priority, one, chosen)
+            return _nominate(state, standing, priority, one, chosen)
     return None
 
 
@@ -202,13 +202,14 @@ def _asked_to_leave(state: State) -> Iterator[PodRecord]:
                 yield pod
 
 
-def _nominate(state: State, workload: Workload, priority: int, lacking: Lacking, chosen: Chosen) -> Explanation:
+def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking, chosen: Chosen) -> Explanation:
     """Hold the room for a workload, and ask its victims to leave."""
+    workload = standing.workload
     until = state.now + state.configuration.victims_timeout_seconds
     nomination = Nomination(
         priority=priority,
         spots=list(_spots(state, lacking.needs, chosen.rows)),
-        wants=nominations.wants_of(lacking.needs),
+        wants=nominations.wants_of(standing.needs),
         victims={pod.key: pod.uid for pod in chosen.victims},
         charges=[
             (charge, need.required)
