@@ -49,6 +49,10 @@ SHARED = frozenset(
 """Kinds that many workloads are admitted by; a Workload or PodGroup concerns its own members only."""
 
 
+NOTED_BY_SERVER = ("resourceVersion", "managedFields")
+"""Metadata that changes with every write, and says nothing."""
+
+
 class LocalDoor(msgspec.Struct, frozen=True):
     """A LocalQueue: where it leads, whether nothing more is admitted, and whether what is admitted must leave."""
 
@@ -80,6 +84,7 @@ class Catalog:
         self.broken: dict[ObjectKey, tuple[ObjectError, str]] = {}
         self._news: list[ObjectKey] = []
         self._objects: dict[ObjectKey, Object] = {}
+        self._read: dict[ObjectKey, int] = {}
         self._referring: dict[tuple[str, str], dict[str, str]] = {}
         self._priority_classes: dict[str, int] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
@@ -89,6 +94,7 @@ class Catalog:
         given = raw.get("metadata")
         meta = given if isinstance(given, Mapping) else {}
         key = (kind, str(meta.get("namespace", "")), str(meta.get("name", "")))
+        self._read.pop(key, None)
         before = self._objects.get(key)
         try:
             parsed = parse_object(kind, raw)
@@ -101,15 +107,24 @@ class Catalog:
             return key[1:]
         self.broken.pop(key, None)
         self._unrefer(before)
-        self._objects[key] = parsed
+        self._objects[key], self._read[key] = parsed, _print_of(raw)
         self._refer(parsed)
         if kind in SHARED and (before is None or _said(before) != _said(parsed)):
             self.version += 1
         return key[1:]
 
+    def has_read(self, kind: str, raw: Mapping[str, Any]) -> bool:
+        """Whether an object is known, and nothing of it but its status has changed since it was read."""
+        meta = raw.get("metadata")
+        if not isinstance(meta, Mapping):
+            return False
+        read = self._read.get((kind, str(meta.get("namespace", "")), str(meta.get("name", ""))))
+        return read is not None and read == _print_of(raw)
+
     def drop(self, kind: str, namespace: str, name: str) -> None:
         """Forget an object that does not exist any more."""
         key = (kind, namespace, name)
+        self._read.pop(key, None)
         self.broken.pop(key, None)
         found = self._objects.pop(key, None)
         self._unrefer(found)
@@ -284,6 +299,13 @@ class Catalog:
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         """Return a namespace's labels; none where it has not been seen."""
         return self._namespaces.get(name, {})
+
+
+def _print_of(raw: Mapping[str, Any]) -> int:
+    """Return a fingerprint of an object without its status and what the server notes with every write."""
+    meta = {key: value for key, value in raw["metadata"].items() if key not in NOTED_BY_SERVER}
+    rest = [value for key, value in raw.items() if key not in ("metadata", "status")]
+    return hash(msgspec.json.encode((meta, rest)))
 
 
 def _says(raw: Mapping[str, Any], problem: str) -> bool:

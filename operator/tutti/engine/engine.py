@@ -76,6 +76,7 @@ class Engine:
             return []
         state = self.state
         state.now = now
+        state.renew()
         state.follow_nodes()
         permits.stir(state)
         nominations.stir(state)

@@ -9,7 +9,7 @@ from tutti.engine import binding, eviction, holders, limits, permits, reservatio
 from tutti.engine.gathering import read_workload
 from tutti.engine.reporting import announce
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Tally, Workload
+from tutti.engine.workloads import ADMITTED, Phase, Tally, Workload
 
 
 def settle(state: State, workload: Workload) -> None:
@@ -19,6 +19,7 @@ def settle(state: State, workload: Workload) -> None:
     reservation.give_back_leaving(state, workload)
     reservation.settle_charges(state, workload)
     limits.enforce(state, workload)
+    before = workload.phase
     match workload.phase:
         case Phase.WAITING:
             _settle_waiting(state, workload)
@@ -35,6 +36,8 @@ def settle(state: State, workload: Workload) -> None:
                 eviction.ask_to_leave(state, workload)
     limits.watch(state, workload)
     holders.describe(state, workload)
+    if before is Phase.WAITING and workload.phase in ADMITTED:
+        state.touch(workload.key)  # found running: what it may not do has not been looked at yet
 
 
 def expire(state: State, workload: Workload) -> None:

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from tutti.api.kinds import PodGroup
 from tutti.engine import binding, eviction, extenders, implicit, limits, nominations, volumes
+from tutti.engine.catalog import SHARED
 from tutti.engine.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
 from tutti.engine.observations import (
     AnyObservation,
@@ -64,10 +65,10 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             lost_node(state, state.cluster.remove_node(name))
         case PriorityClassSeen(priority_class=priority_class):
             state.catalog.put_priority_class(priority_class)
-            _touch_all(state)
+            state.stale = True
         case PriorityClassGone(name=name):
             state.catalog.drop_priority_class(name)
-            _touch_all(state)
+            state.stale = True
         case NamespaceSeen(namespace=namespace):
             state.catalog.put_namespace(namespace)
             state.cluster.put_namespace(namespace.metadata.name, namespace.metadata.labels)
@@ -136,9 +137,27 @@ def _evicted(state: State, result: EvictFinished) -> None:
 
 
 def _object_seen(state: State, seen: ObjectSeen) -> None:
+    if state.catalog.has_read(seen.kind, seen.raw) and _knows_status(state, seen):
+        return  # most of what is seen of an object is the echo of a status that was written here
     before = state.catalog.version
     namespace, name = state.catalog.put(seen.kind, seen.raw)
     _concerned(state, seen.kind, namespace, name, changed=state.catalog.version != before)
+
+
+def _knows_status(state: State, seen: ObjectSeen) -> bool:
+    """Whether it is known what the status of an object says, because it has been told from here, or read before."""
+    meta = seen.raw["metadata"]
+    uid, key = meta.get("uid", ""), (seen.kind, meta.get("namespace", ""), meta["name"])
+    if seen.kind in SHARED:
+        return seen.kind not in ("ClusterQueue", "LocalQueue") or uid in state.counts.told
+    workload = state.workloads.get(key)
+    if workload is not None and workload.uid == uid:
+        return bool(workload.status)
+    found = state.catalog.find(key)
+    if not isinstance(found, PodGroup) or found.spec.workload_ref is None:
+        return False
+    of = state.workloads.get(("Workload", key[1], found.spec.workload_ref.name))
+    return of is not None and bool(of.group_status.get(uid))
 
 
 def _object_gone(state: State, gone: ObjectGone) -> None:
@@ -160,11 +179,4 @@ def _concerned(state: State, kind: str, namespace: str, name: str, *, changed: b
     elif changed:
         if kind in ("ClusterQueue", "LocalQueue"):
             state.changed_queues[f"{namespace}/{name}" if namespace else name] = None  # what it says may be stale
-        state.respec()
-        _touch_all(state)
-
-
-def _touch_all(state: State) -> None:
-    """Look at every workload again, because what many of them refer to has changed."""
-    for key in state.workloads:
-        state.touch(key)
+        state.stale = True

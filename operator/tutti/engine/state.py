@@ -46,6 +46,7 @@ class State:
         naming: The members that name a PodGroup or Workload (namespace, name), whether there is one or not.
         dirty: Workloads that something was observed about since the last decision.
         places: Where those who wait stand in their ClusterQueues.
+        stale: Whether queues, flavors, cohorts or classes have changed since they were taken over.
         changed_queues: Queues whose counts or usage may have changed since they were last told.
         profiles: How pods are placed, per schedulerName of ours.
         rules: How fairness and preemption go.
@@ -78,6 +79,7 @@ class State:
     dirty: dict[WorkloadKey, None] = field(default_factory=dict)
     counts: QueueCounts = field(default_factory=QueueCounts)
     places: Places = field(default_factory=Places)
+    stale: bool = False
     changed_queues: dict[str, None] = field(default_factory=dict)
     profiles: dict[str, Profile] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
@@ -140,6 +142,17 @@ class State:
         queue = self.catalog.queues.get(cluster_queue)
         selector = None if queue is None else queue.selector
         return selector is not None and selector.matches(self.catalog.namespace_labels(namespace))
+
+    def renew(self) -> None:
+        """Take over what many workloads refer to, where any of it has changed, and look at all of them again.
+
+        Once for all that was observed since the last turn: a start lists a thousand queues one by one.
+        """
+        if not self.stale:
+            return
+        self.stale = False
+        self.respec()
+        self.dirty.update(dict.fromkeys(self.workloads))
 
     def respec(self) -> None:
         """Take over queues, flavors and cohorts as they are written now; usage stays."""
