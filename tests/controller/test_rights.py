@@ -33,6 +33,7 @@ async def test_every_request_of_a_full_life_is_allowed_by_the_role(bare, cluster
     assert {("", "pods/binding", "create"), ("", "pods/status", "patch")} <= made
     assert ("", "persistentvolumeclaims", "patch") in made
     assert {("scheduling.tutti.dev", "podgroups", "create"), ("scheduling.tutti.dev", "clusterqueues", "patch")} <= made
+    assert ("scheduling.tutti.dev", "workloads", "patch") in made  # set inactive
     assert {(EVENTS.group, "events", "create"), ("coordination.k8s.io", "leases", "update")} <= made
 
 
@@ -49,7 +50,9 @@ async def _volume(cluster):
 
 
 async def _live(cluster):
-    """Everything once: queues, gangs that fit and that do not, annotations, and a deletion that has to wait."""
+    """Everything once: queues, gangs that fit and that do not, annotations, what may not run long, and a deletion that
+    has to wait.
+    """
     await cluster.create(RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
     await cluster.create(RESOURCES["ClusterQueue"], cluster_queue(cpu="2"))
     await cluster.create(RESOURCES["LocalQueue"], local_queue())
@@ -64,11 +67,18 @@ async def _live(cluster):
     for rank in range(2):
         await cluster.create(PODS, pod(f"pair-{rank}", annotations={f"{prefix}-name": "pair", f"{prefix}-size": "2"}))
 
+    brief = obj(
+        "Workload", "brief", {"podGroups": [{"count": 1}], "maximumExecutionTimeSeconds": 1}, namespace="default"
+    )
+    await cluster.create(RESOURCES["Workload"], brief)
+    await cluster.create(PODS, pod("brief-0", labels={"scheduling.tutti.dev/workload": "brief"}))
+
     async def settled():
         pods = {p["metadata"]["name"]: p for p in await cluster.list(PODS)}
         placed = [pods[name]["spec"].get("nodeName") for name in ("first-0", "first-1", "pair-0", "with-volume")]
         waits = await cluster.condition(PODS, "second-0", "default", "PodScheduled")
-        return all(placed) and waits.get("status") == "False" and await cluster.list(EVENTS)
+        over = (await cluster.get(RESOURCES["Workload"], "brief", "default"))["spec"].get("active") is False
+        return over and all(placed) and waits.get("status") == "False" and await cluster.list(EVENTS)
 
     await until(settled)
     await cluster.delete(RESOURCES["ClusterQueue"], "cq")
