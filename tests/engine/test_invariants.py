@@ -318,7 +318,8 @@ class Histories(RuleBasedStateMachine):
     def become_ready(self, data: st.DataObject) -> None:
         name = self._pick(data, bound=True)
         if name is not None:
-            self.world.become_ready(*self.world.where(name.split("-")[0]))
+            kin = self.world.where(name.split("-")[0])
+            self.world.become_ready(*(one for one in kin if not self.world.pods["default", one].terminated))
 
     @rule(kind=st.sampled_from(["PodGroup", "Workload"]), name=st.one_of(GANGS, WORKLOADS))
     def remove_object(self, kind: str, name: str) -> None:
