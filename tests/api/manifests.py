@@ -79,6 +79,8 @@ RIGHT: dict[str, tuple[str, str]] = {
     "weight": ("ClusterQueue", "fairSharing: {weight: 2}"),
     "weight of a cohort": ("Cohort", 'fairSharing: {weight: "0.5"}'),
     "priority": ("ClusterQueue", "priority: {offset: -5, fence: true}"),
+    "backfill": ("ClusterQueue", "queueingStrategy: StrictFIFO\nbackfill: Reserved\nreservationSeconds: 600"),
+    "no backfill": ("ClusterQueue", "backfill: None"),
     "weight as text": ("ClusterQueue", 'fairSharing: {weight: "1"}'),
     "quota that follows the nodes": (
         "ClusterQueue",
@@ -239,6 +241,13 @@ WRONG: dict[str, Wrong] = {
     ),
     "unknown strategy": Wrong(
         "ClusterQueue", "queueingStrategy: FIFO", "spec.queueingStrategy", "must be 'StrictFIFO' or 'BestEffortFIFO'"
+    ),
+    "unknown backfill": Wrong("ClusterQueue", "backfill: Easy", "spec.backfill", "'None', 'BestEffort' or 'Reserved'"),
+    "a time for a reservation that is not made": Wrong(
+        "ClusterQueue",
+        "backfill: BestEffort\nreservationSeconds: 60",
+        "spec",
+        "reservationSeconds needs backfill Reserved",
     ),
     "preference without its condition": Wrong(
         "ClusterQueue",

@@ -196,8 +196,8 @@ class Watched(World):
 class Histories(RuleBasedStateMachine):
     """Random steps; rules that do not apply at the moment do nothing."""
 
-    @initialize(strict=st.booleans(), most=st.booleans())
-    def begin(self, strict: bool, most: bool) -> None:
+    @initialize(strict=st.booleans(), most=st.booleans(), kept=st.booleans())
+    def begin(self, strict: bool, most: bool, kept: bool) -> None:
         strategy = {"type": "MostAllocated" if most else "LeastAllocated"}
         self.world = self.make_world(
             permit_timeout_seconds=PERMIT,
@@ -213,7 +213,8 @@ class Histories(RuleBasedStateMachine):
         group = {"coveredResources": [GPU], "flavors": [{"name": "a", "resources": [{"name": GPU, "nominalQuota": 1}]}]}
         world.object("Cohort", "root", {"resourceGroups": [group]})
         world.queue("cq1", 3, cohort="c", borrow=2, flavors=("a",), local="q1")
-        world.queue("cq2", 3, cohort="c", lend=2, flavors=("a", "b"), local="q2")
+        backfill = {"backfill": "Reserved", "reservationSeconds": 5} if kept else {}
+        world.queue("cq2", 3, cohort="c", lend=2, flavors=("a", "b"), local="q2", **backfill)
         strategy = "StrictFIFO" if strict else "BestEffortFIFO"
         world.queue("cq3", 4, flavors=("b",), local="q3", queueingStrategy=strategy)
         for number, kind in enumerate("aabb"):

@@ -39,6 +39,7 @@ class Tenants:
         self._row = np.full(256, _NOWHERE, dtype=np.int32)
         self._priority = np.zeros(256, dtype=np.int64)
         self._started = np.zeros(256, dtype=np.float64)
+        self._until = np.full(256, np.inf, dtype=np.float64)
         self._shape = np.zeros(256, dtype=np.int32)
         self._bound = np.zeros(256, dtype=np.bool_)
         self._leaving = np.zeros(256, dtype=np.bool_)
@@ -67,6 +68,11 @@ class Tenants:
     def started(self) -> NDArray[np.float64]:
         """float64[slots], Unix seconds since when the kubelet has each pod, infinity where it has not; a view."""
         return self._started[: len(self.records)]
+
+    @property
+    def until(self) -> NDArray[np.float64]:
+        """float64[slots], Unix seconds when each pod ends at the latest, infinity where nobody knows; a view."""
+        return self._until[: len(self.records)]
 
     @property
     def bound(self) -> NDArray[np.bool_]:
@@ -114,6 +120,10 @@ class Tenants:
         self._leaving[slots] = [record.deleting for record in records]
         self._started[slots] = np.inf
         self._bound[slots] = False
+
+    def expect(self, slots: Sequence[int], until: float) -> None:
+        """Note when the pods in some slots end at the latest, Unix seconds."""
+        self._until[slots] = until
 
     def drop(self, record: PodRecord) -> None:
         """Forget a pod that is on no row any more."""
@@ -168,6 +178,7 @@ class Tenants:
         slots = [*again, *range(first, len(self.records))]
         for slot, record in zip(slots, records, strict=True):
             record.slot = slot
+        self._until[slots] = np.inf
         return slots
 
     def _use(self, held: Amounts, weight: Scored) -> int:
@@ -198,6 +209,7 @@ class Tenants:
         self._row = _longer(self._row, room)
         self._priority = _longer(self._priority, room)
         self._started = _longer(self._started, room)
+        self._until = _longer(self._until, room)
         self._shape = _longer(self._shape, room)
         self._bound = _longer(self._bound, room)
         self._leaving = _longer(self._leaving, room)

@@ -55,6 +55,16 @@ class Transaction:
         self._nodes.requested[rows, : len(request)] += change
         self._log.append(partial(self._give_back, rows, change))
 
+    def withhold(self, rows: NDArray[np.int64], amounts: NDArray[np.int64]) -> None:
+        """Take room that is for nobody in particular.
+
+        Args:
+            rows: int64[k], distinct rows.
+            amounts: int64[k, resources], how much on each, in scheduling units.
+        """
+        self._nodes.requested[rows, : amounts.shape[1]] += amounts
+        self._log.append(partial(self._give_back, rows, amounts))
+
     def put(self, rows: NDArray[np.int64], counts: NDArray[np.int64], klass: PodClass) -> None:
         """Take room for `counts[i]` pods of a class on row `rows[i]`, and let them count as pods there.
 

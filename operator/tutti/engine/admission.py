@@ -127,6 +127,16 @@ def nominate(state: State, standing: Standing) -> Choice | None:
     return bunch.choice
 
 
+def look(state: State, standing: Standing) -> list[Taken] | Explanation:
+    """Return what would be reserved for the required pods of a workload, or why not; nothing changes."""
+    workload, queue, pod_sets = standing.workload, standing.queue, standing.bunch.pod_sets
+    choice = None if queue is None or not pod_sets else _chooser(state, queue, workload).choose(pod_sets)
+    with state.cluster.transaction() as transaction:
+        attempt = Attempt(state, workload, queue, transaction)
+        why = _take_required(attempt, [need for need in standing.needs if need.required], pod_sets, choice)
+    return attempt.taken if why is None else why
+
+
 def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     """Return why the members that are still without a node, beyond the required ones, have none; None if none are."""
     queue = queue_of(state, workload)

@@ -43,6 +43,9 @@ Offered: TypeAlias = Callable[[Flavor, str], int]
 """What the nodes of a flavor offer of a resource together, in scheduling units."""
 
 
+HELD_SECONDS = 3600
+"""How long room is kept for a head of which nobody knows when it can start, unless its queue says otherwise."""
+
 SHARED = frozenset(
     one.KIND for one in (ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology, WorkloadPriorityClass)
 )
@@ -68,6 +71,7 @@ class Catalog:
         version: Grows whenever anything that many workloads are admitted by has changed.
         queues: ClusterQueues that exist and can be read, by name.
         flavors: ResourceFlavors likewise.
+        reserving: Whether any queue keeps room for its head (backfill Reserved).
         cohorts: Cohort -> (parent, quotas), without those in rings.
         cohort_weights: Cohort -> its weight in fair sharing, in milli-units.
         parts: What was offered of each flavor and resource of which some quota is a part.
@@ -77,6 +81,7 @@ class Catalog:
     def __init__(self) -> None:
         self.version = 0
         self.queues: dict[str, Queue] = {}
+        self.reserving = False
         self.flavors: dict[str, Flavor] = {}
         self.cohorts: dict[str, tuple[str, Mapping[FlavorResource, Quota]]] = {}
         self.cohort_weights: dict[str, int] = {}
@@ -197,6 +202,7 @@ class Catalog:
                 problem = Problem("Terminating", "it is being deleted once nothing uses it")
             cohort = "" if queue.cohort in caught else queue.cohort
             self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort)
+        self.reserving = any(queue.reserves for queue in self.queues.values())
 
     def _quotas(self, groups: Iterable[ApiResourceGroup], offered: Offered) -> dict[FlavorResource, Quota]:
         quotas = {}
@@ -346,7 +352,10 @@ def _queue(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Queue
         ),
         quotas=quotas,
         selector=spec.namespace_selector,
-        strict=spec.queueing_strategy == "StrictFIFO",
+        strict=spec.backfill == "None" if spec.backfill else spec.queueing_strategy == "StrictFIFO",
+        strategy="StrictFIFO" if not spec.backfill else f"strict (backfill {spec.backfill})",
+        reserves=spec.backfill == "Reserved",
+        reservation_seconds=spec.reservation_seconds or HELD_SECONDS,
         hold=spec.stop_policy != "None",
         fungibility=Fungibility(
             borrowing_stops=spec.flavor_fungibility.when_can_borrow == "MayStopSearch",

@@ -15,11 +15,22 @@ One turn of `decide`, in order:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine import binding, life, nominations, permits, preemption, queue_statuses, reservation, retelling
+from tutti.engine import (
+    backfill,
+    binding,
+    life,
+    nominations,
+    permits,
+    preemption,
+    queue_statuses,
+    reservation,
+    retelling,
+)
 from tutti.engine.admission import reserve, why_surplus_waits
 from tutti.engine.counting import NOWHERE
 from tutti.engine.decisions import AnyDecision
@@ -30,6 +41,7 @@ from tutti.engine.lines import Standing
 from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.observing import observe
 from tutti.engine.reporting import report
+from tutti.engine.shadows import Shadow
 from tutti.engine.state import State
 from tutti.engine.turns import Candidates
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
@@ -90,9 +102,11 @@ class Engine:
             life.expire(state, workload)
         self._settle(changed)
         self._candidates.update(state, changed)
+        backfill.stir(state, self._candidates.standing_of)
         for standing in self._candidates.contest(state, changed):
             self._try(standing, changed)
             changed[standing.workload.key] = standing.workload
+        backfill.tell(state, changed)
         late: dict[WorkloadKey, Workload] = {}
         self._settle(late)  # whoever was taken out for one that was tried
         changed.update(late)
@@ -114,6 +128,7 @@ class Engine:
             self._candidates.next_due(self.state),
             permits.next_due(self.state),
             nominations.next_due(self.state),
+            self.state.shadows.next_due(),
             queue_statuses.next_due(self.state),
             retelling.next_due(self.state),
         )
@@ -128,11 +143,13 @@ class Engine:
                 if workload is None:
                     continue
                 life.settle(state, workload)
+                backfill.note_end(state, workload)
                 if life.is_over(state, workload):
                     del state.workloads[key]
                     state.timed.drop(key)
                     state.ending.pop(key, None)
                     state.held.pop(key, None)
+                    backfill.forget(state, key)
                     self._candidates.drop(workload)
                     state.counts.move(workload, NOWHERE, {}, state.changed_queues)
                     state.places.put(workload)
@@ -145,12 +162,21 @@ class Engine:
         self._candidates.evaluated += 1
         before = nominations.end(state, workload.key)
         with nominations.respected(state, workload, preemption.priority_of(state, workload, standing.needs)):
-            why = reserve(state, standing)
+            with backfill.respected(state, standing) as shadows:
+                why = reserve(state, standing)
+                victims = None if why is None else preemption.make_room(state, standing, why)
             if why is not None:
-                self._wait(standing, why, changed)
+                self._wait(standing, why, victims, shadows, changed)
                 state.cluster.freed += before is not None and workload.key not in state.nominations.ours
                 return
         self._candidates.drop(workload)
+        backfill.end(state, workload.key)
+        self._go_on(workload)
+        backfill.note_end(state, workload)
+
+    def _go_on(self, workload: Workload) -> None:
+        """Have a workload bound that has just got quota and nodes, or held until it may be."""
+        state = self.state
         if workload.phase is Phase.WAITING and not reservation.all_there(workload):
             reservation.await_members(state, workload)
             return
@@ -160,10 +186,28 @@ class Engine:
         if workload.phase not in (Phase.WAITING, Phase.RESERVED):  # else it waits for volumes, and says so
             workload.explanation = why_surplus_waits(state, workload)
 
-    def _wait(self, standing: Standing, why: Explanation, changed: dict[WorkloadKey, Workload]) -> None:
-        """Let a workload wait that could not be admitted: for its victims, where it may take others out."""
-        victims = preemption.make_room(self.state, standing, why)
-        if victims is None or standing.bunch.line.strict:
-            self._candidates.fail(standing, victims or why, changed)
-        else:
+    def _wait(
+        self,
+        standing: Standing,
+        why: Explanation,
+        victims: Explanation | None,
+        shadows: Sequence[Shadow],
+        changed: dict[WorkloadKey, Workload],
+    ) -> None:
+        """Let a workload wait that could not be admitted: for its victims, where others were taken out for it.
+
+        Args:
+            standing: The workload.
+            why: Why it could not be admitted.
+            victims: What it waits for while these leave; None where nobody was taken out.
+            shadows: Of the heads for whom something was kept from it.
+            changed: Takes in who is told something.
+        """
+        if victims is not None and not standing.bunch.line.strict:
             self._candidates.put_aside(standing.workload, victims)
+        elif victims is not None:
+            self._candidates.fail(standing, victims, changed)
+        else:
+            why = backfill.why_kept_off(self.state, standing, why, shadows)
+            self._candidates.fail(standing, why, changed)
+            backfill.look_ahead(self.state, standing, why)

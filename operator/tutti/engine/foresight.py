@@ -36,7 +36,8 @@ MOST_WAYS = 4
 def foresee(state: State, queue: Queue) -> dict[WorkloadKey, float]:
     """Return when the heads of a queue start, Unix seconds, of those of whom it is known and lies ahead.
 
-    Whoever could start by this reckoning and still waits does so for reasons that are not in it.
+    Whoever could start by this reckoning and still waits does so for reasons that are not in it. A head for which
+    something is kept (`backfill.py`) starts by the time that it is told there.
     """
     ends = [] if queue.hold or queue.drain or queue.problem is not None else _known_ends(state)
     if not ends:
@@ -65,7 +66,11 @@ def foresee(state: State, queue: Queue) -> dict[WorkloadKey, float]:
         for end in ends
     ]
     found = starts(state.now, tree, free, known, line, strict=queue.strict)
-    return {key: at for (key, _), at in zip(heads, found, strict=True) if at is not None and at > state.now}
+    expected = {key: at for (key, _), at in zip(heads, found, strict=True)}
+    shadow = state.shadows.of.get(queue.name)
+    if shadow is not None and shadow.workload in expected:
+        expected[shadow.workload] = shadow.starts_at
+    return {key: at for key, at in expected.items() if at is not None and at > state.now}
 
 
 def _waiting(state: State, queue: Queue, workload: Workload, needs: Sequence[Need]) -> Waiting:

@@ -109,12 +109,17 @@ def deactivated(state: State, result: Deactivated) -> None:
 def ends_at(state: State, workload: Workload) -> float | None:
     """Return when a workload that has quota and room ends at the latest, Unix seconds; None where nobody knows.
 
-    One that is yet to be bound is taken to begin now.
+    One that is yet to be bound is taken to begin now or, while it waits for members, when it may not wait any longer.
+    Its pods take a moment more to end than this says.
     """
     if workload.limit_seconds is None or workload.phase not in ADMITTED:
         return None
     end = _execution_ends(workload)
-    return state.now + workload.limit_seconds - workload.ran if end is None else end
+    if end is not None:
+        return end
+    waits = workload.phase is Phase.RESERVED and workload.deadline is not None
+    since = max(state.now, workload.deadline or 0.0) if waits else state.now
+    return since + workload.limit_seconds - workload.ran
 
 
 def _stopped(state: State, workload: Workload) -> tuple[Reason, str] | None:

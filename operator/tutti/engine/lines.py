@@ -126,8 +126,14 @@ class Line:
         """The head of a strict line that must wait, if it must."""
         if not self.strict:
             return None
-        firsts = (bunch.first() for bunch in self._asleep)
-        return min((first for first in firsts if first is not None), key=lambda first: first.key, default=None)
+        return min(self.sleeping(), key=lambda first: first.key, default=None)
+
+    def sleeping(self) -> Iterator[Standing]:
+        """Yield the first of each bunch that sleeps, in no particular order but always the same."""
+        for bunch in self._asleep:
+            first = bunch.first()
+            if first is not None:
+                yield first
 
     def bunch(self, shape: Shape) -> Bunch | None:
         """Return the bunch of a shape, if there is one."""

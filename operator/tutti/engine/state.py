@@ -20,6 +20,7 @@ from tutti.engine.decisions import AnyDecision
 from tutti.engine.hosting import Held, Hosting, Plugins
 from tutti.engine.places import Places
 from tutti.engine.profiles import profiles_of, rules_of
+from tutti.engine.shadows import Shadows
 from tutti.engine.timers import Timers
 from tutti.engine.workloads import Charge, Member, Workload, WorkloadKey
 from tutti.placement.preemption.budgets import Budget
@@ -52,6 +53,7 @@ class State:
         rules: How fairness and preemption go.
         budgets: PodDisruptionBudgets, by namespace and name.
         nominations: Room held for those whose victims are leaving.
+        shadows: What is kept for the heads of queues.
         timed: Workloads that have a deadline, an alarm, a backoff or something to tell later.
         ending: Workloads with quota and room that must end by a known time.
         supply_seen: What `cluster.nodes.supply` was when quotas last followed it.
@@ -85,6 +87,7 @@ class State:
     rules: Rules = field(default_factory=Rules)
     budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
     nominations: Nominations = field(default_factory=Nominations)
+    shadows: Shadows = field(default_factory=Shadows)
     timed: Timers = field(default_factory=Timers)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
     supply_seen: int = 0

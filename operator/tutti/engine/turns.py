@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tutti.api.conditions import timestamp
-from tutti.engine import life, nominations, preemption
+from tutti.engine import backfill, life, nominations, preemption
 from tutti.engine.contest import contest
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extenders import WAITING
@@ -92,6 +92,10 @@ class Candidates:
             woken, self._for_answers = self._for_answers, {}
             self._wake(woken)
 
+    def standing_of(self, key: WorkloadKey) -> Standing | None:
+        """Return the place of a workload that stands in line."""
+        return self._standing.get(key)
+
     def contest(self, state: State, changed: Changed) -> Iterator[Standing]:
         """Yield whom to try now, the next one first; each must be admitted and dropped, or reported as failed."""
         names, self._active = self._active, {}
@@ -111,7 +115,9 @@ class Candidates:
         if bunch.root:
             self._by_root.setdefault(bunch.root, {})[bunch] = None
         unlike = len(standing.needs) > 1 and not any(need.required for need in standing.needs)
-        if why.gate is Gate.PLACEMENT or unlike:  # of unlike surplus members, only what the first lacks is told
+        if (
+            why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or unlike
+        ):  # of unlike surplus members, only what the first lacks is told
             self._for_nodes[bunch] = None
         if why.reason == WAITING:
             self._for_answers[bunch] = None
@@ -229,7 +235,8 @@ class Candidates:
             return
         assert head.bunch.why is not None  # it sleeps
         _explain(head.workload, head.bunch.why, changed)
-        text = f"ClusterQueue {line.name[0]} is StrictFIFO and {head.workload.name} is before it"
+        strategy = "StrictFIFO" if head.queue is None else head.queue.strategy
+        text = f"ClusterQueue {line.name[0]} is {strategy} and {head.workload.name} is before it"
         why = Explanation(Gate.QUEUE, "BehindHead", text)
         for one in behind:
             _explain(one.workload, why, changed)
@@ -266,4 +273,5 @@ def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Ne
     asked = tuple(need.shape for need in needs)
     important = 0 if queue is None or queue.policy == NOBODY else workload.priority  # for whom it may preempt
     before = preemption.standing_of(state, workload, needs)
-    return (None if queue is None else queue.name, workload.phase, scheduler, asked, important, before)
+    left = backfill.seconds_left(workload) if state.catalog.reserving else None  # who ends in time is let by
+    return (None if queue is None else queue.name, workload.phase, scheduler, asked, important, before, left)

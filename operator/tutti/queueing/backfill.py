@@ -99,7 +99,8 @@ def withheld(wanted: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.i
         wanted: int64[k, resources], what the head takes of each node at the shadow time.
         gone: int64[k, resources], what those take of it now who have gone by then.
     """
-    return np.maximum(wanted - gone, 0)
+    kept: NDArray[np.int64] = np.maximum(wanted - gone, 0)
+    return kept
 
 
 def pause(times: int, seconds: float) -> float:

@@ -54,6 +54,9 @@ class Queue:
     Attributes:
         selector: Which namespaces may use it, by their labels; None lets nobody in.
         strict: Whether a head that must wait blocks those behind it.
+        strategy: How messages call that.
+        reserves: Whether quota and room are kept for a head that must wait, and those behind it may only fit beside.
+        reservation_seconds: For how long, where nobody knows when it can start.
         hold: Whether new admissions are stopped.
         drain: Whether what is admitted has to leave.
         minimum_runtime: How many seconds a workload runs before it may be chosen as a victim.
@@ -71,6 +74,9 @@ class Queue:
     quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
     selector: LabelSelector | None = None
     strict: bool = False
+    strategy: str = "StrictFIFO"
+    reserves: bool = False
+    reservation_seconds: int = 3600
     hold: bool = False
     drain: bool = False
     minimum_runtime: int = 0

@@ -7,7 +7,8 @@ is kept and counts as soon as it does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tutti.quota.flavors import Queue
@@ -195,6 +196,29 @@ class Holdings:
     def promises(self) -> list[tuple[str, Mapping[FlavorResource, int]]]:
         """Return what is promised in which queues."""
         return list(self._promised.values())
+
+    def used_by(self, who: str) -> list[tuple[str, Mapping[FlavorResource, int]]]:
+        """Return what somebody holds in which queues."""
+        return [(queue, self._accounts[queue, who].usage) for queue in self._of.get(who, ())]
+
+    @contextmanager
+    def withheld(self, kept: Sequence[tuple[str, Mapping[FlavorResource, int]]]) -> Iterator[None]:
+        """Inside, let some quota of some queues be used; at the end nobody is told that it is free again."""
+        for queue, usage in kept:
+            self.snapshot.charge(queue, usage)
+            self._moved(queue)
+        try:
+            yield
+        finally:
+            for queue, usage in kept:
+                self.snapshot.refund(queue, usage)
+                self._moved(queue)
+                root = self.root_of(queue)
+                self._frees[root] = self._moves[root]  # what was chosen inside may be chosen otherwise now
+
+    def look_again(self, queue: str) -> None:
+        """Have those tried again who wait for quota in the tree of a queue."""
+        self._freed[self.root_of(queue)] = None
 
     def room_for(self, queue: str, per_pod: Mapping[FlavorResource, int]) -> int:
         """Return how many pods of this usage the queue has quota for now; without any usage, no limit (2**62)."""

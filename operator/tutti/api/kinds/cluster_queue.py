@@ -1,4 +1,7 @@
-"""ClusterQueue: who may use how much of which flavor, and in which order (Kueue v1beta2 fields; `priority` is ours)."""
+"""ClusterQueue: who may use how much of which flavor, and in which order.
+
+Fields are those of Kueue v1beta2; `priority`, `backfill` and `reservationSeconds` are ours.
+"""
 
 from __future__ import annotations
 
@@ -134,6 +137,15 @@ class ClusterQueueSpec(Model):
     """The cohort in which it borrows and lends; left out: neither."""
     queueing_strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
     """StrictFIFO: the head is waited for. BestEffortFIFO: those behind it may go first if they fit."""
+    backfill: Literal["None", "BestEffort", "Reserved"] | None = None
+    """Who may go before a head that must wait (ours, not Kueue's); where given, it counts instead of queueingStrategy.
+
+    None: nobody, as with StrictFIFO. BestEffort: whoever fits, as with BestEffortFIFO; the head is promised nothing.
+    Reserved: whoever fits without delaying it: it ends before by its maximumExecutionTimeSeconds, or fits beside.
+    """
+    reservation_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    """With backfill Reserved, how long room is kept for a head of which nobody knows when it can start; 3600 if left
+    out. Then others may have it for as long, for twice as long the next time, up to 16 times."""
     namespace_selector: LabelSelector | None = None
     """The namespaces that may use it; left out: none, empty: all."""
     flavor_fungibility: FlavorFungibility = FlavorFungibility()
@@ -154,6 +166,11 @@ class ClusterQueueSpec(Model):
     """How priorities of its workloads count outside of the queue."""
     RULES: ClassVar = (
         APPEAR_ONCE,
+        Rule(
+            message="reservationSeconds needs backfill Reserved",
+            holds=lambda it: it.reservation_seconds is None or it.backfill == "Reserved",
+            cel="!has(self.reservationSeconds) || (has(self.backfill) && self.backfill == 'Reserved')",
+        ),
         limits_need("cohortName", lambda it: it.cohort_name),
         Rule(
             message="lendingLimit cannot be above nominalQuota: a queue lends only what is its own",

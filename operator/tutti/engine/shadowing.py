@@ -1,0 +1,252 @@
+"""When the head of a queue will fit, and where: running pods are taken off in the order of their ends until it does.
+
+Ends are those that `maximumExecutionTimeSeconds` promises. Where these do not make room, workloads whose end nobody
+knows are taken to end, too, node by node; pods that belong to no workload are taken to stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.tenants import Slots
+from tutti.engine.admission import Taken, look
+from tutti.engine.lines import Standing
+from tutti.engine.shadows import Shadow
+from tutti.engine.state import State
+from tutti.engine.workloads import Charge
+from tutti.placement.preemption.lifting import Lifting
+from tutti.queueing.backfill import Departures, departures, earliest, withheld
+from tutti.quota.tree import Usage
+
+Room = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""int64[k] rows and int64[k, resources], how much of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """Where and when a workload would fit.
+
+    Attributes:
+        starts_at: When, at the latest, Unix seconds; None where nobody knows.
+        rows: int64[k], on which nodes.
+        wanted: int64[k, resources], what it takes there.
+        usage: What it uses of quota.
+    """
+
+    starts_at: float | None
+    rows: NDArray[np.int64]
+    wanted: NDArray[np.int64]
+    usage: Usage
+
+
+def foresee(state: State, standing: Standing, beside: Sequence[Shadow]) -> Prospect | None:
+    """Return when and where a workload fits, if nothing starts meanwhile that does not end by then.
+
+    Args:
+        state: The engine's memory; it is as before afterwards.
+        standing: The workload.
+        beside: What is kept for others who go before it.
+
+    Returns:
+        The earliest time at which it fits for certain; else, without a time, where it would fit soonest; None where it
+        would not fit even if all workloads had ended.
+    """
+    return _search(state, standing, beside, _known(state)) or _search(state, standing, beside, _all(state))
+
+
+def fits_before(state: State, standing: Standing, beside: Sequence[Shadow], shadow: Shadow) -> bool:
+    """Whether a workload that fits at a time fits for certain at an earlier one, too, at which something ends."""
+    slots = _known(state)
+    if shadow.starts_at is not None:
+        if shadow.starts_at <= state.now:
+            return False
+        slots = slots[_ends(state, slots) < shadow.starts_at]
+    return _had(state, standing, beside, slots, _Charges.of(state, slots)) is not None
+
+
+def still_fits(state: State, shadow: Shadow) -> bool:
+    """Whether a head can still have what is kept for it when it was to have it; all of its nodes must be there."""
+    if shadow.starts_at is None:
+        return True
+    nodes, node = state.cluster.nodes, state.holdings.tree.queues[shadow.queue]
+    rows = np.array([nodes.rows[name] for name in shadow.nodes], dtype=np.int64)
+    wanted = shadow.wanted
+    free = (nodes.allocatable[rows] - nodes.requested[rows])[:, : wanted.shape[1]]
+    lacks = {what: amount - node.available(what) for what, amount in shadow.usage.items()}
+    is_there = not ((wanted > 0) & (free < wanted)).any() and all(lack <= 0 for lack in lacks.values())
+    if is_there and shadow.starts_at <= state.now:
+        return False  # it could have it now, but for something that was not foreseen
+    short = (wanted > 0) & (free + _gone(state, shadow, rows) < wanted)
+    given = quota_given(state, shadow)
+    return not short.any() and all(lack <= given.get(what, 0) for what, lack in lacks.items())
+
+
+def kept_room(state: State, shadow: Shadow) -> Room:
+    """Return what of the room of nodes must be kept for a head now from those who do not end in time."""
+    rows, wanted = _there(state, shadow)
+    return rows, withheld(wanted, _gone(state, shadow, rows))
+
+
+def kept_quota(state: State, shadow: Shadow) -> Usage:
+    """Return what of its queue's quota must be kept for a head now from those who do not end in time."""
+    given = quota_given(state, shadow)
+    kept = {what: amount - given.get(what, 0) for what, amount in shadow.usage.items()}
+    return {what: amount for what, amount in kept.items() if amount > 0}
+
+
+def quota_given(state: State, shadow: Shadow) -> Usage:
+    """Return how much more of the quota that a head wants its queue will have when the head starts."""
+    if shadow.starts_at is None:
+        return {}
+    shadows, holdings = state.shadows, state.holdings
+    stamp = (shadows.version, holdings.version(shadow.queue), shadow.starts_at)
+    kept = shadows.given.get(shadow.queue)
+    if kept is not None and kept[0] == stamp:
+        return kept[1]
+    node, snapshot = holdings.tree.queues[shadow.queue], holdings.snapshot
+    before = {what: node.available(what) for what in shadow.usage}
+    with snapshot.trial():
+        for key, end in shadows.ends.items():
+            if end <= shadow.starts_at:
+                for queue, usage in holdings.used_by("/".join(key)):
+                    snapshot.refund(queue, usage)
+        given = {what: max(0, node.available(what) - free) for what, free in before.items()}
+    shadows.given[shadow.queue] = (stamp, given)
+    return given
+
+
+def _search(state: State, standing: Standing, beside: Sequence[Shadow], slots: Slots) -> Prospect | None:
+    tenants, nodes = state.cluster.tenants, state.cluster.nodes
+    row = tenants.row[slots].astype(np.int64)
+    held = tenants.held(slots, nodes.axis)
+    part = (held / np.maximum(nodes.allocatable[row, : held.shape[1]], 1)).max(axis=1, initial=0.0)
+    order = departures(_ends(state, slots), row, part, state.now)
+    charges = _Charges.of(state, slots)
+
+    def look_at(step: int) -> list[Taken] | None:
+        gone = order.step <= step
+        return _had(state, standing, beside, slots[gone], charges.only(gone))
+
+    found = earliest(0, order.steps, look_at)
+    return None if found is None else _prospect(state, order, *found)
+
+
+def _prospect(state: State, order: Departures, step: int, taken: Sequence[Taken]) -> Prospect:
+    nodes = state.cluster.nodes
+    rows = np.unique(np.concatenate([one.rows for one in taken]))
+    wanted = np.zeros((len(rows), len(nodes.axis)), dtype=np.int64)
+    usage: Usage = {}
+    for one in taken:
+        where, counts = np.unique(one.rows, return_counts=True)
+        request = nodes.vector(one.need.klass.requests)
+        wanted[np.searchsorted(rows, where), : len(request)] += counts[:, None] * request[None, :]
+        for what, amount in (one.charge.usage if one.charge else {}).items():
+            usage[what] = usage.get(what, 0) + amount * len(one.rows)
+    return Prospect(state.now if not step else order.at(step), rows, wanted, usage)
+
+
+@dataclass(frozen=True, slots=True)
+class _Charges:
+    """What some pods use of quota.
+
+    Attributes:
+        code: int64[m], the index of each pod's charge, -1 where it uses none.
+        charges: The distinct charges.
+    """
+
+    code: NDArray[np.int64]
+    charges: list[Charge]
+
+    @classmethod
+    def of(cls, state: State, slots: Slots) -> _Charges:
+        """Read them off the pods in some slots, none of them free."""
+        codes: dict[tuple[object, ...], int] = {}
+        charges: list[Charge] = []
+        out = np.full(len(slots), -1, dtype=np.int64)
+        for at, record in enumerate(state.cluster.tenants.at(slots)):
+            member = state.members.get(record.key)
+            charge = member.charge if member is not None else None
+            if charge is None:
+                continue
+            key = (charge.queue, *charge.usage.items())
+            if key not in codes:
+                codes[key] = len(charges)
+                charges.append(charge)
+            out[at] = codes[key]
+        return cls(out, charges)
+
+    def only(self, those: NDArray[np.bool_]) -> _Charges:
+        """Return those of some of the pods: bool[m]."""
+        return _Charges(self.code[those], self.charges)
+
+    def total(self) -> list[tuple[str, Usage]]:
+        """Return what is used in all, per distinct charge, and in which queue."""
+        counts = np.bincount(self.code[self.code >= 0], minlength=len(self.charges)).tolist()
+        return [
+            (one.queue, {what: amount * count for what, amount in one.usage.items()})
+            for one, count in zip(self.charges, counts, strict=True)
+            if count
+        ]
+
+
+def _had(
+    state: State, standing: Standing, beside: Sequence[Shadow], gone: Slots, charges: _Charges
+) -> list[Taken] | None:
+    """Return what a workload could have if some pods had ended, and others had what is kept for them."""
+    cluster, snapshot = state.cluster, state.holdings.snapshot
+    with ExitStack() as stack:
+        stack.enter_context(Lifting(cluster, gone, seen=bool(cluster.classes.minding)))
+        kept = stack.enter_context(cluster.transaction())
+        stack.enter_context(snapshot.trial())
+        for queue, usage in charges.total():
+            snapshot.refund(queue, usage)
+        for one in beside:
+            kept.withhold(*_there(state, one))
+            snapshot.charge(one.queue, one.usage)
+        found = look(state, standing)
+    return found if isinstance(found, list) else None
+
+
+def _there(state: State, shadow: Shadow) -> Room:
+    """Return what is kept for a head on those of its nodes that are there still."""
+    known = state.cluster.nodes.rows
+    there = np.array([name in known for name in shadow.nodes], dtype=np.bool_)
+    return np.array([known[name] for name in shadow.nodes if name in known], dtype=np.int64), shadow.wanted[there]
+
+
+def _ends(state: State, slots: Slots) -> NDArray[np.float64]:
+    """Return float64[len(slots)]: when the pods in some slots end; those that are being deleted, now."""
+    tenants = state.cluster.tenants
+    return np.where(tenants.leaving[slots], state.now, tenants.until[slots])
+
+
+def _gone(state: State, shadow: Shadow, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return int64[len(rows), resources]: what those take on some nodes now who have gone when a head starts."""
+    cluster = state.cluster
+    tenants, width = cluster.tenants, shadow.wanted.shape[1]
+    out = np.zeros((len(rows), width), dtype=np.int64)
+    if shadow.starts_at is None or not len(rows):
+        return out
+    place = np.full(len(cluster.nodes) + 1, -1, dtype=np.int64)  # the last one is for free slots
+    place[rows] = np.arange(len(rows))
+    at = place[tenants.row]
+    slots = np.flatnonzero((at >= 0) & ((tenants.until <= shadow.starts_at) | tenants.leaving))
+    np.add.at(out, at[slots], tenants.held(slots, cluster.nodes.axis)[:, :width])
+    return out
+
+
+def _known(state: State) -> Slots:
+    """Return the pods of which it is known when they end."""
+    tenants = state.cluster.tenants
+    return np.flatnonzero((tenants.row >= 0) & (np.isfinite(tenants.until) | tenants.leaving))
+
+
+def _all(state: State) -> Slots:
+    """Return the pods that will end some time: these, and those of all workloads."""
+    slots = [member.pod.slot for member in state.members.values() if member.pod.slot >= 0]
+    return np.unique(np.concatenate([_known(state), np.array(slots, dtype=np.int64)]))
