@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.engine.world import World
@@ -356,3 +357,30 @@ def test_a_gang_that_lost_members_says_how_many_have_a_node_now():
     said = world.condition("PodGroup", "g", "Scheduled")
     assert said["status"] == "True"
     assert said["message"] == "all required members have had a node; 2 of 3 have one now"
+
+
+def test_who_names_a_pod_group_is_forgotten_with_the_last_that_does():
+    world = World()
+    world.node("n1")
+    for rank in range(2):
+        world.pod(f"g-{rank}", group="g")
+    world.pod("other", group="h")
+    naming = world.engine.state.naming
+    assert {name: len(members) for name, members in naming.items()} == {("default", "g"): 2, ("default", "h"): 1}
+
+    world.pod("other", group="g")  # the same name, another pod, another group
+    world.delete("g-0")
+    assert {name: len(members) for name, members in naming.items()} == {("default", "g"): 2}
+    world.delete("g-1", "other")
+    assert not naming
+
+
+def test_what_a_pod_says_of_itself_is_read_again_when_it_changes():
+    world = World()
+    world.node("n1")
+    pod = world.pod("p", gated=True)
+    world.run()
+    meta = msgspec.structs.replace(pod.metadata, labels={"scheduling.tutti.dev/pod-group": "g"})
+    world.put(msgspec.structs.replace(pod, metadata=meta))
+    world.run()
+    assert world.reason("PodGroup", "g") == "PodGroupNotFound"
