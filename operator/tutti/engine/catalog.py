@@ -6,10 +6,10 @@ told to whoever wrote it while everything else goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,25 +26,15 @@ from tutti.api.kinds import (
     WorkloadPriorityClass,
     parse_object,
 )
-from tutti.api.kinds.cluster_queue import Preemption
-from tutti.api.kinds.quotas import ResourceGroup as ApiResourceGroup
-from tutti.api.percentage import Percentage
-from tutti.api.resources import from_milli
-from tutti.quota.flavors import Assignment, Flavor, Problem, Queue, ResourceGroup, assignments
-from tutti.quota.fungibility import Fungibility
-from tutti.quota.policy import PreemptionPolicy, Who
+from tutti.engine.compiling import Offered, flavor_of, queue_in, quotas_in, weight_of
+from tutti.quota.flavors import Assignment, Flavor, Problem, Queue, assignments
 from tutti.quota.references import flavor_problem, queue_problem, rings
-from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota
+from tutti.quota.tree import FlavorResource, Quota
 
 K = TypeVar("K", bound=Object)
 ObjectKey = tuple[str, str, str]
 """Kind, namespace ("" where cluster-scoped) and name."""
-Offered: TypeAlias = Callable[[Flavor, str], int]
-"""What the nodes of a flavor offer of a resource together, in scheduling units."""
 
-
-HELD_SECONDS = 3600
-"""How long room is kept for a head of which nobody knows when it can start, unless its queue says otherwise."""
 
 SHARED = frozenset(
     one.KIND for one in (ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology, WorkloadPriorityClass)
@@ -185,43 +175,24 @@ class Catalog:
         topologies = {
             one.metadata.name: tuple(level.node_label for level in one.spec.levels) for one in self.all(Topology)
         }
-        self.flavors = {one.metadata.name: _flavor(one, topologies) for one in self.all(ResourceFlavor)}
+        self.flavors = {one.metadata.name: flavor_of(one, topologies) for one in self.all(ResourceFlavor)}
         cohorts = {one.metadata.name: one for one in self.all(Cohort)}
         caught = rings({name: one.spec.parent_name or "" for name, one in cohorts.items()})
         self.cohorts = {
-            name: (one.spec.parent_name or "", self._quotas(one.spec.resource_groups, offered))
+            name: (one.spec.parent_name or "", quotas_in(one.spec.resource_groups, self.flavors, offered, self.parts))
             for name, one in cohorts.items()
             if name not in caught
         }
-        self.cohort_weights = {name: _weight(one) for name, one in cohorts.items()}
+        self.cohort_weights = {name: weight_of(one) for name, one in cohorts.items()}
         self.queues = {}
         for one in self.all(ClusterQueue):
-            queue = _queue(one, self._quotas(one.spec.resource_groups, offered))
+            queue = queue_in(one, quotas_in(one.spec.resource_groups, self.flavors, offered, self.parts))
             problem = queue_problem(queue, self.flavors, caught) or self._topology_problem(queue, topologies)
             if one.metadata.deletion_timestamp:
                 problem = Problem("Terminating", "it is being deleted once nothing uses it")
             cohort = "" if queue.cohort in caught else queue.cohort
             self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort)
         self.reserving = any(queue.reserves for queue in self.queues.values())
-
-    def _quotas(self, groups: Iterable[ApiResourceGroup], offered: Offered) -> dict[FlavorResource, Quota]:
-        quotas = {}
-        listed = [(flavor.name, one) for group in groups for flavor in group.flavors for one in flavor.resources]
-        for flavor, one in listed:
-            nominal = one.nominal_quota
-            if isinstance(nominal, Percentage):
-                known = self.flavors.get(flavor)
-                amount = 0 if known is None else offered(known, one.name)
-                self.parts[flavor, one.name] = amount
-                units = nominal.of(amount)
-            else:
-                units = from_milli(one.name, nominal)
-            borrowing, lending = (
-                None if milli is None else from_milli(one.name, milli)
-                for milli in (one.borrowing_limit, one.lending_limit)
-            )
-            quotas[flavor, one.name] = Quota(units, borrowing, lending)
-        return quotas
 
     def _topology_problem(self, queue: Queue, topologies: Mapping[str, tuple[str, ...]]) -> Problem | None:
         """Return the first problem that a queue's flavors, all of which exist, have with their Topology."""
@@ -328,58 +299,3 @@ def _said(found: Object) -> object:
     if isinstance(found, WorkloadPriorityClass):
         return found.value
     return getattr(found, "spec", None), bool(found.metadata.deletion_timestamp)
-
-
-def _flavor(found: ResourceFlavor, topologies: Mapping[str, tuple[str, ...]]) -> Flavor:
-    spec = found.spec
-    return Flavor(
-        found.metadata.name,
-        tuple(sorted(spec.node_labels.items())),
-        tuple(spec.node_taints),
-        tuple(spec.tolerations),
-        topologies.get(spec.topology_name, ()),
-    )
-
-
-def _queue(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Queue:
-    spec = found.spec
-    return Queue(
-        name=found.metadata.name,
-        cohort=spec.cohort_name or "",
-        groups=tuple(
-            ResourceGroup(tuple(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
-            for group in spec.resource_groups
-        ),
-        quotas=quotas,
-        selector=spec.namespace_selector,
-        strict=spec.backfill == "None" if spec.backfill else spec.queueing_strategy == "StrictFIFO",
-        strategy="StrictFIFO" if not spec.backfill else f"strict (backfill {spec.backfill})",
-        reserves=spec.backfill == "Reserved",
-        reservation_seconds=spec.reservation_seconds or HELD_SECONDS,
-        hold=spec.stop_policy != "None",
-        fungibility=Fungibility(
-            borrowing_stops=spec.flavor_fungibility.when_can_borrow == "MayStopSearch",
-            preemption_stops=spec.flavor_fungibility.when_can_preempt == "MayStopSearch",
-            preempt_rather=spec.flavor_fungibility.preference == "PreemptionOverBorrowing",
-        ),
-        policy=_policy(spec.preemption),
-        weight=_weight(found),
-        offset=spec.priority.offset,
-        fence=spec.priority.fence,
-        drain=spec.stop_policy == "HoldAndDrain",
-        minimum_runtime=spec.preemption.minimum_runtime_seconds or 0,
-    )
-
-
-def _policy(said: Preemption) -> PreemptionPolicy:
-    borrowing = said.borrow_within_cohort
-    return PreemptionPolicy(
-        within=Who(said.within_cluster_queue),
-        reclaim=Who(said.reclaim_within_cohort),
-        while_borrowing=borrowing is not None and borrowing.policy != "Never",
-        threshold=borrowing.max_priority_threshold if borrowing else None,
-    )
-
-
-def _weight(found: ClusterQueue | Cohort) -> int:
-    return WEIGHT_OF_ONE if found.spec.fair_sharing is None else found.spec.fair_sharing.weight
