@@ -1,4 +1,4 @@
-"""Choosing victims on columns: for equal pods that mind nothing but the room on each node.
+"""Choosing victims on columns: for equal pods that mind nothing but the room on each node, and who is on it now.
 
 The lowest priority up to which all may go such that the gang fits is found by halving. Units on several nodes are kept
 where the others alone make room; the nodes to clear are then those that yield most for the least harm, per pod of the
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tutti.cluster.cluster import Cluster
+from tutti.placement.company import allowed
 from tutti.placement.framework import Mask, Rationed
 from tutti.placement.gang import Ask
 from tutti.placement.judging import standing, tallies
@@ -35,6 +36,12 @@ def looks_around(cluster: Cluster, ask: Ask, profile: Profile) -> bool:
     )
 
 
+def moves(cluster: Cluster, ask: Ask, profile: Profile) -> bool:
+    """Whether one pod of an ask being placed, or others leaving, can change where on other nodes the next may go."""
+    found = tallies(ask.klass, cluster.nodes, ask.where, profile)
+    return ask.klass.minds_company or any(tally.moves or isinstance(tally, Rationed) for tally in found)
+
+
 class ByRoom:
     """One choice for one ask."""
 
@@ -42,10 +49,12 @@ class ByRoom:
         self, cluster: Cluster, ask: Ask, units: Units, coverage: Coverage, profile: Profile, enough: Enough
     ) -> None:
         nodes = cluster.nodes
-        mask = standing(ask.klass, nodes, ask.where, profile).mask
+        company = tallies(ask.klass, nodes, ask.where, profile)
+        mask = allowed(standing(ask.klass, nodes, ask.where, profile).mask, company)
+        most = 1 if any(tally.alone for tally in company) else ask.required
         self._cluster, self._units, self._coverage, self._enough = cluster, units, coverage, enough
         self._wanted = ask.required
-        self._wish = Wish.of(cluster, ask, profile, mask, most=ask.required)
+        self._wish = Wish.of(cluster, ask, profile, mask, most=most)
         self._row = cluster.tenants.row[units.slots].astype(np.int64)
         self._held = np.ascontiguousarray(cluster.tenants.held(units.slots, nodes.axis)[:, self._wish.columns].T)
         self._several = units.size > 1

@@ -5,8 +5,9 @@ if everybody who may go were gone; if not, nobody is. Otherwise units are chosen
 kube-scheduler's tie-breaks over the whole set: fewest beyond a disruption budget, lowest highest priority, smallest
 sum of priorities, fewest pods, latest start; and none of them is one that could stay.
 
-Where only room decides, the choice is made on columns (`by_room`); where pods mind each other's company, by trying
-(`by_trial`).
+Where only room decides, the choice is made on columns (`by_room`). So it is, as far as that goes, for pods that keep
+off nodes where others are: nodes that are closed to them now are left out. Where that is not enough, and for pods that
+look farther around, it is made by trying (`by_trial`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tutti.cluster.pods import PodRecord
 from tutti.placement.framework import Mask, Rows
 from tutti.placement.gang import Ask, hardest_first, place
 from tutti.placement.preemption.budgets import Budget, Coverage
-from tutti.placement.preemption.by_room import ByRoom, looks_around
+from tutti.placement.preemption.by_room import ByRoom, looks_around, moves
 from tutti.placement.preemption.by_trial import ByTrial
 from tutti.placement.preemption.enough import Enough, always
 from tutti.placement.preemption.harm import Harm
@@ -74,19 +75,26 @@ def choose(
     if any(ask.klass.refusal for ask in asks) or not enough(np.ones(len(units), dtype=np.bool_)):
         return None
     coverage = Coverage(budgets, of_leaving=False)
-    chosen = None
     seen = any(looks_around(cluster, ask, profile) for ask in asks)
-    if not seen and all(ask.near is None for ask in asks):
-        chosen = _by_room(cluster, asks, units, coverage, profile, enough)
-        if chosen is None and len(asks) == 1:
+    if not any(ask.near is not None or moves(cluster, ask, profile) for ask in asks):
+        found = _by_room(cluster, asks, units, coverage, profile, enough)
+        rows = None if found is None else _placed(cluster, asks, units, found, profile, seen=seen)
+        if found is not None and rows is not None:
+            return _result(cluster, units, found, rows, coverage)
+        if len(asks) == 1 and not seen:
             return None
-    if chosen is None:
-        chosen = ByTrial(cluster, asks, units, coverage, profile, enough, seen).choose()
-    if chosen is None:
-        return None
-    with Lifting(cluster, units.pods(chosen), seen=seen), cluster.transaction() as transaction:
+    found = ByTrial(cluster, asks, units, coverage, profile, enough, seen).choose()
+    rows = None if found is None else _placed(cluster, asks, units, found, profile, seen=seen)
+    return None if found is None or rows is None else _result(cluster, units, found, rows, coverage)
+
+
+def _placed(
+    cluster: Cluster, asks: Sequence[Ask], units: Units, gone: Mask, profile: Profile, *, seen: bool
+) -> list[Rows] | None:
+    """Return where a gang goes when some units are gone; None where it does not fit then."""
+    with Lifting(cluster, units.pods(gone), seen=seen), cluster.transaction() as transaction:
         rows = place_together(cluster.nodes, transaction, asks, profile)
-    return None if isinstance(rows, Shortfall) else _result(cluster, units, chosen, rows, coverage)
+    return None if isinstance(rows, Shortfall) else rows
 
 
 def _result(cluster: Cluster, units: Units, chosen: Mask, rows: list[Rows], coverage: Coverage) -> Chosen:
