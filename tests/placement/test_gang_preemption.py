@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -23,6 +24,8 @@ from tutti.placement.preemption.single import Preemptor, preempt
 from tutti.placement.preemption.units import Party, Units
 from tutti.placement.profile import DEFAULT_PROFILE
 from tutti.placement.together import Shortfall, place_together
+from tutti.placement.topology.nearness import Nearness
+from tutti.placement.topology.request import Together, TopologyRequest
 
 APART = {
     "podAntiAffinity": {
@@ -220,6 +223,39 @@ def test_pods_that_keep_apart_are_made_room_for_on_as_many_nodes():
     assert scene.victims(scene.ask(4, labels={"app": "x"}, affinity=APART)) is None
 
 
+def near(level: str, together: Together = Together.REQUIRED) -> Nearness:
+    return Nearness((level, "kubernetes.io/hostname"), TopologyRequest(together, level))
+
+
+def racks() -> Scene:
+    """Two racks of two nodes, the first full of more important pods, the second of more of them."""
+    scene = Scene()
+    for i in range(4):
+        scene.cluster.put_node(node(f"n{i}", cpu=2, labels={"rack": f"r{i // 2}"}))
+    scene.running("a b", "n0", priority=2)
+    scene.running("c", "n1", cpu="2", priority=2)
+    scene.running("d e", "n2", priority=1)
+    scene.running("f", "n3", cpu="2", priority=3)
+    return scene
+
+
+def test_a_gang_that_must_be_in_one_rack_takes_the_rack_where_that_hurts_least():
+    scene = racks()
+    ask = replace(scene.ask(2), near=near("rack"))
+    assert scene.victims(ask) == {"d", "e"}
+    whole = replace(scene.ask(2, "2"), near=near("rack"))
+    assert scene.victims(whole) == {"a", "b", "c"}
+    assert scene.victims(replace(scene.ask(3, "2"), near=near("rack"))) is None
+    spread = replace(scene.ask(3, "2"), near=near("rack", Together.PREFERRED))
+    assert scene.victims(spread) == {"a", "b", "c", "d", "e"}
+
+
+def test_a_gang_in_one_rack_is_placed_in_it():
+    scene = racks()
+    chosen = scene.choose(replace(scene.ask(2, "2"), near=near("rack")))
+    assert [rows.tolist() for rows in chosen.rows] == [[0, 1]]
+
+
 @st.composite
 def scenes(draw: st.DrawFn, *, parties: bool = True, most: int = 8) -> tuple[Scene, list[tuple[str, int, bool]]]:
     """Up to 5 nodes with up to 8 pods of 4 priorities, some of which belong together."""
@@ -263,10 +299,12 @@ BUDGETS = st.lists(
 
 
 @settings(max_examples=400, deadline=None)
-@given(scenes(), specs(), st.integers(1, 4), st.sampled_from(["1", "2"]), st.integers(0, 2), BUDGETS)
-def test_a_gang_fits_without_its_victims_and_needs_each_of_them(made, spec, count, cpu, leaders, budgets):
+@given(scenes(), specs(), st.integers(1, 4), st.sampled_from(["1", "2"]), st.integers(0, 2), BUDGETS, st.booleans())
+def test_a_gang_fits_without_its_victims_and_needs_each_of_them(made, spec, count, cpu, leaders, budgets, close):
     scene, together = made
     asks = [scene.ask(count, cpu, {"app": "x"}, **spec)]
+    if close:
+        asks = [replace(asks[0], near=near("topology.kubernetes.io/zone"))]
     if leaders:
         asks.append(scene.ask(leaders, "3"))
     units = scene.units(3, *together)

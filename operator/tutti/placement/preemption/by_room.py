@@ -19,7 +19,7 @@ from tutti.placement.judging import standing, tallies
 from tutti.placement.preemption.budgets import Coverage
 from tutti.placement.preemption.enough import Enough
 from tutti.placement.preemption.options import Options, Walk
-from tutti.placement.preemption.pool import Free, Pool, Wish
+from tutti.placement.preemption.pool import Counts, Free, Pool, Wish
 from tutti.placement.preemption.remaining import Remaining
 from tutti.placement.preemption.units import NO_GRADE, Numbers, Units
 from tutti.placement.profile import Profile
@@ -43,14 +43,24 @@ def moves(cluster: Cluster, ask: Ask, profile: Profile) -> bool:
 
 
 class ByRoom:
-    """One choice for one ask."""
+    """One choice for one ask; `within` holds it to some rows: bool[rows]."""
 
     def __init__(
-        self, cluster: Cluster, ask: Ask, units: Units, coverage: Coverage, profile: Profile, enough: Enough
+        self,
+        cluster: Cluster,
+        ask: Ask,
+        units: Units,
+        coverage: Coverage,
+        profile: Profile,
+        enough: Enough,
+        *,
+        within: Mask | None = None,
     ) -> None:
         nodes = cluster.nodes
         company = tallies(ask.klass, nodes, ask.where, profile)
         mask = allowed(standing(ask.klass, nodes, ask.where, profile).mask, company)
+        if within is not None:
+            mask = mask & within
         most = 1 if any(tally.alone for tally in company) else ask.required
         self._cluster, self._units, self._coverage, self._enough = cluster, units, coverage, enough
         self._wanted = ask.required
@@ -74,6 +84,10 @@ class ByRoom:
             if found is not None:
                 return found
         return self._within(gone, int(grades[-1]), strict=False)
+
+    def capacity(self, gone: Mask) -> Counts:
+        """Return int64[rows]: how many pods fit on each node if some units are gone."""
+        return self._wish.capacity(self._lifted(gone))
 
     def _does(self, gone: Mask) -> bool:
         return self._spare(self._lifted(gone)) >= 0 and self._enough(gone)

@@ -22,6 +22,7 @@ from tutti.cluster.pods import PodRecord
 from tutti.placement.framework import Mask, Rows
 from tutti.placement.gang import Ask, hardest_first, place
 from tutti.placement.preemption.budgets import Budget, Coverage
+from tutti.placement.preemption.by_domain import in_one_domain, only_asks_for_a_domain
 from tutti.placement.preemption.by_room import ByRoom, looks_around, moves
 from tutti.placement.preemption.by_trial import ByTrial
 from tutti.placement.preemption.enough import Enough, always
@@ -76,16 +77,22 @@ def choose(
         return None
     coverage = Coverage(budgets, of_leaving=False)
     seen = any(looks_around(cluster, ask, profile) for ask in asks)
-    if not any(ask.near is not None or moves(cluster, ask, profile) for ask in asks):
+    if not any(moves(cluster, ask, profile) for ask in asks) and _are_simply_near(asks):
         found = _by_room(cluster, asks, units, coverage, profile, enough)
         rows = None if found is None else _placed(cluster, asks, units, found, profile, seen=seen)
         if found is not None and rows is not None:
             return _result(cluster, units, found, rows, coverage)
-        if len(asks) == 1 and not seen:
+        if len(asks) == 1 and not seen and asks[0].near is None:
             return None
     found = ByTrial(cluster, asks, units, coverage, profile, enough, seen).choose()
     rows = None if found is None else _placed(cluster, asks, units, found, profile, seen=seen)
     return None if found is None or rows is None else _result(cluster, units, found, rows, coverage)
+
+
+def _are_simply_near(asks: Sequence[Ask]) -> bool:
+    """Whether nearness, if any is asked for, is no more than a choice of domains for one ask."""
+    near = [ask.near for ask in asks if ask.near is not None]
+    return not near or (len(asks) == 1 and only_asks_for_a_domain(near[0]))
 
 
 def _placed(
@@ -111,6 +118,8 @@ def _by_room(
     Returns:
         bool[units]; None where that does not work out, though another order might.
     """
+    if asks[0].near is not None:
+        return in_one_domain(cluster, asks[0], units, coverage, profile, enough)
     chosen = np.zeros(len(units), dtype=np.bool_)
     order = hardest_first(cluster.nodes, asks)
     with cluster.transaction() as transaction:

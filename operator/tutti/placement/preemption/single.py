@@ -6,6 +6,8 @@ candidates the one is chosen that hurts least.
 
 Where only room decides, that is done on all nodes at once; a node that the company of its pods rules out, or may rule
 out once some are gone, is asked by itself.
+The engine asks `gang.choose`, which equals this for a gang of one without disruption budgets; here is what
+kube-scheduler does and says, for comparison and for what-if answers.
 Rules: kube-scheduler 1.36, plugins/defaultpreemption and framework/preemption.
 """
 

@@ -78,6 +78,18 @@ class Units:
             started=np.minimum.reduceat(tenants.started[slots], starts[:-1]) if len(slots) else np.zeros(0),
         )
 
+    def some(self, which: Mask) -> Units:
+        """Return some of them, numbered anew: bool[n]."""
+        pods = which[self.of]
+        size = self.size[which]
+        return Units(
+            slots=self.slots[pods],
+            of=np.repeat(np.arange(len(size)), size),
+            starts=np.concatenate(([0], np.cumsum(size))),
+            grade=self.grade[which],
+            started=self.started[which],
+        )
+
     def __len__(self) -> int:
         """How many units there are."""
         return len(self.grade)
