@@ -81,6 +81,8 @@ RIGHT: dict[str, tuple[str, str]] = {
     "priority": ("ClusterQueue", "priority: {offset: -5, fence: true}"),
     "backfill": ("ClusterQueue", "queueingStrategy: StrictFIFO\nbackfill: Reserved\nreservationSeconds: 600"),
     "no backfill": ("ClusterQueue", "backfill: None"),
+    "weight of a local queue": ("LocalQueue", "fairSharing: {weight: 3}"),
+    "usage ordering": ("ClusterQueue", "admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}"),
     "weight as text": ("ClusterQueue", 'fairSharing: {weight: "1"}'),
     "quota that follows the nodes": (
         "ClusterQueue",
@@ -300,12 +302,6 @@ WRONG: dict[str, Wrong] = {
         "spec.preemption.minimumRuntimeSeconds",
         "greater than or equal to 1",
     ),
-    "usage ordering": Wrong(
-        "ClusterQueue",
-        "admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}",
-        "spec.admissionScope.admissionMode",
-        "not supported yet",
-    ),
     "admission checks": Wrong(
         "ClusterQueue",
         "admissionChecksStrategy: {admissionChecks: [{name: a, onFlavors: [b]}]}",
@@ -330,9 +326,6 @@ WRONG: dict[str, Wrong] = {
         "[{name: cpu, nominalQuota: 1, lendingLimit: 1}]}]}]",
         "spec",
         "need a parentName",
-    ),
-    "weight of a local queue": Wrong(
-        "LocalQueue", "fairSharing: {weight: 3}", "spec.fairSharing.weight", "not supported"
     ),
     "wall time": Wrong(
         "LocalQueue", "wallTimePolicy: {wallTimeAllocatedHours: 3}", "spec.wallTimePolicy", "not supported yet"

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from tutti.api.extensions import Extender, clashes
 from tutti.api.kinds.parsing import without_nulls
-from tutti.api.model import API_VERSION, LabelKey, Model, Name
+from tutti.api.model import API_VERSION, LabelKey, Model, Name, ResourceName
 from tutti.api.problems import Problem, problems_of
 from tutti.api.profiles import Profile
 
@@ -62,6 +62,17 @@ class FairSharing(Model):
         if given not in ([both[0]], [both[1]], both):
             raise ValueError(f"preemptionStrategies must be one of {both}, or both in this order")
         return self
+
+
+class AdmissionFairSharing(Model):
+    """How past use counts in ClusterQueues whose `admissionScope` goes by it (Kueue's admission fair sharing)."""
+
+    usage_half_life_seconds: Annotated[int, Field(ge=0)] = 168 * 3600
+    """After how long past use counts half; 0: what is past does not count."""
+    usage_sampling_interval_seconds: Positive = 300
+    """An admission counts at once as if it had run for so long."""
+    resource_weights: dict[ResourceName, Annotated[float, Field(ge=0)]] = {}
+    """What one whole unit (core, byte, device) counts; what is not named counts 1."""
 
 
 class ClientConnection(Model):
@@ -143,6 +154,7 @@ class TuttiConfiguration(Model):
     victims_timeout_seconds: Positive = 300
     backoff: Backoff = Backoff()
     fair_sharing: FairSharing = FairSharing()
+    admission_fair_sharing: AdmissionFairSharing = AdmissionFairSharing()
     seed: int = 0
     client_connection: ClientConnection = ClientConnection()
     conventions: Conventions = Conventions()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tutti.cluster.transaction import Transaction
-from tutti.engine import extenders, holders
+from tutti.engine import extenders, holders, past_use
 from tutti.engine.consultation import Query
 from tutti.engine.explanation import Explanation
 from tutti.engine.lines import Standing
@@ -73,7 +73,7 @@ def reserve(state: State, standing: Standing) -> Explanation | None:
         why = _take_required(attempt, required, standing.bunch.pod_sets, nominate(state, standing))
         if why is not None:
             standing.lacking = attempt.lacking
-            return why
+            return past_use.explained(state, standing.workload, why)
         for one in attempt.taken:
             if one.charge is not None:
                 state.charge(one.charge, len(one.rows))
@@ -86,6 +86,7 @@ def reserve(state: State, standing: Standing) -> Explanation | None:
         transaction.commit()
     _assign(state, attempt.taken)
     workload = standing.workload
+    past_use.admitted(state, workload, [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None])
     workload.cluster_queue = standing.queue.name if standing.queue else ""
     if workload.phase is Phase.WAITING:
         workload.reserved_at = state.now

@@ -36,7 +36,7 @@ def flavor_of(found: ResourceFlavor, topologies: Mapping[str, tuple[str, ...]]) 
 
 def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Queue:
     """Return a ClusterQueue with these quotas; what is wrong with it is found out elsewhere."""
-    spec = found.spec
+    spec, scope = found.spec, found.spec.admission_scope
     return Queue(
         name=found.metadata.name,
         cohort=spec.cohort_name or "",
@@ -60,6 +60,7 @@ def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Que
         weight=weight_of(found),
         offset=spec.priority.offset,
         fence=spec.priority.fence,
+        by_past_use=scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing",
         drain=spec.stop_policy == "HoldAndDrain",
         minimum_runtime=spec.preemption.minimum_runtime_seconds or 0,
     )

@@ -30,6 +30,7 @@ from tutti.engine import (
     queue_statuses,
     reservation,
     retelling,
+    statuses,
 )
 from tutti.engine.admission import reserve, why_surplus_waits
 from tutti.engine.counting import NOWHERE
@@ -98,6 +99,7 @@ class Engine:
             self._taken_up = True
             for workload in changed.values():
                 preemption.take_up(state, workload)
+                statuses.count(state, workload)  # what is in use now has been since it was last written
         for workload in self._candidates.due(state):
             life.expire(state, workload)
         self._settle(changed)

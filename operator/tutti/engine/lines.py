@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tutti.engine.explanation import Explanation
@@ -28,6 +28,13 @@ Shape = tuple[object, ...]
 
 LineKey = tuple[float, HeadKey]
 """What a sort plugin says (0 for all where there is none), then importance and age; sorts the next one first."""
+
+Order = tuple[float, float, HeadKey]
+"""What a sort plugin says, what the LocalQueue has used lately, then importance and age."""
+
+
+def _nothing(_: str) -> float:
+    return 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +73,7 @@ class Bunch:
         queue: The ClusterQueue, None where none is needed.
         root: The quota tree that it is in; "" where it needs no quota.
         pod_sets: What the required pods of each of them ask of quota, and the needs these are of, by index.
+        door: Their LocalQueue (`namespace/name`), where it counts what that has used lately.
         why: Why the first of them had to wait, while they sleep.
         choice: The flavors that each could have, as of `version` of the tree.
     """
@@ -75,6 +83,7 @@ class Bunch:
     queue: Queue | None
     root: str
     pod_sets: list[PodSet]
+    door: str = ""
     why: Explanation | None = None
     choice: Choice | None = None
     version: tuple[int, int] = (-1, -1)
@@ -109,14 +118,16 @@ class Line:
     Attributes:
         name: That of the ClusterQueue, and what sets the line apart from others at it.
         strict: Whether a head that must wait blocks those behind it.
+        used: Tells what a LocalQueue has used lately; within one turn that only grows.
     """
 
     name: tuple[str, str]
     strict: bool
+    used: Callable[[str], float] = _nothing
     _bunches: dict[Shape, Bunch] = field(default_factory=dict)
     _awake: dict[Bunch, None] = field(default_factory=dict)
     _asleep: dict[Bunch, None] = field(default_factory=dict)
-    _next: list[tuple[LineKey, int, Bunch]] = field(default_factory=list)
+    _next: list[tuple[Order, int, Bunch]] = field(default_factory=list)
     _told: Standing | None = None
     _fresh: list[Standing] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -126,7 +137,7 @@ class Line:
         """The head of a strict line that must wait, if it must."""
         if not self.strict:
             return None
-        return min(self.sleeping(), key=lambda first: first.key, default=None)
+        return min(self.sleeping(), key=self._order, default=None)
 
     def sleeping(self) -> Iterator[Standing]:
         """Yield the first of each bunch that sleeps, in no particular order but always the same."""
@@ -193,7 +204,7 @@ class Line:
     def begin(self) -> None:
         """Prepare for `head`: put the first of all bunches that are awake in order."""
         firsts = ((bunch.first(), number, bunch) for number, bunch in enumerate(self._awake))
-        self._next = [(first.key, number, bunch) for first, number, bunch in firsts if first is not None]
+        self._next = [(self._order(first), number, bunch) for first, number, bunch in firsts if first is not None]
         heapq.heapify(self._next)
 
     def head(self) -> Standing | None:
@@ -204,9 +215,9 @@ class Line:
             first = bunch.first() if bunch.why is None and bunch.size else None
             if first is None:
                 heapq.heappop(heap)
-            elif first.key != key:
-                heapq.heapreplace(heap, (first.key, number, bunch))
-            elif blocked is not None and key > blocked.key:
+            elif (order := self._order(first)) != key:
+                heapq.heapreplace(heap, (order, number, bunch))
+            elif blocked is not None and key > self._order(blocked):
                 return None
             else:
                 return first
@@ -219,7 +230,15 @@ class Line:
         if blocked is not None and self._told is not blocked:
             fresh = [one for bunch in self._bunches.values() for one in bunch.standings()]
         self._told = blocked
-        return [one for one in fresh if blocked is not None and not one.left and one.key > blocked.key]
+        if blocked is None:
+            return []
+        order = self._order(blocked)
+        return [one for one in fresh if not one.left and self._order(one) > order]
+
+    def _order(self, standing: Standing) -> Order:
+        """Return what sorts those of the line, the next one first."""
+        rank, head = standing.key
+        return rank, self.used(standing.bunch.door), head
 
     def __bool__(self) -> bool:
         return bool(self._bunches)

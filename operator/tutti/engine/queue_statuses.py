@@ -12,6 +12,7 @@ from typing import Any
 
 from tutti.api.resources import describe
 from tutti.cluster.supply import Room, free
+from tutti.engine import past_use
 from tutti.engine.catalog import ObjectKey
 from tutti.engine.counting import Count
 from tutti.engine.decisions import PatchStatus
@@ -28,19 +29,30 @@ def next_due(state: State) -> float | None:
 
     Where that time has passed, what has made them stale was observed just now, and a turn follows anyway.
     """
-    due = state.rooms_at + LOOK_SECONDS
-    return due if state.rooms_stale and state.catalog.queues and due > state.now else None
+    due = [state.rooms_at + LOOK_SECONDS] if state.rooms_stale and state.catalog.queues else []
+    due += [state.past_use_at + _sampling(state)] if state.past_use else []
+    return min((time for time in due if time > state.now), default=None)
+
+
+def _sampling(state: State) -> int:
+    return state.configuration.admission_fair_sharing.usage_sampling_interval_seconds
 
 
 def tell(state: State) -> None:
     """Write the statuses of the queues that something happened in, and of all where nodes have other figures."""
     if state.rooms_stale and state.catalog.queues and state.now >= state.rooms_at + LOOK_SECONDS:
         _look(state)
-    changed, state.changed_queues = state.changed_queues, {}
+    sampled: dict[str, None] = {}
+    if state.past_use and state.now >= state.past_use_at + _sampling(state):
+        sampled, state.past_use_at = dict.fromkeys(state.past_use), state.now
+    changed, state.changed_queues = {**state.changed_queues, **sampled}, {}
     for name in changed:
         if "/" in name:
             namespace, local = name.split("/", 1)
-            _tell(state, ("LocalQueue", namespace, local), name, _of_local_queue(state, name, namespace, local))
+            past = past_use.follow(state, name)
+            beside = {} if past is None else {"fairSharing": past}
+            usage = _of_local_queue(state, name, namespace, local) | (beside if name in sampled else {})
+            _tell(state, ("LocalQueue", namespace, local), name, usage, beside)
         else:
             _tell(state, ("ClusterQueue", "", name), name, _of_cluster_queue(state, name))
 
@@ -62,7 +74,8 @@ def _same(room: Room, before: Room | None) -> bool:
     return bool((room.total == before.total).all() and (room.most == before.most).all())
 
 
-def _tell(state: State, key: ObjectKey, name: str, usage: dict[str, Any]) -> None:
+def _tell(state: State, key: ObjectKey, name: str, usage: dict[str, Any], beside: dict[str, Any] | None = None) -> None:
+    """Write what is new of a queue; what is said `beside` that is no reason to write."""
     found = state.catalog.find(key)
     if found is None:
         return
@@ -76,6 +89,8 @@ def _tell(state: State, key: ObjectKey, name: str, usage: dict[str, Any]) -> Non
     told = state.counts.told.setdefault(found.metadata.uid, as_found(found))
     news = {field: value for field, value in wanted.items() if told.get(field) != value}
     if news:
+        wanted |= beside or {}
+        news = {field: value for field, value in wanted.items() if told.get(field) != value}
         state.counts.told[found.metadata.uid] = {**told, **wanted}
         state.out.append(PatchStatus(*key, found.metadata.uid, news))
 

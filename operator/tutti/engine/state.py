@@ -26,6 +26,7 @@ from tutti.engine.workloads import Charge, Member, Workload, WorkloadKey
 from tutti.placement.preemption.budgets import Budget
 from tutti.placement.profile import Profile
 from tutti.queueing.backoff import delay
+from tutti.queueing.local_usage import PastUse
 from tutti.quota.flavors import Flavor
 from tutti.quota.holdings import Holdings
 from tutti.quota.oracle import Rules
@@ -46,6 +47,8 @@ class State:
         home: Where each member is filed.
         naming: The members that name a PodGroup or Workload (namespace, name), whether there is one or not.
         dirty: Workloads that something was observed about since the last decision.
+        past_use: What LocalQueues (`namespace/name`) have used lately, where that counts.
+        past_use_at: When all of them were last told, Unix seconds.
         places: Where those who wait stand in their ClusterQueues.
         stale: Whether queues, flavors, cohorts or classes have changed since they were taken over.
         changed_queues: Queues whose counts or usage may have changed since they were last told.
@@ -80,6 +83,8 @@ class State:
     naming: dict[tuple[str, str], dict[PodKey, Member]] = field(default_factory=dict)
     dirty: dict[WorkloadKey, None] = field(default_factory=dict)
     counts: QueueCounts = field(default_factory=QueueCounts)
+    past_use: dict[str, PastUse] = field(default_factory=dict)
+    past_use_at: float = 0.0
     places: Places = field(default_factory=Places)
     stale: bool = False
     changed_queues: dict[str, None] = field(default_factory=dict)

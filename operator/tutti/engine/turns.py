@@ -8,9 +8,10 @@ in its own cohort tree, or room that appeared where it lacked nodes. Nothing is 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tutti.api.conditions import timestamp
-from tutti.engine import backfill, life, nominations, preemption
+from tutti.engine import backfill, life, nominations, past_use, preemption
 from tutti.engine.contest import contest
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extenders import WAITING
@@ -206,12 +207,13 @@ class Candidates:
         line = self._lines.get(name)
         if line is None:
             strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
-            line = self._lines[name] = Line(name, strict)
+            line = self._lines[name] = Line(name, strict, partial(past_use.used_by, state))
         bunch = line.bunch(shape)
         if bunch is None:
             root = "" if queue is None else state.holdings.root_of(queue.name)
             required = [need for need in needs if need.required]
-            bunch = Bunch(line, shape, queue, root, [] if queue is None else pod_sets_of(required))
+            door = past_use.door_of(state, workload)
+            bunch = Bunch(line, shape, queue, root, [] if queue is None else pod_sets_of(required), door)
             line.open_bunch(bunch)
         standing = Standing(workload, needs, _key(workload), bunch)
         line.add(standing)
@@ -274,4 +276,5 @@ def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Ne
     important = 0 if queue is None or queue.policy == NOBODY else workload.priority  # for whom it may preempt
     before = preemption.standing_of(state, workload, needs)
     left = backfill.seconds_left(workload) if state.catalog.reserving else None  # who ends in time is let by
-    return (None if queue is None else queue.name, workload.phase, scheduler, asked, important, before, left)
+    door = past_use.door_of(state, workload)
+    return (None if queue is None else queue.name, workload.phase, scheduler, asked, important, before, left, door)

@@ -14,9 +14,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 Consumed = dict[str, float]
 """Resource -> amount in whole units."""
+
+
+@dataclass(slots=True)
+class PastUse:
+    """What one LocalQueue had consumed at a time, and what it has been using since then.
+
+    Attributes:
+        uid: Of the LocalQueue.
+        since: That time, Unix seconds.
+    """
+
+    uid: str
+    consumed: Consumed
+    in_use: Consumed
+    since: float
 
 
 def decay(before: Mapping[str, float], in_use: Mapping[str, float], *, elapsed: float, half_life: float) -> Consumed:

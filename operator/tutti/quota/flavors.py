@@ -64,6 +64,7 @@ class Queue:
         policy: Whom it may have evicted for its own workloads.
         weight: In fair sharing, in milli-units.
         offset: What is added to the priorities of its workloads where they are compared with those of other queues.
+        by_past_use: Whether the LocalQueue that has used least lately goes first.
         fence: Whether there the offset alone counts, whatever priorities its workloads have (YuniKorn).
         problem: Why it is inactive, if it is.
     """
@@ -85,6 +86,7 @@ class Queue:
     weight: int = WEIGHT_OF_ONE
     offset: int = 0
     fence: bool = False
+    by_past_use: bool = False
     problem: Problem | None = None
 
     def outward(self, priority: int) -> int:

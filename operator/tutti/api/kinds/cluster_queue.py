@@ -93,7 +93,7 @@ class AdmissionScope(Model):
     """Whether local queues are ordered by what they have used."""
 
     admission_mode: Literal["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]
-    """Only NoAdmissionFairSharing is supported yet."""
+    """UsageBasedAdmissionFairSharing: who has used least lately, by weight, goes first, whatever the priority."""
 
 
 class MigrationConstraints(Model):

@@ -9,7 +9,7 @@ from pydantic import Field
 from tutti.api.kinds.frame import AGE, Column, Object
 from tutti.api.kinds.quotas import FairSharing, StopPolicy
 from tutti.api.kinds.statuses import QueueStatus
-from tutti.api.model import Model, Name, Rule
+from tutti.api.model import Lenient, Model, Name, QuantityText, Rule
 
 
 class WallTimePolicy(Model):
@@ -29,7 +29,7 @@ class LocalQueueSpec(Model):
     stop_policy: StopPolicy = "None"
     """Hold: nothing more is admitted, what runs goes on. HoldAndDrain: what runs is taken out, too."""
     fair_sharing: FairSharing | None = None
-    """Its weight in the ClusterQueue."""
+    """Its weight in a ClusterQueue that goes by past use: one of 2 may use twice as much; one of 0 comes last."""
     wall_time_policy: WallTimePolicy | None = None
     """A limit on wall time; not supported yet."""
     RULES: ClassVar = (
@@ -39,6 +39,29 @@ class LocalQueueSpec(Model):
             path=".clusterQueue",
         ),
     )
+
+
+class AdmissionFairSharingStatus(Lenient):
+    """What counts of past use."""
+
+    consumed_resources: dict[str, QuantityText] = Field(default={}, max_length=64)
+    """What has been used, by resource: an average over time in which the past counts less and less."""
+    last_update: str = Field(default="", json_schema_extra={"format": "date-time"})
+    """As of when."""
+
+
+class LocalFairSharing(Lenient):
+    """Where a LocalQueue stands among those of its ClusterQueue."""
+
+    admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
+    """What it has used lately, where the ClusterQueue goes by that."""
+
+
+class LocalQueueStatus(QueueStatus):
+    """The status of a LocalQueue."""
+
+    fair_sharing: LocalFairSharing | None = None
+    """Where it stands among those of its ClusterQueue."""
 
 
 class LocalQueue(Object):
@@ -58,4 +81,4 @@ class LocalQueue(Object):
     )
 
     spec: LocalQueueSpec = LocalQueueSpec()
-    status: QueueStatus = QueueStatus()
+    status: LocalQueueStatus = LocalQueueStatus()

@@ -44,8 +44,6 @@ def _absent(what: str, path: str) -> str:
     return f"{what} is not supported yet: leave {path} out"
 
 
-_NO_WEIGHT = "fair sharing by weight is not supported yet: set fairSharing.weight to 1, or leave it out"
-
 UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported("ResourceFlavor", "resourceWeights", (), _absent("fair sharing by weight", "resourceWeights")),
     Unsupported(
@@ -68,12 +66,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     Unsupported(
         "ClusterQueue",
-        "admissionScope.admissionMode",
-        ("NoAdmissionFairSharing",),
-        _never("ordering by past usage", "admissionScope.admissionMode", "NoAdmissionFairSharing"),
-    ),
-    Unsupported(
-        "ClusterQueue",
         "admissionChecksStrategy",
         (),
         _absent("waiting for admission checks", "admissionChecksStrategy"),
@@ -84,7 +76,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         (),
         _absent("waiting for several flavors at once", "concurrentAdmissionPolicy"),
     ),
-    Unsupported("LocalQueue", "fairSharing.weight", ("1", 1), _NO_WEIGHT),
     Unsupported("LocalQueue", "wallTimePolicy", (), _absent("a limit on wall time", "wallTimePolicy")),
 )
 
