@@ -28,6 +28,7 @@ from tutti.api.core import Container, Namespace, Node, NodeStatus, ObjectMeta, P
 from tutti.engine.decisions import Bind
 from tutti.engine.engine import Engine
 from tutti.engine.observations import (
+    BindAnswer,
     BindFinished,
     NamespaceSeen,
     NodeSeen,
@@ -162,7 +163,7 @@ class Cluster:
         pod = self._pods[bind.name]
         spec = msgspec.structs.replace(pod.spec, node_name=bind.node)
         status = msgspec.structs.replace(pod.status, phase="Running")
-        self.engine.observe(BindFinished("team", bind.name, bind.uid, bind.node, "Bound"))
+        self.engine.observe(BindFinished("team", bind.name, bind.uid, bind.node, BindAnswer.BOUND))
         self.engine.observe(PodSeen(msgspec.structs.replace(pod, spec=spec, status=status)))
 
     def end(self, job: Job) -> None:

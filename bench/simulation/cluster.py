@@ -33,6 +33,7 @@ from tutti.engine.engine import Engine
 from tutti.engine.journal import JournalWriter
 from tutti.engine.observations import (
     AnyObservation,
+    BindAnswer,
     BindFinished,
     Deactivated,
     EvictFinished,
@@ -249,7 +250,7 @@ class Cluster:
         job = self._home.get(bind.name)
         pod = None if job is None else job.pods.get(bind.name)
         if job is None or pod is None or pod.metadata.deletion_timestamp is not None:
-            self.tell(BindFinished(NAMESPACE, bind.name, bind.uid, bind.node, "Gone"))
+            self.tell(BindFinished(NAMESPACE, bind.name, bind.uid, bind.node, BindAnswer.GONE))
             return
         job.sent -= 1
         self.audit.binds(self, job, pod, bind.node)
@@ -258,7 +259,7 @@ class Cluster:
         spec = replaced(pod.spec, node_name=bind.node)
         job.pods[bind.name] = replaced(pod, metadata=meta, spec=spec, status=status)
         job.bound += 1
-        self.tell(BindFinished(NAMESPACE, bind.name, bind.uid, bind.node, "Bound"))
+        self.tell(BindFinished(NAMESPACE, bind.name, bind.uid, bind.node, BindAnswer.BOUND))
         self.tell(PodSeen(job.pods[bind.name]))
         if job.bound == job.size:
             self._runs(job)

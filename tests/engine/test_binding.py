@@ -55,7 +55,7 @@ def test_a_gang_that_cannot_be_completed_in_its_bind_window_is_taken_out():
     world.run()
     first, second = world.pending_binds
     world.answer(first)
-    world.answer(second, "NodeGone")
+    world.answer(second, "Failed")
     world.remove_node(second.node)
     world.until(59.0)
     assert len(world.where()) == 1
@@ -76,7 +76,7 @@ def test_after_a_rollback_the_gang_starts_again_whole():
     world.run()
     first, second = world.pending_binds
     world.answer(first)
-    world.answer(second, "NodeGone")
+    world.answer(second, "Failed")
     world.remove_node(second.node)
     world.until(61.0)
     world.node("n3", gpus=8)
@@ -180,7 +180,7 @@ def test_a_node_that_vanishes_while_its_pods_are_on_their_way():
     world.node("n2", gpus=2)
     world.run()
     for bind in list(world.pending_binds):
-        world.answer(bind, "NodeGone")
+        world.answer(bind, "Failed")
     world.hold_binds = False
     world.until(30.0)
     assert set(world.where().values()) == {"n2"}
@@ -248,7 +248,7 @@ def test_an_eviction_that_was_refused_is_asked_for_again():
     world.run()
     first, second = world.pending_binds
     world.answer(first)
-    world.answer(second, "NodeGone")
+    world.answer(second, "Failed")
     world.remove_node(second.node)
     world.until(61.0)
     (evict,) = [d for d in world.log if isinstance(d, Evict)]

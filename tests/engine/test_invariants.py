@@ -20,7 +20,7 @@ from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
 from tutti.cluster.muster import Doing
 from tutti.engine.decisions import AnyDecision, Bind
-from tutti.engine.observations import BindFinished
+from tutti.engine.observations import BindAnswer, BindFinished
 from tutti.engine.workloads import Phase, WorkloadKey
 from tutti.quota.tree import QuotaTree
 
@@ -40,7 +40,7 @@ RARELY = st.sampled_from([False] * 5 + [True])
 OFTEN = st.sampled_from([True] * 5 + [False])
 STOPS = st.sampled_from(["None", "None", "Hold", "HoldAndDrain"])
 REQUEUE = {"backoffBaseSeconds": 1, "backoffMaxSeconds": 5, "limit": 2}
-OUTCOMES = st.sampled_from(["Bound"] * 6 + ["Failed", "NodeGone", "Unknown", "Lost", "Unseen"])
+OUTCOMES = st.sampled_from(["Bound"] * 6 + ["Failed", "Gated", "Unknown", "Lost", "Unseen"])
 PFNET = "gang-scheduling.preferred.jp/gang"
 
 
@@ -514,7 +514,8 @@ class Histories(RuleBasedStateMachine):
                 world.answer(bind, "BoundElsewhere" if pod is not None and pod.spec.node_name else outcome)
 
     def _tell(self, bind: Bind, outcome: str) -> None:
-        self.world.tell(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, outcome, "as the test says"))
+        answer = BindAnswer(outcome)
+        self.world.tell(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, "as the test says"))
 
     def _land(self, bind: Bind, *, seen: bool) -> bool:
         """Have the server take a bind as a real one would; returns whether the pod is on that node then."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.engine.world import World
 from tutti.engine.decisions import Bind
-from tutti.engine.observations import BindFinished
+from tutti.engine.observations import BindAnswer, BindFinished
 
 
 def held_gang() -> tuple[World, list[Bind]]:
@@ -18,7 +18,7 @@ def held_gang() -> tuple[World, list[Bind]]:
 
 def lose(world: World, bind: Bind) -> None:
     world.pending_binds.remove(bind)
-    world.tell(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, "Unknown", "connection lost"))
+    world.tell(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, BindAnswer.UNKNOWN, "connection lost"))
 
 
 def test_a_bind_of_unknown_outcome_is_sent_again_to_the_same_node():
@@ -70,7 +70,7 @@ def test_a_bind_of_unknown_outcome_is_not_sent_again_for_a_pod_that_has_ended():
 
 def test_a_bind_of_unknown_outcome_to_a_node_that_is_gone_has_failed():
     world, (first, second) = held_gang()
-    world.answer(second, "NodeGone")
+    world.answer(second, "Failed")
     world.remove_node(first.node)
     lose(world, first)
     world.run()

@@ -52,6 +52,7 @@ from tutti.engine.hosting import Plugins
 from tutti.engine.journal import JournalWriter, Replay, replay
 from tutti.engine.observations import (
     AnyObservation,
+    BindAnswer,
     BindFinished,
     Deactivated,
     EvictFinished,
@@ -386,7 +387,8 @@ class World:
             outcome = "Gone"
         if outcome == "Bound":
             self.land(bind, seen=seen)
-        self.tell(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, outcome, f"the server said {outcome}"))
+        said = f"the server said {outcome}"
+        self.tell(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, BindAnswer(outcome), said))
 
     def land(self, bind: Bind, *, seen: bool = True) -> None:
         """The server has taken a bind; the answer is another matter."""

@@ -37,6 +37,7 @@ from tutti.engine.decisions import (
 )
 from tutti.engine.observations import (
     AnyObservation,
+    BindAnswer,
     BindFinished,
     ClaimWritten,
     Deactivated,
@@ -59,15 +60,15 @@ from tutti.kube.statuses import PodVerdict, StatusWriter, Target
 log = structlog.get_logger(__name__)
 
 _POD_GROUPS = RESOURCES["PodGroup"]
-_BIND_OUTCOMES: Mapping[BindOutcome, str] = {
-    BindOutcome.BOUND: "Bound",
-    BindOutcome.ALREADY_HERE: "Bound",
-    BindOutcome.ELSEWHERE: "BoundElsewhere",
-    BindOutcome.GONE: "Gone",
-    BindOutcome.GATED: "Gated",
-    BindOutcome.REFUSED: "Failed",
-    BindOutcome.FAILED: "Failed",
-    BindOutcome.UNKNOWN: "Unknown",
+_ANSWERS: Mapping[BindOutcome, BindAnswer] = {
+    BindOutcome.BOUND: BindAnswer.BOUND,
+    BindOutcome.ALREADY_HERE: BindAnswer.BOUND,
+    BindOutcome.ELSEWHERE: BindAnswer.BOUND_ELSEWHERE,
+    BindOutcome.GONE: BindAnswer.GONE,
+    BindOutcome.GATED: BindAnswer.GATED,
+    BindOutcome.REFUSED: BindAnswer.FAILED,
+    BindOutcome.FAILED: BindAnswer.FAILED,
+    BindOutcome.UNKNOWN: BindAnswer.UNKNOWN,
 }
 
 
@@ -184,7 +185,7 @@ class Dispatch:
     async def _bind(self, bind: Bind) -> None:
         binding = Binding(bind.namespace, bind.name, bind.uid, bind.node, bind.annotations)
         result = await self._binder.bind(binding)
-        outcome = _BIND_OUTCOMES[result.outcome]
+        outcome = _ANSWERS[result.outcome]
         self._metrics.binds.labels(outcome).inc()
         self._times.answered(bind)
         self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, outcome, result.message))

@@ -9,7 +9,7 @@ from tutti.engine.decisions import Bind
 from tutti.engine.eviction import evict
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering import ADMISSION_ANNOTATION
-from tutti.engine.observations import BindFinished
+from tutti.engine.observations import BindAnswer, BindFinished
 from tutti.engine.reasons import Reason
 from tutti.engine.reporting import announce
 from tutti.engine.reservation import give_back
@@ -61,13 +61,13 @@ def finished(state: State, result: BindFinished) -> None:
     member.sent = False
     workload = state.workloads[state.home[member.pod.key][0]]
     state.touch(workload.key)
-    if result.outcome == "Bound":
+    if result.outcome is BindAnswer.BOUND:
         member.sent = not member.pod.node  # until it is seen there, it must not be sent again
         return
     if member.pod.node:
         return  # it is bound after all, and was seen so before the answer came
     # Not where its room was lost with its node.
-    unknown = member.unknown = result.outcome == "Unknown" and member.pod.assumed == result.node
+    unknown = member.unknown = result.outcome is BindAnswer.UNKNOWN and member.pod.assumed == result.node
     if not unknown:
         give_back(state, member)
     if workload.phase is Phase.LEAVING or workload.not_before > state.now:

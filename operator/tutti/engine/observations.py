@@ -5,6 +5,7 @@ A tagged union, so that a journal line decodes to exactly the record that was ob
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 import msgspec
@@ -174,18 +175,29 @@ class ObjectGone(Observation, frozen=True, tag="object-gone"):
     name: str
 
 
-class BindFinished(Observation, frozen=True, tag="bind-finished"):
-    """What became of a Bind decision.
+class BindAnswer(enum.StrEnum):
+    """What the server made of a bind; the values are the words that metrics and journals know.
 
-    `outcome` is one of `Bound`, `BoundElsewhere`, `Gone`, `Gated`, `Failed`, or `Unknown`: nobody knows whether it
-    took effect, so its room must stay taken.
+    After all but two of them the pod's room may be given back: BOUND, where it is used, and UNKNOWN, where nobody knows
+    whether the bind took effect, so that it must stay taken.
     """
+
+    BOUND = "Bound"
+    BOUND_ELSEWHERE = "BoundElsewhere"
+    GONE = "Gone"
+    GATED = "Gated"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+class BindFinished(Observation, frozen=True, tag="bind-finished"):
+    """What became of a Bind decision."""
 
     namespace: str
     name: str
     uid: str
     node: str
-    outcome: str
+    outcome: BindAnswer
     message: str = ""
 
 
