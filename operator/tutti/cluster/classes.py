@@ -9,8 +9,9 @@ pods that wait are classed anew (`Cluster`).
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
@@ -20,6 +21,8 @@ from tutti.api.selecting import Owner
 from tutti.cluster.kin import ALONE, NO_LABELS, Company, Kin, company_of, has_disk, keys_of
 from tutti.cluster.requests import Scored, pod_requests, scored_requests, scored_weight
 from tutti.cluster.volumes import NO_VOLUMES, VolumeNeeds
+
+T = TypeVar("T")
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
@@ -40,6 +43,7 @@ class PodClass:
         weight: What one adds to its node as the score counts it.
         owner: Their owner, where they are spread by its selector because they do not say how.
         volumes: What their volumes ask of a node.
+        cache: What has been worked out for them and holds for as long as the class, or until its stamp is another.
         kin: What others see of them, as far as any selector reads it.
     """
 
@@ -59,6 +63,16 @@ class PodClass:
 
     def __post_init__(self) -> None:
         self.kin = Kin(self.namespace, self.labels, self.company)
+
+    def keep(self, key: Hashable, stamp: Hashable, work_out: Callable[[], T]) -> T:
+        """Return what is worked out for the class once for each stamp: the versions of all that it is worked out of."""
+        kept = self.cache.get(key)
+        if isinstance(kept, tuple) and kept[0] == stamp:
+            known: T = kept[1]
+            return known
+        found = work_out()
+        self.cache[key] = (stamp, found)
+        return found
 
     @property
     def refusal(self) -> str:

@@ -14,7 +14,7 @@ Ties go to the lower row, so that equal input gives equal output.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,31 +57,14 @@ class Choice:
 
     def by_fill(self, wanted: int) -> Counts:
         """Place pods that do not mind each other; returns int64[rows], how many on each row. All of them fit."""
-        placed = np.zeros(len(self.nodes), dtype=np.int64)
-        while wanted:
-            rows = np.flatnonzero(self.room)
-            base = self._preferred(rows)
-            order = self._merge(rows, base, wanted)
-            taken = order[: self._cut(order, rows)]
-            counts = np.bincount(taken, minlength=len(placed)).astype(np.int64)
-            self._take(counts)
-            placed += counts
-            wanted -= len(taken)
-        return placed
+        return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left))
 
     def by_packing(self, wanted: int, packing: AcceleratorPacking) -> Counts:
         """Place pods that ask for accelerators; returns int64[rows], how many on each row. All of them fit."""
-        placed = np.zeros(len(self.nodes), dtype=np.int64)
         gathering = packing.gathering(self.klass, self.nodes, self.room, wanted)
-        while wanted:
-            rows = np.flatnonzero(self.room)
-            order = gathering.order(rows, self.room[rows], self._preferred(rows), wanted)
-            taken = order[: self._cut(order, rows)]
-            counts = np.bincount(taken, minlength=len(placed)).astype(np.int64)
-            self._take(counts)
-            placed += counts
-            wanted -= len(taken)
-        return placed
+        return self._by_order(
+            wanted, lambda rows, left: gathering.order(rows, self.room[rows], self._preferred(rows), left)
+        )
 
     def by_company(self, wanted: int, tallies: Sequence[Tally], scorers: Sequence[ScoreTally | None]) -> Counts:
         """Place up to so many pods one after another; returns int64[rows], how many on each row."""
@@ -93,6 +76,24 @@ class Choice:
             gathering = packing.gathering(self.klass, self.nodes, self.room, wanted) if packing else None
             placed = choice.by_row(wanted, gathering)
         self._take(placed)
+        return placed
+
+    def _by_order(self, wanted: int, order_of: Callable[[Rows, int], Rows]) -> Counts:
+        """Place pods in an order, asked for anew whenever a preference must be scaled anew.
+
+        Args:
+            wanted: How many; all of them fit.
+            order_of: Gives int64[k], the row of each pod, for the rows that have room, int64[m], and k.
+        """
+        placed = np.zeros(len(self.nodes), dtype=np.int64)
+        while wanted:
+            rows = np.flatnonzero(self.room)
+            order = order_of(rows, wanted)
+            taken = order[: self._cut(order, rows)]
+            counts = np.bincount(taken, minlength=len(placed)).astype(np.int64)
+            self._take(counts)
+            placed += counts
+            wanted -= len(taken)
         return placed
 
     def _take(self, counts: Counts) -> None:
@@ -187,14 +188,7 @@ def telling(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple
 def _steady(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[Preference, Scores]]:
     """Return those that go by the columns alone, kept while the columns read are unchanged."""
     stamp = (nodes.version, nodes.images.version, len(nodes))
-    key = ("points", profile)
-    kept = klass.cache.get(key)
-    if isinstance(kept, tuple) and kept[0] == stamp:
-        known: list[tuple[Preference, Scores]] = kept[1]
-        return known
-    out = _that_tell(profile.preferences, klass, nodes)
-    klass.cache[key] = (stamp, out)
-    return out
+    return klass.keep(("points", profile), stamp, lambda: _that_tell(profile.preferences, klass, nodes))
 
 
 def _that_tell(

@@ -45,12 +45,11 @@ class Assessment:
 
 def standing(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> Standing:
     """Return what the node filters say, kept on the class while the columns they read are unchanged."""
-    key = ("standing", where, profile)
     stamp = (nodes.version, len(nodes))
-    kept = klass.cache.get(key)
-    if isinstance(kept, tuple) and kept[0] == stamp:
-        known: Standing = kept[1]
-        return known
+    return klass.keep(("standing", where, profile), stamp, lambda: _standing(klass, nodes, where, profile))
+
+
+def _standing(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> Standing:
     mask = nodes.present.copy()
     said = []
     for one in (*profile.filters, *profile.late):
@@ -58,9 +57,7 @@ def standing(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile
         for rejection in rejections:
             mask &= ~rejection.rows
         said.append(rejections)
-    result = Standing(mask, tuple(said))
-    klass.cache[key] = (stamp, result)
-    return result
+    return Standing(mask, tuple(said))
 
 
 def tallies(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> list[Tally]:

@@ -121,13 +121,7 @@ def default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | Non
         class until something selects otherwise.
     """
     stamp = nodes.around.selecting_version
-    kept = klass.cache.get("default selector")
-    if isinstance(kept, tuple) and kept[0] == stamp:
-        known: LabelSelector | None = kept[1]
-        return known
-    found = _default_selector(klass, nodes)
-    klass.cache["default selector"] = (stamp, found)
-    return found
+    return klass.keep("default selector", stamp, lambda: _default_selector(klass, nodes))
 
 
 def _default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +40,16 @@ class BindingTally:
     def __init__(self, klass: PodClass, nodes: NodeColumns) -> None:
         self._klass, self._nodes = klass, nodes
         self._wanted = klass.volumes.wanted
-        self._bound = _bound_elsewhere(klass, nodes)
-        self._makeable = [_makeable(one, klass, nodes) for one in self._wanted]
+        stamp = (nodes.version, len(nodes))
+        self._bound = klass.keep("volumes bound elsewhere", stamp, lambda: _bound_elsewhere(klass, nodes))
+        self._makeable = [
+            klass.keep(
+                ("volumes made", one.storage_class, one.size),
+                (*stamp, nodes.volumes.book.version),
+                partial(_makeable, one, nodes),
+            )
+            for one in self._wanted
+        ]
         self._free = StaticVolumes(nodes, self._wanted)
         self._given: list[tuple[int, tuple[str, ...]]] = []
 
@@ -102,12 +111,7 @@ class VolumeBinding:
 
 
 def _bound_elsewhere(klass: PodClass, nodes: NodeColumns) -> list[Rejection]:
-    """Rule out nodes that a bound volume cannot be used on, kept on the class while nodes are unchanged."""
-    key, stamp = "volumes bound elsewhere", (nodes.version, len(nodes))
-    kept = klass.cache.get(key)
-    if isinstance(kept, tuple) and kept[0] == stamp:
-        known: list[Rejection] = kept[1]
-        return known
+    """Rule out nodes that a bound volume cannot be used on."""
     out, left = [], nodes.present.copy()
     for reach in klass.volumes.bound:
         if reach.missing:
@@ -117,18 +121,12 @@ def _bound_elsewhere(klass: PodClass, nodes: NodeColumns) -> list[Rejection]:
             rows = left & ~selection.any_term(nodes, reach.affinity)
             left &= ~rows
             out.append(Rejection(OUT_OF_REACH, rows, final=True))
-    klass.cache[key] = (stamp, out)
     return out
 
 
-def _makeable(wanted: Wanted, klass: PodClass, nodes: NodeColumns) -> NDArray[np.int8]:
-    """Return int8[rows]: whether a volume can be made for a node, kept on the class while nodes and storage are."""
-    key, stamp = ("volumes made", wanted.storage_class, wanted.size), (nodes.version, len(nodes))
+def _makeable(wanted: Wanted, nodes: NodeColumns) -> NDArray[np.int8]:
+    """Return int8[rows]: whether a volume can be made for a node."""
     book = nodes.volumes.book
-    kept = klass.cache.get(key)
-    if isinstance(kept, tuple) and kept[0] == (stamp, book.version):
-        known: NDArray[np.int8] = kept[1]
-        return known
     out = np.full(len(nodes), _CANNOT, dtype=np.int8)
     found = book.classes.get(wanted.storage_class)
     if found is not None and found.provisions:
@@ -140,7 +138,6 @@ def _makeable(wanted: Wanted, klass: PodClass, nodes: NodeColumns) -> NDArray[np
                 if capacity.largest >= wanted.size:
                     space |= _has_access(capacity, nodes)
             out[allowed & ~space] = _NO_SPACE
-    klass.cache[key] = ((stamp, book.version), out)
     return out
 
 
