@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tutti.cluster.transaction import Transaction
-from tutti.engine import extenders, holders, past_use
+from tutti.engine import extenders, holders, partial, past_use
 from tutti.engine.consultation import Query
 from tutti.engine.explanation import Explanation
 from tutti.engine.lines import Standing
@@ -74,10 +74,11 @@ def reserve(state: State, standing: Standing) -> Explanation | None:
         if why is not None:
             standing.lacking = attempt.lacking
             return past_use.explained(state, standing.workload, why)
+        needs = _take_most(attempt, standing.needs) if required else standing.needs
         for one in attempt.taken:
             if one.charge is not None:
                 state.charge(one.charge, len(one.rows))
-        for need in standing.needs:
+        for need in needs:
             if need.extra:
                 _take_extra(attempt, need)
         if not attempt.taken and standing.needs:
@@ -240,6 +241,36 @@ def _place(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoic
         for need, rows, flavors in zip(needs, found, given, strict=True)
     ]
     return None
+
+
+def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
+    """Take nodes for more pods than are required, in flavors that have room for all of them, where there are such.
+
+    Args:
+        attempt: Has taken nodes for the required pods of the needs, and nothing else.
+        needs: All of them.
+
+    Returns:
+        The needs with those counted as required that have got their nodes now.
+    """
+    state, queue, taken = attempt.state, attempt.queue, attempt.taken
+    least = [need for need in needs if need.required]
+
+    def again(sized: Sequence[Need]) -> bool:
+        attempt.transaction.rollback()
+        required = [need for need in sized if need.required]
+        pod_sets = pod_sets_of(required)
+        choice = None if queue is None else _chooser(state, queue, attempt.workload).choose(pod_sets)
+        return _take_required(attempt, required, pod_sets, choice) is None
+
+    found = partial.widest(needs, again)
+    if found is not None and again(found):
+        return found
+    if any(need.extra for need in needs):  # it was tried with others, and has nothing now
+        attempt.taken = []
+        again(least)
+    assert len(attempt.taken) == len(taken)  # what could be had before can be had again
+    return needs
 
 
 def _take_extra(attempt: Attempt, need: Need) -> None:

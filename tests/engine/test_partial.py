@@ -1,0 +1,107 @@
+"""A workload that may run with fewer pods than it has starts with as many as fit quota and nodes together."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.world import GPU, World
+
+
+def world_of(quota: dict[str, int], nodes: dict[str, int]) -> World:
+    """Flavors with so much quota of GPUs in one queue, and a node of each with so many."""
+    world = World()
+    for name in quota:
+        world.flavor(name, nodeLabels={"kind": name})
+        world.node(name, gpus=nodes[name], cpu=1000, labels={"kind": name})
+    groups = [{"name": name, "resources": [{"name": GPU, "nominalQuota": amount}]} for name, amount in quota.items()]
+    group = {"coveredResources": [GPU], "flavors": groups}
+    plain = [{"name": what, "nominalQuota": "100000Gi"} for what in ("cpu", "memory")]
+    world.flavor("any")
+    rest = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "any", "resources": plain}]}
+    world.object("ClusterQueue", "cq", {"namespaceSelector": {}, "resourceGroups": [group, rest]})
+    world.object("LocalQueue", "queue", {"clusterQueue": "cq"})
+    return world
+
+
+def submit(world: World, *groups: tuple[str, int, int], gpus: int = 1, name: str = "w") -> None:
+    """A workload of pod groups (name, count, minCount), with all its pods."""
+    said = [{"name": group, "count": count, "minCount": least} for group, count, least in groups]
+    world.workload(name, *said, queueName="queue")
+    for group, count, _ in groups:
+        for rank in range(count):
+            world.pod(f"{name}-{group}-{rank}", workload=name, group=group, gpus=gpus)
+    world.run()
+
+
+def counts(world: World, name: str = "w") -> dict[str, int]:
+    out: dict[str, int] = {}
+    for pod in world.where(f"{name}-"):
+        group = pod.split("-")[1]
+        out[group] = out.get(group, 0) + 1
+    return out
+
+
+@pytest.mark.parametrize(
+    ("groups", "gpus", "expected"),
+    [
+        ([("a", 50, 20)], 2, {"a": 25}),  # Kueue, scheduler_test.go: 50 pods x 2 of 50, at least 20
+        ([("a", 20, 20), ("b", 30, 10), ("c", 15, 5)], 1, {"a": 20, "b": 20, "c": 10}),  # likewise, of three pod sets
+        ([("a", 60, 51)], 1, {}),
+        ([("a", 50, 1)], 1, {"a": 50}),
+    ],
+)
+@pytest.mark.parametrize("short_of", ["quota", "nodes"])
+def test_as_many_start_as_fit(groups, gpus, expected, short_of):
+    quota, nodes = (50, 100) if short_of == "quota" else (500, 50)
+    world = world_of({"only": quota}, {"only": nodes})
+    submit(world, *groups, gpus=gpus)
+    assert counts(world) == expected
+
+
+def test_flavors_are_chosen_for_all_that_start():
+    world = world_of({"small": 5, "large": 20}, {"small": 64, "large": 64})
+    submit(world, ("a", 20, 5))
+    assert set(world.where().values()) == {"large"}
+
+
+def test_the_nodes_of_a_flavor_count_as_its_quota_does():
+    world = world_of({"small": 64, "large": 64}, {"small": 5, "large": 20})
+    submit(world, ("a", 20, 5))
+    assert set(world.where().values()) == {"large"}
+
+
+def test_who_was_left_out_starts_when_there_is_room():
+    world = world_of({"only": 64}, {"only": 4})
+    submit(world, ("a", 6, 2), ("b", 6, 2))
+    assert counts(world) == {"a": 2, "b": 2}
+    world.node("more", gpus=8, cpu=1000, labels={"kind": "only"})
+    world.run()
+    assert counts(world) == {"a": 6, "b": 6}
+
+
+def test_less_than_the_minimum_takes_nothing():
+    world = world_of({"only": 3}, {"only": 64})
+    submit(world, ("a", 6, 2), ("b", 6, 2))
+    assert counts(world) == {}
+    assert world.used("cq", "only") == 0
+    assert world.reason("Workload", "w") == "ExceedsMaxQuota"
+
+
+@given(
+    quota=st.integers(0, 24),
+    nodes=st.integers(0, 24),
+    groups=st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)), min_size=1, max_size=3),
+)
+def test_nothing_is_left_that_one_more_could_have_had(quota, nodes, groups):
+    world = world_of({"only": quota}, {"only": nodes})
+    named = [(name, max(pair), min(pair)) for name, pair in zip("abc", groups, strict=False)]
+    submit(world, *named)
+    got, room = counts(world), min(quota, nodes)
+    if sum(least for _, _, least in named) > room:
+        assert got == {}
+    else:
+        assert all(least <= got.get(name, 0) <= count for name, count, least in named)
+        assert sum(got.values()) == min(room, sum(count for _, count, _ in named))
+    assert world.used("cq", "only") == sum(got.values())
