@@ -17,6 +17,7 @@ from tutti.engine.lines import Line, Standing
 from tutti.engine.state import State
 from tutti.queueing.entries import EntryKey, entry_key
 from tutti.queueing.tournament import Tournament
+from tutti.quota.share import borrowed_share, dominant_share
 from tutti.quota.tree import FlavorResource
 
 Place = tuple[float, EntryKey, str]
@@ -64,8 +65,9 @@ def _contenders(state: State, lines: Iterable[Line]) -> list[Contender]:
             trees[head.bunch.root].lines.append(line)
         else:
             snapshot = state.holdings.snapshot
+            measure = dominant_share if state.rules.by_dominant_share else borrowed_share
             root = snapshot.queue(line.name[0]).root()
-            trees[head.bunch.root] = _Tree(Tournament(snapshot, root, state.holdings.stamp), [line])
+            trees[head.bunch.root] = _Tree(Tournament(snapshot, root, state.holdings.stamp, measure), [line])
             out.append(trees[head.bunch.root])
     return out
 

@@ -98,4 +98,8 @@ def _spread(settings: Settings) -> SpreadDefaults:
 def rules_of(configuration: TuttiConfiguration) -> Rules:
     """Return how fairness and preemption go."""
     said = configuration.fair_sharing
-    return Rules(fair=said.enable, strategies=tuple(Strategy(name) for name in said.preemption_strategies))
+    return Rules(
+        fair=said.enable,
+        strategies=tuple(Strategy(name) for name in said.preemption_strategies),
+        by_dominant_share=said.ordering == "DominantShare",
+    )

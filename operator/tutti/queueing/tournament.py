@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
-from tutti.quota.share import ShareKey, share
+from tutti.quota.share import ShareKey, borrowed_share, share
 from tutti.quota.snapshot import Snapshot
 from tutti.quota.tree import FlavorResource, QuotaNode
 
@@ -60,11 +60,19 @@ class Tournament:
     Args:
         snapshot: What is used.
         root: The top of the tree.
+        measure: What is compared once nobody, or everybody, borrows what is asked for.
         stamp: Changes for a node whenever something was used of it; the default takes it that something always was.
     """
 
-    def __init__(self, snapshot: Snapshot, root: QuotaNode, stamp: Callable[[QuotaNode], int] | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        root: QuotaNode,
+        stamp: Callable[[QuotaNode], int] | None = None,
+        measure: Callable[[QuotaNode], ShareKey] = borrowed_share,
+    ) -> None:
         self._snapshot = snapshot
+        self._measure = measure
         self._root = root
         self._stamp = stamp
         self._known: dict[str, tuple[Contender, list[int], dict[int, Key]]] = {}
@@ -92,8 +100,8 @@ class Tournament:
         with self._snapshot.trial():
             self._snapshot.charge(queue.name, head.usage)
             for below, cohort in itertools.pairwise(path):
-                mine = share(below)
-                keys[id(cohort)] = (mine.borrows_any(asked), mine.key, -head.priority, head.queued_at)
+                borrows = share(below).borrows_any(asked)
+                keys[id(cohort)] = (borrows, self._measure(below), -head.priority, head.queued_at)
         self._known[queue.name] = (head, stamps, keys)
         return keys
 

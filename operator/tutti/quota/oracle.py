@@ -25,11 +25,13 @@ class Rules:
     Attributes:
         fair: Whether by fair shares.
         strategies: By which rules of fairness.
+        by_dominant_share: Whether all that is used counts where it is asked who is next, and not what is borrowed.
         by_local_usage: Whether recent usage of LocalQueues counts in the order of victims.
     """
 
     fair: bool = False
     strategies: Sequence[Strategy] = STRATEGIES
+    by_dominant_share: bool = False
     by_local_usage: bool = False
 
     def victims(self, snapshot: Snapshot, demand: Demand, also_fits: Fits | None = None) -> list[Victim]:

@@ -81,3 +81,28 @@ def share(node: QuotaNode, more: Mapping[FlavorResource, int] | None = None) -> 
         return Share(nothing, node.weight, borrowed=frozenset(pairs))
     dominant = min(ratios, key=lambda name: (-ratios[name], name))
     return Share(ratios[dominant], node.weight, dominant, frozenset(pairs))
+
+
+def borrowed_share(node: QuotaNode) -> ShareKey:
+    """Return the share of what a node could borrow, as Kueue compares it."""
+    return share(node).key
+
+
+def dominant_share(node: QuotaNode) -> ShareKey:
+    """Return the share of all that there is that a node uses, its own included, in its dominant resource.
+
+    Rule: dominant resource fairness (Ghodsi et al., NSDI 2011; Volcano's plugin drf): max over r of used[r] / total[r],
+    by weight, where the total is what the node and its siblings have together.
+    """
+    if node.parent is None:
+        return False, Fraction(0)
+    used: dict[str, int] = {}
+    for leaf in node.leaves():
+        for (_, resource), amount in leaf.usage.items():
+            used[resource] = used.get(resource, 0) + amount
+    total = node.parent.lendable()
+    ratios = (Fraction(amount, total[name]) for name, amount in used.items() if total.get(name, 0) > 0)
+    ratio = max(ratios, default=Fraction(0))
+    if not node.weight or not ratio:
+        return bool(ratio), ratio
+    return False, ratio * WEIGHT_OF_ONE / node.weight
