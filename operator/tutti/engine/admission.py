@@ -343,8 +343,9 @@ def _assign(state: State, taken: list[Taken]) -> None:
         rows = one.rows.tolist()
         members = one.need.members[one.start : one.start + len(rows)]
         state.cluster.assume_all([member.pod for member in members], rows[: len(members)])
-        for member in members:
-            member.charge = one.charge
+        if one.charge is not None:
+            for member in members:
+                member.charge = one.charge
         for row in rows[len(members) :]:
             node, number = state.cluster.hold(one.need.klass, row)
             one.need.group.holds.append(Hold(one.need.klass, node, number, one.charge))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from tutti.cluster.muster import Doing
 from tutti.engine import volumes
 from tutti.engine.decisions import Bind
 from tutti.engine.eviction import evict
@@ -29,7 +30,7 @@ def send(state: State, workload: Workload) -> None:
     annotations: dict[int, dict[str, str]] = {}  # members of one need share one charge
     for member in workload.members():
         pod = member.pod
-        if pod.assumed and not member.sent and not pod.deleting and pod.key not in unready:
+        if pod.assumed and not member.sent and not pod.deleting and not (unready and pod.key in unready):
             member.sent, member.unknown = True, False
             said = annotations.get(id(member.charge))
             if said is None:
@@ -45,8 +46,9 @@ def begin(state: State, workload: Workload) -> None:
     workload.phase = Phase.BINDING
     workload.running_since = workload.unready_since = None
     state.set_deadline(workload, state.configuration.bind_window_seconds)
-    for member in workload.members():
-        member.over = member.pod.phase == "Failed"
+    if workload.tally().failed:
+        for member in workload.members():
+            member.over = member.pod.counted is Doing.FAILED
 
 
 def finished(state: State, result: BindFinished) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tutti.cluster.classes import PodClass
+from tutti.cluster.muster import Doing
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.nearness import Near
 from tutti.engine.shortages import gathering
@@ -76,7 +77,7 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
     needs: list[Need] = []
     for group in workload.groups.values():
         tally = group.tally()
-        waiting = sorted((m for m in group.members.values() if m.pod.placeable), key=_by_rank)
+        waiting = _by_rank([m for m in group.members.values() if m.pod.counted is Doing.WAITING])
         missing = max(0, group.min_count - tally.placed - tally.reserved - len(group.holds))
         if workload.phase is Phase.SCHEDULED:
             missing = 0
@@ -196,6 +197,8 @@ def _need(group: Group, klass: PodClass, near: Near | None) -> Need:
     return Need(group, klass, [], 0, near=near, party=None if near is None else _party(group, klass, near))
 
 
-def _by_rank(member: Member) -> tuple[int, str]:
+def _by_rank(members: list[Member]) -> list[Member]:
     """Order p-2 before p-10, so that neighbouring ranks come to neighbouring places."""
-    return len(member.pod.name), member.pod.name
+    names = [member.pod.name for member in members]
+    keys = list(zip(map(len, names), names, strict=True))
+    return [members[at] for at in sorted(range(len(members)), key=keys.__getitem__)]
