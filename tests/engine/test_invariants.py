@@ -19,13 +19,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
 from tutti.cluster.muster import Doing
-from tutti.engine.decisions import AnyDecision, Bind
+from tutti.engine.decisions import AnyDecision, Bind, Evict
 from tutti.engine.observations import BindAnswer, BindFinished
 from tutti.engine.workloads import Phase, WorkloadKey
 from tutti.quota.tree import QuotaTree
 
 FUZZ = int(os.environ.get("TUTTI_FUZZ", "1"))
-WINDOW, PERMIT = 20, 10
+WINDOW, PERMIT, VICTIMS = 20, 10, 30
 # A gang keeps its queue: what has been admitted by one is not moved to another.
 QUEUE_OF = {"g0": "", "g1": "q1", "g2": "q3", "w0": "q2", "w1": "", "a0": "", "a1": "q2"}
 GANGS = st.sampled_from(["g0", "g1", "g2"])
@@ -66,6 +66,9 @@ class Watched(World):
     def _carry_out(self, decision: AnyDecision) -> None:
         if isinstance(decision, Bind):
             self.check_bind(decision)
+        if isinstance(decision, Evict):
+            known = self.engine.state.cluster.pods[decision.namespace, decision.name]
+            assert known.uid != decision.uid or not known.deleting, f"{decision.name} is asked to leave twice"
         super()._carry_out(decision)
 
     def check_bind(self, bind: Bind) -> None:
@@ -202,6 +205,7 @@ class Histories(RuleBasedStateMachine):
         self.world = self.make_world(
             permit_timeout_seconds=PERMIT,
             bind_window_seconds=WINDOW,
+            victims_timeout_seconds=VICTIMS,
             profiles=[{"schedulerName": "tutti", "scoringStrategy": strategy}],
         )
         world = self.world
@@ -253,12 +257,19 @@ class Histories(RuleBasedStateMachine):
         self.world.pod_group("h", 0 if bad else 1, workloadRef={"name": "w1", "podGroup": "workers"})
         self._forget_partial("w1")
 
-    @rule(name=GANGS, min_count=st.integers(2, 4), surplus=st.integers(0, 2), gpus=st.integers(1, 2))
-    def submit_gang(self, name: str, min_count: int, surplus: int, gpus: int) -> None:
-        self.world.pod_group(name, min_count, **self._queue(name))
+    @rule(
+        name=GANGS,
+        min_count=st.integers(2, 4),
+        surplus=st.integers(0, 2),
+        gpus=st.integers(1, 2),
+        priority=st.integers(0, 2),
+        leaves=st.sampled_from(["Pod", "PodGroup"]),
+    )
+    def submit_gang(self, name: str, min_count: int, surplus: int, gpus: int, priority: int, leaves: str) -> None:
+        self.world.pod_group(name, min_count, disruptionMode=leaves, **self._queue(name))
         self._forget_partial(name)
         for _ in range(min_count + surplus):
-            self.world.pod(self._name(name), group=name, gpus=gpus)
+            self.world.pod(self._name(name), group=name, gpus=gpus, priority=priority)
         self.world.decide()
 
     @rule(name=WORKLOADS, workers=st.integers(1, 3), promised=st.booleans(), created=st.integers(0, 3))
@@ -357,6 +368,11 @@ class Histories(RuleBasedStateMachine):
     @rule(node=NODES, gpus=st.integers(0, 2))
     def add_foreign_pod(self, node: str, gpus: int) -> None:
         self.world.pod(self._name("f"), gpus=gpus, node=node, scheduler="default-scheduler")
+
+    @rule(node=NODES, gpus=st.integers(1, 2), priority=st.integers(0, 2))
+    def nominate_foreign_pod(self, node: str, gpus: int, priority: int) -> None:
+        pod = self.world.pod(self._name("f"), gpus=gpus, scheduler="default-scheduler", priority=priority)
+        self.world.put(replaced(pod, status=replaced(pod.status, nominated_node_name=node)))
 
     @rule(data=st.data(), how=st.sampled_from(["delete", "begin_deleting", "ungate", "recreate"]))
     def touch_pod(self, data: st.DataObject, how: str) -> None:

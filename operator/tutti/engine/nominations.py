@@ -96,6 +96,8 @@ def stir(state: State) -> None:
         left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid)]
         for victim in left:
             del nomination.victims[victim]
+        if not all(_is_asked(state, victim) for victim in nomination.victims):
+            nomination.until = min(nomination.until, state.now)
         if (left and not nomination.victims) or nomination.until <= state.now:
             state.touch(key)
 
@@ -153,6 +155,12 @@ def drop(state: State, key: PodKey) -> None:
 
 def _still_waits(workload: Workload) -> bool:
     return workload.active and any(member.pod.placeable for member in workload.members())
+
+
+def _is_asked(state: State, key: PodKey) -> bool:
+    """Whether a victim that is there has been asked to leave; one of ours may have come to another gang since."""
+    member = state.members.get(key)
+    return member is None or member.pod.deleting or member.evicting or member.leave is not None
 
 
 def _is_there(state: State, key: PodKey, uid: str) -> bool:

@@ -277,4 +277,6 @@ def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Ne
     before = preemption.standing_of(state, workload, needs)
     left = backfill.seconds_left(workload) if state.catalog.reserving else None  # who ends in time is let by
     door = past_use.door_of(state, workload)
-    return (None if queue is None else queue.name, workload.phase, scheduler, asked, important, before, left, door)
+    own = workload.key if workload.key in state.nominations.ours else None  # what is held for it, nobody else has
+    whom = (None if queue is None else queue.name, workload.phase, scheduler, asked)
+    return (*whom, important, before, left, door, own)
