@@ -9,7 +9,7 @@ and every refusal is explained by reading the pod, never by reading the refusal'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from http import HTTPStatus
@@ -20,7 +20,7 @@ import structlog
 from tutti.kube.backoff import Backoff
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError, is_retryable, retry_after
-from tutti.kube.fencing import Fence, LeadershipLost
+from tutti.kube.fencing import Fence
 from tutti.kube.pods import read_pod
 from tutti.kube.resources import PODS
 
@@ -92,20 +92,6 @@ class Binder:
         self._backoff = backoff
         self._seconds = client.metrics.write_seconds.labels("bind")
         self._counts = {outcome: client.metrics.writes.labels("bind", outcome.value) for outcome in BindOutcome}
-
-    async def bind_all(self, bindings: Iterable[Binding]) -> list[BindResult]:
-        """Bind many pods and return their results in the same order.
-
-        Raises:
-            LeadershipLost: From the moment it is lost nothing more is sent; what was under way is cancelled.
-        """
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self.bind(binding)) for binding in bindings]
-        except ExceptionGroup as errors:
-            lost, others = errors.split(LeadershipLost)
-            raise others or LeadershipLost(str(lost and lost.exceptions[0])) from errors
-        return [task.result() for task in tasks]
 
     async def bind(self, binding: Binding) -> BindResult:
         """Bind one pod, trying again while that can help.

@@ -119,17 +119,6 @@ class StatusWriter:
         digest = _verdict_digest(verdict, nominated_node)
         self._want((target, verdict.type), _Write(body, STRATEGIC_MERGE_PATCH, digest))
 
-    def observe(self, target: Target, status: Mapping[str, Any]) -> None:
-        """Note what the object's status holds now, in the shape that `put` is given; the same is then not written."""
-        self._slots.setdefault((target, ""), _Slot()).written = _digest(status)
-
-    def observe_pod_condition(
-        self, namespace: str, name: str, uid: str, *, verdict: PodVerdict, nominated_node: str | None = None
-    ) -> None:
-        """Note what condition the pod has now; the same, with the same nominated node, is then not written."""
-        slot = self._slots.setdefault((Target(PODS, namespace, name, uid), verdict.type), _Slot())
-        slot.written = _verdict_digest(verdict, nominated_node)
-
     def forget(self, target: Target, *, parts: Sequence[str] = ("", "PodScheduled")) -> None:
         """Drop what is known and wanted of an object that is gone; `parts` are its condition types."""
         for part in parts:

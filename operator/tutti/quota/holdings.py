@@ -193,10 +193,6 @@ class Holdings:
         """Return what is promised to somebody."""
         return self._promised[who][1] if who in self._promised else {}
 
-    def promises(self) -> list[tuple[str, Mapping[FlavorResource, int]]]:
-        """Return what is promised in which queues."""
-        return list(self._promised.values())
-
     def used_by(self, who: str) -> list[tuple[str, Mapping[FlavorResource, int]]]:
         """Return what somebody holds in which queues."""
         return [(queue, self._accounts[queue, who].usage) for queue in self._of.get(who, ())]
