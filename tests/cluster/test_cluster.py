@@ -19,7 +19,9 @@ from tutti.api.core import (
     PodStatus,
     ResourceRequirements,
 )
+from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
+from tutti.cluster.occupants import Hold
 
 GPU = "nvidia.com/gpu"
 
@@ -219,7 +221,7 @@ class Interleavings(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.cluster = Cluster()
-        self.holds: list[tuple[str, int]] = []
+        self.holds: list[tuple[Hold, PodClass]] = []
         self.serial = 0
 
     @rule(name=NODES, gpus=st.integers(0, 8))
@@ -268,16 +270,15 @@ class Interleavings(RuleBasedStateMachine):
     def hold(self, on: str, gpus: int) -> None:
         if on in self.cluster.nodes.rows:
             klass = self.cluster.classes.of(pod("x", gpus=gpus).spec, "default")
-            self.holds.append(self.cluster.hold(klass, take(self.cluster, on, gpus)))
+            self.holds.append((self.cluster.hold(klass, take(self.cluster, on, gpus)), klass))
 
     @rule(data=st.data(), name=PODS)
     def end_hold(self, data: st.DataObject, name: str) -> None:
         if not self.holds:
             return
-        hold = self.holds.pop(data.draw(st.integers(0, len(self.holds) - 1)))
+        hold, klass = self.holds.pop(data.draw(st.integers(0, len(self.holds) - 1)))
         record = self.cluster.pods.get(("default", name))
-        klass = self.cluster._holds.get(hold[0], {}).get(hold[1])
-        if record is not None and record.placeable and record.klass is klass:
+        if record is not None and record.placeable and record.klass is klass and self.cluster.is_held(hold):
             self.cluster.adopt(hold, record)
         else:
             self.cluster.release(hold)

@@ -21,6 +21,7 @@ from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.classing import Classing
 from tutti.cluster.kin import Kin, KinBook, keys_of
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.occupants import Hold, Occupants
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.cluster.readable import readable, readable_occupied
 from tutti.cluster.storage import StorageKind, StorageObject
@@ -48,12 +49,10 @@ class Cluster:
         self.pods: dict[PodKey, PodRecord] = {}
         self.unreadable: dict[str, str] = {}
         self.freed = 0
-        self._on: dict[str, dict[PodKey, PodRecord]] = {}
+        self._occupants = Occupants()
         self._kins = KinBook()
         self._classing = Classing(self.classes, self.nodes.volumes, self.pods)
         self._claimants = Claimants(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
-        self._holds: dict[str, dict[int, PodClass]] = {}
-        self._next_hold = 0
 
     def put_node(self, node: Node) -> None:
         """Add or change a node, and charge it with the pods already known to be there."""
@@ -63,7 +62,7 @@ class Cluster:
         before = self.nodes.allocatable[self.nodes.rows[name]].copy() if known else None
         row = self.nodes.put(node, self._offered(node))
         if before is None:
-            for record in self._on.get(name, {}).values():
+            for record in self._occupants.pods_on(name):
                 self._charge(row, record, 1)
                 self.tenants.put(record, row)
             self.freed += 1
@@ -75,16 +74,16 @@ class Cluster:
         if name not in self.nodes.rows:
             return []
         row = self.nodes.rows[name]
-        for record in self._on.get(name, {}).values():
+        for record in self._occupants.pods_on(name):
             self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=-1)
             self.tenants.drop(record)
             if record.uses:
                 self._claimants.move(record, name, -1)
-        for klass in self._holds.pop(name, {}).values():
+        for klass in self._occupants.end_all(name):
             self.nodes.residents.add(klass.kin, row, count=-1)
         self.nodes.remove(name)
         self.unreadable.pop(name, None)
-        stranded = [r for r in self._on.get(name, {}).values() if not r.node]
+        stranded = [record for record in self._occupants.pods_on(name) if not record.node]
         for record in stranded:
             self._move(record, node="", assumed="")
         return stranded
@@ -111,18 +110,7 @@ class Cluster:
         klass = self._classing.of(pod, record, uses, waits=keep and not spec.node_name)
         if record is None:
             kin = self._kins.hold(meta.namespace, meta.labels, klass.company)
-            record = PodRecord(
-                meta.namespace,
-                meta.name,
-                meta.uid,
-                klass,
-                klass.requests,
-                kin,
-                klass.weight,
-                uses,
-                created=meta.created,
-            )
-            self.pods[key] = record
+            record = self.pods[key] = PodRecord.of(meta, klass, kin, uses)
         self._rename(record, pod, klass)
         self._take_over(record, pod, klass)
         self._seat(record)
@@ -183,15 +171,12 @@ class Cluster:
 
     def assume_all(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
         """Note that room taken in a committed transaction is these pods': `records[i]` on `rows[i]`."""
-        names, on = self.nodes.names, self._on
+        names = self.nodes.names
         kins: dict[tuple[Kin, bool], list[int]] = {}
         kin, leaving, where = None, False, list[int]()
         for record, row in zip(records, rows, strict=True):
-            name = record.assumed = names[row]
-            here = on.get(name)
-            if here is None:
-                here = on[name] = {}
-            here[record.key] = record
+            record.assumed = names[row]
+            self._occupants.add(record.assumed, record)
             if record.kin is not kin or record.deleting is not leaving:
                 kin, leaving = record.kin, record.deleting
                 where = kins.setdefault((kin, leaving), [])
@@ -210,34 +195,28 @@ class Cluster:
         if not record.node and record.assumed:
             self._move(record, node="", assumed="")
 
-    def hold(self, klass: PodClass, row: int) -> tuple[str, int]:
+    def hold(self, klass: PodClass, row: int) -> Hold:
         """Note that room taken in a committed transaction is kept for a pod of a class that does not exist yet."""
-        name = self.nodes.names[row]
-        self._next_hold += 1
-        self._holds.setdefault(name, {})[self._next_hold] = klass
         self.nodes.residents.add(klass.kin, row)
         self._may_help()
-        return name, self._next_hold
+        return self._occupants.hold(self.nodes.names[row], klass)
 
-    def is_held(self, hold: tuple[str, int]) -> bool:
+    def is_held(self, hold: Hold) -> bool:
         """Whether held room is still held: it is lost with its node."""
-        name, number = hold
-        return number in self._holds.get(name, {})
+        return self._occupants.is_held(hold)
 
-    def adopt(self, hold: tuple[str, int], record: PodRecord) -> None:
-        """Give held room to a pod of the held class that has come to exist."""
-        name, number = hold
-        klass = self._holds[name].pop(number)
-        row = self.nodes.rows[name]
+    def adopt(self, hold: Hold, record: PodRecord) -> None:
+        """Give room that is still held to a pod of the held class that has come to exist."""
+        klass, row = self._occupants.end(hold), self.nodes.rows[hold[0]]
+        assert klass is not None
         self.nodes.residents.add(klass.kin, row, count=-1)
         self.assume(record, row)
 
-    def release(self, hold: tuple[str, int]) -> None:
+    def release(self, hold: Hold) -> None:
         """Give back held room; nothing happens where the node is gone."""
-        name, number = hold
-        klass = self._holds.get(name, {}).pop(number, None)
+        klass = self._occupants.end(hold)
         if klass is not None:
-            row = self.nodes.rows[name]
+            row = self.nodes.rows[hold[0]]
             self.nodes.charge(row, klass.requests, klass.weight, -1)
             self.nodes.residents.add(klass.kin, row, count=-1)
             self.freed += 1
@@ -257,13 +236,13 @@ class Cluster:
             for record in self.pods.values():
                 if record.place == name:
                     out[row] += self.nodes.vector(record.held)
-            for klass in self._holds.get(name, {}).values():
+            for klass in self._occupants.held_on(name):
                 out[row] += self.nodes.vector(klass.requests)
         return out
 
     def on_node(self, name: str) -> Sequence[PodRecord]:
         """Return the pods that take room on a node."""
-        return tuple(self._on.get(name, {}).values())
+        return tuple(self._occupants.pods_on(name))
 
     def _take_over(self, record: PodRecord, pod: Pod, klass: PodClass) -> None:
         node, reserved = pod.spec.node_name, bool(record.assumed)
@@ -280,13 +259,8 @@ class Cluster:
             self._recharge(record)
         if reserved and not record.assumed and record.uses:
             self._claimants.release(record)
-        record.phase = pod.status.phase
         record.klass = klass
-        record.priority = pod.spec.priority or 0
-        record.generation = pod.metadata.generation
-        record.gated = bool(pod.spec.scheduling_gates)
-        record.ready = pod.ready
-        record.started = pod.status.start_time.timestamp() if pod.status.start_time else None
+        record.follow(pod)
 
     def _rename(self, record: PodRecord, pod: Pod, klass: PodClass) -> None:
         """Take over what others see of a pod; where it is counted, it is counted as that from now on."""
@@ -304,6 +278,10 @@ class Cluster:
             self._kins.drop(record.kin)
         record.kin, record.deleting = kin, deleting
 
+    def _helped(self) -> None:
+        """Note that what has changed may let a pod be placed."""
+        self.freed += 1
+
     def _may_help(self) -> None:
         """Note that somebody came to a node, or is seen otherwise, where a pod may wait for just that."""
         if self.classes.minding:
@@ -318,10 +296,6 @@ class Cluster:
         if record.uses:
             self._claimants.release(record)
 
-    def _helped(self) -> None:
-        """Note that what has changed may let a pod be placed."""
-        self.freed += 1
-
     def _seat(self, record: PodRecord) -> None:
         """Bring the columns of the pods up to date with one."""
         row = self.nodes.rows.get(record.place)
@@ -334,10 +308,7 @@ class Cluster:
         place = record.place
         if not place:
             return
-        here = self._on[place]
-        del here[record.key]
-        if not here:
-            del self._on[place]
+        self._occupants.remove(place, record)
         row = self.nodes.rows.get(place)
         if row is not None:
             self._charge(row, record, -1)
@@ -347,7 +318,7 @@ class Cluster:
         place = record.place
         if not place:
             return
-        self._on.setdefault(place, {})[record.key] = record
+        self._occupants.add(place, record)
         row = self.nodes.rows.get(place)
         if row is not None:
             self._charge(row, record, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tutti.api.core import ObjectMeta, Pod
 from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.kin import Kin
@@ -59,6 +60,12 @@ class PodRecord:
     muster: Muster | None = None
     counted: Doing = Doing.WAITING
 
+    @classmethod
+    def of(cls, meta: ObjectMeta, klass: PodClass, kin: Kin, uses: tuple[Use, ...]) -> PodRecord:
+        """Begin the record of a pod that has no place yet, as one of its class."""
+        who = (meta.namespace, meta.name, meta.uid)
+        return cls(*who, klass, klass.requests, kin, klass.weight, uses, created=meta.created)
+
     @property
     def key(self) -> PodKey:
         """Namespace and name."""
@@ -93,6 +100,15 @@ class PodRecord:
         if self.assumed:
             return Doing.RESERVED
         return Doing.GATED if self.gated else Doing.WAITING
+
+    def follow(self, pod: Pod) -> None:
+        """Take over what the API server says of the pod, all but its place and what others see of it."""
+        self.phase = pod.status.phase
+        self.priority = pod.spec.priority or 0
+        self.generation = pod.metadata.generation
+        self.gated = bool(pod.spec.scheduling_gates)
+        self.ready = pod.ready
+        self.started = pod.status.start_time.timestamp() if pod.status.start_time else None
 
     def join(self, muster: Muster) -> None:
         """Have it counted in a set of pods."""
