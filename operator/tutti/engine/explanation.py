@@ -14,8 +14,8 @@ class Gate(enum.StrEnum):
     QUEUE = "Queue"
     QUOTA = "Quota"
     PLACEMENT = "Placement"
-    PERMIT = "Permit"
     VICTIMS = "Victims"
+    PERMIT = "Permit"
 
 
 LACKS_NODE = ("Unschedulable", "Impossible")
