@@ -75,6 +75,15 @@ RIGHT: dict[str, tuple[str, str]] = {
             resources: [{name: nvidia.com/gpu, nominalQuota: "8", borrowingLimit: 4, lendingLimit: 0}]
         """,
     ),
+    "preemption": (
+        "ClusterQueue",
+        """
+        preemption:
+          withinClusterQueue: LowerOrNewerEqualPriority
+          reclaimWithinCohort: Any
+          borrowWithinCohort: {policy: LowerPriority, maxPriorityThreshold: 100}
+        """,
+    ),
     "fungibility": ("ClusterQueue", "flavorFungibility: {whenCanBorrow: TryNextFlavor, whenCanPreempt: MayStopSearch}"),
     "weight": ("ClusterQueue", "fairSharing: {weight: 2}"),
     "weight of a cohort": ("Cohort", 'fairSharing: {weight: "0.5"}'),
@@ -262,24 +271,6 @@ WRONG: dict[str, Wrong] = {
         "preemption: {borrowWithinCohort: {policy: LowerPriority}}",
         "spec.preemption",
         "needs reclaimWithinCohort",
-    ),
-    "preemption": Wrong(
-        "ClusterQueue",
-        "preemption: {withinClusterQueue: LowerPriority}",
-        "spec.preemption.withinClusterQueue",
-        "preemption is not supported yet",
-    ),
-    "reclaiming": Wrong(
-        "ClusterQueue",
-        "preemption: {reclaimWithinCohort: Any}",
-        "spec.preemption.reclaimWithinCohort",
-        "set preemption.reclaimWithinCohort to Never",
-    ),
-    "borrowing by preemption": Wrong(
-        "ClusterQueue",
-        "preemption: {reclaimWithinCohort: Any, borrowWithinCohort: {policy: LowerPriority}}",
-        "spec.preemption.borrowWithinCohort.policy",
-        "set preemption.borrowWithinCohort.policy to Never",
     ),
     "more than everything": Wrong(
         "ClusterQueue",

@@ -283,8 +283,9 @@ def test_the_next_head_of_a_strict_queue_is_told_once_it_is_its_turn():
     assert world.where() == {"last": "n1"}
 
 
-def test_a_broken_gang_is_mended_before_new_work_of_any_queue():
-    world = cohort_of(("a", 8), ("b", 8), nodes=4)
+@pytest.mark.parametrize("fair", [False, True])
+def test_a_broken_gang_is_mended_before_new_work_of_any_queue(fair):
+    world = cohort_of(("a", 8), ("b", 8), nodes=4, fair=fair)
     world.gang("g", 4, queue="a")
     world.run()
     world.delete("g-0")

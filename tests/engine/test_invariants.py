@@ -109,28 +109,24 @@ class Watched(World):
         state = self.engine.state
         used: dict[str, dict[Any, int]] = {}
         charges = [m.charge for m in state.members.values()]
-        nominated = [pair for one in state.nominations.ours.values() for pair in one.charges]
-        charges += [charge for charge, pods in nominated for _ in range(pods)]
         charges += [h.charge for w in state.workloads.values() for g in w.groups.values() for h in g.holds]
-        for charge in charges:
-            if charge is not None:
-                mine = used.setdefault(charge.queue, {})
-                for what, amount in charge.usage.items():
-                    mine[what] = mine.get(what, 0) + amount
+        reserved = self.tree_of(charges, used)
+        nominated = [pair for one in state.nominations.ours.values() for pair in one.charges]
+        anew = self.tree_of([*charges, *(charge for charge, pods in nominated for _ in range(pods))], used)
         holdings = state.holdings
         assert {q: holdings.used(q) for q in holdings.queues() if holdings.used(q)} == {
             q: u for q, u in used.items() if u
         }
-        anew = QuotaTree({n: (q.cohort, q.quotas) for n, q in state.catalog.queues.items()}, state.catalog.cohorts)
-        for queue, usage in used.items():
-            anew.add(queue, usage)
         for name, node in anew.queues.items():
             for what in node.quotas:
                 assert node.available(what) == state.holdings.tree.queues[name].available(what)
         for member in self.newly_reserved():
             if member.charge is not None:
-                node = state.holdings.tree.queues[member.charge.queue]
-                assert all(node.available(what) >= 0 for what in member.charge.usage), member.charge
+                node = reserved.queues[member.charge.queue]  # what is held for others is more than there is
+                assert all(node.available(what) >= 0 for what in member.charge.usage), (
+                    member.charge,
+                    {what: (node.available(what), node.nominal(what)) for what in node.quotas},
+                )
         for member in state.members.values():
             assert member.charge is None or member.pod.place, f"{member.pod.name} uses quota and no room"
 
@@ -155,6 +151,20 @@ class Watched(World):
             count = state.counts.of(name)
             assert {what: n for what, n in count.reserved.items() if n} == held.get(name, {}), name
             assert count.leaving == leaving.get(name, 0), name
+
+    def tree_of(self, charges: list[Any], used: dict[str, dict[Any, int]]) -> QuotaTree:
+        """A tree in which just these charges are used; `used` is filled with them."""
+        catalog = self.engine.state.catalog
+        used.clear()
+        for charge in charges:
+            if charge is not None:
+                mine = used.setdefault(charge.queue, {})
+                for what, amount in charge.usage.items():
+                    mine[what] = mine.get(what, 0) + amount
+        tree = QuotaTree({n: (q.cohort, q.quotas) for n, q in catalog.queues.items()}, catalog.cohorts)
+        for queue, usage in used.items():
+            tree.add(queue, usage)
+        return tree
 
     def check_gangs(self) -> None:
         for key, workload in self.engine.state.workloads.items():
@@ -199,14 +209,17 @@ class Watched(World):
 class Histories(RuleBasedStateMachine):
     """Random steps; rules that do not apply at the moment do nothing."""
 
-    @initialize(strict=st.booleans(), most=st.booleans(), kept=st.booleans())
-    def begin(self, strict: bool, most: bool, kept: bool) -> None:
+    @initialize(
+        strict=st.booleans(), most=st.booleans(), kept=st.booleans(), fair=st.booleans(), preempts=st.booleans()
+    )
+    def begin(self, strict: bool, most: bool, kept: bool, fair: bool, preempts: bool) -> None:
         strategy = {"type": "MostAllocated" if most else "LeastAllocated"}
         self.world = self.make_world(
             permit_timeout_seconds=PERMIT,
             bind_window_seconds=WINDOW,
             victims_timeout_seconds=VICTIMS,
             profiles=[{"schedulerName": "tutti", "scoringStrategy": strategy}],
+            fairSharing={"enable": fair},
         )
         world = self.world
         world.hold_binds = True
@@ -216,11 +229,14 @@ class Histories(RuleBasedStateMachine):
         world.object("Cohort", "c", {"parentName": "root"})
         group = {"coveredResources": [GPU], "flavors": [{"name": "a", "resources": [{"name": GPU, "nominalQuota": 1}]}]}
         world.object("Cohort", "root", {"resourceGroups": [group]})
-        world.queue("cq1", 3, cohort="c", borrow=2, flavors=("a",), local="q1")
+        within = {"withinClusterQueue": "LowerOrNewerEqualPriority" if preempts else "Never"}
+        any_ = {"preemption": {**within, "reclaimWithinCohort": "Any" if preempts else "Never"}}
+        next_ = {"flavorFungibility": {"whenCanBorrow": "TryNextFlavor"}, "fairSharing": {"weight": 2}}
         backfill = {"backfill": "Reserved", "reservationSeconds": 5} if kept else {}
-        world.queue("cq2", 3, cohort="c", lend=2, flavors=("a", "b"), local="q2", **backfill)
+        world.queue("cq1", 3, cohort="c", borrow=2, flavors=("a",), local="q1", **any_)
+        world.queue("cq2", 3, cohort="c", lend=2, flavors=("a", "b"), local="q2", **any_, **next_, **backfill)
         strategy = "StrictFIFO" if strict else "BestEffortFIFO"
-        world.queue("cq3", 4, flavors=("b",), local="q3", queueingStrategy=strategy)
+        world.queue("cq3", 4, flavors=("b",), local="q3", queueingStrategy=strategy, preemption=within)
         for number, kind in enumerate("aabb"):
             self._node(f"n{number}", gpus=2 + number % 2, kind=kind)
 

@@ -57,3 +57,22 @@ def test_what_has_nothing_due_any_more_is_forgotten():
     timers.settle(due, 5.0)
     assert len(timers) == 0
     assert list(timers) == []
+
+
+def test_the_order_of_those_that_are_due_does_not_depend_on_who_asked_when_the_next_is():
+    def due(*, asked: bool) -> list[str]:
+        timers = Timers()
+        first, second = (Workload(("Pod", "default", name)) for name in ("first", "second"))
+        first.alarm = 5.0
+        timers.add(first)
+        first.alarm = None
+        if asked:
+            timers.next(1.0)
+        for one in timers.take_due(6.0):
+            timers.settle(one, 6.0)
+        for one in (second, first):
+            one.alarm = 7.0
+            timers.add(one)
+        return [one.key[2] for one in timers.take_due(8.0)]
+
+    assert due(asked=True) == due(asked=False) == ["first", "second"]

@@ -30,6 +30,8 @@ from tutti.quota.flavors import Assignment, Queue, assignments, usage_of, where_
 from tutti.quota.oracle import Oracle
 from tutti.quota.outcome import Choice, PodSetChoice, Verdict
 from tutti.quota.podsets import PodSet
+from tutti.quota.policy import NOBODY
+from tutti.quota.tree import FlavorResource
 
 
 @dataclass(slots=True)
@@ -207,7 +209,27 @@ def _take_required(
         without.setdefault(pod_sets[found.index].name, []).append(flavors)
         choice = chooser.choose(pod_sets, without=without)
     whys += short_of_quota(state, queue, choice)
+    while queue.policy != NOBODY and choice.verdict is Verdict.PREEMPT:
+        attempt.lacking.append(_terms(attempt, needs, choice.pod_sets).lacking(attempt, needs, choice.contested()))
+        mine = next(one for one in choice.pod_sets if one.verdict is Verdict.PREEMPT)
+        without.setdefault(mine.name, []).append(frozenset(one.flavor for one in mine.flavors.values()))
+        choice = chooser.choose(pod_sets, without=without)
     return closest(whys)
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What is asked for, per need: its flavors, of nodes, and of quota."""
+
+    given: list[Assignment]
+    asks: list[Ask]
+    charges: list[Charge | None]
+
+    def lacking(
+        self, attempt: Attempt, needs: Sequence[Need], contested: frozenset[FlavorResource] = frozenset()
+    ) -> Lacking:
+        """Return it as what could be had if others were gone."""
+        return Lacking(needs, self.asks, self.charges, attempt.profile, contested)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,27 +242,31 @@ class _Unplaced:
 
 def _place(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoice | None]) -> _Unplaced | None:
     """Take nodes for the required pods of all needs, under the flavors chosen for each; or none."""
-    state = attempt.state
-    given: list[Assignment] = [
-        {name: one.flavor for name, one in mine.flavors.items()} if mine is not None else {} for mine in chosen
-    ]
-    asks = [_ask(state, need, flavors, required=need.required) for need, flavors in zip(needs, given, strict=True)]
-    queries = [_query(ask, need) for ask, need in zip(asks, needs, strict=True)]
+    state, terms = attempt.state, _terms(attempt, needs, chosen)
+    queries = [_query(ask, need) for ask, need in zip(terms.asks, needs, strict=True)]
     waits = extenders.consult(state, queries, attempt.profile)
     if waits is not None:
         return _Unplaced(0, waits)
-    found = place_together(state.cluster.nodes, attempt.transaction, asks, attempt.profile)
+    found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, attempt.profile)
     if isinstance(found, Shortfall):
         again = extenders.ask_again(state, queries, attempt.profile)
         if again is None:
-            charges = [_charge(attempt, need, flavors) for need, flavors in zip(needs, given, strict=True)]
-            attempt.lacking.append(Lacking(needs, asks, charges, attempt.profile))
-        return _Unplaced(found.index, again or misfit(found.misfit, given[found.index], tried=found.tried))
+            attempt.lacking.append(terms.lacking(attempt, needs))
+        return _Unplaced(found.index, again or misfit(found.misfit, terms.given[found.index], tried=found.tried))
     attempt.taken = [
-        Taken(need, 0, rows, _charge(attempt, need, flavors))
-        for need, rows, flavors in zip(needs, found, given, strict=True)
+        Taken(need, 0, rows, charge) for need, rows, charge in zip(needs, found, terms.charges, strict=True)
     ]
     return None
+
+
+def _terms(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoice | None]) -> _Terms:
+    """Return what the required pods of all needs ask for under the flavors chosen for each."""
+    given: list[Assignment] = [
+        {name: one.flavor for name, one in mine.flavors.items()} if mine is not None else {} for mine in chosen
+    ]
+    pairs = list(zip(needs, given, strict=True))
+    asks = [_ask(attempt.state, need, flavors, required=need.required) for need, flavors in pairs]
+    return _Terms(given, asks, [_charge(attempt, need, flavors) for need, flavors in pairs])
 
 
 def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:

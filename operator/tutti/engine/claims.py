@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from tutti.cluster.classes import PodClass
@@ -64,9 +65,10 @@ class Nominations:
     kept: dict[tuple[int, int, int], Units] = field(default_factory=dict)
     again_at: float | None = None
 
-    def against(self, key: WorkloadKey, priority: int) -> list[Spot]:
-        """Return the spots that a workload whose pods have this priority may not take."""
-        found = [one.spots for other, one in self.ours.items() if other != key and one.priority >= priority]
+    def against(self, key: WorkloadKey, priority: int, lesser: Collection[WorkloadKey] = ()) -> list[Spot]:
+        """Return the spots that a workload whose pods have this priority may not take; those of `lesser` it may."""
+        mine = (key, *lesser)
+        found = [one.spots for other, one in self.ours.items() if other not in mine and one.priority >= priority]
         return [
             *(spot for spots in found for spot in spots),
             *(spot for other, spot in self.others.values() if other >= priority),

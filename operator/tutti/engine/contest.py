@@ -59,7 +59,7 @@ def _contenders(state: State, lines: Iterable[Line]) -> list[Contender]:
         head = line.head()
         if head is None:
             continue
-        if not state.rules.fair or not head.bunch.pod_sets or not head.bunch.root:
+        if not state.rules.fair or not head.bunch.root or line.name[1]:  # what runs already competes with nobody
             out.append(_Single(line))
         elif head.bunch.root in trees:
             trees[head.bunch.root].lines.append(line)

@@ -28,6 +28,7 @@ from tutti.engine import (
     permits,
     preemption,
     queue_statuses,
+    reclaiming,
     reservation,
     retelling,
     statuses,
@@ -163,10 +164,11 @@ class Engine:
         state, workload = self.state, standing.workload
         self._candidates.evaluated += 1
         before = nominations.end(state, workload.key)
-        with nominations.respected(state, workload, preemption.priority_of(state, workload, standing.needs)):
+        priority, lesser = preemption.priority_of(state, workload, standing.needs), reclaiming.lesser(state, standing)
+        with nominations.respected(state, workload, priority, lesser):
             with backfill.respected(state, standing) as shadows:
                 why = reserve(state, standing)
-                victims = None if why is None else preemption.make_room(state, standing, why)
+                victims = None if why is None else self._make_room(standing, why)
             if why is not None:
                 self._wait(standing, why, victims, shadows, changed)
                 state.cluster.freed += before is not None and workload.key not in state.nominations.ours
@@ -213,3 +215,7 @@ class Engine:
             why = backfill.why_kept_off(self.state, standing, why, shadows)
             self._candidates.fail(standing, why, changed)
             backfill.look_ahead(self.state, standing, why)
+
+    def _make_room(self, standing: Standing, why: Explanation) -> Explanation | None:
+        """Take others out for a workload, by the rules of its queue or else by the priority of its pods."""
+        return reclaiming.reclaim(self.state, standing) or preemption.make_room(self.state, standing, why)

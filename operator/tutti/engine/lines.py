@@ -45,7 +45,7 @@ class Standing:
         needs: The pods that want nodes.
         key: Sorts those of a line, the next one first.
         left: Whether it has left the line.
-        lacking: What its last try found quota for, but no nodes, the best first.
+        lacking: What its last try found that it could have if others were gone, the best first.
     """
 
     workload: Workload

@@ -16,6 +16,7 @@ from tutti.placement.profile import Profile
 from tutti.placement.unsupported import unsupported
 from tutti.quota.flavors import VIRTUAL, Queue, uncovered
 from tutti.quota.podsets import PodSet
+from tutti.quota.tree import FlavorResource
 
 
 @dataclass(slots=True)
@@ -51,19 +52,21 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """What a workload could have had by quota, but found no nodes for.
+    """What a workload could have had if others were gone: by quota, but there are no nodes; or not even that.
 
     Attributes:
         needs: The pods that want nodes.
         asks: What nodes were asked for each need.
         charges: What each of its pods would use of quota; None without a queue.
         profile: How they are placed.
+        contested: Of which flavors and resources there is too little quota; none where only nodes are short.
     """
 
     needs: Sequence[Need]
     asks: Sequence[Ask]
     charges: Sequence[Charge | None]
     profile: Profile
+    contested: frozenset[FlavorResource] = frozenset()
 
 
 def needs_of(workload: Workload) -> list[Need] | Explanation:

@@ -11,7 +11,7 @@ gone; that is also done when its time is over, and then it may find others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -88,6 +88,7 @@ def stir(state: State) -> None:
     if again_at is not None and again_at <= state.now:
         state.nominations.again_at = None
         state.cluster.freed += 1
+        state.holdings.rouse()
     for key, nomination in list(state.nominations.ours.items()):
         workload = state.workloads.get(key)
         if workload is None or not _still_waits(workload):
@@ -119,9 +120,16 @@ def next_due(state: State) -> float | None:
 
 
 @contextmanager
-def respected(state: State, workload: Workload, priority: int) -> Iterator[None]:
-    """Let nominated pods take their room while a workload is tried, but those that it goes before."""
-    spots = state.nominations.against(workload.key, priority)
+def respected(state: State, workload: Workload, priority: int, lesser: Collection[WorkloadKey] = ()) -> Iterator[None]:
+    """Let nominated pods take their room while a workload is tried, but those that it goes before.
+
+    Args:
+        state: The engine's memory.
+        workload: Who is tried.
+        priority: That of its pods; it goes before nominated pods of lower priority.
+        lesser: Nominated workloads that it goes before by the order of their queues.
+    """
+    spots = state.nominations.against(workload.key, priority, lesser)
     rows: dict[PodClass, list[int]] = {}
     for spot in spots:
         row = state.cluster.nodes.rows.get(spot.node)

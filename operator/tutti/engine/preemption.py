@@ -82,6 +82,8 @@ def make_room(state: State, standing: Standing, why: Explanation) -> Explanation
         return None
     units = _kept_units(state, workload, priority)
     for one in standing.lacking:
+        if one.contested:
+            continue  # that is for the quota rules
         chosen = choose(state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values()))
         if chosen is not None and len(chosen.units):
             return _nominate(state, standing, priority, one, chosen)
@@ -208,7 +210,7 @@ def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking,
     until = state.now + state.configuration.victims_timeout_seconds
     nomination = Nomination(
         priority=priority,
-        spots=list(_spots(state, lacking.needs, chosen.rows)),
+        spots=list(spots_of(state, lacking.needs, chosen.rows)),
         wants=nominations.wants_of(standing.needs),
         victims={pod.key: pod.uid for pod in chosen.victims},
         charges=[
@@ -226,7 +228,8 @@ def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking,
     return nomination.why
 
 
-def _spots(state: State, needs: Sequence[Need], rows: Sequence[Rows]) -> Iterator[Spot]:
+def spots_of(state: State, needs: Sequence[Need], rows: Sequence[Rows]) -> Iterator[Spot]:
+    """Yield where the required pods of some needs go."""
     for need, mine in zip(needs, rows, strict=True):
         for index, row in enumerate(mine.tolist()):
             pod = need.members[index].pod.key if index < len(need.members) else None

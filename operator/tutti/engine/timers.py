@@ -14,39 +14,37 @@ from tutti.engine.workloads import Workload, WorkloadKey
 
 
 class Timers:
-    """Workloads by what is due about them; iteration is in the order in which they came to have something due."""
+    """Workloads by what is due about them; iteration is in the order of their keys.
+
+    No order here may depend on when `next` was called: it is asked by the shell, and not again in a replay.
+    """
 
     def __init__(self) -> None:
         self._workloads: dict[WorkloadKey, Workload] = {}
         self._soonest: dict[WorkloadKey, float] = {}
         self._heap: list[tuple[float, int, WorkloadKey]] = []
         self._standing: dict[WorkloadKey, None] = {}
-        self._arrived: dict[WorkloadKey, int] = {}
         self._serial = 0
 
     def __iter__(self) -> Iterator[Workload]:
-        return iter(self._workloads.values())
+        return (self._workloads[key] for key in sorted(self._workloads))
 
     def __len__(self) -> int:
         return len(self._workloads)
 
     def add(self, workload: Workload) -> None:
         """Take over the times of a workload, as often as one of them was set."""
-        if workload.key not in self._workloads:
-            self._serial += 1
-            self._arrived[workload.key] = self._serial
         self._workloads[workload.key] = workload
         self._push(workload, min(times_of(workload), default=None))
 
     def drop(self, key: WorkloadKey) -> None:
         """Forget a workload that is gone."""
         self._workloads.pop(key, None)
-        self._arrived.pop(key, None)
         self._soonest.pop(key, None)
         self._standing.pop(key, None)
 
     def take_due(self, now: float) -> list[Workload]:
-        """Return the workloads of which some time is not after `now`, in order of arrival.
+        """Return the workloads of which some time is not after `now`, in the order of their keys.
 
         Whoever asks takes away what is done with, all but deadlines that still stand, and calls `settle`.
         """
@@ -56,7 +54,7 @@ class Timers:
             if self._soonest.get(key) == time:
                 del self._soonest[key]
                 due[key] = None
-        return [self._workloads[key] for key in sorted(due, key=self._arrived.__getitem__)]
+        return [self._workloads[key] for key in sorted(due)]
 
     def settle(self, workload: Workload, now: float) -> None:
         """Note what is left of the times of a workload that was due."""

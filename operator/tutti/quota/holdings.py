@@ -26,6 +26,7 @@ class _Account:
     holder: Holder
     usage: Usage = field(default_factory=dict)
     pods: int = 0
+    described: bool = False
 
 
 class Holdings:
@@ -106,6 +107,10 @@ class Holdings:
         freed, self._freed = self._freed, {}
         return list(freed)
 
+    def rouse(self) -> None:
+        """Have everybody who waits for quota look again, as if some had been given back everywhere."""
+        self._freed.update(dict.fromkeys(self._roots.values()))
+
     def has_freed(self, roots: Collection[str]) -> bool:
         """Whether quota may have become available in any of these trees since `take_freed` was last called."""
         return not self._freed.keys().isdisjoint(roots)
@@ -171,6 +176,9 @@ class Holdings:
         for queue in self._of.get(who, ()):
             account = self._accounts[queue, who]
             if _said(like) != _said(account.holder):
+                if account.described and like.priority != account.holder.priority:
+                    self._freed[self.root_of(queue)] = None  # others may preempt it now
+                account.described = True
                 self.snapshot.dismiss(account.holder)
                 account.holder = replace(like, name=who, queue=queue, usage=account.usage)
                 self.snapshot.enrol(account.holder)

@@ -43,7 +43,7 @@ class BorrowWithinCohort(Model):
     """Whether a workload that borrows may take others out."""
 
     policy: Literal["Never", "LowerPriority"] = "Never"
-    """Only Never is supported yet."""
+    """Whom it may take out then; it does not matter with fair sharing."""
     max_priority_threshold: Int32 | None = None
     """The highest priority that may be taken out."""
 
@@ -52,9 +52,9 @@ class Preemption(Model):
     """Which running workloads may be taken out for a waiting one."""
 
     within_cluster_queue: Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] = "Never"
-    """Of this queue; only Never is supported yet."""
+    """Of this queue: none, those of lower priority, or also those of equal priority that came later."""
     reclaim_within_cohort: Literal["Never", "LowerPriority", "Any"] = "Never"
-    """Of queues that borrow; only Never is supported yet."""
+    """Of queues of the cohort that borrow: none, those of lower priority, or any."""
     borrow_within_cohort: BorrowWithinCohort | None = None
     """Of other queues, for a workload that borrows itself."""
     minimum_runtime_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
@@ -151,7 +151,7 @@ class ClusterQueueSpec(Model):
     flavor_fungibility: FlavorFungibility = FlavorFungibility()
     """When the next flavor is looked at."""
     preemption: Preemption = Preemption()
-    """Which running workloads may be taken out for a waiting one; not supported yet."""
+    """Which running workloads may be taken out for a waiting one; the quota and the nodes are then held for it."""
     admission_checks_strategy: AdmissionChecksStrategy | None = None
     """Checks to pass before admission; not supported yet."""
     stop_policy: StopPolicy = "None"

@@ -36,34 +36,12 @@ class Unsupported(NamedTuple):
         ]
 
 
-def _never(what: str, path: str, fine: str = "Never") -> str:
-    return f"{what} is not supported yet: set {path} to {fine}, or leave it out"
-
-
 def _absent(what: str, path: str) -> str:
     return f"{what} is not supported yet: leave {path} out"
 
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported("ResourceFlavor", "resourceWeights", (), _absent("fair sharing by weight", "resourceWeights")),
-    Unsupported(
-        "ClusterQueue",
-        "preemption.withinClusterQueue",
-        ("Never",),
-        _never("preemption", "preemption.withinClusterQueue"),
-    ),
-    Unsupported(
-        "ClusterQueue",
-        "preemption.reclaimWithinCohort",
-        ("Never",),
-        _never("preemption", "preemption.reclaimWithinCohort"),
-    ),
-    Unsupported(
-        "ClusterQueue",
-        "preemption.borrowWithinCohort.policy",
-        ("Never",),
-        _never("preemption", "preemption.borrowWithinCohort.policy"),
-    ),
     Unsupported(
         "ClusterQueue",
         "admissionChecksStrategy",
