@@ -113,7 +113,7 @@ class Candidates:
         """Let a workload that could not be admitted sleep, together with those that are equal to it."""
         bunch, line = standing.bunch, standing.bunch.line
         line.sleep(bunch, why)
-        if bunch.root:
+        if bunch.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
             self._by_root.setdefault(bunch.root, {})[bunch] = None
         unlike = len(standing.needs) > 1 and not any(need.required for need in standing.needs)
         if (
