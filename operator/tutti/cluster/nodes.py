@@ -18,6 +18,7 @@ from tutti.api.core import Node
 from tutti.api.resources import Amounts
 from tutti.api.taints import Taint
 from tutti.cluster.axis import ResourceAxis
+from tutti.cluster.columns import longer, wider
 from tutti.cluster.images import ImageTable
 from tutti.cluster.residents import Residents
 from tutti.cluster.surroundings import Surroundings
@@ -207,8 +208,8 @@ class NodeColumns:
         out = self.axis.vector(amounts)
         if len(self.axis) > self._allocatable.shape[1]:
             more = len(self.axis)
-            self._allocatable = _widened(self._allocatable, more)
-            self._requested = _widened(self._requested, more)
+            self._allocatable = wider(self._allocatable, more)
+            self._requested = wider(self._requested, more)
         return out
 
     def label(self, key: str) -> LabelColumn:
@@ -255,17 +256,15 @@ class NodeColumns:
 
     def _grow(self) -> None:
         room = 2 * len(self._present)
-        self._allocatable = _lengthened(self._allocatable, room)
-        self._requested = _lengthened(self._requested, room)
-        self._scored = _lengthened(self._scored, room)
-        self._present = _lengthened(self._present, room)
-        self._unschedulable = _lengthened(self._unschedulable, room)
-        self._taint_code = _lengthened(self._taint_code, room)
-        self._feature_code = _lengthened(self._feature_code, room)
+        self._allocatable = longer(self._allocatable, room)
+        self._requested = longer(self._requested, room)
+        self._scored = longer(self._scored, room)
+        self._present = longer(self._present, room)
+        self._unschedulable = longer(self._unschedulable, room)
+        self._taint_code = longer(self._taint_code, room)
+        self._feature_code = longer(self._feature_code, room)
         for column in self._label_columns.values():
-            longer = np.full(room, ABSENT, dtype=np.int32)
-            longer[: len(column.codes)] = column.codes
-            column.codes = longer
+            column.codes = longer(column.codes, room, fill=ABSENT)
 
 
 def _code(value: K, code_of: dict[K, int], values: list[K]) -> int:
@@ -275,15 +274,3 @@ def _code(value: K, code_of: dict[K, int], values: list[K]) -> int:
         code = code_of[value] = len(values)
         values.append(value)
     return code
-
-
-def _lengthened(array: NDArray, rows: int) -> NDArray:  # type: ignore[type-arg]  # any dtype
-    out = np.zeros((rows, *array.shape[1:]), dtype=array.dtype, order="F")
-    out[: len(array)] = array
-    return out
-
-
-def _widened(array: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
-    out = np.zeros((len(array), max(columns, 2 * array.shape[1])), dtype=np.int64, order="F")
-    out[:, : array.shape[1]] = array
-    return out

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tutti.api.resources import Amounts
 from tutti.cluster.axis import ResourceAxis
+from tutti.cluster.columns import longer
 from tutti.cluster.pods import PodRecord
 from tutti.cluster.requests import Scored
 
@@ -206,16 +207,10 @@ class Tenants:
 
     def _grow(self) -> None:
         room = 2 * len(self._row)
-        self._row = _longer(self._row, room)
-        self._priority = _longer(self._priority, room)
-        self._started = _longer(self._started, room)
-        self._until = _longer(self._until, room)
-        self._shape = _longer(self._shape, room)
-        self._bound = _longer(self._bound, room)
-        self._leaving = _longer(self._leaving, room)
-
-
-def _longer(array: NDArray, room: int) -> NDArray:  # type: ignore[type-arg]  # any dtype
-    out = np.zeros(room, dtype=array.dtype)
-    out[: len(array)] = array
-    return out
+        self._row = longer(self._row, room)
+        self._priority = longer(self._priority, room)
+        self._started = longer(self._started, room)
+        self._until = longer(self._until, room)
+        self._shape = longer(self._shape, room)
+        self._bound = longer(self._bound, room)
+        self._leaving = longer(self._leaving, room)
