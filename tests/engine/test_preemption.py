@@ -249,6 +249,98 @@ def test_nobody_makes_room_for_members_beyond_what_a_gang_needs():
     assert evicted(world) == []
 
 
+def test_members_beyond_what_a_gang_needs_have_no_room_that_others_were_taken_out_for():
+    world = World()
+    world.hold_evictions = True
+    world.node("n0", gpus=2)
+    world.gang("e", 2, min_count=1, gpus=1, priority=10)
+    world.run()
+    world.finish("e-1")
+    world.pod("low", priority=-5)
+    world.run()
+    world.pod("e-2", group="e", priority=10)
+    world.pod("high", priority=5)
+    world.run()
+    assert evicted(world) == ["low"]
+    world.delete("low")
+    world.run()
+    assert sorted(world.where()) == ["e-0", "e-1", "high"]
+
+
+def leaving_for_one_of_a_queue(**spec: Any) -> World:
+    """A queue with a node full of two pods without a queue, and a pod in the queue for which they are leaving."""
+    world = World()
+    world.hold_evictions = True
+    world.flavor()
+    world.queue("cq", 8, **spec)
+    world.node("n0", gpus=2)
+    world.pod("low-0")
+    world.pod("low-1")
+    world.run()
+    world.pod("high", gpus=2, priority=10, queue="queue")
+    world.run()
+    assert sorted(evicted(world)) == ["low-0", "low-1"]
+    return world
+
+
+def test_the_head_of_a_strict_queue_is_not_tried_again_and_again_while_its_victims_leave():
+    world = leaving_for_one_of_a_queue(queueingStrategy="StrictFIFO")
+    world.node("n1", gpus=1)
+    world.pod("other", priority=20, queue="queue")
+    world.run()
+    assert world.where("other") == {"other": "n1"}
+    tried = world.engine.evaluated
+    world.finish("other")
+    world.run()  # it gives quota back, and comes to rest
+    assert world.engine.evaluated == tried
+    assert world.reason("Pod", "high") == "WaitingForVictims"
+    world.delete("low-0", "low-1")
+    world.run()
+    assert world.where("high") == {"high": "n0"}
+
+
+def test_a_queue_that_is_put_on_hold_gives_up_what_is_held_for_its_workloads():
+    world = leaving_for_one_of_a_queue()
+    world.object("ClusterQueue", "cq", {**world.objects["ClusterQueue", "", "cq"]["spec"], "stopPolicy": "Hold"})
+    world.run()
+    world.delete("low-0", "low-1")
+    world.pod("late")
+    world.run()
+    assert world.where() == {"late": "n0"}
+    assert world.used("cq") == 0
+
+
+@pytest.mark.parametrize("lost", ["a member", "the group"])
+def test_room_for_a_gang_that_is_not_whole_any_more_is_held_until_its_time_is_over(lost):
+    world = full(gpus=4)
+    world.gang("g", 4, priority=10)
+    world.run()
+    victims = evicted(world)
+    if lost == "a member":
+        world.delete("g-3")
+    else:
+        world.remove_object("PodGroup", "g")
+    world.run()
+    world.delete(*victims)
+    world.pod("late")
+    world.until(world.configuration.victims_timeout_seconds - 1)
+    assert world.where() == {}
+    world.until(2)
+    assert world.where() == {"late": "n0"}
+
+
+def test_victims_on_a_node_that_is_lost_are_not_waited_for():
+    world = full()
+    world.pod("high", priority=10)
+    world.run()
+    world.remove_node("n0")
+    world.run()
+    assert world.reason("Pod", "high") == "Unschedulable"
+    world.node("n1")
+    world.run()
+    assert world.where("high") == {"high": "n1"}
+
+
 def test_a_budget_is_spared_where_others_will_do():
     world = World()
     world.hold_evictions = True

@@ -6,7 +6,8 @@ framework/runtime, RunFilterPluginsWithNominatedPods). Pods that other scheduler
 The quota that goes with it is used, so that nobody else is given it.
 
 Its workload stands aside while victims are left. It is tried again, without its nomination, when the last one has
-gone; that is also done when its time is over, and then it may find others.
+gone; that is also done when its time is over, and then it may find others. Members beyond the need of a gang that runs
+take nobody out, and have no room that somebody was taken out for, whatever their priority.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from tutti.engine.claims import Nomination, Spot, Wants
 from tutti.engine.explanation import Explanation
 from tutti.engine.needs import Need
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload, WorkloadKey
+from tutti.engine.workloads import Phase, Workload, WorkloadKey
+
+_LEAST = -(2**31) - 1
+"""Below every priority that a pod can have."""
 
 
 def wants_of(needs: Sequence[Need]) -> Wants:
@@ -78,7 +82,7 @@ def waiting(state: State, workload: Workload, needs: Sequence[Need]) -> Explanat
     if nomination.wants != wants_of(needs):
         give_up(state, workload.key)
         return None
-    return nomination.why if nomination.victims and state.now < nomination.until else None
+    return nomination.why if nomination.victims else None
 
 
 def stir(state: State) -> None:
@@ -91,15 +95,15 @@ def stir(state: State) -> None:
         state.holdings.rouse()
     for key, nomination in list(state.nominations.ours.items()):
         workload = state.workloads.get(key)
-        if workload is None or not _still_waits(workload):
-            give_up(state, key)
+        if workload is None or not _still_waits(workload) or nomination.until <= state.now:
+            give_up(state, key)  # and it is tried again, if it can be
             continue
         left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid)]
         for victim in left:
             del nomination.victims[victim]
         if not all(_is_asked(state, victim) for victim in nomination.victims):
-            nomination.until = min(nomination.until, state.now)
-        if (left and not nomination.victims) or nomination.until <= state.now:
+            give_up(state, key)
+        elif left and not nomination.victims:
             state.touch(key)
 
 
@@ -129,6 +133,8 @@ def respected(state: State, workload: Workload, priority: int, lesser: Collectio
         priority: That of its pods; it goes before nominated pods of lower priority.
         lesser: Nominated workloads that it goes before by the order of their queues.
     """
+    if workload.phase is Phase.SCHEDULED and workload.complete:
+        priority, lesser = _LEAST, ()  # members beyond its need have nothing that others were taken out for
     spots = state.nominations.against(workload.key, priority, lesser)
     rows: dict[PodClass, list[int]] = {}
     for spot in spots:
@@ -173,4 +179,4 @@ def _is_asked(state: State, key: PodKey) -> bool:
 
 def _is_there(state: State, key: PodKey, uid: str) -> bool:
     record = state.cluster.pods.get(key)
-    return record is not None and record.uid == uid and bool(record.place)
+    return record is not None and record.uid == uid and record.place in state.cluster.nodes.rows

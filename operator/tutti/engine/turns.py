@@ -157,6 +157,7 @@ class Candidates:
             return
         queue = queue_of(state, workload)
         if isinstance(queue, Explanation):
+            nominations.give_up(state, workload.key)  # it may not have it
             self.put_aside(workload, queue)
             return
         needs = needs_of(workload)
@@ -166,6 +167,7 @@ class Candidates:
         never = never_admitted(queue, needs)
         waits = nominations.waiting(state, workload, needs)
         if never is not None:
+            nominations.give_up(state, workload.key)
             self.put_aside(workload, never)
         elif waits is not None and not (queue is not None and queue.strict):
             self.put_aside(workload, waits)
