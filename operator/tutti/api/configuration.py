@@ -49,8 +49,9 @@ class FairSharing(Model):
     """Whether queues of a cohort are served by fair shares, and by which rules they take from one another (Kueue)."""
 
     enable: bool = False
-    ordering: Literal["BorrowedShare", "DominantShare"] = "BorrowedShare"
-    """By what is compared who is next: what is borrowed (Kueue), or all that is used (DRF: Volcano, YuniKorn)."""
+    ordering: Literal["BorrowedShare", "DominantShare", "Proportion"] = "BorrowedShare"
+    """By what is compared who is next: what is borrowed (Kueue), all that is used (DRF: Volcano, YuniKorn), or what is
+    used of what one deserves by weight and demand (Volcano's proportion)."""
     preemption_strategies: list[Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]] = [
         "LessThanOrEqualToFinalShare",
         "LessThanInitialShare",

@@ -8,7 +8,7 @@ trees by importance and time. What a head could have is looked at only when its 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,8 +17,9 @@ from tutti.engine.lines import Line, Standing
 from tutti.engine.state import State
 from tutti.queueing.entries import EntryKey, entry_key
 from tutti.queueing.tournament import Tournament
-from tutti.quota.share import borrowed_share, dominant_share
-from tutti.quota.tree import FlavorResource
+from tutti.quota.proportion import Pending, Proportion
+from tutti.quota.share import Ordering, ShareKey, borrowed_share, dominant_share
+from tutti.quota.tree import FlavorResource, QuotaNode
 
 Place = tuple[float, EntryKey, str]
 
@@ -30,10 +31,16 @@ class Contender(Protocol):
         """Return the head and its place among those of all contenders, or None where there is none."""
 
 
-def contest(state: State, lines: Iterable[Line]) -> Iterator[Standing]:
-    """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or let its bunch sleep."""
+def contest(state: State, lines: Iterable[Line], pending: Pending) -> Iterator[Standing]:
+    """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or let its bunch sleep.
+
+    Args:
+        state: What is used, and by what is compared.
+        lines: Those with somebody to try.
+        pending: What is waited for in all lines, these or not.
+    """
     heap: list[tuple[Place, int, Contender]] = []
-    for number, contender in enumerate(_contenders(state, lines)):
+    for number, contender in enumerate(_contenders(state, lines, pending)):
         first = contender.next(state)
         if first is not None:
             heap.append((first[0], number, contender))
@@ -51,7 +58,7 @@ def contest(state: State, lines: Iterable[Line]) -> Iterator[Standing]:
         yield found[1]
 
 
-def _contenders(state: State, lines: Iterable[Line]) -> list[Contender]:
+def _contenders(state: State, lines: Iterable[Line], pending: Pending) -> list[Contender]:
     out: list[Contender] = []
     trees: dict[str, _Tree] = {}
     for line in lines:
@@ -65,11 +72,18 @@ def _contenders(state: State, lines: Iterable[Line]) -> list[Contender]:
             trees[head.bunch.root].lines.append(line)
         else:
             snapshot = state.holdings.snapshot
-            measure = dominant_share if state.rules.by_dominant_share else borrowed_share
             root = snapshot.queue(line.name[0]).root()
+            measure = _measure(state.rules.ordering, root, pending)
             trees[head.bunch.root] = _Tree(Tournament(snapshot, root, state.holdings.stamp, measure), [line])
             out.append(trees[head.bunch.root])
     return out
+
+
+def _measure(ordering: Ordering, root: QuotaNode, pending: Pending) -> Callable[[QuotaNode], ShareKey]:
+    """Return what is compared in one tree in this turn."""
+    if ordering is Ordering.PROPORTION:
+        return Proportion(root, pending).share
+    return dominant_share if ordering is Ordering.DOMINANT_SHARE else borrowed_share
 
 
 @dataclass(frozen=True, slots=True)

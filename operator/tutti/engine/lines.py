@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tutti.engine.explanation import Explanation
@@ -73,6 +73,7 @@ class Bunch:
         queue: The ClusterQueue, None where none is needed.
         root: The quota tree that it is in; "" where it needs no quota.
         pod_sets: What the required pods of each of them ask of quota, and the needs these are of, by index.
+        asks: What each of them asks for per resource, pods beyond the required ones included.
         door: Their LocalQueue (`namespace/name`), where it counts what that has used lately.
         why: Why the first of them had to wait, while they sleep.
         choice: The flavors that each could have, as of `version` of the tree.
@@ -83,6 +84,7 @@ class Bunch:
     queue: Queue | None
     root: str
     pod_sets: list[PodSet]
+    asks: Mapping[str, int]
     door: str = ""
     why: Explanation | None = None
     choice: Choice | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tutti.cluster.classes import PodClass
@@ -145,6 +145,15 @@ def pod_sets_of(needs: Sequence[Need]) -> list[PodSet]:
     """Return what the required pods of needs ask of quota, named by index; those of one party share their flavors."""
     parties = list(dict.fromkeys(need.party for need in needs))
     return [_pod_set(str(index), need, parties.index(need.party)) for index, need in enumerate(needs)]
+
+
+def asked_by(needs: Iterable[Need]) -> dict[str, int]:
+    """Return per resource what all pods of needs ask for, those beyond the required ones included."""
+    total: dict[str, int] = {}
+    for need in needs:
+        for resource, amount in need.klass.requests.items():
+            total[resource] = total.get(resource, 0) + amount * (need.required + need.extra)
+    return total
 
 
 def _pod_set(name: str, need: Need, party: int) -> PodSet:

@@ -21,6 +21,7 @@ from tutti.placement.scores import Packing
 from tutti.placement.spreading import SYSTEM_DEFAULTS, SpreadDefaults
 from tutti.quota.fair_reclaim import Strategy
 from tutti.quota.oracle import Rules
+from tutti.quota.share import Ordering
 
 S = TypeVar("S")
 
@@ -101,5 +102,5 @@ def rules_of(configuration: TuttiConfiguration) -> Rules:
     return Rules(
         fair=said.enable,
         strategies=tuple(Strategy(name) for name in said.preemption_strategies),
-        by_dominant_share=said.ordering == "DominantShare",
+        ordering=Ordering(said.ordering),
     )

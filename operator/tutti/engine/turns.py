@@ -16,7 +16,7 @@ from tutti.engine.contest import contest
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extenders import WAITING
 from tutti.engine.lines import Bunch, Line, LineKey, Shape, Standing
-from tutti.engine.needs import Need, needs_of, never_admitted, pod_sets_of
+from tutti.engine.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
 from tutti.engine.queues import queue_of
 from tutti.engine.shortages import with_strangers
 from tutti.engine.state import State
@@ -24,6 +24,7 @@ from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.queueing.heads import head_key
 from tutti.quota.flavors import Queue
 from tutti.quota.policy import NOBODY
+from tutti.quota.proportion import Pending
 
 Changed = dict[WorkloadKey, Workload]
 BROKEN = ("", "broken")
@@ -46,6 +47,7 @@ class Candidates:
         self._by_root: dict[str, dict[Bunch, None]] = {}
         self._for_nodes: dict[Bunch, None] = {}
         self._for_answers: dict[Bunch, None] = {}
+        self._pending = Pending()
         self._seen = (0, 0)
 
     def due(self, state: State) -> list[Workload]:
@@ -101,8 +103,8 @@ class Candidates:
         """Yield whom to try now, the next one first; each must be admitted and dropped, or reported as failed."""
         names, self._active = self._active, {}
         lines = [self._lines[name] for name in names if name in self._lines]
-        yield from contest(state, [line for line in lines if line.name == BROKEN])
-        yield from contest(state, [line for line in lines if line.name != BROKEN])
+        yield from contest(state, [line for line in lines if line.name == BROKEN], self._pending)
+        yield from contest(state, [line for line in lines if line.name != BROKEN], self._pending)
         for line in lines:
             line.close()
             self._tell_those_behind(line, changed)
@@ -131,6 +133,8 @@ class Candidates:
         standing = self._standing.pop(workload.key, None)
         if standing is not None:
             standing.bunch.line.leave(standing)
+            if standing.queue is not None:
+                self._pending.go(standing.queue.name, standing.bunch.asks)
             self._active[standing.bunch.line.name] = None
 
     def _begin_anew(self, state: State) -> None:
@@ -142,6 +146,7 @@ class Candidates:
             index.clear()
         for sleepers in (self._for_nodes, self._for_answers):
             sleepers.clear()
+        self._pending.clear()
         for workload in everybody:
             self._put(state, workload)
 
@@ -215,10 +220,13 @@ class Candidates:
             root = "" if queue is None else state.holdings.root_of(queue.name)
             required = [need for need in needs if need.required]
             door = past_use.door_of(state, workload)
-            bunch = Bunch(line, shape, queue, root, [] if queue is None else pod_sets_of(required), door)
+            sets = [] if queue is None else pod_sets_of(required)
+            bunch = Bunch(line, shape, queue, root, sets, asked_by(needs), door)
             line.open_bunch(bunch)
         standing = Standing(workload, needs, _key(workload), bunch)
         line.add(standing)
+        if queue is not None:
+            self._pending.come(queue.name, bunch.asks)
         return standing
 
     def _woken_meanwhile(self, state: State) -> bool:

@@ -56,28 +56,31 @@ class Division(NamedTuple):
     left: Amount
 
 
-def divide(total: Amount, claims: Sequence[Claim], *, k: Amount = 0) -> Division:
+def divide(total: Amount, claims: Sequence[Claim], *, k: Amount = 0, whole: bool = True) -> Division:
     """Divide an amount: what is deserved, then the rest.
 
     Args:
         total: What there is.
         claims: One per queue.
         k: How much past usage counts; 0 for not at all.
+        whole: Whether parts by weight are whole units; otherwise they are exact, and rounding leaves nothing over.
     """
     shares: dict[str, Amount] = {}
     for claim in claims:
         shares[claim.name] = min(total if claim.deserved is None else claim.deserved, claim.most)
     left = total - sum(shares.values())
-    return divide_rest(left, claims, shares, k=k) if left > 0 else Division(shares, 0)
+    return divide_rest(left, claims, shares, k=k, whole=whole) if left > 0 else Division(shares, 0)
 
 
-def divide_rest(left: Amount, claims: Sequence[Claim], shares: Mapping[str, Amount], *, k: Amount = 0) -> Division:
-    """Divide what is left over after `shares` have been given."""
+def divide_rest(
+    left: Amount, claims: Sequence[Claim], shares: Mapping[str, Amount], *, k: Amount = 0, whole: bool = True
+) -> Division:
+    """Divide what is left over after `shares` have been given, in whole units or exactly."""
     having = dict(shares)
     remainders: list[tuple[int, dict[str, Fraction]]] = []
     for priority in sorted({claim.priority for claim in claims}, reverse=True):
         peers = [claim for claim in claims if claim.priority == priority]
-        left, owed = _by_weight(left, peers, having, k=k)
+        left, owed = _by_weight(left, peers, having, k=k, whole=whole)
         remainders.append((priority, owed))
     by_name = {claim.name: claim for claim in claims}
     for _, owed in remainders:
@@ -91,7 +94,7 @@ def divide_rest(left: Amount, claims: Sequence[Claim], shares: Mapping[str, Amou
 
 
 def _by_weight(
-    left: Amount, peers: Sequence[Claim], having: dict[str, Amount], *, k: Amount
+    left: Amount, peers: Sequence[Claim], having: dict[str, Amount], *, k: Amount, whole: bool
 ) -> tuple[Amount, dict[str, Fraction]]:
     """Give out by weight, in rounds; returns what is left, and what rounding kept from whom."""
     owed: dict[str, Fraction] = {}
@@ -99,16 +102,18 @@ def _by_weight(
     while again and left > 0:
         again = False
         weights = _weights([claim for claim in peers if claim.most > having[claim.name]], k)
-        whole = sum(weights.values())
-        if not whole:
+        all_weights = sum(weights.values())
+        if not all_weights:
             break
         to_give = left
         for claim in peers:
             if not claim.weight or claim.name not in weights:
                 continue
-            part, wanted = Fraction(to_give * weights[claim.name], whole), claim.most - having[claim.name]
-            given = wanted if wanted <= part else Fraction(part // 1)
-            owed.pop(claim.name, None) if wanted <= part else _owe(owed, claim.name, part - given)
+            part, wanted = Fraction(to_give * weights[claim.name], all_weights), claim.most - having[claim.name]
+            enough = wanted <= part
+            given = wanted if enough else part // 1 if whole else part
+            if whole:
+                owed.pop(claim.name, None) if enough else _owe(owed, claim.name, part - given)
             having[claim.name] += given
             left -= given
             again = again or (given > 0 and wanted < part)
@@ -120,8 +125,11 @@ def _owe(owed: dict[str, Fraction], name: str, remainder: Fraction) -> None:
         owed[name] = remainder
 
 
-def _weights(unmet: Iterable[Claim], k: Amount) -> dict[str, Fraction]:
+def _weights(unmet: Iterable[Claim], k: Amount) -> Mapping[str, Amount]:
+    """Return by what to divide; only how the weights compare counts, so that without past use they may be whole."""
     unmet = list(unmet)
+    if not k:
+        return {claim.name: claim.weight for claim in unmet}
     whole = sum(claim.weight for claim in unmet)
     if not whole:
         return {}

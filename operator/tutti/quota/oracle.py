@@ -13,6 +13,7 @@ from tutti.quota.fair_reclaim import STRATEGIES, Strategy, fair_reclaim
 from tutti.quota.fungibility import Mode, Rank
 from tutti.quota.levels import level
 from tutti.quota.reclaim import reclaim
+from tutti.quota.share import Ordering
 from tutti.quota.snapshot import Demand, Snapshot
 from tutti.quota.tree import FlavorResource
 from tutti.quota.victims import Fits, Victim
@@ -25,13 +26,13 @@ class Rules:
     Attributes:
         fair: Whether by fair shares.
         strategies: By which rules of fairness.
-        by_dominant_share: Whether all that is used counts where it is asked who is next, and not what is borrowed.
+        ordering: By what queues are compared where it is asked who is next; victims go by what is borrowed.
         by_local_usage: Whether recent usage of LocalQueues counts in the order of victims.
     """
 
     fair: bool = False
     strategies: Sequence[Strategy] = STRATEGIES
-    by_dominant_share: bool = False
+    ordering: Ordering = Ordering.BORROWED_SHARE
     by_local_usage: bool = False
 
     def victims(self, snapshot: Snapshot, demand: Demand, also_fits: Fits | None = None) -> list[Victim]:

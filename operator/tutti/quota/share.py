@@ -13,12 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 
 from tutti.quota.tree import UNLIMITED, WEIGHT_OF_ONE, FlavorResource, QuotaNode
 
 ShareKey = tuple[bool, Fraction]
 """Whether a share is infinite, then the share (or the ratio of an infinite one): compares as shares do."""
+
+
+class Ordering(StrEnum):
+    """By what the queues of a cohort are compared where it is asked who is next."""
+
+    BORROWED_SHARE = "BorrowedShare"
+    DOMINANT_SHARE = "DominantShare"
+    PROPORTION = "Proportion"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,168 @@
+"""What each child of a cohort deserves, by water filling, and how much of that it uses.
+
+Rule: Volcano's plugin proportion, per resource and level of the tree. What there is rises like water in all children at
+once, by weight, and stops in each at what it can make use of: the least of what it uses and waits for, and its limit.
+A child's share is the greatest part that it uses of what it deserves, over resources. Volcano's `guarantee` is here
+what a node never lends: it deserves that much wherever it asks for it.
+
+As in the tree, a cohort counts neither as use nor as demand what its children have of what they never lend.
+
+What is admitted is used instead of waited for, so that what is deserved stays the same while heads are admitted: it is
+worked out once for a tree and then holds for a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from tutti.quota.division import Amount, Claim, divide
+from tutti.quota.share import ShareKey
+from tutti.quota.tree import FlavorResource, QuotaNode
+
+Amounts = dict[str, Amount]
+"""Resource -> scheduling units."""
+
+
+class Pending:
+    """What those who wait at each ClusterQueue ask for, counted as they come and go."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[str, int]] = {}
+
+    def of(self, queue: str) -> Mapping[str, int]:
+        """Return per resource what is waited for at a queue."""
+        return self._of.get(queue, {})
+
+    def come(self, queue: str, asks: Mapping[str, int]) -> None:
+        """Count what somebody asks for."""
+        of = self._of.setdefault(queue, {})
+        for resource, amount in asks.items():
+            if amount:
+                of[resource] = of.get(resource, 0) + amount
+
+    def go(self, queue: str, asks: Mapping[str, int]) -> None:
+        """Count it no more: the exact reverse of `come`."""
+        of = self._of[queue]
+        for resource, amount in asks.items():
+            if amount:
+                of[resource] -= amount
+                if not of[resource]:
+                    del of[resource]
+
+    def clear(self) -> None:
+        """Have nobody wait."""
+        self._of.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class _Want:
+    """What a node could make use of, and how much of that nobody else could have."""
+
+    most: int = 0
+    private: int = 0
+
+
+NOTHING = _Want()
+
+
+class Proportion:
+    """What every node of one tree deserves, as of when this is made.
+
+    Args:
+        root: The top of the tree.
+        pending: What is waited for.
+    """
+
+    def __init__(self, root: QuotaNode, pending: Pending) -> None:
+        self._pending = pending
+        self._wants: dict[int, dict[str, _Want]] = {}
+        self._deserved: dict[int, Amounts] = {}
+        self._call(root)
+        self._pour(root, root.lendable())
+
+    def deserved(self, node: QuotaNode) -> Amounts:
+        """Return what a node below the root deserves."""
+        return self._deserved[id(node)]
+
+    def share(self, node: QuotaNode) -> ShareKey:
+        """Return how much of what it deserves a node uses now; infinite where it deserves none of what it uses."""
+        if node.parent is None:
+            return False, Fraction(0)
+        deserved, total = self._deserved[id(node)], node.parent.lendable()
+        shares: list[ShareKey] = [(False, Fraction(0))]
+        for resource, amount in _by_resource(node.usage.items()).items():
+            due = deserved.get(resource, 0)
+            if due:
+                shares.append((False, Fraction(amount) / due))
+            elif amount and total.get(resource, 0) > 0:
+                shares.append((True, Fraction(amount, total[resource])))
+        return max(shares)
+
+    def _call(self, node: QuotaNode) -> dict[str, int]:
+        """Work out what a node could make use of, and return what it waits for that its parent would have to lend."""
+        waiting = dict(self._pending.of(node.name)) if node.leaf else {}
+        for child in node.children:
+            for resource, amount in self._call(child).items():
+                waiting[resource] = waiting.get(resource, 0) + amount
+        used, limit = _by_resource(node.usage.items()), node.lendable()
+        private = _by_resource((what, node.local(what)) for what in node.subtree)
+        unused = _by_resource((what, node.unused(what)) for what in node.subtree)
+        wants = self._wants[id(node)] = {}
+        for resource in dict.fromkeys((*used, *waiting)):
+            most = min(used.get(resource, 0) + waiting.get(resource, 0), limit.get(resource, 0))
+            wants[resource] = _Want(most, min(most, private.get(resource, 0)))
+        return {
+            resource: max(0, want.most - used.get(resource, 0) - unused.get(resource, 0))
+            for resource, want in wants.items()
+        }
+
+    def _pour(self, node: QuotaNode, pool: Mapping[str, Amount]) -> None:
+        """Divide what a cohort has among its children, and what each of them deserves among theirs."""
+        for child in node.children:
+            self._deserved[id(child)] = {}
+        for resource, there in pool.items():
+            wants = [self._wants[id(child)].get(resource, NOTHING) for child in node.children]
+            claims = [
+                Claim(str(number), want.private, want.most, weight=child.weight)
+                for number, (child, want) in enumerate(zip(node.children, wants, strict=True))
+                if want.most
+            ]
+            filled = fill(there + sum(want.private for want in wants), claims)
+            for number, child in enumerate(node.children):
+                self._deserved[id(child)][resource] = filled.get(str(number), 0)
+        for child in node.children:
+            if child.children:
+                self._pour(child, self._deserved[id(child)])
+
+
+def fill(total: Amount, claims: Sequence[Claim]) -> Amounts:
+    """Divide an amount by weight up to what each could make use of, but give each at least what is `deserved`.
+
+    Who would have less than that by weight gets just that, and the others divide the rest; exact, not in whole units.
+
+    Args:
+        total: What there is; not less than all `deserved` together.
+        claims: One per child, each with a `deserved` of its own.
+
+    Returns:
+        What each has, by name.
+    """
+    kept: Amounts = {}
+    while True:
+        open_claims = [replace(claim, deserved=0) for claim in claims if claim.name not in kept]
+        shares = divide(total - sum(kept.values()), open_claims, whole=False).shares
+        least = {claim.name: min(claim.deserved or 0, claim.most) for claim in claims}
+        short = {name: least[name] for name, share in shares.items() if share < least[name]}
+        if not short:
+            return shares | kept
+        kept |= short
+
+
+def _by_resource(amounts: Iterable[tuple[FlavorResource, int]]) -> dict[str, int]:
+    """Add up over flavors."""
+    total: dict[str, int] = {}
+    for (_, resource), amount in amounts:
+        total[resource] = total.get(resource, 0) + amount
+    return total
