@@ -248,3 +248,24 @@ def test_a_restart_says_nothing_again_of_an_object_that_cannot_be_read():
     assert len(world.events("Invalid")) == 1
     world.restart()
     assert world.run() == []
+
+
+def test_what_runs_of_a_workload_whose_object_is_gone_is_left_alone_until_it_is_back():
+    world = World()
+    world.node("n0", gpus=2)
+    groups = {"name": "leader", "count": 1}, {"name": "workers", "count": 1}
+    world.workload("w", *groups)
+    world.pod("w-leader", workload="w", group="leader")
+    world.pod("w-0", workload="w", group="workers")
+    world.run()
+    world.remove_object("Workload", "w")
+    world.delete("w-0")
+    world.pod("w-1", gpus=8, workload="w", group="workers")
+    world.run()
+    world.restart()
+    world.until(2 * world.configuration.bind_window_seconds)
+    assert world.where() == {"w-leader": "n0"}
+    assert world.reason("Workload", "w") == "WorkloadNotFound"
+    world.workload("w", *groups)
+    world.until(2 * world.configuration.bind_window_seconds)
+    assert world.where() == {}  # it never comes to be whole now

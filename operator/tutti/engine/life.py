@@ -52,7 +52,9 @@ def expire(state: State, workload: Workload) -> None:
     elif workload.phase is Phase.RESERVED:
         reservation.time_out(state, workload)
     elif workload.phase is Phase.BINDING and not any(m.pod.assumed for m in workload.members()):
-        if workload.tally().bound:
+        if workload.tally().bound and _has_no_object(state, workload):
+            workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
+        elif workload.tally().bound:
             binding.roll_back(state, workload)
         else:
             reservation.break_up(state, workload)
@@ -120,7 +122,15 @@ def _settle_binding(state: State, workload: Workload) -> None:
         reservation.break_up(state, workload)
         _settle_waiting(state, workload)
     else:
+        if workload.deadline is None and not _has_no_object(state, workload):
+            state.set_deadline(workload, state.configuration.bind_window_seconds)
         _send_again(state, workload)
+
+
+def _has_no_object(state: State, workload: Workload) -> bool:
+    """Whether the object that its members name is not there; one that cannot be read is."""
+    missing = workload.problem is not None and state.catalog.find(workload.key) is None
+    return missing and workload.key not in state.catalog.broken
 
 
 def _send_again(state: State, workload: Workload) -> None:
