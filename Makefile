@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint fix crds bench-core bench-week bench-api bench-fragmentation e2e e2e-kind test-envtest lock clean
+.PHONY: help setup demo test lint fix crds bench-core bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind test-envtest lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-20s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench-week: $(READY) ## A simulated week of 15,000 workloads in 30 queues, again
 
 bench-api: $(READY) ## How fast the embedded API server is: creations, bindings, watch, lists
 	@$(BIN)/python bench/api_server.py
+
+bench-backfill: $(READY) ## How long a large gang waits behind small jobs, and what is in use meanwhile, by backfill mode
+	@$(BIN)/python -m bench.backfill
 
 bench-fragmentation: $(READY) ## What a day of mixed GPU jobs leaves free for large gangs, by how nodes are chosen
 	@$(BIN)/python bench/fragmentation.py

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from bench.backfill import MODES, Mode, Simulation
 from tests.engine.world import START, World
 from tests.quota.trees import unhurried
 from tutti.api.conditions import timestamp
@@ -139,7 +140,7 @@ def test_who_is_kept_off_is_told_whom_it_would_delay():
     assert (why.gate, why.reason) == ("Queue", "WouldDelay")
     assert why.message == (
         f"would delay Workload/default/head, which starts at {timestamp(START + 100)} at the latest; "
-        "it would have to end before (it may run for 500 s)"
+        "it would have to end before (it may run for longer)"
     )
     assert world.pods["default", "late-0"].status.conditions[0].reason == "WouldDelay"
 
@@ -426,6 +427,63 @@ def test_the_limit_of_what_runs_ends_it_and_the_head_starts():
     assert not world.replay().differences
 
 
+def test_nobody_is_looked_at_again_and_again_while_what_is_overdue_takes_its_time_to_end():
+    world = easy()
+    job(world, "late", 2)
+    world.hold_evictions = True
+    world.until(101)
+    before = world.engine._candidates.evaluated
+    for _ in range(10):
+        world.decide(advance=0.01)
+        due = world.engine.wakeup()
+        assert due is None or due > world.now
+    assert world.engine._candidates.evaluated == before
+    assert not runs(world, "late")
+    world.delete("hundred-0")
+    world.run()
+    assert runs(world, "head")
+
+
+@unhurried
+@given(
+    st.lists(st.tuples(st.integers(1, 8), st.integers(1, 300) | st.none()), min_size=2, max_size=6),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b", "c"]),
+            st.integers(1, 3),
+            st.sampled_from([1, 2, 4, 8]),
+            st.none() | st.integers(1, 300),
+            st.integers(0, 60),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+)
+def test_several_heads_all_start_in_the_end_and_nobody_gets_more_than_there_is(running, stream):
+    world = World()
+    world.flavor()
+    for name, mode in (("a", "Reserved"), ("b", "Reserved"), ("c", "BestEffort")):
+        spec = {"reservationSeconds": 50} if mode == "Reserved" else {}
+        world.queue(name, 12, cohort="all", local=name, backfill=mode, **spec)
+    for number in range(3):
+        world.node(f"n{number}", gpus=8)
+    for number, (gpus, seconds) in enumerate(running):
+        job(world, f"r{number}", gpus, seconds, queue="c")
+    world.run()
+    for number, (queue, pods, gpus, seconds, pause) in enumerate(stream):
+        job(world, f"s{number}", gpus, seconds, pods=pods, queue=queue)
+        world.until(pause)
+        nodes = world.engine.state.cluster.nodes
+        assert (nodes.requested == world.engine.state.cluster.recount()).all()
+        assert (nodes.requested[:3] <= nodes.allocatable[:3]).all()
+    assert not world.replay().differences
+    for _ in range(len(running) + len(stream)):  # whoever runs ends, one after the other
+        ends(world, *dict.fromkeys(pod.rsplit("-", 1)[0] for pod in world.where()))
+    world.until(50 * 16 * 4)
+    left = {pod.rsplit("-", 1)[0] for _, pod in world.pods} - {pod.rsplit("-", 1)[0] for pod in world.where()}
+    assert all("deactivated" in world.reason("Workload", name).lower() for name in left)
+
+
 @unhurried
 @given(
     st.lists(st.tuples(st.integers(1, 8), st.integers(10, 300)), min_size=3, max_size=8),
@@ -448,3 +506,23 @@ def test_a_head_starts_no_later_than_it_was_first_told(running, pods, stream):
         world.until(pause)
     world.until(max(0.0, promised - world.now) + 0.01)
     assert runs(world, "head")
+
+
+# The whole of it: a stream of small jobs and a gang, as `python -m bench.backfill` shows at large.
+
+
+def simulated(mode: Mode) -> dict[str, float | None]:
+    simulation = Simulation(mode, hours=6, nodes=4, members=3)
+    simulation.run()
+    return simulation.figures()
+
+
+def test_a_stream_of_small_jobs_starves_a_gang_unless_room_is_kept_for_it():
+    strict, best_effort, known, unknown = (simulated(mode) for mode in MODES)
+    assert best_effort["waited_minutes"] is None
+    assert strict["waited_minutes"] is not None
+    assert unknown["waited_minutes"] is not None
+    assert known["waited_minutes"] is not None
+    assert known["promised_minutes"] is not None
+    assert known["waited_minutes"] <= known["promised_minutes"]
+    assert known["used_while_it_waited_percent"] > strict["used_while_it_waited_percent"]

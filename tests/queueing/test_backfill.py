@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quota.trees import unhurried
-from tutti.queueing.backfill import departures, earliest, pause, withheld
+from tutti.queueing.backfill import departures, earliest, lasting, pause, withheld
 
 UNKNOWN = np.inf
 
@@ -101,6 +101,18 @@ def test_what_is_left_to_others_is_free_now_and_extra_then(total, used, gone, wa
         return  # the head does not fit there
     kept = int(withheld(np.array([[wanted]]), np.array([[gone]]))[0, 0])
     assert free - kept == min(free, extra)
+
+
+@unhurried
+@given(st.floats(0, 1e9), st.floats(0, 1e9))
+def test_work_is_taken_to_run_as_long_as_it_may_or_a_little_longer(one, other):
+    assert one <= lasting(one) <= max(1.0, 1.1 * one)
+    assert lasting(min(one, other)) <= lasting(max(one, other))
+
+
+def test_there_are_few_lengths():
+    assert [lasting(seconds) for seconds in (0, 0.5, 1, 64, 3600)] == [0, 1, 1, 64, 2.0 ** (95 / 8)]
+    assert len({lasting(seconds) for seconds in range(3600, 7200)}) == 9
 
 
 def test_pauses_grow_up_to_a_limit():

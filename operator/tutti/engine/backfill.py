@@ -29,7 +29,7 @@ from tutti.engine.shadowing import Prospect, fits_before, foresee, kept_quota, k
 from tutti.engine.shadows import Shadow
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
-from tutti.queueing.backfill import pause
+from tutti.queueing.backfill import lasting, pause
 from tutti.quota.outcome import NoFit
 
 WOULD_DELAY = "WouldDelay"
@@ -113,12 +113,11 @@ def why_kept_off(state: State, standing: Standing, why: Explanation, shadows: Se
     first = min(shadows, key=lambda one: one.number)
     more = f" and {len(shadows) - 1} more" if len(shadows) > 1 else ""
     text = f"would delay {first.name}{more}, "
-    left = seconds_left(standing.workload)
     if first.starts_at is None:
         text += f"for which room is kept until {timestamp(first.until)}"
         return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": first.name})
     text += f"which starts at {timestamp(first.starts_at)} at the latest; it would have to end before (it "
-    text += "has no maximumExecutionTimeSeconds)" if left is None else f"may run for {left:g} s)"
+    text += "has no maximumExecutionTimeSeconds)" if lasts(standing.workload) is None else "may run for longer)"
     return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": first.name, "startsAt": timestamp(first.starts_at)})
 
 
@@ -156,9 +155,9 @@ def tell(state: State, changed: dict[WorkloadKey, Workload]) -> None:
             shadow.news = False
 
 
-def seconds_left(workload: Workload) -> float | None:
-    """Return for how long a workload may run from now on; None: for ever."""
-    return None if workload.limit_seconds is None else workload.limit_seconds - workload.ran
+def lasts(workload: Workload) -> float | None:
+    """Return for how long a workload is taken to run from now on, in seconds; None: for ever."""
+    return None if workload.limit_seconds is None else lasting(max(0.0, workload.limit_seconds - workload.ran))
 
 
 def _is_kept_for(standing: Standing) -> bool:
@@ -196,7 +195,7 @@ def _is_kept_from(state: State, shadow: Shadow, standing: Standing) -> bool:
     mine = state.shadows.of.get(queue.name) if queue is not None else None
     if not _goes_before(shadow, standing, mine if mine is not None and mine.workload == workload.key else None):
         return False
-    left = seconds_left(workload)
+    left = lasts(workload)
     return left is None or shadow.starts_at is None or state.now + left > shadow.promised
 
 

@@ -103,21 +103,29 @@ def quota_given(state: State, shadow: Shadow) -> Usage:
     """Return how much more of the quota that a head wants its queue will have when the head starts."""
     if shadow.starts_at is None:
         return {}
-    shadows, holdings = state.shadows, state.holdings
-    stamp = (shadows.version, holdings.version(shadow.queue), shadow.starts_at)
-    kept = shadows.given.get(shadow.queue)
-    if kept is not None and kept[0] == stamp:
-        return kept[1]
-    node, snapshot = holdings.tree.queues[shadow.queue], holdings.snapshot
+    node, snapshot = state.holdings.tree.queues[shadow.queue], state.holdings.snapshot
     before = {what: node.available(what) for what in shadow.usage}
     with snapshot.trial():
-        for key, end in shadows.ends.items():
-            if end <= shadow.starts_at:
-                for queue, usage in holdings.used_by("/".join(key)):
-                    snapshot.refund(queue, usage)
-        given = {what: max(0, node.available(what) - free) for what, free in before.items()}
-    shadows.given[shadow.queue] = (stamp, given)
-    return given
+        for queue, usage in _given_back(state, shadow.queue, shadow.starts_at).items():
+            snapshot.refund(queue, usage)
+        return {what: max(0, node.available(what) - free) for what, free in before.items()}
+
+
+def _given_back(state: State, head: str, at: float) -> dict[str, Usage]:
+    """Return what those use of each queue who have gone when the head of a queue starts."""
+    shadows, holdings = state.shadows, state.holdings
+    stamp = (shadows.version, holdings.frees, at)
+    kept = shadows.given.get(head)
+    if kept is not None and kept[0] == stamp:
+        return kept[1]
+    total: dict[str, Usage] = {}
+    for key, end in shadows.ends.items():
+        for queue, usage in holdings.used_by("/".join(key)) if end <= at else ():
+            mine = total.setdefault(queue, {})
+            for what, amount in usage.items():
+                mine[what] = mine.get(what, 0) + amount
+    shadows.given[head] = (stamp, total)
+    return total
 
 
 def _search(state: State, standing: Standing, beside: Sequence[Shadow], slots: Slots) -> Prospect | None:

@@ -285,8 +285,8 @@ def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Ne
     asked = tuple(need.shape for need in needs)
     important = 0 if queue is None or queue.policy == NOBODY else workload.priority  # for whom it may preempt
     before = preemption.standing_of(state, workload, needs)
-    left = backfill.seconds_left(workload) if state.catalog.reserving else None  # who ends in time is let by
+    lasts = backfill.lasts(workload) if state.catalog.reserving else None  # who ends in time is let by
     door = past_use.door_of(state, workload)
     own = workload.key if workload.key in state.nominations.ours else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, scheduler, asked)
-    return (*whom, important, before, left, door, own)
+    return (*whom, important, before, lasts, door, own)

@@ -13,6 +13,7 @@ what ends side by side makes room for a large pod.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -21,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 R = TypeVar("R")
+
+_PER_OCTAVE = 8
 
 Times = NDArray[np.float64]
 Steps = NDArray[np.int64]
@@ -101,6 +104,20 @@ def withheld(wanted: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.i
     """
     kept: NDArray[np.int64] = np.maximum(wanted - gone, 0)
     return kept
+
+
+def lasting(seconds: float) -> float:
+    """Return for how long work is taken to run that may run so long: longer by a tenth at most.
+
+    So many users say so many times that each would have to be looked at by itself; those of about the same length are
+    looked at together, and none of them is taken to end before it does.
+
+    Args:
+        seconds: At least 0.
+    """
+    if seconds <= 1:
+        return math.ceil(seconds)
+    return max(seconds, math.pow(2.0, math.ceil(math.log2(seconds) * _PER_OCTAVE) / _PER_OCTAVE))
 
 
 def pause(times: int, seconds: float) -> float:
