@@ -85,7 +85,8 @@ def test_the_first_step_is_found_in_a_few_looks(first, last):
         return f"at {step}" if step >= first else None
 
     assert earliest(0, last, look) == (first, f"at {first}")
-    assert len(asked) <= 1 + int(np.ceil(np.log2(last + 1)))
+    assert len(asked) <= 2 + 2 * int(np.ceil(np.log2(last + 1)))
+    assert max(asked[1:], default=0) <= 2 * first + 1
 
 
 amounts = st.integers(0, 8)

@@ -6,7 +6,8 @@ knows are taken to end, too, node by node; pods that belong to no workload are t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -60,13 +61,12 @@ def foresee(state: State, standing: Standing, beside: Sequence[Shadow]) -> Prosp
 
 
 def fits_before(state: State, standing: Standing, beside: Sequence[Shadow], shadow: Shadow) -> bool:
-    """Whether a workload that fits at a time fits for certain at an earlier one, too, at which something ends."""
-    slots = _known(state)
-    if shadow.starts_at is not None:
-        if shadow.starts_at <= state.now:
-            return False
-        slots = slots[_ends(state, slots) < shadow.starts_at]
-    return _had(state, standing, beside, slots, _Charges.of(state, slots)) is not None
+    """Whether a workload fits for certain sooner than it was to start."""
+    slots, at = _known(state), math.inf if shadow.starts_at is None else shadow.starts_at
+    if at <= state.now:
+        return False
+    gone = slots[_ends(state, slots) < at]
+    return _had(state, standing, beside, gone, _given_back(state, shadow.queue, at, sooner=True)) is not None
 
 
 def still_fits(state: State, shadow: Shadow) -> bool:
@@ -111,20 +111,20 @@ def quota_given(state: State, shadow: Shadow) -> Usage:
         return {what: max(0, node.available(what) - free) for what, free in before.items()}
 
 
-def _given_back(state: State, head: str, at: float) -> dict[str, Usage]:
-    """Return what those use of each queue who have gone when the head of a queue starts."""
+def _given_back(state: State, head: str, at: float, *, sooner: bool = False) -> dict[str, Usage]:
+    """Return what those use of each queue who have gone when the head of a queue starts, or sooner than that."""
     shadows, holdings = state.shadows, state.holdings
     stamp = (shadows.version, holdings.frees, at)
-    kept = shadows.given.get(head)
+    kept = shadows.given.get((head, sooner))
     if kept is not None and kept[0] == stamp:
         return kept[1]
     total: dict[str, Usage] = {}
     for key, end in shadows.ends.items():
-        for queue, usage in holdings.used_by("/".join(key)) if end <= at else ():
+        for queue, usage in holdings.used_by("/".join(key)) if end < at or (end == at and not sooner) else ():
             mine = total.setdefault(queue, {})
             for what, amount in usage.items():
                 mine[what] = mine.get(what, 0) + amount
-    shadows.given[head] = (stamp, total)
+    shadows.given[head, sooner] = (stamp, total)
     return total
 
 
@@ -138,7 +138,7 @@ def _search(state: State, standing: Standing, beside: Sequence[Shadow], slots: S
 
     def look_at(step: int) -> list[Taken] | None:
         gone = order.step <= step
-        return _had(state, standing, beside, slots[gone], charges.only(gone))
+        return _had(state, standing, beside, slots[gone], charges.only(gone).total())
 
     found = earliest(0, order.steps, look_at)
     return None if found is None else _prospect(state, order, *found)
@@ -164,7 +164,7 @@ class _Charges:
 
     Attributes:
         code: int64[m], the index of each pod's charge, -1 where it uses none.
-        charges: The distinct charges.
+        charges: These charges, some of them equal.
     """
 
     code: NDArray[np.int64]
@@ -173,45 +173,48 @@ class _Charges:
     @classmethod
     def of(cls, state: State, slots: Slots) -> _Charges:
         """Read them off the pods in some slots, none of them free."""
-        codes: dict[tuple[object, ...], int] = {}
+        codes: dict[int, int] = {}  # by identity: the pods of a need share their charge
         charges: list[Charge] = []
-        out = np.full(len(slots), -1, dtype=np.int64)
-        for at, record in enumerate(state.cluster.tenants.at(slots)):
-            member = state.members.get(record.key)
-            charge = member.charge if member is not None else None
+        members, found = state.members, []
+        for record in state.cluster.tenants.at(slots):
+            member = members.get((record.namespace, record.name))
+            charge = None if member is None else member.charge
             if charge is None:
+                found.append(-1)
                 continue
-            key = (charge.queue, *charge.usage.items())
-            if key not in codes:
-                codes[key] = len(charges)
+            code = codes.get(id(charge))
+            if code is None:
+                code = codes[id(charge)] = len(charges)
                 charges.append(charge)
-            out[at] = codes[key]
-        return cls(out, charges)
+            found.append(code)
+        return cls(np.array(found, dtype=np.int64), charges)
 
     def only(self, those: NDArray[np.bool_]) -> _Charges:
         """Return those of some of the pods: bool[m]."""
         return _Charges(self.code[those], self.charges)
 
-    def total(self) -> list[tuple[str, Usage]]:
-        """Return what is used in all, per distinct charge, and in which queue."""
-        counts = np.bincount(self.code[self.code >= 0], minlength=len(self.charges)).tolist()
-        return [
-            (one.queue, {what: amount * count for what, amount in one.usage.items()})
-            for one, count in zip(self.charges, counts, strict=True)
-            if count
-        ]
+    def total(self) -> dict[str, Usage]:
+        """Return what is used in all of which queues."""
+        counts = np.bincount(self.code[self.code >= 0], minlength=len(self.charges))
+        out: dict[str, Usage] = {}
+        for at in np.flatnonzero(counts).tolist():
+            one, count = self.charges[at], int(counts[at])
+            mine = out.setdefault(one.queue, {})
+            for what, amount in one.usage.items():
+                mine[what] = mine.get(what, 0) + amount * count
+        return out
 
 
 def _had(
-    state: State, standing: Standing, beside: Sequence[Shadow], gone: Slots, charges: _Charges
+    state: State, standing: Standing, beside: Sequence[Shadow], gone: Slots, given: Mapping[str, Usage]
 ) -> list[Taken] | None:
-    """Return what a workload could have if some pods had ended, and others had what is kept for them."""
+    """Return what a workload could have if some pods had ended, some quota were given back, and others had theirs."""
     cluster, snapshot = state.cluster, state.holdings.snapshot
     with ExitStack() as stack:
         stack.enter_context(Lifting(cluster, gone, seen=bool(cluster.classes.minding)))
         kept = stack.enter_context(cluster.transaction())
         stack.enter_context(snapshot.trial())
-        for queue, usage in charges.total():
+        for queue, usage in given.items():
             snapshot.refund(queue, usage)
         for one in beside:
             kept.withhold(*_there(state, one))

@@ -75,7 +75,8 @@ class Shadows:
         ends: When what a workload has is free again at the latest, for those of which it is known; Unix seconds.
         version: Grows whenever one of these changes.
         pauses: Heads for which was kept in vain: how often, and until when nothing is kept again (0: it may be).
-        given: By queue, what is given back of which queues by the time its head starts, and as of what that is known.
+        given: By queue, what is given back of which queues by the time its head starts, or sooner, and as of what that
+            is known.
         last: The last number that was given.
     """
 
@@ -83,7 +84,7 @@ class Shadows:
     ends: dict[WorkloadKey, float] = field(default_factory=dict)
     version: int = 0
     pauses: dict[WorkloadKey, tuple[int, float]] = field(default_factory=dict)
-    given: dict[str, tuple[tuple[object, ...], dict[str, Usage]]] = field(default_factory=dict)
+    given: dict[tuple[str, bool], tuple[tuple[object, ...], dict[str, Usage]]] = field(default_factory=dict)
     last: int = 0
 
     def pausing(self, workload: WorkloadKey) -> bool:

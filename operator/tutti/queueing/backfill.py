@@ -76,14 +76,16 @@ def departures(until: Times, row: NDArray[np.int64], size: Times, now: float) ->
 def earliest(first: int, last: int, look: Callable[[int], R | None]) -> tuple[int, R] | None:
     """Return the first step at which something can be had, and what `look` returned for it; None: at none of them.
 
-    What can be had at a step is taken to be there at every later one, so that a few looks do.
+    What can be had at a step is taken to be there at every later one, so that a few looks do. Early steps are looked
+    at first, because a look costs by how many have gone then.
     """
     found = look(last)
     if found is None:
         return None
-    low, high = first, last
+    low, high, stride = first, last, 1
     while low < high:
-        middle = (low + high) // 2
+        middle = min(low + stride - 1, (low + high) // 2)
+        stride *= 2
         looked = look(middle)
         if looked is None:
             low = middle + 1
