@@ -31,7 +31,7 @@ def command(journal: Path, output: str) -> None:
         with journal.open("rb") as lines:
             found = replay(lines, load)
     except (JournalError, ConfigurationError) as error:
-        Console(stderr=True, highlight=False).print(f"{journal}: {error}", style="red", markup=False)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"{journal}: {error}", style="red", markup=False)
         sys.exit(2)
     if output == "json":
         click.echo(json.dumps(_as_json(found), indent=2))
