@@ -11,14 +11,17 @@ from simulation.mixes import LARGE_SCALE
 from simulation.running import Rules, furnished
 
 MEASURED = 5000
+SETTLED = 3
+"""After so many turns, those who wait have been told so, and that has been seen."""
 
 
 def drained(*, queue: dict[str, object] | None = None) -> Cluster:
-    """A cluster in which all 50,000 workloads of Kueue's large-scale test wait at 1,000 queues, one turn later."""
+    """A cluster in which all 50,000 workloads of Kueue's large-scale test have come to wait at 1,000 queues."""
     kinds = tuple(replace(kind, every=0.0) for kind in LARGE_SCALE.kinds)
     mix = replace(LARGE_SCALE, kinds=kinds, qps=0)
     cluster = furnished(mix, Rules(queue=dict(queue or {})), Audit(mix, every=10**9, strict=False))
-    cluster.advance()
+    for _ in range(SETTLED):
+        cluster.advance()
     gc.collect()
     cluster.observing = cluster.deciding = 0.0
     return cluster
