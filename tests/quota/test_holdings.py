@@ -107,25 +107,9 @@ def test_limits_hold_when_only_what_fits_is_charged(given_specs, charges):
 def test_specs_may_change_at_any_time(given_specs, charges):
     holdings = holdings_of(given_specs)
     charge(holdings, charges)
-    holdings.promise("v", "a", {GPU: 2})
     before = state(holdings)
     holdings.respec({}, {})
     holdings.respec(*given_specs)
-    assert state(holdings) == before
-
-
-@given(specs(), CHARGES)
-def test_a_promise_keeps_others_off_until_it_is_released(given_specs, charges):
-    holdings = holdings_of(given_specs)
-    charge(holdings, charges)
-    before = state(holdings)
-    used = holdings.used("a")
-    holdings.promise("v", "a", {GPU: 3})
-    assert holdings.tree.queues["a"].usage.get(GPU, 0) == used.get(GPU, 0) + 3
-    assert holdings.used("a") == used
-    holdings.promise("v", "a", {GPU: 1})
-    holdings.release("v")
-    holdings.release("nobody")
     assert state(holdings) == before
 
 
