@@ -325,3 +325,50 @@ def test_the_status_of_a_victim_says_for_whom_and_why():
     assert (preempted["status"], preempted["reason"]) == ("True", "InClusterQueue")
     assert "it makes room for Workload/default/high of ClusterQueue a" in preempted["message"]
     assert world.condition("Workload", "low", "Evicted")["reason"] == "Preempted"
+
+
+def test_what_is_held_for_one_preemptor_does_not_stand_in_the_way_of_another():
+    """What victims still use and what is held for their preemptor is the same quota: it must not count twice."""
+    world = cohort_of(("a", 4), ("b", 4), gpus=8)
+    for name in ("a", "b"):
+        world.gang(f"{name}-low", 4, queue=name)
+    later(world)
+    world.hold_evictions = True
+    world.gang("a-high", 4, queue="a", priority=10)
+    world.gang("b-high", 4, queue="b", priority=10)
+    world.run()
+    assert len(evicted(world)) == 8
+    world.delete(*(f"a-low-{rank}" for rank in range(4)))
+    world.gang("a-low2", 4, queue="a")
+    world.run()
+    assert {name: len(world.where(name)) for name in ("a-high", "a-low2")} == {"a-high": 4, "a-low2": 0}
+    world.delete(*(f"b-low-{rank}" for rank in range(4)))
+    world.run()
+    assert len(world.where("b-high")) == 4
+    assert len(evicted(world)) == 8
+
+
+def test_two_reclaimers_share_what_one_gang_leaves():
+    """It leaves once; the first reclaimer takes half of it, the second the rest; one that goes gives back its half."""
+    world = cohort_of(("a", 4), ("b", 4), ("c", 0), gpus=8)
+    world.gang("c", 8, queue="c")
+    later(world)
+    world.hold_evictions = True
+    world.gang("a", 4, queue="a")
+    world.run()
+    world.gang("b", 4, queue="b")
+    world.run()
+    assert [world.reason("PodGroup", name) for name in ("a", "b")] == ["WaitingForVictims"] * 2
+
+    def used() -> list[int]:
+        holdings = world.engine.state.holdings
+        return [holdings.used(name).get(("default", GPU), 0) for name in "abc"]
+
+    assert used() == [4, 4, 0]
+    world.delete(*(f"a-{rank}" for rank in range(4)))
+    world.run()
+    assert used() == [0, 4, 4]
+    world.delete(*(f"c-{rank}" for rank in range(8)))
+    world.run()
+    assert len(world.where("b")) == 4
+    assert len(evicted(world)) == 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tutti.quota.accounts import Handed
 from tutti.quota.flavors import Queue
 from tutti.quota.holdings import Holdings
 from tutti.quota.snapshot import Holder
@@ -107,9 +108,25 @@ def test_limits_hold_when_only_what_fits_is_charged(given_specs, charges):
 def test_specs_may_change_at_any_time(given_specs, charges):
     holdings = holdings_of(given_specs)
     charge(holdings, charges)
+    holdings.promise("v", "a", {GPU: 2})
     before = state(holdings)
     holdings.respec({}, {})
     holdings.respec(*given_specs)
+    assert state(holdings) == before
+
+
+@given(specs(), CHARGES)
+def test_a_promise_keeps_others_off_until_it_is_released(given_specs, charges):
+    holdings = holdings_of(given_specs)
+    charge(holdings, charges)
+    before = state(holdings)
+    used = holdings.used("a")
+    holdings.promise("v", "a", {GPU: 3})
+    assert holdings.tree.queues["a"].usage.get(GPU, 0) == used.get(GPU, 0) + 3
+    assert holdings.used("a") == used
+    holdings.promise("v", "a", {GPU: 1})
+    holdings.release("v")
+    holdings.release("nobody")
     assert state(holdings) == before
 
 
@@ -167,3 +184,93 @@ def test_holders_are_described_as_they_are_now():
     holdings.charge("a", {GPU: 1}, "w")
     (holder,) = holdings.snapshot.holders("a")
     assert (holder.name, holder.queue, holder.usage, holder.priority) == ("w", "a", {GPU: 3}, 5)
+
+
+def lending(*names: str, gpus: int = 4) -> Holdings:
+    holdings = Holdings()
+    holdings.respec({name: Queue(name, "c", quotas={GPU: Quota(gpus)}) for name in names}, {})
+    return holdings
+
+
+def test_what_is_handed_over_is_counted_once_until_it_is_given_back():
+    holdings = lending("a", "b")
+    holdings.charge("b", {GPU: 1}, "victim", pods=6)
+    handed = holdings.hand_over("victim", {GPU: 4})
+    assert handed == [Handed("victim", "b", {GPU: 4})]
+    holdings.charge("a", {GPU: 4}, "preemptor")
+    tree = holdings.tree
+    assert (tree.queues["a"].usage[GPU], tree.queues["b"].usage[GPU]) == (4, 2)
+    assert holdings.used("b") == {GPU: 2}
+    holdings.refund("b", {GPU: 1}, "victim", pods=3)
+    assert tree.queues["b"].usage[GPU] == 2  # what was handed over goes first
+    holdings.take_back(handed)
+    assert tree.queues["b"].usage[GPU] == 3
+    holdings.refund("b", {GPU: 1}, "victim", pods=3)
+    assert holdings.used("b") == {}
+    assert tree.queues["b"].usage[GPU] == 0
+
+
+def test_what_one_victim_leaves_for_two_is_taken_back_by_each_for_itself():
+    holdings = lending("a", "b")
+    holdings.charge("b", {GPU: 1}, "victim", pods=8)
+    first = holdings.hand_over("victim", {GPU: 3})
+    holdings.hand_over("victim", {GPU: 3})
+    assert holdings.used("b") == {GPU: 2}
+    holdings.take_back(first)
+    assert holdings.used("b") == {GPU: 5}
+    holdings.refund("b", {GPU: 1}, "victim", pods=8)
+    assert holdings.used("b") == {}
+
+
+def test_who_comes_back_has_handed_nothing_over():
+    holdings = lending("b")
+    holdings.charge("b", {GPU: 1}, "victim", pods=2)
+    handed = holdings.hand_over("victim", {GPU: 2})
+    holdings.refund("b", {GPU: 1}, "victim", pods=2)
+    holdings.charge("b", {GPU: 1}, "victim", pods=2)
+    holdings.take_back(handed)
+    assert holdings.used("b") == {GPU: 2}
+
+
+def test_what_was_handed_over_is_in_the_holder_in_full_and_survives_new_specs():
+    holdings = lending("b")
+    holdings.charge("b", {GPU: 1}, "victim", pods=4)
+    handed = [*holdings.hand_over("victim", {GPU: 2}), *holdings.hand_over("victim", {GPU: 1})]
+    ((counted, whole),) = holdings.with_handed(handed)
+    assert (counted.usage, whole.usage) == ({GPU: 1}, {GPU: 4})
+    ((_, part),) = holdings.with_handed(handed[:1])
+    assert part.usage == {GPU: 3}
+    holdings.respec({"b": Queue("b", "", quotas={GPU: Quota(4)})}, {})
+    assert holdings.tree.queues["b"].usage[GPU] == 1
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["charge", "refund", "hand over", "take back"]), st.integers(0, 1), st.integers(1, 4)
+        ),
+        max_size=30,
+    )
+)
+def test_all_that_is_in_use_is_counted_or_handed_over(steps):
+    holdings, in_use = lending("a", "b"), {"v0": 0, "v1": 0}
+    standing: list[list[Handed]] = []
+    for step, number, amount in steps:
+        who = f"v{number}"
+        if step == "charge":
+            holdings.charge("b", {GPU: 1}, who, pods=amount)
+            in_use[who] += amount
+        elif step == "refund" and in_use[who] >= amount:
+            holdings.refund("b", {GPU: 1}, who, pods=amount)
+            in_use[who] -= amount
+        elif step == "hand over":
+            standing.append(holdings.hand_over(who, {GPU: amount}))
+        elif step == "take back" and standing:
+            holdings.take_back(standing.pop(amount % len(standing)))
+        counted = holdings.used("b").get(GPU, 0)
+        assert holdings.tree.queues["b"].usage.get(GPU, 0) == counted
+        handed = sum(one.usage.get(GPU, 0) for each in standing for one in each)
+        assert sum(in_use.values()) - handed <= counted <= sum(in_use.values())
+    for each in standing:
+        holdings.take_back(each)
+    assert holdings.used("b").get(GPU, 0) == sum(in_use.values())

@@ -126,7 +126,7 @@ def nominate(state: State, standing: Standing) -> Choice | None:
         return None
     version = state.holdings.version(queue.name)
     if bunch.choice is None or (bunch.version != version and not _stands(state, queue, bunch.choice, bunch.version)):
-        bunch.choice = _chooser(state, queue, standing.workload, bunch.known).choose(bunch.pod_sets)
+        bunch.choice = _chooser(state, queue, standing.workload).choose(bunch.pod_sets)
     bunch.version = version
     return bunch.choice
 
@@ -176,15 +176,12 @@ def _stands(state: State, queue: Queue, choice: Choice, version: tuple[int, int]
     )
 
 
-def _chooser(
-    state: State, queue: Queue, workload: Workload, known: dict[tuple[int, str, str], str] | None = None
-) -> Chooser:
+def _chooser(state: State, queue: Queue, workload: Workload) -> Chooser:
     snapshot, rules = state.holdings.snapshot, state.rules
     outward = queue.outward(workload.priority)
     oracle = Oracle(snapshot, rules, queue.name, workload.priority, workload.queued_at, outward)
     flavors = state.catalog.flavors
-    node = snapshot.queue(queue.name)
-    return Chooser(queue, node, flavors, queue.policy, oracle, fair=rules.fair, known=known)
+    return Chooser(queue, snapshot.queue(queue.name), flavors, queue.policy, oracle, fair=rules.fair)
 
 
 def _take_required(

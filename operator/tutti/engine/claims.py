@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
 from tutti.engine.explanation import Explanation
 from tutti.engine.workloads import Charge, WorkloadKey
 from tutti.placement.preemption.units import Units
+from tutti.quota.accounts import Handed
 
 Wants = tuple[tuple[str, PodClass, int], ...]
 """What a nomination is for: per need its group, class, and how many pods."""
@@ -34,6 +38,8 @@ class Nomination:
         wants: What it wanted then; one that wants something else is another.
         victims: Those that have not left yet, with their uids.
         charges: The quota that is used for it, and for how many pods each.
+        leaving: The holders, by name, whose quota it is.
+        handed: What they use of it still, which does not count twice.
         until: When it is given up, Unix seconds.
         why: What its workload waits for.
     """
@@ -45,6 +51,26 @@ class Nomination:
     charges: list[tuple[Charge, int]]
     until: float
     why: Explanation
+    leaving: Sequence[str] = ()
+    handed: list[Handed] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Covered:
+    """The part of a node's nominated room that the victims it is nominated for still use themselves.
+
+    Attributes:
+        spots: int64[resources], what is nominated there.
+        victims: By slot of a victim that is there still: int64[resources], what it uses.
+    """
+
+    spots: NDArray[np.int64]
+    victims: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+
+    def without(self, gone: Collection[int]) -> NDArray[np.int64]:
+        """Return int64[resources]: how much of the nominated room is in use, if some victims had gone."""
+        used = sum((one for slot, one in self.victims.items() if slot not in gone), np.zeros_like(self.spots))
+        return np.minimum(self.spots, used)
 
 
 @dataclass(slots=True)
@@ -56,6 +82,7 @@ class Nominations:
         others: Pods of other schedulers that are nominated: their priority and spot.
         nodes: Where each nominated pod of ours is to go.
         kept: Who may be taken out, by version of the columns of pods and the priorities of the preemptor; for one turn.
+        covered: While somebody is tried: the part of the nominated room that is in use already, by row.
         again_at: When somebody may be taken out who may not yet, Unix seconds; None where nobody waits for that.
     """
 
@@ -63,16 +90,17 @@ class Nominations:
     others: dict[PodKey, tuple[int, Spot]] = field(default_factory=dict)
     nodes: dict[PodKey, str] = field(default_factory=dict)
     kept: dict[tuple[int, int, int], Units] = field(default_factory=dict)
+    covered: dict[int, Covered] = field(default_factory=dict)
     again_at: float | None = None
 
-    def against(self, key: WorkloadKey, priority: int, lesser: Collection[WorkloadKey] = ()) -> list[Spot]:
-        """Return the spots that a workload whose pods have this priority may not take; those of `lesser` it may."""
+    def against(self, key: WorkloadKey, priority: int, lesser: Collection[WorkloadKey] = ()) -> list[Nomination]:
+        """Return those whose room a workload whose pods have this priority may not take; that of `lesser` it may."""
         mine = (key, *lesser)
-        found = [one.spots for other, one in self.ours.items() if other not in mine and one.priority >= priority]
-        return [
-            *(spot for spots in found for spot in spots),
-            *(spot for other, spot in self.others.values() if other >= priority),
-        ]
+        return [one for other, one in self.ours.items() if other not in mine and one.priority >= priority]
+
+    def foreign(self, priority: int) -> list[Spot]:
+        """Return the spots of pods of other schedulers that pods of this priority may not take."""
+        return [spot for other, spot in self.others.values() if other >= priority]
 
     def look_again(self, at: float) -> None:
         """Have those who found no victims tried again at a time, Unix seconds."""

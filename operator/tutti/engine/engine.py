@@ -42,7 +42,7 @@ from tutti.engine.hosting import Plugins
 from tutti.engine.lines import Standing
 from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.observing import observe
-from tutti.engine.reporting import report, tells_later
+from tutti.engine.reporting import report
 from tutti.engine.shadows import Shadow
 from tutti.engine.state import State
 from tutti.engine.turns import Candidates
@@ -107,8 +107,8 @@ class Engine:
         self._candidates.update(state, changed)
         backfill.stir(state, self._candidates.standing_of)
         for standing in self._candidates.contest(state, changed):
-            if self._try(standing, changed) or not tells_later(state, standing.workload):
-                changed[standing.workload.key] = standing.workload
+            self._try(standing, changed)
+            changed[standing.workload.key] = standing.workload
         backfill.tell(state, changed)
         late: dict[WorkloadKey, Workload] = {}
         self._settle(late)  # whoever was taken out for one that was tried
@@ -160,8 +160,7 @@ class Engine:
                 else:
                     changed[key] = workload
 
-    def _try(self, standing: Standing, changed: dict[WorkloadKey, Workload]) -> bool:
-        """Try to admit a workload; returns whether anything else became of it than that it still waits."""
+    def _try(self, standing: Standing, changed: dict[WorkloadKey, Workload]) -> None:
         state, workload = self.state, standing.workload
         self._candidates.evaluated += 1
         before = nominations.end(state, workload.key)
@@ -173,12 +172,11 @@ class Engine:
             if why is not None:
                 self._wait(standing, why, victims, shadows, changed)
                 state.cluster.freed += before is not None and workload.key not in state.nominations.ours
-                return before is not None or victims is not None
+                return
         self._candidates.drop(workload)
         backfill.end(state, workload.key)
         self._go_on(workload)
         backfill.note_end(state, workload)
-        return True
 
     def _go_on(self, workload: Workload) -> None:
         """Have a workload bound that has just got quota and nodes, or held until it may be."""

@@ -77,7 +77,6 @@ class Bunch:
         door: Their LocalQueue (`namespace/name`), where it counts what that has used lately.
         why: Why the first of them had to wait, while they sleep.
         choice: The flavors that each could have, as of `version` of the tree.
-        known: Which flavors the pod sets may not be counted in, and why.
     """
 
     line: Line
@@ -90,7 +89,6 @@ class Bunch:
     why: Explanation | None = None
     choice: Choice | None = None
     version: tuple[int, int] = (-1, -1)
-    known: dict[tuple[int, str, str], str] = field(default_factory=dict)
     size: int = 0
     _heap: list[tuple[LineKey, int, Standing]] = field(default_factory=list)
 

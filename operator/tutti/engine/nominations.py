@@ -3,7 +3,8 @@
 A nomination takes nothing: the victims are still there. It is respected: whoever is tried while it stands is tried as
 if its pods were on their nodes already, unless he goes before them by his pods' priority (kube-scheduler 1.36,
 framework/runtime, RunFilterPluginsWithNominatedPods). Pods that other schedulers have nominated are respected alike.
-The quota that goes with it is used, so that nobody else is given it.
+The quota that goes with it is used, so that nobody else is given it; what victims still use of it does not count as
+well, or it would stand in the way of others that wait for theirs.
 
 Its workload stands aside while victims are left. It is tried again, without its nomination, when the last one has
 gone; that is also done when its time is over, and then it may find others. Members beyond the need of a gang that runs
@@ -12,19 +13,22 @@ take nobody out, and have no room that somebody was taken out for, whatever thei
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tutti.api.core import Pod
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
-from tutti.engine.claims import Nomination, Spot, Wants
+from tutti.cluster.transaction import Transaction
+from tutti.engine.claims import Covered, Nomination, Spot, Wants
 from tutti.engine.explanation import Explanation
 from tutti.engine.needs import Need
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
+from tutti.quota.tree import Usage
 
 _LEAST = -(2**31) - 1
 """Below every priority that a pod can have."""
@@ -46,6 +50,15 @@ def begin(state: State, key: WorkloadKey, nomination: Nomination) -> None:
     for spot in nomination.spots:
         if spot.pod is not None:
             book.nodes[spot.pod] = spot.node
+    wanted: Usage = {}
+    for charge, pods in nomination.charges:
+        for what, amount in charge.usage.items():
+            wanted[what] = wanted.get(what, 0) + amount * pods
+    for who in nomination.leaving:
+        handed = state.holdings.hand_over(who, wanted)
+        for what, amount in (item for one in handed for item in one.usage.items()):
+            wanted[what] -= amount
+        nomination.handed += handed
     for charge, pods in nomination.charges:
         state.charge(charge, pods)
 
@@ -61,6 +74,7 @@ def end(state: State, key: WorkloadKey) -> Nomination | None:
             book.nodes.pop(spot.pod, None)
     for charge, pods in nomination.charges:
         state.refund(charge, pods)
+    state.holdings.take_back(nomination.handed)
     return nomination
 
 
@@ -135,7 +149,8 @@ def respected(state: State, workload: Workload, priority: int, lesser: Collectio
     """
     if workload.phase is Phase.SCHEDULED and workload.complete:
         priority, lesser = _LEAST, ()  # members beyond its need have nothing that others were taken out for
-    spots = state.nominations.against(workload.key, priority, lesser)
+    standing = state.nominations.against(workload.key, priority, lesser)
+    spots = [*(spot for one in standing for spot in one.spots), *state.nominations.foreign(priority)]
     rows: dict[PodClass, list[int]] = {}
     for spot in spots:
         row = state.cluster.nodes.rows.get(spot.node)
@@ -149,7 +164,53 @@ def respected(state: State, workload: Workload, priority: int, lesser: Collectio
             claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), klass)
         if not any(member.pod.klass.company.affinity for member in workload.members()):
             claims.show()  # nobody may rely on the company of pods that may never come
-        yield
+        covered = state.nominations.covered = _covered(state, standing)
+        for row, one in covered.items():
+            claims.withhold(np.array([row]), -one.without(())[None, :])
+        try:
+            yield
+        finally:
+            state.nominations.covered = {}
+
+
+def uncover(state: State, transaction: Transaction, gone: Collection[int] | None = None) -> None:
+    """Take the room that others are nominated for and their victims still use, for the case that these have gone.
+
+    Args:
+        state: The engine's memory; somebody is being tried.
+        transaction: Takes it.
+        gone: The slots of those who are taken to have gone; None for all of them.
+    """
+    for row, one in state.nominations.covered.items():
+        left = one.without(one.victims if gone is None else gone)
+        more = one.without(()) - left
+        if more.any():
+            transaction.withhold(np.array([row]), more[None, :])
+
+
+def _covered(state: State, standing: Iterable[Nomination]) -> dict[int, Covered]:
+    """Return what of the nominated room its victims still use: counted twice, it would stand in everybody's way."""
+    nodes, covered = state.cluster.nodes, dict[int, Covered]()
+    width, amounts = len(nodes.axis), dict[PodClass, NDArray[np.int64]]()
+
+    def of(klass: PodClass) -> NDArray[np.int64]:
+        if klass not in amounts:
+            vector = nodes.vector(klass.requests)
+            amounts[klass] = np.pad(vector, (0, width - len(vector)))
+        return amounts[klass]
+
+    waiting = [one for one in standing if one.victims]
+    for spot in (spot for one in waiting for spot in one.spots):
+        row = nodes.rows.get(spot.node)
+        if row is not None:
+            found = covered.setdefault(row, Covered(np.zeros(width, dtype=np.int64)))
+            found.spots += of(spot.klass)
+    for victim in (victim for one in waiting for victim in one.victims):
+        record = state.cluster.pods.get(victim)
+        row = None if record is None else nodes.rows.get(record.place)
+        if record is not None and row in covered and record.slot >= 0:
+            covered[row].victims[record.slot] = of(record.klass)
+    return {row: one for row, one in covered.items() if one.victims}
 
 
 def note(state: State, pod: Pod) -> None:

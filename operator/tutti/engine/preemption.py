@@ -84,7 +84,9 @@ def make_room(state: State, standing: Standing, why: Explanation) -> Explanation
     for one in standing.lacking:
         if one.contested:
             continue  # that is for the quota rules
-        chosen = choose(state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values()))
+        with state.cluster.transaction() as transaction:
+            nominations.uncover(state, transaction)
+            chosen = choose(state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values()))
         if chosen is not None and len(chosen.units):
             return _nominate(state, standing, priority, one, chosen)
     return None

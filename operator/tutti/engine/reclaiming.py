@@ -104,6 +104,7 @@ class _Trial:
         cluster = self.state.cluster
         slots = np.array([slot for holder in gone for slot in self._of(holder)], dtype=np.int64)
         with Lifting(cluster, slots, seen=self.seen), cluster.transaction() as transaction:
+            nominations.uncover(self.state, transaction, set(slots.tolist()))
             found = place_together(cluster.nodes, transaction, self.lacking.asks, self.lacking.profile)
         return None if isinstance(found, Shortfall) else found
 
@@ -130,6 +131,11 @@ def _choose(
         return None
     names = {"/".join(key) for key in aside}
     with snapshot.trial():
+        for counted, whole in state.holdings.with_handed(
+            [one for key in aside for one in state.nominations.ours[key].handed]
+        ):
+            snapshot.remove(counted)
+            snapshot.add(whole)
         for holder in everybody:
             if holder.name in names:
                 snapshot.remove(holder)
@@ -188,6 +194,7 @@ def _take_out(
         ],
         until=until,
         why=why,
+        leaving=[other.name for other in leaving],
     )
     nominations.begin(state, workload.key, nomination)
     workload.cluster_queue = queue.name

@@ -65,8 +65,6 @@ class Chooser:
         simulate: Asked where preemption could help.
         fair: Whether preemption goes by fair shares.
         lenient: Whether resources that the queue does not cover are left out of account.
-        known: What was found wrong with flavors (index of the group, name) for the pod sets that are chosen for, kept
-            by whoever asks for the same pod sets again; None to find it out each time.
     """
 
     queue: Queue
@@ -76,7 +74,6 @@ class Chooser:
     simulate: Simulate
     fair: bool = False
     lenient: bool = False
-    known: dict[tuple[int, str, str], str] | None = None
 
     def choose(
         self, pod_sets: Sequence[PodSet], *, scan: Scan = (), only: Only | None = None, without: Without = NOTHING
@@ -242,14 +239,6 @@ class _Search:
         return chosen, worst
 
     def _mismatch(self, index: int, name: str) -> str:
-        known, key = self.chooser.known, (index, name, self.members[0].name)
-        if known is None:
-            return self._find_mismatch(index, name)
-        if key not in known:
-            known[key] = self._find_mismatch(index, name)
-        return known[key]
-
-    def _find_mismatch(self, index: int, name: str) -> str:
         flavor = self.chooser.flavors.get(name)
         if flavor is None:
             return f"flavor {name} does not exist"

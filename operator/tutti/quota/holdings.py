@@ -9,24 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from tutti.quota.accounts import Account, Handed
 from tutti.quota.flavors import Queue
 from tutti.quota.snapshot import Holder, Snapshot
 from tutti.quota.tree import FlavorResource, Quota, QuotaNode, QuotaTree, Usage
 
 Cohorts = Mapping[str, tuple[str, Mapping[FlavorResource, Quota]]]
 """Cohort -> its parent ("" for none) and quotas."""
-
-
-@dataclass(slots=True)
-class _Account:
-    """What one holder has in one queue; `usage` is the dictionary that `holder` shows."""
-
-    holder: Holder
-    usage: Usage = field(default_factory=dict)
-    pods: int = 0
-    described: bool = False
 
 
 class Holdings:
@@ -41,8 +32,9 @@ class Holdings:
     def __init__(self) -> None:
         self.snapshot = Snapshot(QuotaTree({}, {}), {})
         self.spared: Callable[[Holder], bool] = self.snapshot.spared
-        self._accounts: dict[tuple[str, str], _Account] = {}
+        self._accounts: dict[tuple[str, str], Account] = {}
         self._of: dict[str, dict[str, None]] = {}
+        self._promised: dict[str, tuple[str, Usage]] = {}
         self._roots: dict[str, str] = {}
         self._epoch = 0
         self.frees = 0
@@ -77,6 +69,8 @@ class Holdings:
         for account in self._accounts.values():
             self.snapshot.enrol(account.holder)
             self.snapshot.charge(account.holder.queue, account.usage)
+        for queue, usage in self._promised.values():
+            self.snapshot.charge(queue, usage)
         self._roots = {name: _root(tree, name) for name in queues}
         self._stamps = {}
         self._epoch += 1
@@ -138,13 +132,12 @@ class Holdings:
         account = self._accounts.get((queue, who))
         if account is None:
             usage: Usage = {}
-            account = self._accounts[queue, who] = _Account(Holder(who, queue, usage), usage)
+            account = self._accounts[queue, who] = Account(Holder(who, queue, usage), usage)
             self._of.setdefault(who, {})[queue] = None
             self.snapshot.enrol(account.holder)
         account.pods += pods
         change = _times(per_pod, pods)
-        for what, amount in change.items():
-            account.usage[what] = account.usage.get(what, 0) + amount
+        account.more(change)
         self.snapshot.charge(queue, change)
         self._moved(queue)
 
@@ -152,10 +145,7 @@ class Holdings:
         """Let `who` use less in a queue: others may have it now."""
         account = self._accounts[queue, who]
         account.pods -= pods
-        change = _times(per_pod, pods)
-        for what, amount in change.items():
-            account.usage[what] -= amount
-        self.snapshot.refund(queue, change)
+        self.snapshot.refund(queue, account.less(_times(per_pod, pods)))
         self._has_freed(queue)
         if not account.pods:
             self.snapshot.dismiss(account.holder)
@@ -163,6 +153,44 @@ class Holdings:
             del self._of[who][queue]
             if not self._of[who]:
                 del self._of[who]
+
+    def hand_over(self, who: str, wanted: Mapping[FlavorResource, int]) -> list[Handed]:
+        """Count what somebody will leave as free already, up to what is wanted; nobody is told that it is.
+
+        It stays in use until it is given back, but is no longer counted: whoever it is meant for is charged for it.
+
+        Returns:
+            What was handed over, for `take_back`.
+        """
+        done = []
+        left = dict(wanted)
+        for queue in self._of.get(who, ()):
+            change = self._accounts[queue, who].hand_over(left)
+            for what, amount in change.items():
+                left[what] -= amount
+            self.snapshot.refund(queue, change)
+            self._has_room(queue)
+            done.append(Handed(who, queue, change))
+        return done
+
+    def take_back(self, handed: Sequence[Handed]) -> None:
+        """Count again what was handed over and is still in use."""
+        for one in handed:
+            account = self._accounts.get((one.queue, one.who))
+            if account is not None:
+                self.snapshot.charge(one.queue, account.take_back(one.usage))
+                self._moved(one.queue)
+
+    def with_handed(self, handed: Sequence[Handed]) -> list[tuple[Holder, Holder]]:
+        """Return the holders that handed something over: as they are counted, and with what they handed over."""
+        sums: dict[tuple[str, str], Usage] = {}
+        for one in handed:
+            if (one.queue, one.who) in self._accounts:
+                total = sums.setdefault((one.queue, one.who), {})
+                for what, amount in one.usage.items():
+                    total[what] = total.get(what, 0) + amount
+        accounts = ((self._accounts[key], total) for key, total in sums.items())
+        return [(account.holder, account.with_handed(total)) for account, total in accounts]
 
     def holds(self, who: str) -> bool:
         """Whether somebody holds anything."""
@@ -180,6 +208,24 @@ class Holdings:
                 account.holder = replace(like, name=who, queue=queue, usage=account.usage)
                 self.snapshot.enrol(account.holder)
 
+    def promise(self, who: str, queue: str, usage: Mapping[FlavorResource, int]) -> None:
+        """Keep quota for somebody who waits, so that nobody else has it; replaces an earlier promise to them."""
+        self.release(who)
+        self._promised[who] = (queue, dict(usage))
+        self.snapshot.charge(queue, usage)
+        self._moved(queue)
+
+    def release(self, who: str) -> None:
+        """Give up what is promised to somebody, if anything is."""
+        promised = self._promised.pop(who, None)
+        if promised is not None:
+            self.snapshot.refund(*promised)
+            self._has_freed(promised[0])
+
+    def promised(self, who: str) -> Mapping[FlavorResource, int]:
+        """Return what is promised to somebody."""
+        return self._promised[who][1] if who in self._promised else {}
+
     def used_by(self, who: str) -> list[tuple[str, Mapping[FlavorResource, int]]]:
         """Return what somebody holds in which queues."""
         return [(queue, self._accounts[queue, who].usage) for queue in self._of.get(who, ())]
@@ -195,9 +241,7 @@ class Holdings:
         finally:
             for queue, usage in kept:
                 self.snapshot.refund(queue, usage)
-                self._moved(queue)
-                root = self.root_of(queue)
-                self._frees[root] = self._moves[root]  # what was chosen inside may be chosen otherwise now
+                self._has_room(queue)  # what was chosen inside may be chosen otherwise now
 
     def look_again(self, queue: str) -> None:
         """Have those tried again who wait for quota in the tree of a queue."""
@@ -209,11 +253,14 @@ class Holdings:
         return max(0, min((node.available(what) // n for what, n in per_pod.items() if n > 0), default=2**62))
 
     def _has_freed(self, queue: str) -> None:
+        self._has_room(queue)
+        self._freed[self.root_of(queue)] = None
+        self.frees += 1
+
+    def _has_room(self, queue: str) -> None:
         self._moved(queue)
         root = self.root_of(queue)
         self._frees[root] = self._moves[root]
-        self._freed[root] = None
-        self.frees += 1
 
     def _moved(self, queue: str) -> None:
         root = self.root_of(queue)
