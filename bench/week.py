@@ -18,11 +18,10 @@ from typing import Any, BinaryIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from simulation.mixes import MIXES, WEEK, Mix
+from simulation.mixes import MIXES, PREEMPTION, WEEK, Mix
 from simulation.running import Findings, Rules, simulate
 
 DAY = WEEK / 7
-PREEMPTION = {"preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}}
 
 
 def main() -> None:
@@ -94,7 +93,7 @@ def _print(mix: Mix, found: Findings) -> None:
     out.print(f"quota in use      [{used}]{found.usage:.1%}[/] (Kueue wants {mix.least_usage:.1%} at least)")
     within = "green" if found.lasted <= mix.wall else "red"
     out.print(f"all over after    [{within}]{_time(found.lasted)}[/] (Kueue allows {_time(mix.wall)})")
-    out.print(f"work lost         {found.lost:.1%} with runs that were ended early; {found.repeats} twice for the same")
+    out.print(f"work lost         {found.lost:.1%} with runs that were ended early")
     each = found.evaluated / max(1, found.admissions)
     out.print(f"evaluations       {each:.2f} per admission ({found.evaluated:,} for {found.admissions:,})")
     decisions = ", ".join(f"{count:,} {name}" for name, count in sorted(found.decisions.items()))
@@ -134,7 +133,6 @@ def _as_json(mix: Mix, found: Findings) -> dict[str, Any]:
         "lasted_s": found.lasted,
         "kueue_allows_lasted_s": mix.wall,
         "work_lost": found.lost,
-        "evicted_twice_for_the_same": found.repeats,
         "evaluations_per_admission": found.evaluated / max(1, found.admissions),
         "observing_s": found.observing,
         "deciding_s": found.deciding,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from simulation.mixes import Mix
 
 CPU = "cpu"
+CPU_OF_ALL = ("default", CPU)
 MOST_TOLD = 20
 Place = tuple[int, float, str]
 
@@ -77,9 +78,11 @@ class Audit:
         if self._cohorts[cohort] > self._mix.nominal * self._mix.queues * 1000:
             self.violated(f"cohort {cohort} uses {self._cohorts[cohort]} milli-CPU, more than it has")
 
-    def evicts(self, job: Job) -> None:
+    def evicts(self, job: Job, why: str) -> None:
         """A workload is told to leave; it stands in its queue again."""
         self._touched[job.name] = job
+        if job.evictions.count(why) > 1:
+            self.violated(f"{job.name} has to leave twice for the same: {why}")
         waiting, place = self._waiting[job.queue], _place(job)
         at = bisect_left(waiting, place)
         if at == len(waiting) or waiting[at] != place:
@@ -117,10 +120,12 @@ class Audit:
         for workload in state.workloads.values():
             if workload.phase is Phase.WAITING and workload.explanation is None:
                 self.violated(f"{workload.name} waits and does not say why")
-        told = {name: sum(node.usage.values()) for name, node in state.holdings.tree.queues.items()}
-        for name, used in self.used.items():
-            if told.get(name, 0) < used:
-                self.violated(f"queue {name} is used by {used} milli-CPU, of which {told.get(name, 0)} are counted")
+        for name, used in self._cohorts.items():
+            told = sum(
+                n.usage.get(CPU_OF_ALL, 0) for q, n in state.holdings.tree.queues.items() if q.startswith(f"{name}-")
+            )
+            if told < used:
+                self.violated(f"cohort {name} is used by {used} milli-CPU, of which {told} are counted")
 
     def _book(self, job: Job, node: str, cpu: int) -> None:
         self._nodes[node] = self._nodes.get(node, 0) + cpu

@@ -301,9 +301,9 @@ class Cluster:
         job.sent -= 1
         pod = job.pods[evict.name]
         if job.bound == job.size and job.admitted is not None:
-            job.evictions.append(evict.message)
+            job.evictions.append(evict.message.partition(" (member of")[0])
+            self.audit.evicts(job, job.evictions[-1])
             self.lost += job.size * job.cpu / 1000 * (self.now - job.admitted[1])
-        self.audit.evicts(job)
         meta = replaced(pod.metadata, deletion_timestamp=_time(self.now))
         job.pods[evict.name] = replaced(pod, metadata=meta)
         job.bound -= bool(pod.spec.node_name)

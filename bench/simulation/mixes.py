@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 WEEK = 7 * 24 * 3600.0
+PREEMPTION = {"preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}}
+"""What the spec of each ClusterQueue says in all of them."""
 RACK, BLOCK, HOST = "rack", "block", "kubernetes.io/hostname"
 
 

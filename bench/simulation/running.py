@@ -80,7 +80,6 @@ class Findings:
         evaluated: How many workloads the engine looked at.
         observing: Seconds of processor time that the engine took to take things in; `deciding`: to decide.
         wall: Seconds that all took, the simulation itself and its checks included.
-        repeats: How often a workload was evicted for one for which it had been evicted before.
         lost: The part of all work that was lost with runs that were ended early, of 1.
     """
 
@@ -92,7 +91,6 @@ class Findings:
     deciding: float = 0.0
     wall: float = 0.0
     turns: int = 0
-    repeats: int = 0
     lost: float = 0.0
     decisions: dict[str, int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
@@ -214,7 +212,6 @@ def _note(findings: Findings, job: Job) -> None:
     one.waits.append(job.admitted[1] - job.created)
     one.evictions += len(job.evictions)
     one.most_evictions = max(one.most_evictions, len(job.evictions))
-    findings.repeats += len(job.evictions) - len(set(job.evictions))
 
 
 def _sum_up(findings: Findings, mix: Mix, cluster: Cluster) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from simulation.mixes import BASELINE, LARGE_SCALE, TAS, WEEK_OF_GANGS
+from simulation.mixes import BASELINE, LARGE_SCALE, PREEMPTION, TAS, WEEK_OF_GANGS
 from simulation.running import Rules, simulate
 
 from tutti.engine.journal import replay
@@ -14,11 +14,13 @@ from tutti.engine.journal import replay
 @pytest.mark.parametrize(
     ("mix", "rules"),
     [
-        pytest.param(WEEK_OF_GANGS.part(0.1), Rules(recount=10), id="week"),
+        pytest.param(WEEK_OF_GANGS.part(0.1), Rules(recount=10, queue=PREEMPTION), id="week"),
+        pytest.param(WEEK_OF_GANGS.part(0.06), Rules(recount=10, queue=PREEMPTION, grace=600.0), id="slow-victims"),
+        pytest.param(WEEK_OF_GANGS.part(0.05), Rules(recount=10), id="no-preemption"),
         pytest.param(WEEK_OF_GANGS.part(0.05), Rules(recount=10, strict=True), id="strict"),
         pytest.param(WEEK_OF_GANGS.part(0.05), Rules(recount=10, known=True, grace=30.0), id="known-times"),
-        pytest.param(BASELINE.part(0.02), Rules(recount=20), id="baseline"),
-        pytest.param(TAS.part(0.02), Rules(recount=20), id="racks"),
+        pytest.param(BASELINE.part(0.02), Rules(recount=20, queue=PREEMPTION), id="baseline"),
+        pytest.param(TAS.part(0.02), Rules(recount=20, queue=PREEMPTION), id="racks"),
     ],
 )
 def test_all_workloads_run_to_their_end_and_nothing_happens_that_must_not(mix, rules):
@@ -29,7 +31,7 @@ def test_all_workloads_run_to_their_end_and_nothing_happens_that_must_not(mix, r
 
 def test_a_week_replays_byte_for_byte():
     journal = io.BytesIO()
-    simulate(WEEK_OF_GANGS.part(0.03), Rules(), journal)
+    simulate(WEEK_OF_GANGS.part(0.05), Rules(queue=PREEMPTION, grace=30.0), journal)
     again = replay(journal.getvalue().splitlines())
     assert again.differences == []
     assert again.decisions > 1000
