@@ -8,6 +8,8 @@ A standby goes as far as the second step and waits there with everything known, 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -29,7 +31,7 @@ from tutti.engine.engine import Engine
 from tutti.engine.observations import AnyObservation, PodGone, PodSeen
 from tutti.kube.client import Client
 from tutti.kube.fencing import Fence, LeadershipLost, unfenced
-from tutti.kube.lease import Elector, LeaseTimes, default_identity
+from tutti.kube.lease import Elector, LeaseTimes, boot_clock, default_identity
 from tutti.kube.statuses import StatusWriter
 
 log = structlog.get_logger(__name__)
@@ -40,13 +42,20 @@ _LAG_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a room is given by the process it runs in."""
+    """What a room is given by the process it runs in.
+
+    Attributes:
+        clock: The time of day, in Unix seconds.
+        ticks: Seconds that go on while the machine sleeps, from any beginning: what a lease is counted in.
+    """
 
     client: Client
     configuration: TuttiConfiguration
     health: Health
     metrics: Metrics
     journal: Journal | None = None
+    clock: Callable[[], float] = time.time
+    ticks: Callable[[], float] = boot_clock
 
 
 class Room:
@@ -66,7 +75,7 @@ class Room:
         self._leads = False
         self._elector = _elector(around)
         fence: Fence = self._elector.check if self._elector else unfenced
-        self._times = GangTimes(around.metrics)
+        self._times = GangTimes(around.metrics, clock=around.clock)
         self._dispatch = Dispatch(
             around.client,
             fence=fence,
@@ -83,6 +92,7 @@ class Room:
             metrics=around.metrics,
             journal=around.journal,
             decided=self._decided,
+            clock=around.clock,
         )
         QueueGauges(engine, around.metrics.registry)
         self._conditions = StatusWriter(around.client, fence=fence, concurrency=2)
@@ -144,7 +154,9 @@ class Room:
     def _lead(self, group: asyncio.TaskGroup) -> None:
         self._leads = True
         self._cycle.lead()
-        group.create_task(ConditionKeeper(self.catalogue, self._conditions).run(), name="conditions")
+        group.create_task(
+            ConditionKeeper(self.catalogue, self._conditions, clock=self._around.clock).run(), name="conditions"
+        )
 
     def _decided(self) -> None:
         """Wake those who wait for the engine to have looked, or for workloads to have left a queue."""
@@ -196,7 +208,8 @@ def _elector(around: Surroundings) -> Elector | None:
     if not election.enabled:
         return None
     times = LeaseTimes(election.lease_duration_seconds, election.renew_deadline_seconds, election.retry_period_seconds)
-    return Elector(around.client, namespace=election.lease_namespace, name=election.lease_name, times=times)
+    lease = (election.lease_namespace, election.lease_name)
+    return Elector(around.client, namespace=lease[0], name=lease[1], times=times, clock=around.ticks)
 
 
 async def _measure_lag(metrics: Metrics) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 
 def now() -> datetime:
     """Return the wall clock's time in UTC."""
-    return datetime.now(UTC)
+    return datetime.fromtimestamp(time.time(), UTC)
 
 
 def micro_time(moment: datetime) -> str:

@@ -1,0 +1,147 @@
+"""What must always hold of an engine, by what it has been told: the numbers are those of docs/architecture.md.
+
+Histories of observations (`test_invariants.py`) and the simulation of whole processes (`tests/simulation`) check the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tutti.engine.engine import Engine
+from tutti.engine.workloads import Phase, WorkloadKey
+from tutti.quota.tree import QuotaTree
+
+
+class Invariants:
+    """Checks of an engine after each of its decisions.
+
+    Attributes:
+        engine: The engine that decides.
+        now: Its time.
+        window: Seconds within which a gang that is bound in part is completed or taken out.
+        whole: Gangs that have been running together: what they lose is no half start.
+        partial: Since when gangs have been bound in part.
+    """
+
+    engine: Engine
+    now: float
+
+    def begin_watching(self, *, window: float, local_queues: tuple[str, ...]) -> None:
+        self.window = window
+        self.local_queues = local_queues
+        self.whole: set[WorkloadKey] = set()
+        self.partial: dict[WorkloadKey, float] = {}
+
+    def remember_reserved(self) -> None:
+        """To be called before each decision."""
+        members = self.engine.state.members
+        self.reserved_before = {key for key, member in members.items() if member.charge or member.pod.assumed}
+
+    def check_state(self) -> None:
+        """To be called after each decision."""
+        self.check_room()
+        self.check_quota()
+        self.check_counts()
+        self.check_gangs()
+        self.check_explanations()
+
+    def newly_reserved(self) -> list[Any]:
+        members = self.engine.state.members
+        return [m for key, m in members.items() if m.pod.assumed and key not in self.reserved_before]
+
+    def check_room(self) -> None:
+        cluster = self.engine.state.cluster
+        assert (cluster.nodes.requested == cluster.recount()).all()
+        for member in self.newly_reserved():
+            row = cluster.nodes.rows[member.pod.assumed]
+            for name, amount in member.pod.held.items():
+                column = cluster.nodes.axis.column(name)
+                fits = cluster.nodes.requested[row, column] <= cluster.nodes.allocatable[row, column]
+                assert fits or not amount, f"{name} on {member.pod.assumed}"
+
+    def check_quota(self) -> None:
+        state = self.engine.state
+        used: dict[str, dict[Any, int]] = {}
+        charges = [m.charge for m in state.members.values()]
+        charges += [h.charge for w in state.workloads.values() for g in w.groups.values() for h in g.holds]
+        reserved = self.tree_of(charges, used)
+        nominated = [pair for one in state.nominations.ours.values() for pair in one.charges]
+        anew = self.tree_of([*charges, *(charge for charge, pods in nominated for _ in range(pods))], used)
+        holdings = state.holdings
+        assert {q: holdings.used(q) for q in holdings.queues() if holdings.used(q)} == {
+            q: u for q, u in used.items() if u
+        }
+        for name, node in anew.queues.items():
+            for what in node.quotas:
+                assert node.available(what) == state.holdings.tree.queues[name].available(what)
+        for member in self.newly_reserved():
+            if member.charge is not None:
+                node = reserved.queues[member.charge.queue]  # what is held for others is more than there is
+                assert all(node.available(what) >= 0 for what in member.charge.usage), (
+                    member.charge,
+                    {what: (node.available(what), node.nominal(what)) for what in node.quotas},
+                )
+        for member in state.members.values():
+            assert member.charge is None or member.pod.place, f"{member.pod.name} uses quota and no room"
+
+    def check_counts(self) -> None:
+        """What queues say of themselves is what their workloads hold, counted anew."""
+        state = self.engine.state
+        held: dict[str, dict[Any, int]] = {}
+        leaving: dict[str, int] = {}
+        for key, workload in state.workloads.items():
+            charges = [m.charge for m in workload.members()]
+            charges += [h.charge for g in workload.groups.values() for h in g.holds]
+            nominated = state.nominations.ours.get(key)
+            charges += [c for c, pods in (nominated.charges if nominated else ()) for _ in range(pods)]
+            name = f"{key[1]}/{workload.queue}"
+            for charge in charges:
+                for what, amount in (charge.usage if charge and workload.queue else {}).items():
+                    mine = held.setdefault(name, {})
+                    mine[what] = mine.get(what, 0) + amount
+            if workload.phase is Phase.LEAVING and workload.queue:
+                leaving[name] = leaving.get(name, 0) + 1
+        for name in self.local_queues:
+            count = state.counts.of(name)
+            assert {what: n for what, n in count.reserved.items() if n} == held.get(name, {}), name
+            assert count.leaving == leaving.get(name, 0), name
+
+    def tree_of(self, charges: list[Any], used: dict[str, dict[Any, int]]) -> QuotaTree:
+        """A tree in which just these charges are used; `used` is filled with them."""
+        catalog = self.engine.state.catalog
+        used.clear()
+        for charge in charges:
+            if charge is not None:
+                mine = used.setdefault(charge.queue, {})
+                for what, amount in charge.usage.items():
+                    mine[what] = mine.get(what, 0) + amount
+        tree = QuotaTree({n: (q.cohort, q.quotas) for n, q in catalog.queues.items()}, catalog.cohorts)
+        for queue, usage in used.items():
+            tree.add(queue, usage)
+        return tree
+
+    def check_gangs(self) -> None:
+        for key, workload in self.engine.state.workloads.items():
+            if key[0] == "Pod" or not workload.uid or workload.problem is not None:
+                self.partial.pop(key, None)
+                self.whole.add(key)  # how many it needs is not known, so what runs of it is left alone
+                continue
+            bound = [m for m in workload.members() if m.pod.node and not m.pod.terminated]
+            running = [m for m in bound if not m.pod.deleting and not m.evicting]
+            if workload.complete or workload.brought_together:  # what fails after that was no half-started gang
+                self.whole.add(key)
+            elif not bound:
+                self.whole.discard(key)
+            elif workload.brought_together:
+                self.whole.add(key)  # what has failed since was bound together with the others
+            waited_for = any(m.pod.assumed for m in workload.members())
+            if workload.complete or key in self.whole or not running or waited_for:
+                self.partial.pop(key, None)
+                continue
+            since = self.partial.setdefault(key, self.now)
+            assert self.now - since <= self.window, f"{key} is bound in part: {[m.pod.name for m in running]}"
+
+    def check_explanations(self) -> None:
+        for workload in self.engine.state.workloads.values():
+            waits = any(m.pod.placeable for m in workload.members()) and workload.phase is Phase.WAITING
+            assert not waits or workload.explanation is not None, f"{workload.name} waits and nobody knows why"
