@@ -6,7 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint fix crds bench-core bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind test-envtest lock clean
+TIMES ?= 5
+FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py)
+
+.PHONY: help setup demo test fuzz lint fix crds bench-core bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind test-envtest lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-20s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +30,9 @@ demo: $(READY) ## Embedded cluster, operator and a workload mix, live; ends by i
 
 test: $(READY) ## The whole test suite
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+fuzz: $(READY) ## Random histories that no run has seen before: make fuzz TIMES=10
+	@TUTTI_FUZZ=$(TIMES) $(BIN)/python -m pytest -n 2 --dist loadgroup $(FUZZED)
 
 lint: $(READY) ## ruff, mypy --strict, import contracts, docstrings
 	@$(BIN)/ruff check .

@@ -2,7 +2,7 @@
 
 A history is a list of steps: objects come, change and go, pods live and die, nodes vanish, binds are answered late,
 wrongly or never, the engine is restarted, time passes. After every decision the invariants are checked; at the end
-the faults stop, and whatever can run must run. TUTTI_FUZZ multiplies how many histories are tried.
+the faults stop, and whatever can run must run. TUTTI_FUZZ multiplies how many histories are tried, and draws new ones each time.
 """
 
 from __future__ import annotations
