@@ -46,12 +46,17 @@ class Taken:
 
 @dataclass(slots=True)
 class Attempt:
-    """One try at one workload; leaving its transaction without commit gives all nodes back."""
+    """One try at one workload; leaving its transaction without commit gives all nodes back.
+
+    Attributes:
+        probes: Whether it only looks for more than it has already got, for which no extender is asked again.
+    """
 
     state: State
     workload: Workload
     queue: Queue | None
     transaction: Transaction
+    probes: bool = False
     taken: list[Taken] = field(default_factory=list)
     lacking: list[Lacking] = field(default_factory=list)
 
@@ -249,7 +254,7 @@ def _place(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoic
         return _Unplaced(0, waits)
     found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, attempt.profile)
     if isinstance(found, Shortfall):
-        again = extenders.ask_again(state, queries, attempt.profile)
+        again = None if attempt.probes else extenders.ask_again(state, queries, attempt.profile)
         if again is None:
             attempt.lacking.append(terms.lacking(attempt, needs))
         return _Unplaced(found.index, again or misfit(found.misfit, terms.given[found.index], tried=found.tried))
@@ -281,6 +286,7 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
     """
     state, queue, taken = attempt.state, attempt.queue, attempt.taken
     least = [need for need in needs if need.required]
+    attempt.probes = True  # an answer asked for again would be out when what has been found is taken once more
 
     def again(sized: Sequence[Need]) -> bool:
         attempt.transaction.rollback()
