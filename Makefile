@@ -49,10 +49,10 @@ crds: $(READY) ## Generate crds/ from the models
 	@$(BIN)/python -m tutti.api.crds crds
 
 bench-core: $(READY) ## How long the engine takes, and how much memory: no API server; writes build/bench-core.json
-	@PYTHONPATH=bench $(BIN)/python -m bench.core
+	@$(BIN)/python -m bench.core
 
 bench-week: $(READY) ## A simulated week of 15,000 workloads in 30 queues, against Kueue's thresholds
-	@$(BIN)/python bench/week.py
+	@$(BIN)/python -m bench.week
 
 bench-api: $(READY) ## How fast the embedded API server is: creations, bindings, watch, lists
 	@$(BIN)/python bench/api_server.py

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 from dataclasses import replace
 
-from simulation.audit import Audit
-from simulation.cluster import Cluster
-from simulation.mixes import LARGE_SCALE
-from simulation.running import Rules, furnished
+from bench.simulation.audit import Audit
+from bench.simulation.cluster import Cluster
+from bench.simulation.mixes import LARGE_SCALE
+from bench.simulation.running import Rules, furnished
 
 MEASURED = 5000
 SETTLED = 3

@@ -18,8 +18,9 @@ from typing import Any, BinaryIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from simulation.mixes import MIXES, PREEMPTION, WEEK, Mix
-from simulation.running import Findings, Rules, simulate
+
+from bench.simulation.mixes import MIXES, PREEMPTION, WEEK, Mix
+from bench.simulation.running import Findings, Rules, simulate
 
 DAY = WEEK / 7
 

@@ -12,8 +12,8 @@ from tutti.api.core import Pod
 from tutti.engine.workloads import Phase
 
 if TYPE_CHECKING:
-    from simulation.cluster import Cluster, Job
-    from simulation.mixes import Mix
+    from bench.simulation.cluster import Cluster, Job
+    from bench.simulation.mixes import Mix
 
 CPU = "cpu"
 CPU_OF_ALL = ("default", CPU)

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from simulation.audit import Audit
-from simulation.mixes import Mix
 
+from bench.simulation.audit import Audit
+from bench.simulation.mixes import Mix
 from tutti.api.core import Pod, PodCondition
 from tutti.engine.decisions import (
     AnyDecision,

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from simulation.audit import Audit
-from simulation.cluster import NAMESPACE, START, Cluster, Job
-from simulation.mixes import BLOCK, HOST, RACK, Kind, Mix
-
+from bench.simulation.audit import Audit
+from bench.simulation.cluster import NAMESPACE, START, Cluster, Job
+from bench.simulation.mixes import BLOCK, HOST, RACK, Kind, Mix
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Container, Namespace, Node, NodeStatus, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from tutti.engine.engine import Engine

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 import pytest
-from simulation.mixes import BASELINE, LARGE_SCALE, PREEMPTION, TAS, WEEK_OF_GANGS
-from simulation.running import Rules, simulate
 
+from bench.simulation.mixes import BASELINE, LARGE_SCALE, PREEMPTION, TAS, WEEK_OF_GANGS
+from bench.simulation.running import Rules, simulate
 from tutti.engine.journal import replay
 
 
