@@ -22,22 +22,44 @@ from tests.engine.world import GPU, World, replaced
 from tutti.cluster.muster import Doing
 from tutti.engine.decisions import AnyDecision, Bind, Evict
 from tutti.engine.observations import BindAnswer, BindFinished
+from tutti.engine.workloads import WorkloadKey
 
 FUZZ = int(os.environ.get("TUTTI_FUZZ", "1"))
 WINDOW, PERMIT, VICTIMS = 20, 10, 30
 # A gang keeps its queue: what has been admitted by one is not moved to another.
-QUEUE_OF = {"g0": "", "g1": "q1", "g2": "q3", "w0": "q2", "w1": "", "a0": "", "a1": "q2"}
+QUEUE_OF = {"g0": "", "g1": "q1", "g2": "q3", "w0": "q2", "w1": "", "a0": "", "a1": "q2", "a2": "q4"}
 GANGS = st.sampled_from(["g0", "g1", "g2"])
 WORKLOADS = st.sampled_from(["w0", "w1"])
-ANNOTATED = {"a0": 2, "a1": 3}
+ANNOTATED = {"a0": 2, "a1": 3, "a2": 2}
 NODES = st.sampled_from([f"n{i}" for i in range(5)])
 RACK_OF = {"n0": "r0", "n1": "r1", "n2": "r0", "n3": "r1", "n4": "r1"}
 NEAR = {"g0": {"schedulingConstraints": {"topology": [{"key": "rack"}]}}}
-QUEUES = st.sampled_from(["", "", "q1", "q2", "q3"])
+QUEUES = st.sampled_from(["", "", "q1", "q2", "q3", "q4"])
 KINDS = st.sampled_from(["a", "b"])
 RARELY = st.sampled_from([False] * 5 + [True])
 OFTEN = st.sampled_from([True] * 5 + [False])
 STOPS = st.sampled_from(["None", "None", "Hold", "HoldAndDrain"])
+ORDERINGS = st.sampled_from(["BorrowedShare", "DominantShare", "Proportion"])
+FAIRNESS = st.one_of(st.just({}), ORDERINGS.map(lambda ordering: {"enable": True, "ordering": ordering}))
+RUNTIME = 8
+WITHIN = st.sampled_from(["Never", "LowerPriority", "LowerOrNewerEqualPriority"])
+RECLAIM = st.sampled_from(["Never", "LowerPriority", "Any"])
+BORROW = st.sampled_from([{}, {"borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 1}}])
+MINIMUM = st.sampled_from([{}, {}, {"minimumRuntimeSeconds": RUNTIME}])
+POLICIES = st.builds(
+    lambda within, reclaim, borrow, minimum: {
+        "withinClusterQueue": within,
+        "reclaimWithinCohort": reclaim,
+        **(borrow if reclaim != "Never" else {}),
+        **minimum,
+    },
+    WITHIN,
+    RECLAIM,
+    BORROW,
+    MINIMUM,
+)
+QUOTAS = st.sampled_from([0, 1, 2, 3, 4, 5, "30%", "100%"])
+BY_USE = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
 REQUEUE = {"backoffBaseSeconds": 1, "backoffMaxSeconds": 5, "limit": 2}
 OUTCOMES = st.sampled_from(["Bound"] * 6 + ["Failed", "Gated", "Unknown", "Lost", "Unseen"])
 PFNET = "gang-scheduling.preferred.jp/gang"
@@ -49,11 +71,12 @@ class Watched(Invariants, World):
     def __init__(self, **configuration: Any) -> None:
         self.unknown: dict[str, str] = {}
         self.lost: set[str] = set()
-        self.begin_watching(window=WINDOW, local_queues=("default/q1", "default/q2", "default/q3"))
+        self.begin_watching(window=WINDOW, local_queues=("default/q1", "default/q2", "default/q3", "default/q4"))
         super().__init__(**configuration)
 
     def decide(self, advance: float = 0.0) -> list[AnyDecision]:
         self.remember_reserved()
+        self.protected = self.running_since(self.now + advance - RUNTIME)
         return super().decide(advance)
 
     def _carry_out_all(self, decisions: list[AnyDecision]) -> None:
@@ -83,6 +106,17 @@ class Watched(Invariants, World):
         """What must hold after every decision, by what the engine has been told."""
         self.check_state()
         self.check_racks()
+        self.check_victims()
+
+    def running_since(self, since: float) -> dict[WorkloadKey, float]:
+        """When those of queues with a minimum runtime began, of those who have not run since then or before."""
+        out = {}
+        for key, workload in self.engine.state.workloads.items():
+            queue = self.objects.get(("ClusterQueue", "", workload.cluster_queue), {"spec": {}})
+            began = workload.running_since
+            if "minimumRuntimeSeconds" in queue["spec"].get("preemption", {}) and began is not None and began > since:
+                out[key] = began
+        return out
 
     def check_racks(self) -> None:
         """Those who get their nodes now are in one rack with all others, as far as these are on nodes that exist."""
@@ -97,21 +131,37 @@ class Watched(Invariants, World):
             alone = new.isdisjoint(pod.key for pod in placed)
             assert alone or len(racks) == 1, f"{name}: {[(pod.name, pod.place) for pod in placed]}"
 
+    def check_victims(self) -> None:
+        """Whom a queue protects by its minimumRuntimeSeconds is nobody's victim before."""
+        state = self.engine.state
+        for key, workload in state.workloads.items():
+            evicted = workload.evicted
+            if evicted is not None and evicted.at == self.now and key in self.protected:
+                assert not evicted.preempted, f"{key} runs since {self.protected[key]}, and is {evicted.preempted}"
+
 
 class Histories(RuleBasedStateMachine):
     """Random steps; rules that do not apply at the moment do nothing."""
 
     @initialize(
-        strict=st.booleans(), most=st.booleans(), kept=st.booleans(), fair=st.booleans(), preempts=st.booleans()
+        strict=st.booleans(),
+        most=st.booleans(),
+        kept=st.booleans(),
+        fair=FAIRNESS,
+        preempts=POLICIES,
+        by_use=st.booleans(),
     )
-    def begin(self, strict: bool, most: bool, kept: bool, fair: bool, preempts: bool) -> None:
+    def begin(
+        self, strict: bool, most: bool, kept: bool, fair: dict[str, Any], preempts: dict[str, Any], by_use: bool
+    ) -> None:
         strategy = {"type": "MostAllocated" if most else "LeastAllocated"}
         self.world = self.make_world(
             permit_timeout_seconds=PERMIT,
             bind_window_seconds=WINDOW,
             victims_timeout_seconds=VICTIMS,
             profiles=[{"schedulerName": "tutti", "scoringStrategy": strategy}],
-            fairSharing={"enable": fair},
+            fairSharing=fair,
+            admissionFairSharing={"usageHalfLifeSeconds": 30, "usageSamplingIntervalSeconds": 5},
         )
         world = self.world
         world.hold_binds = True
@@ -121,13 +171,15 @@ class Histories(RuleBasedStateMachine):
         world.object("Cohort", "c", {"parentName": "root"})
         group = {"coveredResources": [GPU], "flavors": [{"name": "a", "resources": [{"name": GPU, "nominalQuota": 1}]}]}
         world.object("Cohort", "root", {"resourceGroups": [group]})
-        within = {"withinClusterQueue": "LowerOrNewerEqualPriority" if preempts else "Never"}
-        any_ = {"preemption": {**within, "reclaimWithinCohort": "Any" if preempts else "Never"}}
+        self.preempts = {"preemption": preempts}
         next_ = {"flavorFungibility": {"whenCanBorrow": "TryNextFlavor"}, "fairSharing": {"weight": 2}}
         backfill = {"backfill": "Reserved", "reservationSeconds": 5} if kept else {}
-        world.queue("cq1", 3, cohort="c", borrow=2, flavors=("a",), local="q1", **any_)
-        world.queue("cq2", 3, cohort="c", lend=2, flavors=("a", "b"), local="q2", **any_, **next_, **backfill)
+        world.queue("cq1", 3, cohort="c", borrow=2, flavors=("a",), local="q1", **self.preempts)
+        second = {**self.preempts, **next_, **backfill, **(BY_USE if by_use else {})}
+        world.queue("cq2", 3, cohort="c", lend=2, flavors=("a", "b"), local="q2", **second)
+        world.object("LocalQueue", "q4", {"clusterQueue": "cq2", "fairSharing": {"weight": "0.5"}})
         strategy = "StrictFIFO" if strict else "BestEffortFIFO"
+        within = {"withinClusterQueue": preempts["withinClusterQueue"]}
         world.queue("cq3", 4, flavors=("b",), local="q3", queueingStrategy=strategy, preemption=within)
         for number, kind in enumerate("aabb"):
             self._node(f"n{number}", gpus=2 + number % 2, kind=kind)
@@ -180,11 +232,17 @@ class Histories(RuleBasedStateMachine):
             self.world.pod(self._name(name), group=name, gpus=gpus, priority=priority)
         self.world.decide()
 
-    @rule(name=WORKLOADS, workers=st.integers(1, 3), promised=st.booleans(), created=st.integers(0, 3))
-    def submit_workload(self, name: str, workers: int, promised: bool, created: int) -> None:
-        self.put_workload(name, workers, surplus=0, promised=promised, active=True, priority=0, times={})
+    @rule(
+        name=WORKLOADS,
+        workers=st.integers(1, 3),
+        surplus=st.sampled_from([0, 0, 1, 3]),
+        promised=st.booleans(),
+        created=st.integers(0, 6),
+    )
+    def submit_workload(self, name: str, workers: int, surplus: int, promised: bool, created: int) -> None:
+        self.put_workload(name, workers, surplus=surplus, promised=promised, active=True, priority=0, times={})
         self.world.pod(self._name(f"{name}-leader"), workload=name, group="leader", gpus=0)
-        for _ in range(min(created, workers) if promised else workers):
+        for _ in range(min(created, workers + surplus) if promised else workers + surplus):
             self.world.pod(self._name(f"{name}-workers"), workload=name, group="workers")
         self.world.decide()
 
@@ -224,7 +282,7 @@ class Histories(RuleBasedStateMachine):
         self.world.workload(name, {"name": "leader", "count": 1}, group, **spec)
         self._forget_partial(name)
 
-    @rule(queue=st.sampled_from(["cq1", "cq2", "cq3", "q1", "q2", "q3"]), stop=STOPS)
+    @rule(queue=st.sampled_from(["cq1", "cq2", "cq3", "q1", "q2", "q3", "q4"]), stop=STOPS)
     def stop_queue(self, queue: str, stop: str) -> None:
         kind = "ClusterQueue" if queue.startswith("c") else "LocalQueue"
         key = (kind, "" if kind == "ClusterQueue" else "default", queue)
@@ -248,11 +306,22 @@ class Histories(RuleBasedStateMachine):
             self._forget_partial(name)
 
     @rule(
-        gpus=st.sampled_from([0, 1, 2, 3, 4, 5, "30%", "100%"]),
+        gpus=QUOTAS,
         flavors=st.sampled_from([("a",), ("a", "b"), ("b", "a"), ("missing",)]),
     )
     def change_quota(self, gpus: int | str, flavors: tuple[str, ...]) -> None:
-        self.world.queue("cq1", gpus, cohort="c", borrow=2, flavors=flavors, local="")
+        self.world.queue("cq1", gpus, cohort="c", borrow=2, flavors=flavors, local="", **self.preempts)
+
+    @rule(name=st.sampled_from(["cq1", "cq2"]), preempts=POLICIES)
+    def change_preemption(self, name: str, preempts: dict[str, Any]) -> None:
+        self.world.object(
+            "ClusterQueue", name, {**self.world.objects["ClusterQueue", "", name]["spec"], "preemption": preempts}
+        )
+
+    @rule(name=st.sampled_from(["q2", "q4"]), weight=st.sampled_from(["0", "0.5", "3"]))
+    def change_weight(self, name: str, weight: str) -> None:
+        spec = self.world.objects["LocalQueue", "default", name]["spec"]
+        self.world.object("LocalQueue", name, {**spec, "fairSharing": {"weight": weight}})
 
     # Pods.
 
