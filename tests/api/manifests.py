@@ -169,8 +169,8 @@ WRONG: dict[str, Wrong] = {
     "taint without effect": Wrong(
         "ResourceFlavor", "nodeTaints: [{key: a}]", "spec.nodeTaints[0].effect", "must be given"
     ),
-    "flavor with weights": Wrong(
-        "ResourceFlavor", "resourceWeights: {cpu: 2}", "spec.resourceWeights", "not supported yet"
+    "flavor with a weight of 0": Wrong(
+        "ResourceFlavor", "resourceWeights: {cpu: 0}", "spec", "resourceWeights must be above 0"
     ),
     "no levels": Wrong("Topology", "levels: []", "spec.levels", "at least 1 item"),
     "a level twice": Wrong(

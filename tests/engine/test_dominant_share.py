@@ -62,3 +62,21 @@ def test_weights_count_in_the_dominant_share():
             world.pod(f"{queue}-{number}", queue=queue, gpus=1, preempts=False)
     world.run()
     assert (len(world.where("a-")), len(world.where("b-"))) == (6, 3)
+
+
+@pytest.mark.parametrize("ordering", ["BorrowedShare", "DominantShare"])
+@pytest.mark.parametrize(("weight", "expected"), [(1, (4, 4)), (3, (6, 2))])
+def test_a_flavor_says_what_its_units_count(ordering, weight, expected):
+    """Queue a borrows of flavor plain, b of flavor dear, on a node that belongs to both."""
+    world = World(fairSharing={"enable": True, "ordering": ordering})
+    for name in ("plain", "dear"):
+        weights = {"resourceWeights": {GPU: weight}} if name == "dear" else {}
+        world.flavor(name, nodeLabels={name: "yes"}, **weights)
+    for name, flavors in (("a", ("plain",)), ("b", ("dear",)), ("lender", ("plain", "dear"))):
+        world.queue(name, 8 if name == "lender" else 0, cohort="c", flavors=flavors, local=name)
+    world.node("n1", gpus=8, labels={"plain": "yes", "dear": "yes"})
+    for number in range(8):
+        for name in ("a", "b"):
+            world.pod(f"{name}-{number}", queue=name, gpus=1, preempts=False)
+    world.run()
+    assert (len(world.where("a-")), len(world.where("b-"))) == expected

@@ -64,6 +64,7 @@ class Catalog:
         reserving: Whether any queue keeps room for its head (backfill Reserved).
         cohorts: Cohort -> (parent, quotas), without those in rings.
         cohort_weights: Cohort -> its weight in fair sharing, in milli-units.
+        worth: What one unit of a flavor and resource counts in fair sharing, in milli-units; 1 where it is not there.
         parts: What was offered of each flavor and resource of which some quota is a part.
         broken: Objects that cannot be read, with what is wrong, and their uid.
     """
@@ -75,6 +76,7 @@ class Catalog:
         self.flavors: dict[str, Flavor] = {}
         self.cohorts: dict[str, tuple[str, Mapping[FlavorResource, Quota]]] = {}
         self.cohort_weights: dict[str, int] = {}
+        self.worth: dict[FlavorResource, int] = {}
         self.parts: dict[FlavorResource, int] = {}
         self.broken: dict[ObjectKey, tuple[ObjectError, str]] = {}
         self._news: list[ObjectKey] = []
@@ -176,6 +178,11 @@ class Catalog:
             one.metadata.name: tuple(level.node_label for level in one.spec.levels) for one in self.all(Topology)
         }
         self.flavors = {one.metadata.name: flavor_of(one, topologies) for one in self.all(ResourceFlavor)}
+        self.worth = {
+            (one.metadata.name, resource): weight
+            for one in self.all(ResourceFlavor)
+            for resource, weight in one.spec.resource_weights.items()
+        }
         cohorts = {one.metadata.name: one for one in self.all(Cohort)}
         caught = rings({name: one.spec.parent_name or "" for name, one in cohorts.items()})
         self.cohorts = {

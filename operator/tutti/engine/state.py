@@ -165,7 +165,8 @@ class State:
     def respec(self) -> None:
         """Take over queues, flavors and cohorts as they are written now; usage stays."""
         self.catalog.compile(self._offered)
-        self.holdings.respec(self.catalog.queues, self.catalog.cohorts, self.catalog.cohort_weights)
+        catalog = self.catalog
+        self.holdings.respec(catalog.queues, catalog.cohorts, catalog.cohort_weights, catalog.worth)
 
     def _offered(self, flavor: Flavor, resource: str) -> int:
         """Return what the nodes of a flavor offer of a resource now."""

@@ -49,7 +49,11 @@ class Holdings:
         return self.snapshot.tree
 
     def respec(
-        self, queues: Mapping[str, Queue], cohorts: Cohorts, cohort_weights: Mapping[str, int] | None = None
+        self,
+        queues: Mapping[str, Queue],
+        cohorts: Cohorts,
+        cohort_weights: Mapping[str, int] | None = None,
+        worth: Mapping[FlavorResource, int] | None = None,
     ) -> None:
         """Take over new specs. Cohorts and queues in a ring must have been left out.
 
@@ -57,12 +61,14 @@ class Holdings:
             queues: By name.
             cohorts: By name.
             cohort_weights: Of fair sharing, in milli-units; 1 for those that are not there.
+            worth: What one unit of a flavor and resource counts in fair sharing, likewise.
         """
         tree = QuotaTree(
             {name: (queue.cohort, queue.quotas) for name, queue in queues.items()},
             cohorts,
             queue_weights={name: queue.weight for name, queue in queues.items()},
             cohort_weights=cohort_weights or {},
+            worth=worth or {},
         )
         policies = {name: queue.policy for name, queue in queues.items()}
         self.snapshot = Snapshot(tree, policies, spared=self.spared)

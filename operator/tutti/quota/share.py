@@ -2,11 +2,14 @@
 
 Rule: Kueue, pkg/cache/scheduler/fair_sharing.go (0.20), per node n with parent p, over resources r:
 
-    borrowed[r] = sum over the flavors known below n of max(0, usage - subtree)
+    borrowed[r] = sum over the flavors f known below n of worth(f, r) * max(0, usage - subtree)
+    lendable[r] = sum over the flavors f of the tree of worth(f, r) * potential
     ratio       = max over r of borrowed[r] / p.lendable[r], where that is more than 0; equal ratios: the first by name
     share       = 0 at a root or where the ratio is 0, infinite where the weight is 0, else 1000 * ratio / weight
 
-Two infinite shares compare by their ratio. Ratios are exact fractions: equal shares are equal.
+worth is 1 but where a ResourceFlavor says otherwise in its resourceWeights, so that a unit of one flavor can count more
+than one of another (Kueue, KEP-8902). Two infinite shares compare by their ratio. Ratios are exact fractions: equal
+shares are equal.
 """
 
 from __future__ import annotations
@@ -80,11 +83,11 @@ def share(node: QuotaNode, more: Mapping[FlavorResource, int] | None = None) -> 
     for what, own in node.subtree.items():
         over = node.usage.get(what, 0) + more.get(what, 0) - own
         if over > 0:
-            borrowed[what[1]] = borrowed.get(what[1], 0) + over
+            borrowed[what[1]] = borrowed.get(what[1], 0) + node.worth_of(what, over)
             pairs.append(what)
     if not pairs:
         return Share(nothing, node.weight)
-    lendable = node.parent.lendable()
+    lendable = node.parent.lendable_worth()
     ratios = {name: Fraction(over, lendable[name]) for name, over in borrowed.items() if lendable.get(name, 0) > 0}
     if not ratios:
         return Share(nothing, node.weight, borrowed=frozenset(pairs))
@@ -101,15 +104,16 @@ def dominant_share(node: QuotaNode) -> ShareKey:
     """Return the share of all that there is that a node uses, its own included, in its dominant resource.
 
     Rule: dominant resource fairness (Ghodsi et al., NSDI 2011; Volcano's plugin drf): max over r of used[r] / total[r],
-    by weight, where the total is what the node and its siblings have together.
+    by weight, where the total is what the node and its siblings have together; units count what they
+    are worth, as above.
     """
     if node.parent is None:
         return False, Fraction(0)
     used: dict[str, int] = {}
     for leaf in node.leaves():
-        for (_, resource), amount in leaf.usage.items():
-            used[resource] = used.get(resource, 0) + amount
-    total = node.parent.lendable()
+        for what, amount in leaf.usage.items():
+            used[what[1]] = used.get(what[1], 0) + leaf.worth_of(what, amount)
+    total = node.parent.lendable_worth()
     ratios = (Fraction(amount, total[name]) for name, amount in used.items() if total.get(name, 0) > 0)
     ratio = max(ratios, default=Fraction(0))
     if not node.weight or not ratio:

@@ -32,6 +32,9 @@ FlavorResource = tuple[str, str]
 
 Usage = dict[FlavorResource, int]
 
+_EVEN: Mapping[FlavorResource, int] = MappingProxyType({})
+"""Every unit counts 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Quota:
@@ -50,6 +53,7 @@ class QuotaNode:
         quotas: What it is given.
         leaf: Whether it is a ClusterQueue.
         weight: What its share is divided by in fair sharing, in milli-units; 0 makes any borrowing an infinite share.
+        worth: What one unit counts in shares, in milli-units; 1 for what is not named. The same for all of a tree.
         subtree: What it and everything below it may use before borrowing.
         usage: What is used of it, after what its children keep to themselves.
     """
@@ -58,11 +62,13 @@ class QuotaNode:
     quotas: Mapping[FlavorResource, Quota]
     leaf: bool = False
     weight: int = WEIGHT_OF_ONE
+    worth: Mapping[FlavorResource, int] = field(default_factory=lambda: _EVEN, repr=False)
     parent: QuotaNode | None = None
     children: list[QuotaNode] = field(default_factory=list)
     subtree: Usage = field(default_factory=dict)
     usage: Usage = field(default_factory=dict)
     _lendable: dict[str, int] = field(default_factory=dict, repr=False)
+    _lendable_worth: dict[str, int] = field(default_factory=dict, repr=False)
     _height: int = field(default=-1, repr=False)
 
     def ancestors(self) -> Iterator[QuotaNode]:
@@ -132,6 +138,20 @@ class QuotaNode:
                 self._lendable[what[1]] = _plus(self._lendable.get(what[1], 0), self.potential(what))
         return self._lendable
 
+    def worth_of(self, what: FlavorResource, amount: int) -> int:
+        """Return what an amount counts in shares, in thousandths of a unit."""
+        return min(amount, UNLIMITED) * self.worth.get(what, WEIGHT_OF_ONE)
+
+    def lendable_worth(self) -> Mapping[str, int]:
+        """Return per resource what `lendable` counts in shares, in thousandths of a unit."""
+        if not self._lendable_worth:
+            if not self.worth:
+                self._lendable_worth = {name: amount * WEIGHT_OF_ONE for name, amount in self.lendable().items()}
+            for what in self.root().subtree if self.worth else ():
+                more = self.worth_of(what, self.potential(what))
+                self._lendable_worth[what[1]] = self._lendable_worth.get(what[1], 0) + more
+        return self._lendable_worth
+
     def add(self, what: FlavorResource, amount: int) -> None:
         """Use `amount` more; what this node does not keep to itself is used of its parent."""
         private = max(0, self.local(what) - self.usage.get(what, 0))
@@ -177,6 +197,7 @@ class QuotaTree:
             exists without limits or quota. None of them may be in a ring: `references.rings` finds those.
         queue_weights: Fair-sharing weight of ClusterQueues, in milli-units; 1 where there is none.
         cohort_weights: The same of Cohorts.
+        worth: What one unit of a flavor and resource counts in shares, in milli-units; 1 where there is none.
     """
 
     def __init__(
@@ -186,6 +207,7 @@ class QuotaTree:
         *,
         queue_weights: Mapping[str, int] = MappingProxyType({}),
         cohort_weights: Mapping[str, int] = MappingProxyType({}),
+        worth: Mapping[FlavorResource, int] = MappingProxyType({}),
     ) -> None:
         self.queues = {
             name: QuotaNode(name, quotas, leaf=True, weight=queue_weights.get(name, WEIGHT_OF_ONE))
@@ -200,6 +222,9 @@ class QuotaTree:
                 self.cohorts[parent] = QuotaNode(parent, {})
         self._join(self.cohorts, cohorts)
         self._join(self.queues, queues)
+        if worth:
+            for node in (*self.cohorts.values(), *self.queues.values()):
+                node.worth = worth
         for node in (*self.cohorts.values(), *self.queues.values()):
             if node.parent is None:
                 _fill_subtree(node)

@@ -9,7 +9,7 @@ from pydantic import Field
 from tutti.api.kinds.frame import AGE, Column, Object
 from tutti.api.kinds.matching import LabelValue, Taint, Toleration
 from tutti.api.kinds.statuses import ConditionsOnly
-from tutti.api.model import ATOMIC, Model, Name, Quantity
+from tutti.api.model import ATOMIC, Model, Name, Quantity, ResourceName, Rule
 
 
 class ResourceFlavorSpec(Model):
@@ -25,8 +25,15 @@ class ResourceFlavorSpec(Model):
     """Tolerations that pods of this flavor are treated as having."""
     topology_name: Name = ""
     """The Topology of these nodes, by which pods counted in this flavor can be kept near one another."""
-    resource_weights: Annotated[dict[str, Quantity], Field(max_length=16)] = {}
-    """Weights for fair sharing; not supported yet."""
+    resource_weights: Annotated[dict[ResourceName, Quantity], Field(max_length=16)] = {}
+    """What one unit of a resource counts in this flavor where queues are compared by their shares of what they borrow,
+    or use: a device of 8 counts as much as eight of 1. What is not named counts 1. (Kueue, KEP-8902.)"""
+    RULES: ClassVar = (
+        Rule(
+            message="resourceWeights must be above 0: what should not count has no place in fair sharing",
+            holds=lambda it: all(weight > 0 for weight in it.resource_weights.values()),
+        ),
+    )
 
 
 class ResourceFlavor(Object):

@@ -41,7 +41,6 @@ def _absent(what: str, path: str) -> str:
 
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
-    Unsupported("ResourceFlavor", "resourceWeights", (), _absent("fair sharing by weight", "resourceWeights")),
     Unsupported(
         "ClusterQueue",
         "admissionChecksStrategy",
