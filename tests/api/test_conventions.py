@@ -59,7 +59,7 @@ CASES = {
     ),
     "Kubernetes 1.35 workload reference": (
         "{metadata: {namespace: ml}, spec: {workloadRef: {name: w, podGroup: workers, podGroupReplicaKey: '3'}}}",
-        Claim(convention="kubernetes", namespace="ml", group="w-workers-3", workload="w"),
+        Claim(convention="kubernetes", namespace="ml", group="w-workers-3", object="w/workers"),
     ),
     "scheduler-plugins label": (
         "metadata: {namespace: ml, labels: {scheduling.x-k8s.io/pod-group: nginx}}",
@@ -80,7 +80,9 @@ CASES = {
             group="gang-1-949b0684",
             min_count=3,
             count=3,
+            most=3,
             timeout_seconds=90,
+            timeout_jitter_seconds=30,
             implicit=True,
         ),
     ),
@@ -124,6 +126,37 @@ CASES = {
             implicit=True,
         ),
     ),
+    "koordinator gang group": (
+        """
+        metadata:
+          namespace: ml
+          annotations:
+            gang.scheduling.koordinator.sh/name: b
+            gang.scheduling.koordinator.sh/min-available: "2"
+            gang.scheduling.koordinator.sh/groups: '["ml/b", "ai/a"]'
+        """,
+        Claim(
+            convention="koordinator",
+            namespace="ai",
+            group="a-and-others-ai-a-ml-b-18c2b85a",
+            role="ml/b",
+            roles=(("ai/a", 0), ("ml/b", 2)),
+            timeout_seconds=600,
+            implicit=True,
+        ),
+    ),
+    "scheduler-plugins label as it was": (
+        "metadata: {namespace: ml, labels: {pod-group.scheduling.sigs.k8s.io: nginx}}",
+        Claim(convention="schedulerPlugins", namespace="ml", group="nginx"),
+    ),
+    "Volcano task": (
+        """
+        metadata:
+          namespace: ml
+          annotations: {scheduling.k8s.io/group-name: job-1, volcano.sh/task-spec: worker}
+        """,
+        Claim(convention="volcano", namespace="ml", group="job-1", task="worker"),
+    ),
     "YuniKorn job": (
         """
         metadata:
@@ -164,7 +197,7 @@ CASES = {
           labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/pod-group-name: g}
           annotations: {kueue.x-k8s.io/pod-group-total-count: "2"}
         """,
-        Claim(convention="kueue", namespace="ml", group="g", queue="q", min_count=2, count=2, implicit=True),
+        Claim(convention="kueue", namespace="ml", group="g", queue="q", min_count=2, count=2, most=2, implicit=True),
     ),
     "gang of one convention in a queue of another": (
         "metadata: {namespace: ml, labels: {scheduling.x-k8s.io/pod-group: g, kueue.x-k8s.io/queue-name: q}}",
@@ -234,10 +267,20 @@ BROKEN = {
         "mode",
         "Strict or NonStrict",
     ),
-    "koordinator other gangs": (
-        annotated(**{f"{KOORD}name": "g", f"{KOORD}min-available": "3", f"{KOORD}groups": '["ml/g","ml/h"]'}),
+    "koordinator groups without its own": (
+        annotated(**{f"{KOORD}name": "g", f"{KOORD}min-available": "3", f"{KOORD}groups": '["ml/h"]'}),
         "groups",
-        "not supported yet",
+        "must name the pod's own gang, ml/g, too",
+    ),
+    "koordinator groups of no form": (
+        annotated(**{f"{KOORD}name": "g", f"{KOORD}min-available": "3", f"{KOORD}groups": '["h"]'}),
+        "groups",
+        'JSON list of "namespace/name"',
+    ),
+    "koordinator match policy": (
+        annotated(**{f"{KOORD}name": "g", f"{KOORD}min-available": "3", f"{KOORD}match-policy": "only-waiting"}),
+        "match-policy",
+        "'only-waiting' is not supported",
     ),
     "yunikorn task groups": (
         annotated(**{f"{YUNIKORN}app-id": "a", f"{YUNIKORN}task-group-name": "t", f"{YUNIKORN}task-groups": "[{"}),

@@ -56,6 +56,8 @@ from tutti.engine.observations import (
     BindFinished,
     Deactivated,
     EvictFinished,
+    GangObjectGone,
+    GangObjectSeen,
     NamespaceSeen,
     NodeGone,
     NodeSeen,
@@ -110,6 +112,7 @@ class World:
         self.pods: dict[tuple[str, str], Pod] = {}
         self.nodes: dict[str, Node] = {}
         self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self.gang_objects: dict[tuple[str, str, str, str], dict[str, Any]] = {}
         self.pending_binds: list[Bind] = []
         self.hold_binds = False
         self.hold_evictions = False
@@ -136,6 +139,7 @@ class World:
         self._start(synced=False)
         seen: list[AnyObservation] = [
             *(ObjectSeen(key[0], raw) for key, raw in self.objects.items()),
+            *(GangObjectSeen(key[0], key[1], raw) for key, raw in self.gang_objects.items()),
             *(NodeSeen(node) for node in self.nodes.values()),
             *self.storage.all(),
             *(PodSeen(pod) for pod in self.pods.values()),
@@ -288,6 +292,27 @@ class World:
             "status": before["status"] if before else {},
         }
         self.tell(ObjectSeen(kind, self.objects[key]))
+
+    def gang_object(
+        self, api_version: str, name: str, spec: dict[str, Any], namespace: str = "default", kind: str = "PodGroup"
+    ) -> None:
+        """Make an object of another project that says how large a gang is, or change its spec."""
+        key = (api_version, kind, namespace, name)
+        before = self.gang_objects.get(key)
+        meta = {
+            "name": name,
+            "namespace": namespace,
+            "uid": before["metadata"]["uid"] if before else f"uid-{next(self._uids)}",
+            "generation": before["metadata"]["generation"] + 1 if before else 1,
+        }
+        self.gang_objects[key] = {"metadata": meta, "spec": spec, "status": before["status"] if before else {}}
+        self.tell(GangObjectSeen(api_version, kind, self.gang_objects[key]))
+
+    def remove_gang_object(
+        self, api_version: str, name: str, namespace: str = "default", kind: str = "PodGroup"
+    ) -> None:
+        del self.gang_objects[api_version, kind, namespace, name]
+        self.tell(GangObjectGone(api_version, kind, namespace, name))
 
     def put_object(self, kind: str, raw: dict[str, Any]) -> None:
         """Have an object seen as it is given, whatever it says."""
@@ -508,6 +533,13 @@ class World:
         self.tell(Deactivated(decision.namespace, decision.name, decision.uid, generation))
 
     def _patch(self, decision: PatchStatus) -> None:
+        if decision.api_version:
+            key = (decision.api_version, decision.kind, decision.namespace, decision.name)
+            thing = self.gang_objects.get(key)
+            if thing is not None and thing["metadata"]["uid"] == decision.uid:
+                self.gang_objects[key] = {**thing, "status": merged(thing["status"], decision.status)}
+                self.tell(GangObjectSeen(decision.api_version, decision.kind, self.gang_objects[key]))
+            return
         found = self.objects.get((decision.kind, decision.namespace, decision.name))
         if found is None or found["metadata"]["uid"] != decision.uid:
             return

@@ -97,6 +97,10 @@ class Conventions(Model):
     pfnet_prefix: LabelKey = "gang-scheduling.preferred.jp/gang"
     pfnet_default_timeout_seconds: Positive = 30
     pfnet_timeout_limit_seconds: Positive = 100
+    pfnet_timeout_jitter_seconds: Annotated[int, Field(ge=0)] = 30
+    """Up to how much longer than its timeout a reservation is held, by chance."""
+    pfnet_delete_together: bool = False
+    """Whether all pods of a gang are deleted once one of them is being deleted."""
 
 
 class LeaderElection(Model):

@@ -18,7 +18,7 @@ from tutti.engine.explanation import Explanation
 from tutti.engine.lines import Standing
 from tutti.engine.needs import Lacking, Need, needs_of, pod_sets_of, unplaceable
 from tutti.engine.queues import queue_of
-from tutti.engine.shortages import closest, misfit, no_room_left, short_of_quota
+from tutti.engine.shortages import closest, gang_full, misfit, no_room_left, short_of_quota, short_of_resources
 from tutti.engine.state import State
 from tutti.engine.workloads import Charge, Hold, Phase, Workload
 from tutti.placement.framework import ANYWHERE, Rows
@@ -74,6 +74,10 @@ def reserve(state: State, standing: Standing) -> Explanation | None:
         None where it is done; otherwise why not, and nothing has changed.
     """
     extenders.begin_try(state, standing.workload.key)
+    scarce = short_of_resources(state, standing.workload)
+    if scarce is not None:
+        standing.lacking = ()
+        return scarce
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, standing.workload, standing.queue, transaction)
         required = [need for need in standing.needs if need.required]
@@ -161,7 +165,9 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     needs = needs_of(workload)
     if isinstance(needs, Explanation):
         return needs
-    mine = next(need for need in needs if waiting[0] in need.members)
+    mine = next((need for need in needs if waiting[0] in need.members), None)
+    if mine is None:
+        return gang_full(workload.groups[state.home[waiting[0].pod.key][1]])
     need = replace(mine, members=waiting[:1], required=1, extra=0, growth=0)
     pod_sets = pod_sets_of([need])
     choice = None if queue is None else _chooser(state, queue, workload).choose(pod_sets)

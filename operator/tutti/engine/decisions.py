@@ -94,13 +94,17 @@ class SetPodCondition(Decision, frozen=True, tag="pod-condition"):
 
 
 class PatchStatus(Decision, frozen=True, tag="status"):
-    """Merge `status` into the status of an object of ours; a field set to None is removed."""
+    """Merge `status` into the status of an object; a field set to None is removed.
+
+    `api_version` is that of an object which is not ours.
+    """
 
     kind: str
     namespace: str
     name: str
     uid: str
     status: dict[str, Any]
+    api_version: str = ""
 
 
 class EmitEvent(Decision, frozen=True, tag="event"):

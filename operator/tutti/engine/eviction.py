@@ -112,6 +112,25 @@ def ask_to_leave(state: State, workload: Workload) -> None:
             state.out.append(Evict(pod.namespace, pod.name, pod.uid, *member.leave))
 
 
+def leave_together(state: State, workload: Workload) -> None:
+    """Delete all members of a gang that wants it so once one of them is being deleted (pfnet: DeletedAsPartOfGang)."""
+    if not workload.tally().leaving:
+        return
+    going = next((m for m in workload.members() if m.pod.deleting and m.claim.leaves_together), None)
+    left = [m for m in workload.members() if not (m.pod.terminated or m.pod.deleting or m.evicting)]
+    if going is None or not left:
+        return
+    if state.now < workload.ask_at:
+        state.set_alarm(workload, workload.ask_at)
+        return
+    text = f"member {going.pod.name} of its gang {workload.key[2]} is being deleted"
+    for member in left:
+        member.leave, member.evicting = member.leave or ("DeletedAsPartOfGang", text), True
+        pod = member.pod
+        state.out.append(Evict(pod.namespace, pod.name, pod.uid, *member.leave))
+    announce(state, workload, "Warning", "DeletedAsPartOfGang", f"{len(left)} pods are deleted: {text}")
+
+
 def refused(state: State, workload: Workload, member: Member) -> None:
     """Note that a member could not be asked to leave; that is done again after a while."""
     member.evicting = False

@@ -16,12 +16,14 @@ from tutti.api.conventions.tutti import POD_GROUP
 from tutti.api.core import ObjectMeta, Pod, PodSpec
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
+from tutti.api.kinds.pod_group import PodGroupSpec
 from tutti.api.kinds.workload import WorkloadSpec
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
 from tutti.cluster.volumes import has_claims
-from tutti.engine import limits
+from tutti.engine import limits, sizes
 from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.gang_objects import take_sizes
 from tutti.engine.history import recall
 from tutti.engine.nearness import of_claim, of_pod_group, of_workload
 from tutti.engine.reservation import give_back
@@ -121,8 +123,14 @@ def address_of(state: State, member: Member) -> Address:
         if found is not None and found.spec.workload_ref is not None:
             ref = found.spec.workload_ref
             return ("Workload", claim.namespace, ref.name), ref.pod_group or claim.group
-        return ("PodGroup", claim.namespace, claim.group), claim.group
+        return ("PodGroup", claim.namespace, claim.group), claim.role or _task(state, claim) or claim.group
     return ("Pod", *member.pod.key), member.pod.name
+
+
+def _task(state: State, claim: Claim) -> str:
+    """Return the role of a member in a gang whose object counts by tasks; "" where it does not."""
+    found = state.gang_objects.of(claim) if claim.task else None
+    return claim.task if found is not None and found.roles else ""
 
 
 def read_workload(state: State, workload: Workload) -> None:
@@ -169,7 +177,8 @@ def _unname(state: State, member: Member) -> None:
 
 def _names(claim: Claim) -> dict[tuple[str, str], None]:
     """Return the namespace and name of each PodGroup or Workload that a claim names."""
-    return {(claim.namespace, name): None for name in (claim.group, claim.workload) if name}
+    said_by = claim.object.partition("/")[0]
+    return {(claim.namespace, name): None for name in (claim.group, claim.workload, said_by) if name}
 
 
 def _claim(state: State, pod: Pod) -> tuple[Claim, str]:
@@ -259,31 +268,53 @@ def _promised(state: State, workload: Workload, template: dict[str, object]) -> 
     return None if has_claims(spec) else state.cluster.classes.of(spec, workload.key[1], labels)
 
 
-def _read_pod_group(state: State, workload: Workload, found: PodGroupObject | None) -> None:
-    name = workload.key[2]
-    group = workload.groups.setdefault(name, Group(name))
-    if found is not None:
-        _identify(workload, found)
-        group.min_count = found.spec.min_count
-        group.near = of_pod_group(found.spec.scheduling_constraints.topology, name)
-        workload.queue = found.spec.queue_name
-        workload.permit_seconds = found.spec.schedule_timeout_seconds
-        value = state.catalog.pod_class(found.spec.priority_class_name)
-        workload.priority = _members_priority(workload) if value is None else value
-        return
-    workload.uid, group.near = "", None
-    sizes = {m.claim.min_count: m for m in group.members.values() if m.claim.min_count is not None}
-    workload.queue, workload.priority = "", _members_priority(workload)
-    if not sizes or workload.key in state.catalog.broken:
+def _read_pod_group(state: State, workload: Workload, written: PodGroupObject | None) -> None:
+    """Take over what a gang is to be like: from its PodGroup, else the object that its pods name, else from themselves.
+
+    A PodGroup that was made for such a gang is there to be read by people.
+    """
+    name, first = workload.key[2], next(workload.members(), None)
+    own = written is not None and not (first is not None and sizes.IMPLICIT_LABEL in written.metadata.labels)
+    gang = workload.gang = None if own or first is None else state.gang_objects.of(first.claim)
+    declared = first is not None and first.claim.implicit
+    if first is None or not (first.claim.role or _task(state, first.claim)):
+        workload.groups.setdefault(name, Group(name))
+    if written is not None:
+        _identify(workload, written)
+    else:
+        workload.uid = ""
+    if gang is not None and gang.problem:
+        text = f"{gang.api_version} {gang.namespace}/{gang.name}: {gang.problem}"
+        workload.problem = Explanation(Gate.GATHER, "InvalidGang", text)
+    elif gang is not None:
+        take_sizes(workload, gang, name)
+    elif own and written is not None:
+        workload.groups.setdefault(name, Group(name)).min_count = written.spec.min_count
+    elif declared and workload.key not in state.catalog.broken:
+        workload.problem = sizes.read(workload)
+    else:
         workload.problem = _missing(state, workload)
-    elif len(sizes) > 1:
-        said = ", ".join(f"{size} ({m.pod.name})" for size, m in sorted(sizes.items()))
-        workload.problem = Explanation(
-            Gate.GATHER, "InvalidGang", f"members of gang {name} give different sizes: {said}; give all the same"
-        )
-    group.min_count = max(sizes, default=group.min_count)
-    first = next(iter(group.members.values()), None)
-    workload.permit_seconds = first.claim.timeout_seconds if first else None
+    _read_wishes(state, workload, gang.spec if gang is not None else written.spec if written is not None else None)
+
+
+def _read_wishes(state: State, workload: Workload, spec: PodGroupSpec | None) -> None:
+    """Take over in which queue, how important, how near and how patient a gang is."""
+    first = next(workload.members(), None)
+    workload.priority, workload.min_resources = _members_priority(workload), {}
+    workload.permit_jitter = first.claim.timeout_jitter_seconds if first else 0
+    if spec is None:
+        workload.queue, near = "", None
+        workload.permit_seconds = first.claim.timeout_seconds if first else None
+    else:
+        workload.queue, workload.permit_seconds = spec.queue_name, spec.schedule_timeout_seconds
+        value = state.catalog.pod_class(spec.priority_class_name)
+        workload.priority = workload.priority if value is None else value
+        near = of_pod_group(spec.scheduling_constraints.topology, workload.key[2])
+    if workload.gang is not None:
+        workload.min_resources = workload.gang.min_resources
+        workload.priority = workload.priority if workload.gang.priority is None else workload.gang.priority
+    for group in workload.groups.values():
+        group.near = near
 
 
 def _read_single(workload: Workload) -> None:

@@ -1,4 +1,7 @@
-"""PodGroups for gangs that exist only as annotations, so that their status can be seen like any other's."""
+"""PodGroups for gangs that others describe: by annotations, or by objects of other projects.
+
+So their status can be seen like any other's.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ from typing import Any
 from tutti.api.kinds import PodGroup
 from tutti.engine.decisions import CreatePodGroup, DeletePodGroup
 from tutti.engine.observations import PodGroupWritten
+from tutti.engine.sizes import IMPLICIT_LABEL, are_told
 from tutti.engine.state import State
 from tutti.engine.workloads import Workload
 
-IMPLICIT_LABEL = "scheduling.tutti.dev/implicit"
 ASK_AGAIN_SECONDS = 10.0
 """How long after a PodGroup could not be written it is tried again."""
 
@@ -22,16 +25,12 @@ def keep_pod_group(state: State, workload: Workload) -> None:
         return
     found = state.catalog.get(PodGroup, namespace, name)
     members = list(workload.members())
-    if found is None and members and members[0].claim.implicit and workload.problem is None:
-        if workload.asked_for != "made":
+    declared = bool(members) and (workload.gang is not None or members[0].claim.implicit)
+    if found is None and declared and workload.problem is None:
+        if workload.asked_for != "made" and (workload.gang is not None or are_told(workload)):
             workload.asked_for = "made"
-            group = workload.groups[name]
-            spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": group.min_count}}}
-            if workload.permit_seconds is not None:
-                spec["scheduleTimeoutSeconds"] = workload.permit_seconds
-            if workload.queue:
-                spec["queueName"] = workload.queue
-            state.out.append(CreatePodGroup(namespace, name, spec, {IMPLICIT_LABEL: members[0].claim.convention}))
+            made_for = {IMPLICIT_LABEL: members[0].claim.convention}
+            state.out.append(CreatePodGroup(namespace, name, _spec(workload), made_for))
     elif found is not None and not members and IMPLICIT_LABEL in found.metadata.labels:
         if workload.asked_for == "deleted":
             return
@@ -39,6 +38,19 @@ def keep_pod_group(state: State, workload: Workload) -> None:
         state.out.append(DeletePodGroup(namespace, name, found.metadata.uid))
     else:
         workload.asked_for = ""
+
+
+def _spec(workload: Workload) -> dict[str, Any]:
+    """Return the spec of a PodGroup that asks for what a gang asks for."""
+    least = sum(group.min_count for group in workload.groups.values())
+    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": least}}}
+    if workload.gang is not None:
+        spec = dict(workload.gang.document)
+    if workload.permit_seconds is not None:
+        spec["scheduleTimeoutSeconds"] = workload.permit_seconds
+    if workload.queue:
+        spec["queueName"] = workload.queue
+    return spec
 
 
 def written(state: State, result: PodGroupWritten) -> None:

@@ -19,6 +19,7 @@ def settle(state: State, workload: Workload) -> None:
     reservation.give_back_leaving(state, workload)
     reservation.settle_charges(state, workload)
     limits.enforce(state, workload)
+    eviction.leave_together(state, workload)
     before = workload.phase
     match workload.phase:
         case Phase.WAITING:

@@ -175,6 +175,23 @@ class ObjectGone(Observation, frozen=True, tag="object-gone"):
     name: str
 
 
+class GangObjectSeen(Observation, frozen=True, tag="gang-object"):
+    """An object of another project that says how large a gang is was added or changed; `raw` is as it was sent."""
+
+    api_version: str
+    kind: str
+    raw: dict[str, Any]
+
+
+class GangObjectGone(Observation, frozen=True, tag="gang-object-gone"):
+    """Such an object does not exist any more."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+
 class BindAnswer(enum.StrEnum):
     """What the server made of a bind; the values are the words that metrics and journals know.
 
@@ -297,6 +314,8 @@ AnyObservation = (
     | ClaimWritten
     | ObjectSeen
     | ObjectGone
+    | GangObjectSeen
+    | GangObjectGone
     | BindFinished
     | EvictFinished
     | Deactivated

@@ -22,6 +22,8 @@ from tutti.engine.observations import (
     Deactivated,
     EvictFinished,
     ExtenderAnswered,
+    GangObjectGone,
+    GangObjectSeen,
     NamespaceGone,
     NamespaceSeen,
     NodeGone,
@@ -101,6 +103,11 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             _object_seen(state, observation)
         case ObjectGone():
             _object_gone(state, observation)
+        case GangObjectSeen(api_version=version, kind=kind_seen, raw=raw):
+            refile(state, *state.gang_objects.put(version, kind_seen, raw))
+        case GangObjectGone(api_version=version, kind=kind_seen, namespace=space, name=name):
+            state.gang_objects.drop(version, kind_seen, space, name)
+            refile(state, space, name)
         case BindFinished():
             binding.finished(state, observation)
         case EvictFinished():

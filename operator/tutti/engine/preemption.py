@@ -45,6 +45,8 @@ MOST_NAMES = 3
 def priority_of(state: State, workload: Workload, needs: Sequence[Need]) -> int:
     """Return the priority by which a workload takes out others, and by which room nominated for others is its own."""
     kind, namespace, name = workload.key
+    if workload.gang is not None and workload.gang.priority is not None:
+        return workload.gang.priority
     found = state.catalog.get(PodGroup, namespace, name) if kind == "PodGroup" else None
     if found is not None and found.spec.priority_class_name:
         value = state.catalog.pod_class(found.spec.priority_class_name)
@@ -166,7 +168,7 @@ def _parties(state: State, workload: Workload) -> Iterator[Party]:
     for group in workload.groups.values():
         surplus = _surplus(workload, group)
         yield from (Party([pod], pod.priority, harmless=True) for pod in surplus)
-        if _leaves_whole(state, workload, group):
+        if _leaves_whole(state, workload):
             there = (member.pod for member in group.members.values() if member.pod.place)
             together += [pod for pod in there if pod not in surplus]
     if together:
@@ -185,15 +187,15 @@ def _surplus(workload: Workload, group: Group) -> list[PodRecord]:
     return sorted(staying, key=started, reverse=True)[:beyond]
 
 
-def _leaves_whole(state: State, workload: Workload, group: Group) -> bool:
-    """Whether the required members of a group leave together.
+def _leaves_whole(state: State, workload: Workload) -> bool:
+    """Whether the required members of each group leave together.
 
     Those of a Workload do, where a PodGroup says so, and where it has not come to run yet: it starts whole or not.
     """
-    kind, namespace, _ = workload.key
+    kind, namespace, name = workload.key
     if kind == "Workload" or workload.phase is not Phase.SCHEDULED:
         return True
-    found = state.catalog.get(PodGroup, namespace, group.name) if kind == "PodGroup" else None
+    found = state.catalog.get(PodGroup, namespace, name) if kind == "PodGroup" else None
     return found is not None and found.spec.disruption_mode == "PodGroup"
 
 
@@ -275,7 +277,7 @@ def _take_out(state: State, workload: Workload, priority: int, victims: Iterable
 
 def _is_of_whole(state: State, workload: Workload, member: Member) -> bool:
     group = workload.groups[state.home[member.pod.key][1]]
-    return _leaves_whole(state, workload, group) and member.pod not in _surplus(workload, group)
+    return _leaves_whole(state, workload) and member.pod not in _surplus(workload, group)
 
 
 def _announce(state: State, pod: PodRecord, for_whom: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
-from tutti.engine import queue_statuses, statuses
+from tutti.engine import gang_conditions, queue_statuses, statuses
 from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extenders import WAITING
@@ -47,6 +47,7 @@ def report(state: State, changed: dict[WorkloadKey, Workload]) -> None:
         keep_pod_group(state, workload)
         _tell_why(state, workload)
         tell_status(state, workload)
+        gang_conditions.tell(state, workload)
     _tell_broken(state)
     state.places.moved.update((name, None) for name in state.changed_queues if "/" not in name)
     queue_statuses.tell(state)

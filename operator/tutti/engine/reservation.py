@@ -140,6 +140,7 @@ def await_members(state: State, workload: Workload) -> None:
     seconds = workload.permit_seconds
     if seconds is None:
         seconds = state.configuration.permit_timeout_seconds
+    seconds += state.random.randrange(workload.permit_jitter) if workload.permit_jitter else 0
     held = sum(len(g.holds) for g in workload.groups.values())
     workload.phase = Phase.RESERVED
     state.set_deadline(workload, seconds)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+import numpy as np
+
 from tutti.api.resources import describe
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.state import State
-from tutti.engine.workloads import Group, Workload
+from tutti.engine.workloads import Group, Phase, Workload
 from tutti.placement.misfit import Misfit
 from tutti.placement.plugins.users import FAILED
 from tutti.quota.flavors import Assignment, Queue
@@ -140,6 +142,31 @@ def _reason(found: Misfit) -> str:
     if any(reason.startswith(FAILED) for reason in found.details):
         return "PluginFailed"
     return "Impossible" if found.never else "Unschedulable"
+
+
+def short_of_resources(state: State, workload: Workload) -> Explanation | None:
+    """Say of what less is free on all nodes together than a gang wants to see free before it starts (minResources).
+
+    Nobody is taken out for that (scheduler-plugins, pkg/coscheduling: no preemption follows).
+    """
+    if not workload.min_resources or workload.phase is not Phase.WAITING:
+        return None
+    nodes = state.cluster.nodes
+    wanted = nodes.vector(workload.min_resources)
+    free = np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present].sum(axis=0)
+    column = next(iter(np.flatnonzero(free < wanted)), None)
+    if column is None:
+        return None
+    name = nodes.axis.names[int(column)]
+    text = f"minResources asks for {describe(name, int(wanted[column]))} of {name} to be free in the cluster; "
+    text += f"{describe(name, int(free[column]))} is"
+    return Explanation(Gate.PLACEMENT, "Unschedulable", text, {"resource": name, "free": str(free[column])})
+
+
+def gang_full(group: Group) -> Explanation:
+    """Say that a gang has as many members as may run at once."""
+    text = f"pod group {group.name} has {group.most} members at once, and they have their nodes; others take the places"
+    return Explanation(Gate.GATHER, "GangFull", f"{text} of those that fail", {"most": str(group.most)})
 
 
 def no_room_left() -> Explanation:

@@ -17,6 +17,7 @@ from tutti.engine.claims import Nominations
 from tutti.engine.consultation import Consultations
 from tutti.engine.counting import QueueCounts
 from tutti.engine.decisions import AnyDecision
+from tutti.engine.gang_objects import GangObjects
 from tutti.engine.hosting import Held, Hosting, Plugins
 from tutti.engine.places import Places
 from tutti.engine.profiles import profiles_of, rules_of
@@ -74,6 +75,7 @@ class State:
     random: Random
     cluster: Cluster = field(default_factory=Cluster)
     catalog: Catalog = field(default_factory=Catalog)
+    gang_objects: GangObjects = field(default_factory=GangObjects)
     holdings: Holdings = field(default_factory=Holdings)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     members: dict[PodKey, Member] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tutti.api.conventions import Claim
+from tutti.api.conventions.gang_objects import GangObject
 from tutti.api.kinds.workload import Requeue
 from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Muster
@@ -134,6 +135,7 @@ class Group:
     Attributes:
         min_count: How many must run together.
         count: How many are wanted in all, where somebody said so.
+        most: How many may have a node at once; None: all there are.
         promised: The class of members that may be reserved for before they exist, where a template says so.
         members: Change them with `add` and `remove`, which count them.
         muster: The same by what they are doing.
@@ -144,6 +146,7 @@ class Group:
     name: str
     min_count: int = 1
     count: int | None = None
+    most: int | None = None
     promised: PodClass | None = None
     members: dict[PodKey, Member] = field(default_factory=dict)
     muster: Muster = field(default_factory=Muster)
@@ -224,11 +227,15 @@ class Workload:
 
     Attributes:
         uid: Of the object, where there is one.
+        min_resources: What must be free in the cluster before any of it is placed, in scheduling units.
+        permit_seconds: How long a complete reservation is held for it; None: the configured default.
+        permit_jitter: Up to how many seconds longer, by chance.
         ready_seconds: How long it may run without being ready; None: for ever.
         limit_seconds: How long it may run in all; None: for ever.
         requeue: How long it waits after it was taken out because it was not ready.
         decisive: The groups that decide on its success; none: all of them.
         fails_with_members: Whether it is taken out and set inactive when a member fails.
+        gang: What an object of another project says of it; None where there is none, or one of ours goes before it.
         queue: Name of the LocalQueue, or "".
         cluster_queue: Name of the ClusterQueue that it resolves to, or "".
         rank: Its place by the sort plugin, before priority and age; 0 for all where there is none.
@@ -257,11 +264,13 @@ class Workload:
         status: The status last written to its object, or found there.
         group_status: The same for each PodGroup object that is a pod group of it, by uid.
         counted: Queues and bucket it is counted in at present.
+        gang_told: The uid of the object of another project, and the condition last written to it.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
     """
 
     key: WorkloadKey
     groups: dict[str, Group] = field(default_factory=dict)
+    gang: GangObject | None = None
     uid: str = ""
     generation: int = 0
     queue: str = ""
@@ -270,7 +279,9 @@ class Workload:
     rank: float = 0.0
     created: float = 0.0
     active: bool = True
+    min_resources: Mapping[str, int] = field(default_factory=dict)
     permit_seconds: int | None = None
+    permit_jitter: int = 0
     ready_seconds: int | None = None
     limit_seconds: int | None = None
     requeue: Requeue = field(default_factory=Requeue)
@@ -303,6 +314,7 @@ class Workload:
     status: dict[str, Any] = field(default_factory=dict)
     group_status: dict[str, dict[str, Any]] = field(default_factory=dict)
     counted: Counted = ("", "", "")
+    gang_told: tuple[str, Mapping[str, Any]] | None = None
     asked_for: str = ""
 
     @property

@@ -59,7 +59,21 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many members there will be; None: nobody has said."""
     timeout_seconds: int | None = None
     """How long a complete reservation may be held; None: the configured default."""
+    timeout_jitter_seconds: int = 0
+    """Up to how much longer, by chance, so that those that wait for one another do not give up together."""
     implicit: bool = False
+    role: str = ""
+    """Which part of the group it is, where a group is made of several; each of them is a pod group of its own."""
+    roles: tuple[tuple[str, int], ...] = ()
+    """The parts that the pod knows of, and how many members each must have; 0: members of that part say."""
+    most: int | None = None
+    """How many members may have a node at once; None: all there are."""
+    object: str = ""
+    """The name of the object that says how large the group is, where it is not that of the group."""
+    task: str = ""
+    """Which part of the group it is, where the object that says how large the group is counts by parts."""
+    leaves_together: bool = False
+    """Whether all members are deleted with the first that is."""
     topology: TopologyClaim | None = None
     """How near one another pods like this want to be; None: the PodGroup object says, or nobody."""
 

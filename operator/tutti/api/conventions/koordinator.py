@@ -1,8 +1,13 @@
-"""koordinator: gang annotations on the pods. Labels that name its PodGroups are those of scheduler-plugins."""
+"""koordinator: gang annotations on the pods. Labels that name its PodGroups are those of scheduler-plugins.
+
+Gangs that list one another in `groups`, of whatever namespaces, are one gang with a role for each of them: none is
+bound before all have their minimum. Strict and NonStrict differ in what a half-placed gang may keep; none is here.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from tutti.api.conventions.claim import Claim, ConventionError, annotation, duration, integer, object_name
@@ -18,7 +23,10 @@ TOTAL_NUMBER = f"{_PREFIX}total-number"
 WAITING_TIME = f"{_PREFIX}waiting-time"
 MODE = f"{_PREFIX}mode"
 GROUPS = f"{_PREFIX}groups"
+MATCH_POLICY = f"{_PREFIX}match-policy"
 DEFAULT_WAITING_SECONDS = 600
+_NO_LIST = 'must be a JSON list of "namespace/name"'
+_GANG = re.compile(r"[^/]+/[^/]+")
 
 
 def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all conventions are read the same way
@@ -33,42 +41,53 @@ def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all 
             f"must be given, because {NAME} makes the pod a member of a gang", annotation(MIN_AVAILABLE)
         )
     _check_mode(annotations.get(MODE, ""))
-    _check_groups(annotations.get(GROUPS, ""), f"{pod.metadata.namespace}/{name}")
+    _check_policy(annotations.get(MATCH_POLICY, ""))
+    own = f"{pod.metadata.namespace}/{name}"
+    gangs = _gangs(annotations.get(GROUPS, ""), own)
     total = integer(annotations, TOTAL_NUMBER, annotation(TOTAL_NUMBER), least=1)
     if total is not None and total < min_count:
         raise ConventionError(
             f"{total} is below {MIN_AVAILABLE} {min_count}: give all members", annotation(TOTAL_NUMBER)
         )
     waiting = annotations.get(WAITING_TIME)
+    alone = len(gangs) == 1
+    first, _, first_name = gangs[0].partition("/")
     return Claim(
         convention="koordinator",
-        namespace=pod.metadata.namespace,
-        group=object_name(name),
-        min_count=min_count,
-        count=total,
+        namespace=first,
+        group=object_name(name if alone else f"{first_name} and others: {','.join(gangs)}"),
+        min_count=min_count if alone else None,
+        count=total if alone else None,
+        role="" if alone else own,
+        roles=() if alone else tuple((gang, min_count if gang == own else 0) for gang in gangs),
         timeout_seconds=duration(waiting, annotation(WAITING_TIME)) if waiting else DEFAULT_WAITING_SECONDS,
         implicit=True,
     )
 
 
 def _check_mode(mode: str) -> None:
-    """Strict and NonStrict differ in what a half-placed gang may keep; here no gang is ever half placed."""
     if mode not in ("", "Strict", "NonStrict"):
         raise ConventionError(f"{mode!r} is no mode: write Strict or NonStrict", annotation(MODE))
 
 
-def _check_groups(text: str, own: str) -> None:
-    """Several gangs that bind only together are not supported, so a list of others is refused."""
+def _check_policy(policy: str) -> None:
+    """What counts towards the minimum: here members that wait and those that run do, until the gang has run once."""
+    if policy not in ("", "once-satisfied", "waiting-and-running"):
+        raise ConventionError(
+            f"{policy!r} is not supported: write once-satisfied or waiting-and-running", annotation(MATCH_POLICY)
+        )
+
+
+def _gangs(text: str, own: str) -> list[str]:
+    """Return the gangs, as namespace/name, that are placed together with the pod's own, and this; sorted."""
     if not text:
-        return
+        return [own]
     try:
         groups = json.loads(text)
     except ValueError as error:
-        raise ConventionError('must be a JSON list of "namespace/name"', annotation(GROUPS)) from error
-    if not isinstance(groups, list):
-        raise ConventionError('must be a JSON list of "namespace/name"', annotation(GROUPS))
-    if any(group != own for group in groups):
-        raise ConventionError(
-            f"gangs that wait for one another are not supported yet: list {own} only, or leave it out",
-            annotation(GROUPS),
-        )
+        raise ConventionError(_NO_LIST, annotation(GROUPS)) from error
+    if not isinstance(groups, list) or not all(isinstance(group, str) and _GANG.fullmatch(group) for group in groups):
+        raise ConventionError(_NO_LIST, annotation(GROUPS))
+    if own not in groups:
+        raise ConventionError(f"must name the pod's own gang, {own}, too", annotation(GROUPS))
+    return sorted(set(groups))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tutti.api.conventions.claim import Claim
+from tutti.api.conventions.claim import Claim, object_name
 
 if TYPE_CHECKING:
     from tutti.api.configuration import Conventions
@@ -18,7 +18,7 @@ def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all 
     """The PodGroup that the pod's spec names; None without one.
 
     Kubernetes 1.35 has no PodGroup objects: each replica key of a workload's pod group is a gang of its own, which is
-    named after all three here.
+    named after all three here. How large it is, the native Workload says, as its PodGroup does with 1.36.
     """
     namespace = pod.metadata.namespace
     group = pod.spec.scheduling_group
@@ -28,5 +28,6 @@ def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all 
     if reference is not None and reference.name and reference.pod_group:
         parts = (reference.name, reference.pod_group, reference.pod_group_replica_key)
         name = "-".join(part for part in parts if part)
-        return Claim(convention="kubernetes", namespace=namespace, group=name, workload=reference.name)
+        said_by = f"{reference.name}/{reference.pod_group}"
+        return Claim(convention="kubernetes", namespace=namespace, group=object_name(name), object=said_by)
     return None

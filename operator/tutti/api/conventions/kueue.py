@@ -38,6 +38,7 @@ def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all 
         priority_class=existing_name(labels.get(PRIORITY_CLASS, ""), label(PRIORITY_CLASS)),
         min_count=total,
         count=total,
+        most=total,
         implicit=bool(group),
         topology=kueue_topology.read(annotations),
     )

@@ -1,8 +1,9 @@
 """The gang plugin of pfnet: three annotations under a prefix of the cluster's choice.
 
-Kept: a size of 1 or less is an ordinary pod, and the timeout is the pod's or the default, but at most the limit.
-Not kept: the random addition to the timeout (it spreads retries of waiting pods, and none wait here), and taking
-unreadable annotations for an ordinary pod, since a user who misspells a size must be told.
+Kept: a size of 1 or less is an ordinary pod; the timeout is the pod's or the default, but at most the limit, and by
+chance a little more; members must agree on both; no more members than the size have nodes at once; and, where the
+configuration says so, all members are deleted with the first that is. Not kept: taking unreadable annotations for an
+ordinary pod, since a user who misspells a size must be told.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ def read(pod: Pod, settings: Conventions) -> Claim | None:
         group=object_name(name),
         min_count=size,
         count=size,
+        most=size,
         timeout_seconds=min(timeout or settings.pfnet_default_timeout_seconds, settings.pfnet_timeout_limit_seconds),
+        timeout_jitter_seconds=settings.pfnet_timeout_jitter_seconds,
         implicit=True,
+        leaves_together=settings.pfnet_delete_together,
     )

@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from tutti.api.configuration import Conventions
     from tutti.api.core import Pod
 
-POD_GROUP = "scheduling.x-k8s.io/pod-group"
+POD_GROUPS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
+"""The label, and what it was called before; koordinator still uses that."""
 
 
 def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all conventions are read the same way
     """The PodGroup that the label names; None without the label."""
-    group = existing_name(pod.metadata.labels.get(POD_GROUP, ""), label(POD_GROUP))
+    key = next((key for key in POD_GROUPS if pod.metadata.labels.get(key)), POD_GROUPS[0])
+    group = existing_name(pod.metadata.labels.get(key, ""), label(key))
     if not group:
         return None
     return Claim(convention="schedulerPlugins", namespace=pod.metadata.namespace, group=group)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 GROUP_NAMES = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+TASK = "volcano.sh/task-spec"
+"""The task of a job of Volcano's that the pod belongs to; a PodGroup may give a minimum for each."""
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 
 
@@ -34,6 +36,7 @@ def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all 
         namespace=pod.metadata.namespace,
         group=group,
         queue=queue,
+        task=annotations.get(TASK, "") or pod.metadata.labels.get(TASK, ""),
         min_count=min_count,
         implicit=min_count is not None,
     )
