@@ -1,0 +1,211 @@
+"""What users of Kueue complain of most: victims that leave in vain, or come back and take out those they made room for.
+
+Each scenario plays what a controller does: whatever was evicted comes again under another name. The numbers of
+evictions are worked out by hand, from who must leave so that all may run that have a right to; one more is a loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.engine.world import World, replaced
+from tutti.api.core import Pod, PodStatus
+from tutti.engine.decisions import Evict
+
+ANY = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
+STEP = 20.0
+"""Seconds between one victim's departure and the next; in all less than room is held for a preemptor."""
+
+departures = pytest.mark.parametrize("slowly", [False, True], ids=["at-once", "one-by-one"])
+
+
+def cohort_of(*queues: tuple[str, int], fair: bool = False, **spec) -> World:
+    """Queues of one cohort that may reclaim, each with a LocalQueue of its name."""
+    world = World(fairSharing={"enable": fair})
+    world.flavor()
+    for name, nominal in queues:
+        world.queue(name, nominal, cohort="c", local=name, **{"preemption": ANY, **spec})
+    return world
+
+
+def later(world: World) -> None:
+    """What comes next is younger, and what has come is running."""
+    world.run()
+    world.now += 1.0
+
+
+def evicted(world: World) -> list[str]:
+    return [one.name for one in world.log if isinstance(one, Evict)]
+
+
+def play(world: World, *, slowly: bool, steps: int = 25) -> None:
+    """Let time pass: victims leave at once or one in each step, and their controllers make them anew.
+
+    At the end nobody is leaving any more, and nothing has happened for a while.
+    """
+    serial, known = itertools.count(), dict[str, Pod]()
+    world.hold_evictions = slowly
+    for _ in range(steps):
+        known |= {_base(pod): pod for pod in world.pods.values()}
+        before = len(evicted(world))
+        world.until(STEP)
+        leaving = [pod for pod in world.pods.values() if pod.metadata.deletion_timestamp is not None]
+        world.delete(*(pod.metadata.name for pod in leaving[:1]))
+        there = {_base(pod) for pod in world.pods.values()}
+        for base, pod in known.items():
+            if base not in there:
+                name = f"{base}_{next(serial)}"
+                created = datetime.fromtimestamp(world.now, UTC)
+                meta = replaced(pod.metadata, name=name, uid=name, creation_timestamp=created, deletion_timestamp=None)
+                world.put(replaced(pod, metadata=meta, spec=replaced(pod.spec, node_name=""), status=PodStatus()))
+    assert not leaving
+    assert len(evicted(world)) == before
+
+
+def _base(pod: Pod) -> str:
+    return pod.metadata.name.partition("_")[0]
+
+
+@departures
+def test_two_reclaimers_of_what_one_borrower_has_take_it_once(slowly):
+    """Kueue issues 13662 and 7101: victims come back while their preemptors wait for the rest, 33 times.
+
+    a and b have 4 GPUs each, and c none: all 8 pods of c leave, and only once.
+    """
+    world = cohort_of(("a", 4), ("b", 4), ("c", 0))
+    world.node("n0")
+    for number in range(8):
+        world.pod(f"c-{number}", queue="c")
+        later(world)
+    world.gang("a", 4, queue="a")
+    world.gang("b", 4, queue="b")
+    play(world, slowly=slowly)
+    assert [len(world.where(name)) for name in "abc"] == [4, 4, 0]
+    assert sorted(evicted(world)) == [f"c-{number}" for number in range(8)]
+
+
+@departures
+def test_two_reclaimers_of_one_gang_have_it_leave_once(slowly):
+    """As above, with a borrower of 8 GPUs that leaves as a whole: its 8 pods."""
+    world = cohort_of(("a", 4), ("b", 4), ("c", 0))
+    world.node("n0")
+    world.gang("c", 8, queue="c")
+    later(world)
+    world.gang("a", 4, queue="a")
+    later(world)
+    world.gang("b", 4, queue="b")
+    play(world, slowly=slowly)
+    assert [len(world.where(name)) for name in "abc"] == [4, 4, 0]
+    assert sorted(evicted(world)) == [f"c-{number}" for number in range(8)]
+
+
+@departures
+@pytest.mark.parametrize("fair", [False, True], ids=["by-priority", "fair"])
+def test_a_takes_from_b_and_b_does_not_take_it_back(fair, slowly):
+    """Kueue issue 3779: A takes B's place, B comes back and takes A's, and so on.
+
+    b has 8 of 12 GPUs where 4 are its own; a, with its own 4 unused, takes 4 back: one gang of b leaves, the younger.
+    c2 waits beside c1, which uses all that c has.
+    """
+    world = cohort_of(("a", 4), ("b", 4), ("c", 4), fair=fair)
+    world.node("n0", gpus=12)
+    for name, queue in (("c1", "c"), ("b1", "b"), ("b2", "b")):
+        world.gang(name, 4, queue=queue)
+        later(world)
+    assert len(world.where()) == 12
+    world.gang("a1", 4, queue="a")
+    world.gang("c2", 4, queue="c")
+    play(world, slowly=slowly)
+    assert {name: len(world.where(name)) for name in ("a1", "b1", "b2", "c1", "c2")} == {
+        "a1": 4,
+        "b1": 4,
+        "b2": 0,
+        "c1": 4,
+        "c2": 0,
+    }
+    assert len(evicted(world)) == 4
+
+
+@departures
+def test_the_older_of_equals_takes_the_place_of_the_newer_and_keeps_it(slowly):
+    """WithinClusterQueue LowerOrNewerEqualPriority, room for one gang: the newer leaves once, and stays behind."""
+    world = cohort_of(("a", 4), preemption={"withinClusterQueue": "LowerOrNewerEqualPriority"})
+    world.node("n0")
+    world.pod_group("old", 4)
+    later(world)
+    world.gang("new", 4, queue="a")
+    later(world)
+    for rank in range(4):
+        world.pod(f"old-{rank}", group="old", queue="a")
+    play(world, slowly=slowly)
+    assert (len(world.where("old")), len(world.where("new"))) == (4, 0)
+    assert len(evicted(world)) == 4
+
+
+@departures
+def test_fair_shares_become_even_and_stay_so(slowly):
+    """A and b share 8 GPUs of a lender: b gives up 4 of its 8, and no pod moves twice."""
+    world = cohort_of(("a", 0), ("b", 0), ("lender", 8), fair=True)
+    world.node("n0")
+    for name in "ba":
+        for number in range(8):
+            world.gang(f"{name}{number}", 1, queue=name)
+            later(world)
+    play(world, slowly=slowly)
+    assert len(world.where("a")) == len(world.where("b")) == 4
+    assert len(evicted(world)) == 4
+
+
+@departures
+def test_three_ranks_each_leave_once_for_the_next(slowly):
+    """Room for one gang of 4: low leaves for middle, middle for high: 8 pods, each once."""
+    world = cohort_of(("a", 4))
+    world.node("n0")
+    for rank, name in enumerate(("low", "middle", "high")):
+        world.gang(name, 4, queue="a", priority=rank)
+        later(world)
+    play(world, slowly=slowly)
+    assert [len(world.where(name)) for name in ("low", "middle", "high")] == [0, 0, 4]
+    assert len({name.partition("_")[0] for name in evicted(world)}) == len(evicted(world)) == 8
+
+
+def test_nobody_leaves_a_node_that_stays_blocked_by_others():
+    """Kueue issue 10497: the GPUs of a node are freed, and what has its processors stays.
+
+    The blocker uses none of what is short of quota, so by the rules of quota it may not be taken out.
+    """
+    world = cohort_of(("a", 8), ("b", 0))
+    world.node("n0", cpu=16)
+    world.pod("blocker", gpus=0, cpu="12", queue="b")
+    world.pod("b", gpus=8, queue="b")
+    later(world)
+    world.pod("a", gpus=8, cpu="8", queue="a")
+    play(world, slowly=False)
+    assert evicted(world) == []
+    assert world.where("a") == {}
+
+
+def test_nobody_leaves_for_a_rack_that_others_have_by_right():
+    """Kueue issue 12478: a gang must have one rack, and on each somebody stays who uses no more than his own.
+
+    b borrows 2 GPUs on each of two racks of 4, c has its own 2 on each: 4 of b's would be enough quota, but no rack.
+    """
+    world = cohort_of(("a", 4), ("b", 0), ("c", 4))
+    for number in range(2):
+        world.node(f"n{number}", gpus=4, labels={"rack": f"r{number}"})
+        for name in "bc":
+            world.gang(f"{name}{number}", 2, queue=name, selector={"rack": f"r{number}"})
+    later(world)
+    world.pod_group("a", 4, schedulingConstraints={"topology": [{"key": "rack"}]})
+    for rank in range(4):
+        world.pod(f"a-{rank}", group="a", queue="a")
+    play(world, slowly=False)
+    assert evicted(world) == []
+    assert len(world.where()) == 8
+    world.gang("small", 2, queue="a")
+    play(world, slowly=False)
+    assert len(world.where("small")) == 2
+    assert len(evicted(world)) == 2
