@@ -23,6 +23,8 @@ from bench.simulation.mixes import MIXES, PREEMPTION, WEEK, Mix
 from bench.simulation.running import Findings, Rules, simulate
 
 DAY = WEEK / 7
+GRACE = {"week": 30.0}
+"""How long pods take to end by default, seconds, by mix; in Kueue's own tests there are none."""
 
 
 def main() -> None:
@@ -35,7 +37,7 @@ def main() -> None:
         strict=options.strict,
         known=options.known_times,
         queue=json.loads(options.queue) if options.queue else {} if options.no_preemption else PREEMPTION,
-        grace=options.grace,
+        grace=GRACE.get(mix.name, 0.0) if options.grace is None else options.grace,
         recount=options.recount,
     )
     with ExitStack() as stack:
@@ -58,7 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--known-times", action="store_true", help="workloads say how long they take at most")
     parser.add_argument("--no-preemption", action="store_true", help="nobody is taken out for anybody")
     parser.add_argument("--queue", help="what else the spec of each ClusterQueue says, JSON; instead of preemption")
-    parser.add_argument("--grace", type=float, default=0.0, help="how long pods take to end when told to, seconds")
+    parser.add_argument("--grace", type=float, help="how long pods take to end when told to, seconds (week: 30)")
     parser.add_argument("--recount", type=int, default=1000, help="count everything anew every so many turns")
     parser.add_argument("--journal", type=Path, help="write a journal for `tutti replay` (for a whole week, gigabytes)")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
