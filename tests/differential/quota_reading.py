@@ -126,7 +126,6 @@ def holder(workload: Record, by: Requeuing = Requeuing.EVICTION) -> Holder:
         evicted=evicted(workload),
         uid=workload.get("uid", ""),
         local_queue=workload.get("localQueue", ""),
-        local_usage=workload.get("localQueueUsage"),
         placed=placed(workload),
     )
 

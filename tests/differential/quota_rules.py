@@ -179,10 +179,10 @@ def preemption_policy(case: Record, expect: Record) -> tuple[Answer, Answer]:
 
 
 def victim_order(case: Record, expect: Record) -> tuple[Answer, Answer]:
+    counts = case["options"]["usageBasedOrdering"]
+    used = {one["name"]: one.get("localQueueUsage") if counts else None for one in case["candidates"]}
     order = in_victim_order(
-        map(holder, case["candidates"]),
-        case["preemptorQueue"],
-        by_local_usage=case["options"]["usageBasedOrdering"],
+        map(holder, case["candidates"]), case["preemptorQueue"], used_lately=lambda one: used[one.name]
     )
     return {"order": [one.name for one in order]}, expect
 

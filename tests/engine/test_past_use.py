@@ -171,3 +171,24 @@ def test_a_local_queue_that_is_made_anew_begins_anew():
     world.pod("a-2", queue="a", gpus=2)
     world.run()
     assert float(consumed(world, "a").removesuffix("m")) == pytest.approx(2000 * (1 - 0.5 ** (300 / 3600)), abs=1)
+
+
+@pytest.mark.parametrize("fair", [False, True])
+@pytest.mark.parametrize(("by_use", "victim"), [(True, "a-1"), (False, "b-1")])
+def test_who_has_used_more_leaves_first(by_use, victim, fair):
+    """Kueue, preemption/common/ordering.go: within one ClusterQueue past use goes before priority."""
+    mode = BY_USE if by_use else {"admissionMode": "NoAdmissionFairSharing"}
+    world = World(fairSharing={"enable": fair}, admissionFairSharing={"usageHalfLifeSeconds": 3600})
+    world.flavor()
+    world.queue("cq", 2, local="", admissionScope=mode, preemption={"withinClusterQueue": "LowerPriority"})
+    for name in ("a", "b", "c"):
+        world.object("LocalQueue", name, {"clusterQueue": "cq"})
+    world.node("n1", gpus=64)
+    world.pod("a-1", queue="a", priority=1)
+    world.run()
+    world.now += HOUR
+    world.pod("b-1", queue="b")  # less important, and it came later
+    world.run()
+    world.pod("c-1", queue="c", priority=2)
+    world.run()
+    assert set(world.where()) == {"a-1", "b-1", "c-1"} - {victim}

@@ -23,6 +23,7 @@ from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.state import State
 from tutti.engine.workloads import Charge, Workload
 from tutti.queueing.local_usage import Consumed, PastUse, decay, local_usage, penalty
+from tutti.quota.snapshot import Holder
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource
 
 MOST_NAMED = 3
@@ -48,6 +49,13 @@ def used_by(state: State, name: str) -> float:
     """Return what a LocalQueue is ordered by, the least first; 0 where past use does not count."""
     door = _door(state, name) if name else None
     return 0.0 if door is None else _weighed(state, door)
+
+
+def used_by_door_of(state: State, holder: Holder) -> float | None:
+    """Return what the LocalQueue of a holder is ordered by; None where past use does not count in its ClusterQueue."""
+    queue = state.catalog.queues.get(holder.queue)
+    door = _door(state, holder.local_queue) if queue is not None and queue.by_past_use else None
+    return None if door is None else _weighed(state, door)
 
 
 def admitted(state: State, workload: Workload, charges: Iterable[tuple[Charge, int]]) -> None:

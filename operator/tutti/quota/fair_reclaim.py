@@ -39,7 +39,6 @@ def fair_reclaim(
     demand: Demand,
     *,
     strategies: Sequence[Strategy] = STRATEGIES,
-    by_local_usage: bool = False,
     also_fits: Fits | None = None,
 ) -> list[Victim]:
     """Choose whom to preempt so that a demand fits; nobody where that is not possible.
@@ -49,10 +48,9 @@ def fair_reclaim(
         demand: What is wanted.
         strategies: The first is tried on all candidates; a second, which can only be LESS_THAN_INITIAL_SHARE, on
             those that are left, once per queue.
-        by_local_usage: Whether recent usage of LocalQueues counts in the order of victims.
         also_fits: What must hold besides quota, asked after each removal.
     """
-    candidates = in_victim_order(_candidates(snapshot, demand), demand.queue, by_local_usage=by_local_usage)
+    candidates = in_victim_order(_candidates(snapshot, demand), demand.queue, used_lately=snapshot.used_lately)
     if not candidates:
         return []
     with snapshot.trial():

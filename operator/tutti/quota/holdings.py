@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tutti.quota.accounts import Account, Handed
 from tutti.quota.flavors import Queue
-from tutti.quota.snapshot import Holder, Snapshot
+from tutti.quota.snapshot import Holder, Snapshot, UsedLately
 from tutti.quota.tree import FlavorResource, Quota, QuotaNode, QuotaTree, Usage
 
 Cohorts = Mapping[str, tuple[str, Mapping[FlavorResource, Quota]]]
@@ -27,11 +27,13 @@ class Holdings:
         snapshot: The tree and the holders as they are now; try things out in its trials only.
         frees: Grows whenever quota may have become available anywhere.
         spared: Whether a holder may not be preempted for now, whatever the policies say.
+        used_lately: What the LocalQueue of a holder has used lately, where that counts.
     """
 
     def __init__(self) -> None:
         self.snapshot = Snapshot(QuotaTree({}, {}), {})
         self.spared: Callable[[Holder], bool] = self.snapshot.spared
+        self.used_lately: UsedLately = self.snapshot.used_lately
         self._accounts: dict[tuple[str, str], Account] = {}
         self._of: dict[str, dict[str, None]] = {}
         self._promised: dict[str, tuple[str, Usage]] = {}
@@ -71,7 +73,7 @@ class Holdings:
             worth=worth or {},
         )
         policies = {name: queue.policy for name, queue in queues.items()}
-        self.snapshot = Snapshot(tree, policies, spared=self.spared)
+        self.snapshot = Snapshot(tree, policies, spared=self.spared, used_lately=self.used_lately)
         for account in self._accounts.values():
             self.snapshot.enrol(account.holder)
             self.snapshot.charge(account.holder.queue, account.usage)
@@ -293,6 +295,5 @@ def _said(holder: Holder) -> tuple[object, ...]:
         holder.evicted,
         holder.uid,
         holder.local_queue,
-        holder.local_usage,
         holder.outward,
     )

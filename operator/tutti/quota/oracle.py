@@ -27,25 +27,17 @@ class Rules:
         fair: Whether by fair shares.
         strategies: By which rules of fairness.
         ordering: By what queues are compared where it is asked who is next; victims go by what is borrowed.
-        by_local_usage: Whether recent usage of LocalQueues counts in the order of victims.
     """
 
     fair: bool = False
     strategies: Sequence[Strategy] = STRATEGIES
     ordering: Ordering = Ordering.BORROWED_SHARE
-    by_local_usage: bool = False
 
     def victims(self, snapshot: Snapshot, demand: Demand, also_fits: Fits | None = None) -> list[Victim]:
         """Choose whom to preempt so that a demand fits; nobody where that is not possible."""
         if self.fair:
-            return fair_reclaim(
-                snapshot,
-                demand,
-                strategies=self.strategies,
-                by_local_usage=self.by_local_usage,
-                also_fits=also_fits,
-            )
-        return reclaim(snapshot, demand, by_local_usage=self.by_local_usage, also_fits=also_fits)
+            return fair_reclaim(snapshot, demand, strategies=self.strategies, also_fits=also_fits)
+        return reclaim(snapshot, demand, also_fits=also_fits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,18 +63,15 @@ class Candidates:
         return sorted(everyone, key=lambda candidate: not candidate.holder.evicted)
 
 
-def reclaim(
-    snapshot: Snapshot, demand: Demand, *, by_local_usage: bool = False, also_fits: Fits | None = None
-) -> list[Victim]:
+def reclaim(snapshot: Snapshot, demand: Demand, *, also_fits: Fits | None = None) -> list[Victim]:
     """Choose whom to preempt so that a demand fits; nobody where that is not possible.
 
     Args:
         snapshot: What is used now; unchanged afterwards.
         demand: What is wanted.
-        by_local_usage: Whether recent usage of LocalQueues counts in the order of victims.
         also_fits: What must hold besides quota, asked after each removal.
     """
-    candidates = find_candidates(snapshot, demand, by_local_usage=by_local_usage)
+    candidates = find_candidates(snapshot, demand)
     order = candidates.in_order()
     for borrowing in _attempts(snapshot, demand, candidates):
 
@@ -93,7 +90,7 @@ def reclaim(
     return []
 
 
-def find_candidates(snapshot: Snapshot, demand: Demand, *, by_local_usage: bool = False) -> Candidates:
+def find_candidates(snapshot: Snapshot, demand: Demand) -> Candidates:
     """Find everybody who may be preempted for a demand, as things are now."""
     found = Candidates()
     node, policy = snapshot.queue(demand.queue), snapshot.policy(demand.queue)
@@ -112,9 +109,8 @@ def find_candidates(snapshot: Snapshot, demand: Demand, *, by_local_usage: bool 
             walked = cohort
     for name in ("own", "hierarchical", "by_priority"):
         by_holder = {candidate.holder.name: candidate for candidate in getattr(found, name)}
-        order = in_victim_order(
-            (candidate.holder for candidate in by_holder.values()), demand.queue, by_local_usage=by_local_usage
-        )
+        holders = (candidate.holder for candidate in by_holder.values())
+        order = in_victim_order(holders, demand.queue, used_lately=snapshot.used_lately)
         setattr(found, name, [by_holder[holder.name] for holder in order])
     return found
 

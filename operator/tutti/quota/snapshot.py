@@ -26,7 +26,6 @@ class Holder:
         evicted: Whether it is on its way out already.
         usage: What it holds; a flavor that it is counted in without using any of it is there with 0.
         local_queue: Namespace and name of its LocalQueue.
-        local_usage: What its LocalQueue has used lately, where its ClusterQueue goes by that.
         placed: What it has of topologies.
         outward: What its priority counts where it is compared with those of other queues; None for the same.
     """
@@ -40,7 +39,6 @@ class Holder:
     evicted: bool = False
     uid: str = ""
     local_queue: str = ""
-    local_usage: float | None = None
     placed: tuple[Occupied, ...] = ()
     outward: int | None = None
 
@@ -76,8 +74,17 @@ class _Step:
     placed: tuple[Occupied, ...] = ()
 
 
+UsedLately = Callable[[Holder], "float | None"]
+"""What the LocalQueue of a holder has used lately; None where its ClusterQueue does not go by that."""
+
+
 def _nobody_is(_: Holder) -> bool:
     return False
+
+
+def nobody_knows(_: Holder) -> float | None:
+    """What there is to say of past use where no ClusterQueue goes by it."""
+    return None
 
 
 class Snapshot:
@@ -88,6 +95,7 @@ class Snapshot:
         policies: By queue; one without an entry preempts nobody.
         topologies: What is placed in them must be what the holders added here have placed, and what `charge` adds.
         spared: Whether a holder may not be preempted for now, whatever the policies say.
+        used_lately: What counts first in the order of victims of one queue.
     """
 
     def __init__(
@@ -96,9 +104,11 @@ class Snapshot:
         policies: Mapping[str, PreemptionPolicy],
         topologies: Topologies | None = None,
         spared: Callable[[Holder], bool] = _nobody_is,
+        used_lately: UsedLately = nobody_knows,
     ) -> None:
         self.tree = tree
         self.spared = spared
+        self.used_lately = used_lately
         self.topologies = topologies or Topologies({})
         self._policies = policies
         self._holders: dict[str, dict[str, Holder]] = {}

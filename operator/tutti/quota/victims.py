@@ -11,7 +11,7 @@ from functools import cmp_to_key
 from typing import NamedTuple
 
 from tutti.quota.policy import rank
-from tutti.quota.snapshot import Demand, Holder, Snapshot
+from tutti.quota.snapshot import Demand, Holder, Snapshot, UsedLately, nobody_knows
 
 
 class Reason(StrEnum):
@@ -33,18 +33,20 @@ class Victim(NamedTuple):
 Fits = Callable[[], bool]
 
 
-def in_victim_order(holders: Iterable[Holder], queue: str, *, by_local_usage: bool = False) -> list[Holder]:
+def in_victim_order(holders: Iterable[Holder], queue: str, *, used_lately: UsedLately = nobody_knows) -> list[Holder]:
     """Sort the candidates for preemption, the first victim first.
 
-    Those already evicted; then other queues before the preemptor's own; then, `by_local_usage` and in the same
-    queue, the LocalQueue that has used more; then lower priority (among all queues, then within its own), later
+    Those already evicted; then other queues before the preemptor's own; then, in a queue that goes by past use, those
+    of the LocalQueue that has used more; then lower priority (among all queues, then within its own), later
     reservation, and uid.
 
     Args:
         holders: The candidates.
         queue: The preemptor's ClusterQueue.
-        by_local_usage: Whether recent usage of LocalQueues counts.
+        used_lately: What their LocalQueues have used.
     """
+    everybody = list(holders)
+    known = {one.name: used for one in everybody if (used := used_lately(one)) is not None}
 
     def key(holder: Holder) -> tuple[bool, bool, int, int, float, str]:
         outward = rank(holder, abroad=True)
@@ -53,12 +55,12 @@ def in_victim_order(holders: Iterable[Holder], queue: str, *, by_local_usage: bo
     def compare(a: Holder, b: Holder) -> int:
         one, other = key(a), key(b)
         if one[:2] == other[:2] and a.queue == b.queue and a.local_queue != b.local_queue:
-            used, used_by_other = a.local_usage, b.local_usage
+            used, used_by_other = known.get(a.name), known.get(b.name)
             if used is not None and used_by_other is not None and used != used_by_other:
                 return -1 if used > used_by_other else 1
         return (one > other) - (one < other)
 
-    return sorted(holders, key=cmp_to_key(compare) if by_local_usage else key)
+    return sorted(everybody, key=cmp_to_key(compare) if known else key)
 
 
 def fits(snapshot: Snapshot, demand: Demand, *, borrowing: bool) -> bool:
