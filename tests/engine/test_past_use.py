@@ -192,3 +192,24 @@ def test_who_has_used_more_leaves_first(by_use, victim, fair):
     world.pod("c-1", queue="c", priority=2)
     world.run()
     assert set(world.where()) == {"a-1", "b-1", "c-1"} - {victim}
+
+
+@pytest.mark.parametrize(("by_use", "head"), [(True, "b-big"), (False, "a-big")])
+def test_room_is_kept_for_the_one_who_has_used_less(by_use, head):
+    mode = BY_USE if by_use else {"admissionMode": "NoAdmissionFairSharing"}
+    world = teams({"a": None, "b": None}, gpus=8, backfill="Reserved", admissionScope=mode)
+    world.pod("a-1", queue="a", gpus=8)
+    world.run()
+    world.now += HOUR
+    world.delete("a-1")
+    world.workload("runs", {"count": 1}, queueName="b", maximumExecutionTimeSeconds=900)
+    world.pod("runs-0", workload="runs", gpus=4)
+    world.run()
+    for name, priority in (("a-big", 9), ("b-big", 0)):
+        world.pod(name, queue=name[0], gpus=8, priority=priority, preempts=False)
+        world.run()
+    (kept,) = world.engine.state.shadows.of.values()
+    assert kept.workload == ("Pod", "default", head)
+    world.finish("runs-0")
+    world.run()
+    assert set(world.where()) == {"runs-0", head}

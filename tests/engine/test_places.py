@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from tests.engine.world import START, World
 from tutti.api.kinds import KINDS
 from tutti.engine.decisions import PatchStatus
+from tutti.engine.places import Places
 from tutti.engine.retelling import LOOK_SECONDS, MOST_WRITES
+from tutti.engine.workloads import Workload
 
 
 def waiting(number: int, *, quota: int = 1, **spec) -> World:
@@ -221,3 +223,80 @@ def test_an_expected_start_that_is_near_enough_is_not_told_again():
     world.object("Workload", "w0", {**spec, "maximumExecutionTimeSeconds": 20_000})
     assert position_writes(world.until(2 * LOOK_SECONDS)) == ["w1"]
     assert starts(world, "w1") == before + 10_000
+
+
+def by_past_use() -> World:
+    """LocalQueues a, that has used 8 GPUs for an hour, and b, in a queue of 8, that runs something for 900 s more."""
+    world = World(admissionFairSharing={"usageHalfLifeSeconds": 3600, "usageSamplingIntervalSeconds": 300})
+    world.flavor()
+    world.node("n1", gpus=8)
+    world.queue("cq", 8, local="", admissionScope={"admissionMode": "UsageBasedAdmissionFairSharing"})
+    for name in ("a", "b"):
+        world.object("LocalQueue", name, {"clusterQueue": "cq"})
+    world.pod("big", queue="a", gpus=8)
+    world.run()
+    world.now += 3600
+    world.delete("big")
+    world.workload("runs", {"count": 1}, queueName="b", maximumExecutionTimeSeconds=900)
+    world.pod("runs-0", workload="runs", gpus=8)
+    world.run()
+    return world
+
+
+def test_positions_and_expected_starts_follow_past_use():
+    world = by_past_use()
+    for name, queue, priority in (("a1", "a", 9), ("b1", "b", 0), ("a2", "a", 0), ("b2", "b", 1)):
+        world.now += 1
+        world.workload(name, {"count": 1}, queueName=queue, priority=priority, maximumExecutionTimeSeconds=100)
+        world.pod(f"{name}-0", workload=name, gpus=8)
+    world.until(LOOK_SECONDS)
+    assert told(world) == {"b2": 1, "b1": 2, "a1": 3, "a2": 4}
+    assert [starts(world, name) - starts(world, "b2") for name in ("b2", "b1", "a1", "a2")] == [0, 100, 200, 300]
+
+
+def test_positions_become_right_when_one_has_used_more_than_the_other_by_now():
+    world = by_past_use()
+    for queue in ("a", "b"):
+        world.now += 1
+        world.workload(f"{queue}1", {"count": 1}, queueName=queue)
+        world.pod(f"{queue}1-0", workload=f"{queue}1", gpus=8)
+    world.until(LOOK_SECONDS)
+    assert told(world) == {"b1": 1, "a1": 2}
+    world.workload("runs", {"count": 1}, queueName="b")
+    world.until(4 * 3600)
+    assert told(world) == {"a1": 1, "b1": 2}
+
+
+STEPS = st.tuples(
+    st.sampled_from(["put", "put", "put", "go", "use"]),
+    st.integers(0, 9),
+    st.sampled_from(["a", "b", "c"]),
+    st.integers(0, 2),
+    st.sampled_from([0.0, 0.0, 1.0]),
+)
+
+
+@given(st.lists(STEPS, max_size=30))
+def test_places_are_those_of_the_whole_line_in_order(steps):
+    places, used, line = Places(), dict.fromkeys("abc", 0.0), {}
+    places.used = lambda door: used[door]
+    for what, number, door, amount, rank in steps:
+        workload = Workload(("Workload", "default", f"w{number}"), priority=amount, rank=rank)
+        if what == "use":
+            used[door] = float(amount)
+        elif what == "put":
+            workload.counted = ("", "cq", "pending")
+            places.put(workload, door)
+            line[workload.key] = (workload, door)
+        else:
+            places.put(workload)
+            line.pop(workload.key, None)
+    order = sorted(line.values(), key=lambda one: (one[0].rank, used[one[1]], one[0].order))
+    everybody = [one for one, _ in order]
+    assert [places.of(one) for one in everybody] == list(range(1, len(order) + 1))
+    for most in (2, 99):
+        assert [one.key for one in places.heads("cq", most)] == [one.key for one in everybody[:most]]
+    for one in everybody:
+        places.note(one, {"position": 1000})
+    wrong = places.most_wrong(["cq"] if order else [], 99)
+    assert [(at, one.key) for at, one in wrong] == [(at, one.key) for at, one in enumerate(everybody, start=1)]

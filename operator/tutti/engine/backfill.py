@@ -74,7 +74,7 @@ def stir(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) ->
             times = shadows.pauses.get(shadow.workload, (0, 0.0))[0] + 1
             shadows.pauses[shadow.workload] = (times, state.now + pause(times, queue.reservation_seconds))
         else:
-            shadow.key = standing.key
+            shadow.key, shadow.door = standing.key, standing.bunch.door
     for key, (times, end) in list(shadows.pauses.items()):
         if 0 < end <= state.now:
             shadows.pauses[key] = (times, 0.0)
@@ -128,7 +128,7 @@ def look_ahead(state: State, standing: Standing, why: Explanation) -> None:
         return
     mine = shadows.of.get(queue.name)
     if mine is not None and mine.workload != standing.workload.key:
-        if mine.key < standing.key:
+        if _is_before(mine, standing):
             return
         _give_up(state, mine)
         mine = None
@@ -174,12 +174,13 @@ def _has_its_nodes(state: State, shadow: Shadow) -> bool:
 
 def _is_behind(state: State, standing: Standing) -> bool:
     """Whether somebody sleeps before it in its line for whom something will be kept when they are tried next."""
+    line = standing.bunch.line
     return any(
-        one.key < standing.key
+        line.order(one) < line.order(standing)
         and one.bunch.why is not None
         and _may_pass(one.bunch.why)
         and not state.shadows.pausing(one.workload.key)
-        for one in standing.bunch.line.sleeping()
+        for one in line.sleeping()
     )
 
 
@@ -203,11 +204,17 @@ def _goes_before(shadow: Shadow, standing: Standing, mine: Shadow | None) -> boo
     """Whether a head goes before a workload that has a shadow of its own, or none."""
     queue, workload = standing.queue, standing.workload
     if queue is not None and queue.name == shadow.queue and workload.phase is Phase.WAITING:
-        return shadow.key < standing.key
+        return _is_before(shadow, standing)
     priority = workload.priority if queue is None else queue.outward(workload.priority)
     if priority != shadow.priority or mine is None:
         return priority <= shadow.priority
     return shadow.number < mine.number
+
+
+def _is_before(shadow: Shadow, standing: Standing) -> bool:
+    """Whether the head of a shadow goes before one in its own line."""
+    line = standing.bunch.line
+    return line.place(shadow.key, shadow.door) < line.order(standing)
 
 
 def _needs_its_quota(state: State, shadow: Shadow, standing: Standing) -> bool:
@@ -251,6 +258,7 @@ def _shadow(state: State, standing: Standing, found: Prospect, mine: Shadow | No
         queue=queue.name,
         shape=standing.bunch.shape,
         key=standing.key,
+        door=standing.bunch.door,
         priority=queue.outward(workload.priority),
         number=shadows.last if mine is None else mine.number,
         starts_at=found.starts_at,

@@ -61,6 +61,7 @@ class Engine:
         seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
         self.state = State(configuration, seeded, plugins=plugins or {})
         self.state.holdings.spared = partial(is_spared, self.state)
+        self.state.places.used = partial(past_use.used_by, self.state)
         self.state.holdings.used_lately = partial(past_use.used_by_door_of, self.state)
         self._candidates = Candidates()
         self._synced = False

@@ -43,7 +43,7 @@ def foresee(state: State, queue: Queue) -> dict[WorkloadKey, float]:
     if not ends:
         return {}
     heads: list[tuple[WorkloadKey, Waiting]] = []
-    for workload in state.places.line(queue.name)[:FORESEEN]:
+    for workload in state.places.heads(queue.name, FORESEEN):
         needs = needs_of(workload)
         if isinstance(needs, Explanation) or never_admitted(queue, needs) is not None:
             continue  # it stands aside, and is in nobody's way

@@ -139,7 +139,7 @@ class Line:
         """The head of a strict line that must wait, if it must."""
         if not self.strict:
             return None
-        return min(self.sleeping(), key=self._order, default=None)
+        return min(self.sleeping(), key=self.order, default=None)
 
     def sleeping(self) -> Iterator[Standing]:
         """Yield the first of each bunch that sleeps, in no particular order but always the same."""
@@ -206,7 +206,7 @@ class Line:
     def begin(self) -> None:
         """Prepare for `head`: put the first of all bunches that are awake in order."""
         firsts = ((bunch.first(), number, bunch) for number, bunch in enumerate(self._awake))
-        self._next = [(self._order(first), number, bunch) for first, number, bunch in firsts if first is not None]
+        self._next = [(self.order(first), number, bunch) for first, number, bunch in firsts if first is not None]
         heapq.heapify(self._next)
 
     def head(self) -> Standing | None:
@@ -217,9 +217,9 @@ class Line:
             first = bunch.first() if bunch.why is None and bunch.size else None
             if first is None:
                 heapq.heappop(heap)
-            elif (order := self._order(first)) != key:
+            elif (order := self.order(first)) != key:
                 heapq.heapreplace(heap, (order, number, bunch))
-            elif blocked is not None and key > self._order(blocked):
+            elif blocked is not None and key > self.order(blocked):
                 return None
             else:
                 return first
@@ -234,13 +234,17 @@ class Line:
         self._told = blocked
         if blocked is None:
             return []
-        order = self._order(blocked)
-        return [one for one in fresh if not one.left and self._order(one) > order]
+        order = self.order(blocked)
+        return [one for one in fresh if not one.left and self.order(one) > order]
 
-    def _order(self, standing: Standing) -> Order:
-        """Return what sorts those of the line, the next one first."""
-        rank, head = standing.key
-        return rank, self.used(standing.bunch.door), head
+    def order(self, standing: Standing) -> Order:
+        """Return what sorts those of the line as things are now, the next one first."""
+        return self.place(standing.key, standing.bunch.door)
+
+    def place(self, key: LineKey, door: str) -> Order:
+        """Return the same of one with some key and LocalQueue."""
+        rank, head = key
+        return rank, self.used(door), head
 
     def __bool__(self) -> bool:
         return bool(self._bunches)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from heapq import merge
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ NOWHERE = -1
 
 
 @dataclass(slots=True, eq=False)
-class _Line:
-    """The pending workloads of one ClusterQueue in order.
+class _Row:
+    """Those of one ClusterQueue whose order among one another stays: of one LocalQueue where past use counts, else all.
 
     Attributes:
         orders: What they are sorted by.
@@ -33,13 +34,30 @@ class _Line:
     workloads: list[Workload] = field(default_factory=list)
     told: list[int] = field(default_factory=list)
 
+    def before(self, order: OrderKey, *, less_used: int) -> int:
+        """Return how many of them go before somebody of a LocalQueue that has used more (1), less (-1) or as much."""
+        if not less_used:
+            return bisect_left(self.orders, order)
+        find = bisect_right if less_used > 0 else bisect_left
+        return find(self.orders, order[0], key=_rank)
+
+
+def _rank(order: OrderKey) -> float:
+    return order[0]
+
+
+def _none(_: str) -> float:
+    return 0.0
+
 
 class Places:
     """The lines of pending workloads.
 
-    A position is found by bisection; to come and to go costs a shift of the line behind it.
+    A position is found by bisection; to come and to go costs a shift of the line behind it. Where past use counts, each
+    LocalQueue has a row of its own, and the rows stand among one another by what each has used at that moment.
 
     Attributes:
+        used: Tells what a LocalQueue has used lately.
         moved: ClusterQueues in which positions may have changed since they were told.
         look_at: When these are told anew, Unix seconds; None where none are.
         unforeseen: ClusterQueues in which what is known of the future may have changed.
@@ -48,39 +66,45 @@ class Places:
     """
 
     def __init__(self) -> None:
+        self.used: Callable[[str], float] = _none
         self.moved: dict[str, None] = {}
         self.look_at: float | None = None
         self.unforeseen: dict[str, None] = {}
         self.foresee_at: float | None = None
         self.expecting: dict[str, None] = {}
-        self._lines: dict[str, _Line] = {}
-        self._where: dict[WorkloadKey, tuple[str, OrderKey]] = {}
+        self._lines: dict[str, dict[str, _Row]] = {}
+        self._where: dict[WorkloadKey, tuple[str, str, OrderKey]] = {}
 
-    def put(self, workload: Workload) -> None:
-        """Have a workload stand where it is counted as pending, and nowhere else."""
+    def put(self, workload: Workload, door: str = "") -> None:
+        """Have a workload stand where it is counted as pending, and nowhere else.
+
+        Args:
+            workload: The workload.
+            door: Its LocalQueue, where past use counts.
+        """
         _, queue, bucket = workload.counted
-        to = (queue, workload.order) if queue and bucket == "pending" else None
+        to = (queue, door, workload.order) if queue and bucket == "pending" else None
         before = self._where.get(workload.key)
         if before == to:
             return
         told = self._leave(workload.key, *before) if before is not None else UNTOLD
         if to is not None:
             self._where[workload.key] = to
-            line = self._lines.setdefault(queue, _Line())
-            at = bisect_left(line.orders, to[1])
-            line.orders.insert(at, to[1])
-            line.workloads.insert(at, workload)
-            line.told.insert(at, told)
+            row = self._lines.setdefault(queue, {}).setdefault(door, _Row())
+            at = bisect_left(row.orders, to[2])
+            row.orders.insert(at, to[2])
+            row.workloads.insert(at, workload)
+            row.told.insert(at, told)
 
     def note(self, workload: Workload, said: Mapping[str, Any] | None) -> None:
         """Take over what the object of a workload says of why it waits, if it says anything."""
         where = self._where.get(workload.key)
         if where is None:
             return
-        queue, order = where
-        line = self._lines[queue]
+        queue, door, order = where
+        row = self._lines[queue][door]
         position = UNTOLD if said is None else said.get("position") or NOWHERE
-        line.told[bisect_left(line.orders, order)] = position
+        row.told[bisect_left(row.orders, order)] = position
         if said is not None and said.get("estimatedStart"):
             self.expecting[queue] = None
 
@@ -90,7 +114,7 @@ class Places:
         What was told is the more wrong, the farther the one is from the other as a ratio; of equals, who stands nearer
         to the head comes first. Whoever was told nothing at all is left out.
         """
-        lines = [self._lines[name] for name in queues]
+        lines = [self._in_order(name) for name in queues]
         told = np.fromiter(chain.from_iterable(line.told for line in lines), dtype=np.int64)
         positions = np.fromiter(chain.from_iterable(range(1, len(line.told) + 1) for line in lines), dtype=np.int64)
         wrong = np.flatnonzero((told != positions) & (told != UNTOLD))
@@ -108,23 +132,50 @@ class Places:
         where = self._where.get(workload.key)
         if where is None:
             return None
-        queue, order = where
-        return bisect_left(self._lines[queue].orders, order) + 1
+        queue, mine, order = where
+        rows = self._lines[queue]
+        if len(rows) == 1:
+            return bisect_left(rows[mine].orders, order) + 1
+        used = {door: self.used(door) for door in rows}
+        return 1 + sum(
+            row.before(order, less_used=(used[door] < used[mine]) - (used[door] > used[mine]))
+            for door, row in rows.items()
+        )
 
-    def line(self, queue: str) -> Sequence[Workload]:
-        """Return who is pending in a ClusterQueue, the next one first."""
-        line = self._lines.get(queue)
-        return () if line is None else line.workloads
+    def heads(self, queue: str, most: int) -> list[Workload]:
+        """Return who is pending in a ClusterQueue, the next one first; so many of them at most."""
+        rows = self._lines.get(queue, {})
+        firsts = [(self.used(door) if len(rows) > 1 else 0.0, row) for door, row in rows.items()]
+        orders = ([(o[0], used, o) for o in row.orders[:most]] for used, row in firsts)
+        found = merge(*(zip(keys, row.workloads, strict=False) for keys, (_, row) in zip(orders, firsts, strict=True)))
+        return [workload for _, workload in islice(found, most)]
 
     def queues(self) -> Collection[str]:
         """Return the ClusterQueues in which anybody is pending."""
         return self._lines.keys()
 
-    def _leave(self, key: WorkloadKey, queue: str, order: OrderKey) -> int:
+    def _in_order(self, queue: str) -> _Row:
+        """Return all of a ClusterQueue in one row, as they stand now."""
+        rows = self._lines[queue]
+        if len(rows) == 1:
+            return next(iter(rows.values()))
+        used = [self.used(door) for door in rows]
+        orders = list(chain.from_iterable(row.orders for row in rows.values()))
+        use = list(chain.from_iterable([used[n]] * len(row.orders) for n, row in enumerate(rows.values())))
+        workloads = list(chain.from_iterable(row.workloads for row in rows.values()))
+        told = list(chain.from_iterable(row.told for row in rows.values()))
+        order = sorted(range(len(orders)), key=lambda n: (orders[n][0], use[n], orders[n]))
+        return _Row([orders[n] for n in order], [workloads[n] for n in order], [told[n] for n in order])
+
+    def _leave(self, key: WorkloadKey, queue: str, door: str, order: OrderKey) -> int:
         del self._where[key]
-        line = self._lines[queue]
-        at = bisect_left(line.orders, order)
-        del line.orders[at], line.workloads[at]
-        if not line.orders:
+        rows = self._lines[queue]
+        row = rows[door]
+        at = bisect_left(row.orders, order)
+        del row.orders[at], row.workloads[at]
+        told = row.told.pop(at)
+        if not row.orders:
+            del rows[door]
+        if not rows:
             del self._lines[queue]
-        return line.told.pop(at)
+        return told

@@ -45,6 +45,8 @@ def tell(state: State) -> None:
     sampled: dict[str, None] = {}
     if state.past_use and state.now >= state.past_use_at + _sampling(state):
         sampled, state.past_use_at = dict.fromkeys(state.past_use), state.now
+        moved = (state.leads_to(*name.split("/", 1)) for name in sampled)
+        state.places.moved.update(dict.fromkeys(moved))  # who has used less now may have used more before
     changed, state.changed_queues = {**state.changed_queues, **sampled}, {}
     for name in changed:
         if "/" in name:

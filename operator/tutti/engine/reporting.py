@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
-from tutti.engine import gang_conditions, queue_statuses, statuses
+from tutti.engine import gang_conditions, past_use, queue_statuses, statuses
 from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extenders import WAITING
@@ -42,7 +42,7 @@ def report(state: State, changed: dict[WorkloadKey, Workload]) -> None:
     living = [workload for workload in changed.values() if workload.key in state.workloads]
     for workload in living:
         statuses.count(state, workload)
-        state.places.put(workload)
+        state.places.put(workload, past_use.door_of(state, workload))
     for workload in living:
         keep_pod_group(state, workload)
         _tell_why(state, workload)

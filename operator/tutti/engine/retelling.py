@@ -78,7 +78,7 @@ def _foresee_one(state: State) -> None:
     queue = state.catalog.queues.get(name)
     starts = {} if queue is None else foresee(state, queue)
     places.expecting.pop(name, None)
-    for position, workload in enumerate(list(places.line(name)[:FORESEEN]), start=1):
+    for position, workload in enumerate(places.heads(name, FORESEEN), start=1):
         said, at = told_start(workload), starts.get(workload.key)
         if workload.uid and workload.shown is not None and not _holds(state, said, at):
             tell_status(state, workload, Place(position, at))

@@ -22,7 +22,8 @@ class Shadow:
         workload: Whose it is.
         queue: Its ClusterQueue.
         shape: What decided where it fits; one that wants something else is another.
-        key: Its place in its line.
+        key: Its place in its line, among those of its LocalQueue where past use counts.
+        door: That LocalQueue (`namespace/name`); "" where past use does not count.
         priority: What its priority counts among all queues.
         number: Of two of equal priority, the one with the lower number goes before.
         starts_at: When it fits at the latest, if what runs ends when its time is over, Unix seconds; None where nobody
@@ -41,6 +42,7 @@ class Shadow:
     queue: str
     shape: tuple[object, ...]
     key: tuple[float, HeadKey]
+    door: str
     priority: int
     number: int
     starts_at: float | None
