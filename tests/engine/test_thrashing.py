@@ -172,6 +172,26 @@ def test_three_ranks_each_leave_once_for_the_next(slowly):
     assert len({name.partition("_")[0] for name in evicted(world)}) == len(evicted(world)) == 8
 
 
+@departures
+@pytest.mark.parametrize("fair", [False, True], ids=["by-priority", "fair"])
+def test_what_leaves_frees_a_place_and_not_only_quota(fair, slowly):
+    """Kueue issue 5243: 8 GPUs are freed on 4 nodes, for a pod that needs them on one.
+
+    The last four of b are on four nodes; but four of two GPUs leave that share one.
+    """
+    world = cohort_of(("a", 8), ("b", 24), fair=fair)
+    for number in range(4):
+        world.node(f"n{number}")
+    for _ in range(4):
+        for number in range(4):
+            world.pod(f"b-n{number}-{_}", gpus=2, queue="b", selector={"kubernetes.io/hostname": f"n{number}"})
+            later(world)
+    world.pod("a", gpus=8, queue="a")
+    play(world, slowly=slowly)
+    (node,) = world.where("a").values()
+    assert sorted(evicted(world)) == [f"b-{node}-{_}" for _ in range(4)]
+
+
 def test_nobody_leaves_a_node_that_stays_blocked_by_others():
     """Kueue issue 10497: the GPUs of a node are freed, and what has its processors stays.
 

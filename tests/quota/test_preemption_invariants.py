@@ -60,6 +60,24 @@ def test_victims_are_those_whom_the_policy_names(choose, contest):
         assert own or snapshot.queue(holder.queue).borrows_any(demand.contested)
 
 
+@pytest.mark.parametrize("choose", WAYS)
+@unhurried
+@given(contests(), st.sets(st.integers(0, 9)))
+def test_who_is_tried_first_goes_by_the_same_right(choose, contest, places):
+    snapshot, demand = contest
+    policy = snapshot.policy(demand.queue)
+    everybody = [holder.name for queue in snapshot.tree.queues for holder in snapshot.holders(queue)]
+    victims = choose(snapshot, demand, first={name for at, name in enumerate(everybody) if at in places})
+    with snapshot.trial():
+        for holder, _ in victims:
+            own = holder.queue == demand.queue
+            assert allows(policy.within if own else policy.reclaim, demand, holder)
+            assert own or snapshot.queue(holder.queue).borrows_any(demand.contested)
+        for holder, _ in victims:
+            snapshot.remove(holder)
+        assert not victims or fits(snapshot, demand, borrowing=True)
+
+
 @unhurried
 @given(contests(), st.sampled_from([BOTH, BOTH[:1], BOTH[1:]]))
 def test_without_leave_to_preempt_nobody_is_preempted(contest, strategies):

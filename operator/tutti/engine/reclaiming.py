@@ -27,12 +27,15 @@ from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.by_room import looks_around
+from tutti.placement.preemption.gang import choose
 from tutti.placement.preemption.lifting import Lifting
+from tutti.placement.preemption.units import Party, Units
 from tutti.placement.together import Shortfall, place_together
 from tutti.quota import victims as quota_victims
 from tutti.quota.flavors import Queue
+from tutti.quota.oracle import Rules
 from tutti.quota.policy import NOBODY
-from tutti.quota.snapshot import Demand, Holder
+from tutti.quota.snapshot import Demand, Holder, Snapshot
 from tutti.quota.tree import Usage
 from tutti.quota.victims import Victim
 
@@ -108,6 +111,20 @@ class _Trial:
             found = place_together(cluster.nodes, transaction, self.lacking.asks, self.lacking.profile)
         return None if isinstance(found, Shortfall) else found
 
+    def in_the_way(self, candidates: Iterable[Holder]) -> list[str]:
+        """Return the names of those whose leaving makes room with the least harm; none where not even that of all does.
+
+        Quota is not asked here, so that it may be short still when they have left.
+        """
+        cluster, found = self.state.cluster, [holder for holder in candidates if self._of(holder)]
+        pods = [cluster.tenants.at(np.array(self._of(holder), dtype=np.int64)) for holder in found]
+        parties = [Party(their, one.priority, harmless=one.evicted) for one, their in zip(found, pods, strict=True)]
+        units = Units.among(cluster, np.zeros(0, dtype=np.int64), parties)
+        with cluster.transaction() as transaction:
+            nominations.uncover(self.state, transaction)
+            chosen = choose(cluster, self.lacking.asks, units, profile=self.lacking.profile)
+        return [] if chosen is None else [found[unit].name for unit in chosen.units.tolist()]
+
     def _of(self, holder: Holder) -> list[int]:
         slots = self._slots.get(holder.name)
         if slots is None:
@@ -143,9 +160,26 @@ def _choose(
             rows = trial.rows(())
             if rows is not None:
                 return [], rows
-        victims = state.rules.victims(snapshot, demand, lambda: trial.rows(snapshot.missing()) is not None)
+        victims = _victims(state.rules, snapshot, demand, trial)
     rows = trial.rows(victim.holder for victim in victims) if victims else None
     return None if rows is None else (victims, rows)
+
+
+def _victims(rules: Rules, snapshot: Snapshot, demand: Demand, trial: _Trial) -> list[Victim]:
+    """Return whom to take out by the rules: in the order of these, or else first those who are in the way.
+
+    In their order, the last that came in are the first to leave. Quota may come to an end by that before there are
+    nodes, where others might leave by the same right that make room together.
+    """
+
+    def placed() -> bool:
+        return trial.rows(snapshot.missing()) is not None
+
+    victims = rules.victims(snapshot, demand, placed)
+    if victims or not rules.victims(snapshot, demand):
+        return victims
+    first = trial.in_the_way(rules.candidates(snapshot, demand))
+    return rules.victims(snapshot, demand, placed, first=frozenset(first)) if first else []
 
 
 def _demand(workload: Workload, queue: Queue, lacking: Lacking) -> Demand:

@@ -11,7 +11,7 @@ Within its nominal quota of all that is contested, a preemptor takes from borrow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -40,6 +40,7 @@ def fair_reclaim(
     *,
     strategies: Sequence[Strategy] = STRATEGIES,
     also_fits: Fits | None = None,
+    first: Collection[str] = (),
 ) -> list[Victim]:
     """Choose whom to preempt so that a demand fits; nobody where that is not possible.
 
@@ -49,8 +50,10 @@ def fair_reclaim(
         strategies: The first is tried on all candidates; a second, which can only be LESS_THAN_INITIAL_SHARE, on
             those that are left, once per queue.
         also_fits: What must hold besides quota, asked after each removal.
+        first: Holders, by name, that are tried before all others of their queues.
     """
-    candidates = in_victim_order(_candidates(snapshot, demand), demand.queue, used_lately=snapshot.used_lately)
+    candidates = in_victim_order(fair_candidates(snapshot, demand), demand.queue, used_lately=snapshot.used_lately)
+    candidates.sort(key=lambda holder: holder.name not in first)
     if not candidates:
         return []
     with snapshot.trial():
@@ -132,7 +135,7 @@ class _Run:
             return self.fit()
 
 
-def _candidates(snapshot: Snapshot, demand: Demand) -> list[Holder]:
+def fair_candidates(snapshot: Snapshot, demand: Demand) -> list[Holder]:
     """Return whom the preemptor's policy lets it preempt: in its own queue, and in those of its tree that borrow."""
     node, policy = snapshot.queue(demand.queue), snapshot.policy(demand.queue)
     found = _in_queue(snapshot, demand, node, policy.within)

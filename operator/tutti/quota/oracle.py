@@ -6,15 +6,15 @@ preemption, none is no candidates; the level is the one at which the request wou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from tutti.quota.fair_reclaim import STRATEGIES, Strategy, fair_reclaim
+from tutti.quota.fair_reclaim import STRATEGIES, Strategy, fair_candidates, fair_reclaim
 from tutti.quota.fungibility import Mode, Rank
 from tutti.quota.levels import level
-from tutti.quota.reclaim import reclaim
+from tutti.quota.reclaim import find_candidates, reclaim
 from tutti.quota.share import Ordering
-from tutti.quota.snapshot import Demand, Snapshot
+from tutti.quota.snapshot import Demand, Holder, Snapshot
 from tutti.quota.tree import FlavorResource
 from tutti.quota.victims import Fits, Victim
 
@@ -33,11 +33,19 @@ class Rules:
     strategies: Sequence[Strategy] = STRATEGIES
     ordering: Ordering = Ordering.BORROWED_SHARE
 
-    def victims(self, snapshot: Snapshot, demand: Demand, also_fits: Fits | None = None) -> list[Victim]:
-        """Choose whom to preempt so that a demand fits; nobody where that is not possible."""
+    def victims(
+        self, snapshot: Snapshot, demand: Demand, also_fits: Fits | None = None, *, first: Collection[str] = ()
+    ) -> list[Victim]:
+        """Choose whom to preempt so that a demand fits, some of them `first`; nobody where that is not possible."""
         if self.fair:
-            return fair_reclaim(snapshot, demand, strategies=self.strategies, also_fits=also_fits)
-        return reclaim(snapshot, demand, also_fits=also_fits)
+            return fair_reclaim(snapshot, demand, strategies=self.strategies, also_fits=also_fits, first=first)
+        return reclaim(snapshot, demand, also_fits=also_fits, first=first)
+
+    def candidates(self, snapshot: Snapshot, demand: Demand) -> list[Holder]:
+        """Return who may be preempted for a demand as things are, though perhaps not all of them together."""
+        if self.fair:
+            return fair_candidates(snapshot, demand)
+        return [one.holder for one in find_candidates(snapshot, demand).in_order()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ Candidates are removed in order until the demand fits; those not needed after al
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -63,16 +63,19 @@ class Candidates:
         return sorted(everyone, key=lambda candidate: not candidate.holder.evicted)
 
 
-def reclaim(snapshot: Snapshot, demand: Demand, *, also_fits: Fits | None = None) -> list[Victim]:
+def reclaim(
+    snapshot: Snapshot, demand: Demand, *, also_fits: Fits | None = None, first: Collection[str] = ()
+) -> list[Victim]:
     """Choose whom to preempt so that a demand fits; nobody where that is not possible.
 
     Args:
         snapshot: What is used now; unchanged afterwards.
         demand: What is wanted.
         also_fits: What must hold besides quota, asked after each removal.
+        first: Holders, by name, that are tried before all others.
     """
     candidates = find_candidates(snapshot, demand)
-    order = candidates.in_order()
+    order = sorted(candidates.in_order(), key=lambda candidate: candidate.holder.name not in first)
     for borrowing in _attempts(snapshot, demand, candidates):
 
         def fit(borrowing: bool = borrowing) -> bool:
