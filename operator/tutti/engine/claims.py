@@ -83,6 +83,8 @@ class Nominations:
         nodes: Where each nominated pod of ours is to go.
         kept: Who may be taken out, by version of the columns of pods and the priorities of the preemptor; for one turn.
         covered: While somebody is tried: the part of the nominated room that is in use already, by row.
+        left: How many victims have left since the last turn.
+        needless: Those of workloads that wait no more, whose victims need not leave.
         again_at: When somebody may be taken out who may not yet, Unix seconds; None where nobody waits for that.
     """
 
@@ -91,6 +93,8 @@ class Nominations:
     nodes: dict[PodKey, str] = field(default_factory=dict)
     kept: dict[tuple[int, int, int], Units] = field(default_factory=dict)
     covered: dict[int, Covered] = field(default_factory=dict)
+    left: int = 0
+    needless: list[Nomination] = field(default_factory=list)
     again_at: float | None = None
 
     def against(self, key: WorkloadKey, priority: int, lesser: Collection[WorkloadKey] = ()) -> list[Nomination]:

@@ -32,9 +32,11 @@ from tutti.engine import (
     reclaiming,
     reservation,
     retelling,
+    sparing,
     statuses,
 )
-from tutti.engine.admission import reserve, why_surplus_waits
+from tutti.engine.admission import look, reserve, why_surplus_waits
+from tutti.engine.claims import Nomination
 from tutti.engine.counting import NOWHERE
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.explanation import Explanation
@@ -97,6 +99,7 @@ class Engine:
         state.follow_nodes()
         permits.stir(state)
         nominations.stir(state)
+        sparing.spare(state)
         changed: dict[WorkloadKey, Workload] = {}
         self._settle(changed)
         if not self._taken_up:
@@ -166,9 +169,13 @@ class Engine:
     def _try(self, standing: Standing, changed: dict[WorkloadKey, Workload]) -> None:
         state, workload = self.state, standing.workload
         self._candidates.evaluated += 1
-        before = nominations.end(state, workload.key)
         priority, lesser = preemption.priority_of(state, workload, standing.needs), reclaiming.lesser(state, standing)
         with nominations.respected(state, workload, priority, lesser):
+            waiting = state.nominations.ours.get(workload.key)
+            if waiting is not None and waiting.victims and not self._fits_without(standing, waiting):
+                self._go_on_waiting(standing, waiting.why, changed)
+                return
+            before = nominations.end(state, workload.key)
             with backfill.respected(state, standing) as shadows:
                 why = reserve(state, standing)
                 victims = None if why is None else self._make_room(standing, why)
@@ -178,6 +185,9 @@ class Engine:
                 return
         self._candidates.drop(workload)
         backfill.end(state, workload.key)
+        if before is not None:
+            state.nominations.needless.append(before)
+            sparing.spare(state)
         self._go_on(workload)
         backfill.note_end(state, workload)
 
@@ -210,14 +220,24 @@ class Engine:
             shadows: Of the heads for whom something was kept from it.
             changed: Takes in who is told something.
         """
-        if victims is not None and not standing.bunch.line.strict:
-            self._candidates.put_aside(standing.workload, victims)
-        elif victims is not None:
-            self._candidates.fail(standing, victims, changed)
+        if victims is not None:
+            self._go_on_waiting(standing, victims, changed)
         else:
             why = backfill.why_kept_off(self.state, standing, why, shadows)
             self._candidates.fail(standing, why, changed)
             backfill.look_ahead(self.state, standing, why)
+
+    def _go_on_waiting(self, standing: Standing, why: Explanation, changed: dict[WorkloadKey, Workload]) -> None:
+        """Let a workload wait for its victims: aside or, in a strict line, in the way of those behind it."""
+        if standing.bunch.line.strict:
+            self._candidates.fail(standing, why, changed)
+        else:
+            self._candidates.put_aside(standing.workload, why)
+
+    def _fits_without(self, standing: Standing, nomination: Nomination) -> bool:
+        """Whether a workload fits while victims are there that it has been waiting for."""
+        with backfill.respected(self.state, standing), nominations.without(self.state, nomination):
+            return isinstance(look(self.state, standing), list)
 
     def _make_room(self, standing: Standing, why: Explanation) -> Explanation | None:
         """Take others out for a workload, by the rules of its queue or else by the priority of its pods."""

@@ -7,7 +7,9 @@ The quota that goes with it is used, so that nobody else is given it; what victi
 well, or it would stand in the way of others that wait for theirs.
 
 Its workload stands aside while victims are left. It is tried again, without its nomination, when the last one has
-gone; that is also done when its time is over, and then it may find others. Members beyond the need of a gang that runs
+gone; that is also done when its time is over, and then it may find others. When room has become free that is none of
+its victims', it is looked whether it fits by now; if so it starts there, and those of its victims that could not be
+asked to leave yet are spared. Members beyond the need of a gang that runs
 take nobody out, and have no room that somebody was taken out for, whatever their priority.
 """
 
@@ -25,7 +27,7 @@ from tutti.cluster.pods import PodKey
 from tutti.cluster.transaction import Transaction
 from tutti.engine.claims import Covered, Nomination, Spot, Wants
 from tutti.engine.explanation import Explanation
-from tutti.engine.needs import Need
+from tutti.engine.needs import Need, needs_of
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.tree import Usage
@@ -61,6 +63,47 @@ def begin(state: State, key: WorkloadKey, nomination: Nomination) -> None:
         nomination.handed += handed
     for charge, pods in nomination.charges:
         state.charge(charge, pods)
+
+
+@contextmanager
+def without(state: State, nomination: Nomination) -> Iterator[None]:
+    """Inside, count the quota that is held by a nomination as if it were not; nobody is told that it is free."""
+    snapshot = state.holdings.snapshot
+    with snapshot.trial():
+        for charge, pods in nomination.charges:
+            snapshot.refund(charge.queue, {what: amount * pods for what, amount in charge.usage.items()})
+        for counted, whole in state.holdings.with_handed(nomination.handed):
+            snapshot.remove(counted)
+            snapshot.add(whole)
+        yield
+
+
+def elsewhere(state: State, freed: int) -> list[Workload]:
+    """Return who waits for victims and may fit by now, because of room that is not that of victims.
+
+    Args:
+        state: The engine's memory.
+        freed: How often room has become free since the last turn.
+    """
+    book = state.nominations
+    if freed <= book.left:
+        return []
+    waiting = [state.workloads[key] for key, one in book.ours.items() if one.victims and key in state.workloads]
+    return [one for one in waiting if _may_fit(state, needs_of(one))]
+
+
+def _may_fit(state: State, needs: Sequence[Need] | Explanation) -> bool:
+    """Whether there is room for the required pods of all needs, each for itself, going by amounts alone."""
+    if isinstance(needs, Explanation):
+        return False
+    nodes = state.cluster.nodes
+    for need in needs:
+        request = nodes.vector(need.klass.requests)
+        asked = np.flatnonzero(request)
+        free = (nodes.allocatable - nodes.requested)[nodes.present][:, asked]
+        if need.required and len(asked) and int((free // request[asked]).min(axis=1).clip(0).sum()) < need.required:
+            return False
+    return True
 
 
 def end(state: State, key: WorkloadKey) -> Nomination | None:
@@ -102,6 +145,7 @@ def waiting(state: State, workload: Workload, needs: Sequence[Need]) -> Explanat
 def stir(state: State) -> None:
     """Take note of victims that have left, and give up what is held for those that are gone."""
     state.nominations.kept.clear()
+    gone: dict[PodKey, None] = {}
     again_at = state.nominations.again_at
     if again_at is not None and again_at <= state.now:
         state.nominations.again_at = None
@@ -109,16 +153,20 @@ def stir(state: State) -> None:
         state.holdings.rouse()
     for key, nomination in list(state.nominations.ours.items()):
         workload = state.workloads.get(key)
-        if workload is None or not _still_waits(workload) or nomination.until <= state.now:
+        over = workload is None or not _still_waits(workload)
+        if over or nomination.until <= state.now:
             give_up(state, key)  # and it is tried again, if it can be
+            state.nominations.needless += [nomination] if over else []
             continue
         left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid)]
         for victim in left:
             del nomination.victims[victim]
+        gone.update(dict.fromkeys(left))
         if not all(_is_asked(state, victim) for victim in nomination.victims):
             give_up(state, key)
         elif left and not nomination.victims:
             state.touch(key)
+    state.nominations.left = len(gone)
 
 
 def refused(state: State, key: PodKey, uid: str) -> None:

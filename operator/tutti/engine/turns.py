@@ -91,6 +91,8 @@ class Candidates:
         if room != state.cluster.freed:
             woken, self._for_nodes = self._for_nodes, {}
             self._wake(woken)
+            for workload in nominations.elsewhere(state, state.cluster.freed - room):
+                self._look_elsewhere(state, workload)
         if state.consultations.take_roused():
             woken, self._for_answers = self._for_answers, {}
             self._wake(woken)
@@ -208,6 +210,17 @@ class Candidates:
         bunch = self._standing[workload.key].bunch
         if bunch.why is not None and bunch.why.gate is Gate.VICTIMS:
             bunch.line.wake(bunch)
+
+    def _look_elsewhere(self, state: State, workload: Workload) -> None:
+        """Have one tried that waits for its victims."""
+        queue, needs = queue_of(state, workload), needs_of(workload)
+        if isinstance(queue, Explanation) or isinstance(needs, Explanation):
+            return
+        if workload.key in self._aside:
+            self._stand(state, workload, queue, needs)
+        elif workload.key in self._standing:
+            self._stand_up(workload)
+            self._active[self._standing[workload.key].bunch.line.name] = None
 
     def _join(self, state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Standing:
         name, shape = _line_of(workload, queue), _shape(state, workload, queue, needs)
