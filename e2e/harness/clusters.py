@@ -95,6 +95,7 @@ def envtest(folder: Path, assets: Path) -> Iterator[Cluster]:
         "--service-account-key-file", key, "--service-account-signing-key-file", key,
         "--token-auth-file", str(folder / "tokens.csv"), "--authorization-mode", "RBAC",
         "--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition",
+        "--feature-gates", "GenericWorkload=true", "--runtime-config", "scheduling.k8s.io/v1alpha2=true",
     ]  # fmt: skip
     with (
         running(etcd, folder / "etcd.log"),

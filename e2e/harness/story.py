@@ -101,6 +101,11 @@ class Story:
         self._made.append((kind, name))
         return dict(made)
 
+    def guest(self, group: str, version: str, spec: dict[str, Any], *, name: str) -> None:
+        """Make a PodGroup of another project."""
+        body = {"apiVersion": f"{group}/{version}", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+        self.custom.create_namespaced_custom_object(group, version, self.namespace, "podgroups", body)
+
     def change(self, kind: str, name: str, spec: dict[str, Any]) -> None:
         """Change fields in the spec of an object of ours."""
         body = {"spec": spec}
@@ -207,6 +212,11 @@ class Story:
         if kind in NAMESPACED:
             return dict(self.custom.get_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURALS[kind], name))
         return dict(self.custom.get_cluster_custom_object(GROUP, VERSION, PLURALS[kind], name))
+
+    def all(self, kind: str) -> list[dict[str, Any]]:
+        """All objects of one of our namespaced kinds."""
+        found = self.custom.list_namespaced_custom_object(GROUP, VERSION, self.namespace, PLURALS[kind])
+        return list(found["items"])
 
     def why(self, group: str) -> dict[str, Any]:
         """The reason a PodGroup gives for waiting; empty where it gives none."""

@@ -11,6 +11,7 @@ import yaml
 
 from tests.manifests.rbac import BASE, allows, asked, documents, rules
 from tutti.api.configuration import TuttiConfiguration, load
+from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.kinds import KINDS
 from tutti.api.model import GROUP
 from tutti.controller.crds import RESOURCES
@@ -26,6 +27,7 @@ from tutti.kube.resources import (
     REPLICATION_CONTROLLERS,
     SERVICES,
     STATEFUL_SETS,
+    Resource,
 )
 
 ROOT = BASE.parents[1]
@@ -44,7 +46,10 @@ WATCHED = (
 )
 
 
-@pytest.mark.parametrize("resource", [*WATCHED, *RESOURCES.values()])
+GANGS = [Resource(one.group, one.versions[0], one.plural) for one in GANG_KINDS]
+
+
+@pytest.mark.parametrize("resource", [*WATCHED, *RESOURCES.values(), *GANGS])
 @pytest.mark.parametrize("verb", ["list", "watch"])
 def test_everything_that_is_watched_may_be(resource, verb):
     assert allows(resource.group, resource.plural, verb)
@@ -54,6 +59,7 @@ def test_everything_that_is_watched_may_be(resource, verb):
     ("group", "resource", "verb"),
     [
         ("apiextensions.k8s.io", "customresourcedefinitions", "watch"),
+        ("scheduling.k8s.io", "podgroups/status", "patch"),
         ("", "pods/binding", "create"),
         ("", "pods/status", "patch"),
         ("", "pods", "delete"),

@@ -24,7 +24,8 @@ RESOURCES: Mapping[str, Resource] = MappingProxyType(
 )
 """Where each of our kinds is served."""
 
-_CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+"""Where definitions of kinds are."""
 
 
 class _Condition(msgspec.Struct, frozen=True):
@@ -45,14 +46,16 @@ class _Status(msgspec.Struct, frozen=True):
     conditions: list[_Condition] = []
 
 
-class _Definition(msgspec.Struct, frozen=True):
+class Definition(msgspec.Struct, frozen=True):
+    """As much of a CustomResourceDefinition as says what is served."""
+
     spec: _Spec = _Spec()
     status: _Status = _Status()
 
-    @property
-    def serves_ours(self) -> bool:
+    def serves(self, version: str) -> bool:
+        """Whether the server serves a version of the kind now."""
         established = any(c.type == "Established" and c.status == "True" for c in self.status.conditions)
-        return established and any(v.name == VERSION and v.served for v in self.spec.versions)
+        return established and any(v.name == version and v.served for v in self.spec.versions)
 
 
 class _Missing:
@@ -63,11 +66,11 @@ class _Missing:
         self._wanted = frozenset(wanted)
         self.none = asyncio.Event()
 
-    def take(self, changes: Sequence[Change[_Definition]]) -> None:
+    def take(self, changes: Sequence[Change[Definition]]) -> None:
         """Apply what the informer saw."""
         for change in changes:
             name = change.key.name
-            if name in self._wanted and (isinstance(change, Gone) or not change.obj.serves_ours):
+            if name in self._wanted and (isinstance(change, Gone) or not change.obj.serves(VERSION)):
                 self.names.add(name)
             else:
                 self.names.discard(name)
@@ -78,7 +81,7 @@ class _Missing:
 async def installed(client: Client, health: Health) -> None:
     """Return once the server serves all our kinds; until then the check `crds` and the log say which are missing."""
     missing = _Missing([resource.label for resource in RESOURCES.values()])
-    informer = Informer(client, _CRDS, decode=msgspec.json.Decoder(_Definition).decode, deliver=missing.take)
+    informer = Informer(client, CRDS, decode=msgspec.json.Decoder(Definition).decode, deliver=missing.take)
     health.ready["crds"] = lambda: _check(missing, informer)
     watching = asyncio.create_task(informer.run(), name="watch CRDs")
     listed = asyncio.create_task(informer.synced.wait(), name="list CRDs")
@@ -98,7 +101,7 @@ async def installed(client: Client, health: Health) -> None:
     health.passed("crds")
 
 
-def _check(missing: _Missing, informer: Informer[_Definition]) -> Check:
+def _check(missing: _Missing, informer: Informer[Definition]) -> Check:
     if informer.problem or not informer.synced.is_set():
         return Check(ok=False, detail=informer.problem or "not listed yet")
     return Check(ok=not missing.names, detail="not installed: " + ", ".join(sorted(missing.names)))

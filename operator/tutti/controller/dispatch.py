@@ -14,6 +14,7 @@ from typing import Any, assert_never
 import msgspec
 import structlog
 
+from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.extensions import Extender
 from tutti.api.model import API_VERSION
 from tutti.controller.crds import RESOURCES
@@ -53,7 +54,7 @@ from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
 from tutti.kube.fencing import Fence
 from tutti.kube.happenings import Happening, Reference
-from tutti.kube.resources import PODS
+from tutti.kube.resources import Resource
 from tutti.kube.retry import retrying
 from tutti.kube.statuses import PodVerdict, StatusWriter, Target
 
@@ -159,9 +160,9 @@ class Dispatch:
         about = Reference(event.api_version, event.kind, event.name, event.namespace, event.uid)
         self._events.record(Happening(about, event.reason, event.note, event.action, event.type))
 
-    def forget(self, kind: str, namespace: str, name: str, uid: str) -> None:
-        """Drop what is remembered of an object that is gone: a pod, or one of our kinds."""
-        target = Target(PODS if kind == "Pod" else RESOURCES[kind], namespace, name, uid)
+    def forget(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
+        """Drop what is remembered of an object that is gone: one whose status is written here."""
+        target = Target(resource, namespace, name, uid)
         self._wanted.pop(target, None)
         self._statuses.forget(target)
 
@@ -213,7 +214,7 @@ class Dispatch:
 
     def _put_status(self, patch: PatchStatus) -> None:
         """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost."""
-        target = Target(RESOURCES[patch.kind], patch.namespace, patch.name, patch.uid)
+        target = Target(_resource(patch), patch.namespace, patch.name, patch.uid)
         wanted = self._wanted[target] = composed(self._wanted.get(target, {}), patch.status)
         self._statuses.put(target, wanted)
 
@@ -254,6 +255,15 @@ class Dispatch:
                 )
                 return False
         return True
+
+
+def _resource(patch: PatchStatus) -> Resource:
+    """Return where the object of a status is served."""
+    group, _, version = patch.api_version.partition("/")
+    if not group:
+        return RESOURCES[patch.kind]
+    kind = next(one for one in GANG_KINDS if (one.group, one.kind) == (group, patch.kind))
+    return Resource(group, version, kind.plural)
 
 
 def composed(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:

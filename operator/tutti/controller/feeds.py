@@ -151,7 +151,7 @@ def _ours(kind: str, resource: Resource) -> _Stream:
 class Feeds:
     """All informers of the operator: they tell the engine everything, and the catalogue what is ours.
 
-    `forget` is given the kind, namespace, name and uid of each pod and object of ours that is gone.
+    `forget` is given the resource, namespace, name and uid of each pod and object of ours that is gone.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Feeds:
         client: Client,
         *,
         observe: Callable[[AnyObservation], None],
-        forget: Callable[[str, str, str, str], None],
+        forget: Callable[[Resource, str, str, str], None],
         catalogue: Catalogue,
         health: Health,
     ) -> None:
@@ -189,7 +189,7 @@ class Feeds:
                 if ours:
                     self._catalogue.gone(stream.kind, *change.key)
                 if ours or stream.kind == "Pod":
-                    self._forget(stream.kind, *change.key, change.uid)
+                    self._forget(stream.resource, *change.key, change.uid)
             else:
                 self._observe(stream.seen(change.obj))
                 if ours:

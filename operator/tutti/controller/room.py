@@ -21,6 +21,7 @@ from tutti.controller.crds import installed
 from tutti.controller.cycle import Cycle, Journal
 from tutti.controller.dispatch import Dispatch
 from tutti.controller.feeds import Feeds
+from tutti.controller.gang_feeds import GangFeeds
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.health import Check, Health
 from tutti.controller.metrics import Metrics
@@ -106,6 +107,10 @@ class Room:
             health=around.health,
         )
 
+        self._gang_feeds = GangFeeds(
+            around.client, around.configuration.conventions, observe=self._observe, forget=self._dispatch.forget
+        )
+
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then finish what was begun.
 
@@ -137,11 +142,13 @@ class Room:
         await installed(self._around.client, self._around.health)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._feeds.run(), name="feeds")
+            group.create_task(self._gang_feeds.run(), name="gang feeds")
             group.create_task(self._cycle.run(), name="cycle")
             group.create_task(self._dispatch.run(), name="dispatch")
             group.create_task(self._conditions.run(), name="condition writer")
             group.create_task(_measure_lag(self._around.metrics), name="loop lag")
             await self._feeds.synced.wait()
+            await self._gang_feeds.synced.wait()
             self._cycle.synced()
             self.synced.set()
             log.info("synced")

@@ -1,0 +1,99 @@
+"""Manifests written for other schedulers, unchanged but for `schedulerName`, are scheduled as gangs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from e2e.harness.guests import serve
+from e2e.harness.story import PAUSE, Story
+
+PFNET = "gang-scheduling.preferred.jp/gang"
+KOORD = "gang.scheduling.koordinator.sh"
+TASK_GROUPS = '[{"name": "workers", "minMember": 3, "minResource": {"cpu": "10m", "memory": "8Mi"}}]'
+
+# Metadata and spec that each project documents for a member of a gang of 3, and the object beside it, if there is one.
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str, dict[str, Any]] | None]] = {
+    "native": (
+        {},
+        {"schedulingGroup": {"podGroupName": "trio"}},
+        ("scheduling.k8s.io", "v1alpha2", {"schedulingPolicy": {"gang": {"minCount": 3}}}),
+    ),
+    "scheduler-plugins": (
+        {"labels": {"scheduling.x-k8s.io/pod-group": "trio"}},
+        {},
+        ("scheduling.x-k8s.io", "v1alpha1", {"minMember": 3, "scheduleTimeoutSeconds": 10}),
+    ),
+    "volcano": (
+        {"annotations": {"scheduling.k8s.io/group-name": "trio"}},
+        {},
+        ("scheduling.volcano.sh", "v1beta1", {"minMember": 3, "queue": "default"}),
+    ),
+    "pfnet": ({"annotations": {f"{PFNET}-name": "trio", f"{PFNET}-size": "3"}}, {}, None),
+    "koordinator": ({"annotations": {f"{KOORD}/name": "trio", f"{KOORD}/min-available": "3"}}, {}, None),
+    "yunikorn": (
+        {
+            "labels": {"applicationId": "trio"},
+            "annotations": {
+                "yunikorn.apache.org/task-group-name": "workers",
+                "yunikorn.apache.org/task-groups": TASK_GROUPS,
+            },
+        },
+        {},
+        None,
+    ),
+    "kueue": (
+        {
+            "labels": {"kueue.x-k8s.io/pod-group-name": "trio"},
+            "annotations": {"kueue.x-k8s.io/pod-group-total-count": "3"},
+        },
+        {},
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_unchanged_manifest_is_scheduled_as_a_gang(story: Story, name: str) -> None:
+    metadata, spec, beside = CASES[name]
+    if beside is not None:
+        serve(story.api, beside[0], beside[1], "PodGroup")
+    story.start_operator()
+    if beside is not None:
+        story.guest(*beside, name="trio")
+    for rank in range(2):
+        _member(story, rank, metadata, spec)
+    story.wait(lambda: _made(story), "a PodGroup that shows the gang")
+    (made,) = _made(story)
+    story.wait(lambda: story.why(made).get("reason") == "WaitingForMembers", "the gang to wait for its third member")
+    assert not story.where("member")
+
+    _member(story, 2, metadata, spec)
+
+    story.wait(lambda: len(story.where("member")) == 3, "the gang to be bound")
+    story.wait(lambda: story.condition("PodGroup", made, "Scheduled").get("status") == "True", "it to say so")
+    if name == "native":
+        story.wait(lambda: _native_condition(story).get("status") == "True", "the native PodGroup to be told")
+
+
+def _member(story: Story, rank: int, metadata: dict[str, Any], spec: dict[str, Any]) -> None:
+    resources = {"requests": {"cpu": "10m", "memory": "8Mi"}}
+    container = {"name": "c", "image": PAUSE, "resources": resources}
+    body = {
+        "metadata": {**metadata, "name": f"member-{rank}"},
+        "spec": {"schedulerName": "tutti", "containers": [container], **spec},
+    }
+    story.core.create_namespaced_pod(story.namespace, body)
+
+
+def _made(story: Story) -> list[str]:
+    return [one["metadata"]["name"] for one in story.all("PodGroup")]
+
+
+def _native_condition(story: Story) -> dict[str, Any]:
+    found = story.custom.get_namespaced_custom_object(
+        "scheduling.k8s.io", "v1alpha2", story.namespace, "podgroups", "trio"
+    )
+    conditions = found.get("status", {}).get("conditions", [])
+    return next((dict(one) for one in conditions if one["type"] == "PodGroupScheduled"), {})

@@ -1,0 +1,107 @@
+"""Objects of other projects are followed from when their kind is served until it no longer is, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.controller.objects import obj
+from tests.controller.process import until
+from tutti.api.configuration import Conventions
+from tutti.controller.crds import CRDS
+from tutti.controller.gang_feeds import GangFeeds
+from tutti.engine.observations import AnyObservation, GangObjectGone, GangObjectSeen
+from tutti.kube.resources import Resource
+
+GROUP = "scheduling.x-k8s.io"
+POD_GROUPS = Resource(GROUP, "v1alpha1", "podgroups")
+NAME = f"podgroups.{GROUP}"
+SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+DEFINITION = {
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": NAME, "annotations": {"api-approved.kubernetes.io": "https://example.com"}},
+    "spec": {
+        "group": GROUP,
+        "scope": "Namespaced",
+        "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"},
+        "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": SCHEMA}],
+    },
+}
+
+
+@pytest.fixture
+async def following(bare_cluster):
+    """Starts feeds, and stops them in the end."""
+    started: list[asyncio.Task[None]] = []
+
+    async def follow(**conventions: bool) -> list[AnyObservation]:
+        observed: list[AnyObservation] = []
+        feeds = GangFeeds(
+            bare_cluster.client,
+            Conventions(**conventions),
+            observe=observed.append,
+            forget=lambda *_: None,
+        )
+        started.append(asyncio.create_task(feeds.run()))
+        await feeds.synced.wait()
+        return observed
+
+    yield follow
+    for task in started:
+        task.cancel()
+    await asyncio.wait(started)
+
+
+def group(name: str):
+    return obj("PodGroup", name, {"minMember": 2}, namespace="default")
+
+
+async def _serve(cluster):
+    await cluster.create(CRDS, DEFINITION)
+
+    async def served():
+        found = await cluster.get(CRDS, NAME)
+        return any(c["type"] == "Established" for c in found.get("status", {}).get("conditions", []))
+
+    await until(served)
+
+
+def names(observed, kind):
+    return [
+        one.raw["metadata"]["name"] if kind is GangObjectSeen else one.name for one in observed if type(one) is kind
+    ]
+
+
+async def test_what_is_there_at_the_start_is_listed_before_anything_is_decided(bare_cluster, following):
+    await _serve(bare_cluster)
+    await bare_cluster.create(POD_GROUPS, group("a"))
+    observed = await following()
+    (seen,) = observed
+    assert (seen.api_version, seen.kind, seen.raw["spec"]) == (f"{GROUP}/v1alpha1", "PodGroup", {"minMember": 2})
+
+
+async def test_a_kind_that_comes_to_be_served_is_followed_until_it_is_gone(bare_cluster, following):
+    observed = await following()
+    assert observed == []
+    await _serve(bare_cluster)
+    await bare_cluster.create(POD_GROUPS, group("a"))
+    await bare_cluster.create(POD_GROUPS, group("b"))
+    await until(lambda: there(len(names(observed, GangObjectSeen)) == 2))
+    await bare_cluster.delete(POD_GROUPS, "a", "default")
+    await until(lambda: there(names(observed, GangObjectGone) == ["a"]))
+    await bare_cluster.delete(CRDS, NAME)
+    await until(lambda: there(names(observed, GangObjectGone)[-1] == "b"))
+    await _serve(bare_cluster)
+    await bare_cluster.create(POD_GROUPS, group("c"))
+    await until(lambda: there(names(observed, GangObjectSeen)[-1] == "c"))
+
+
+async def test_a_convention_that_is_off_is_not_followed(bare_cluster, following):
+    await _serve(bare_cluster)
+    await bare_cluster.create(POD_GROUPS, group("a"))
+    assert await following(scheduler_plugins=False) == []
+
+
+async def there(so):
+    return so
