@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tutti.cli.demo.children import tail
+from tutti.cli.children import tail
 
 DEMO = "from tutti.cli.main import main; main()"
 

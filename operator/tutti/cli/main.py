@@ -15,6 +15,7 @@ from tutti import __version__
 # Subcommand -> module that defines it as `command`. Imported late, so that `tutti replay` need not load kopf.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
+        "bench": "tutti.cli.bench.command",
         "cluster": "tutti.cli.cluster",
         "demo": "tutti.cli.demo.command",
         "migrate": "tutti.cli.migrate.command",

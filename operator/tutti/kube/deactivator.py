@@ -48,6 +48,7 @@ class Deactivator:
         body = msgspec.json.encode({"metadata": {"uid": uid}, "spec": {"active": False}})
 
         async def attempt() -> bytes:
+            """Write once."""
             self._fence()
             return await self._client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from tutti.cli.demo.children import ChildDied
+from tutti.cli.children import ChildDied
 from tutti.cli.demo.performance import LIMIT_SECONDS, NotReady, Options, Performance
 from tutti.cli.demo.plain import table, verdict
 from tutti.cli.demo.shows import show_on

@@ -14,7 +14,7 @@ import yaml
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.model import API_VERSION
-from tutti.cli.demo.children import Child, ChildDied, Children, tail
+from tutti.cli.children import Child, ChildDied, Children, tail
 from tutti.cli.demo.picture import Picture
 from tutti.cli.demo.playing import Play, set_stage
 from tutti.cli.demo.scenario import GPU, compose

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from tutti.cli.demo.children import Child
+from tutti.cli.children import Child
 from tutti.cli.demo.manifests import Document, definitions, fixtures, pod, pod_group
 from tutti.cli.demo.picture import Picture
 from tutti.cli.demo.scenario import PAIR, Act, Scenario, Wave

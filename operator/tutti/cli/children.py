@@ -1,4 +1,4 @@
-"""The other processes of the demo: started, watched, killed on request, and never left behind."""
+"""Other processes of ours, of the demo or a benchmark: started, watched, killed on request, and never left behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TUTTI = "from tutti.cli.main import main; main()"
 
 
 class ChildDied(Exception):  # noqa: N818 - reads as what happened
-    """A process of the demo has ended on its own; the text holds the end of its log."""
+    """A process of ours has ended on its own; the text holds the end of its log."""
 
     def __init__(self, name: str, code: int, log: Path) -> None:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tutti.cli.demo.children import Child, ChildDied, Children
+from tutti.cli.children import Child, ChildDied, Children
 
 FOREVER = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = (

@@ -1,0 +1,286 @@
+"""Creates objects of any kind, remembers them, and takes them away again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from tutti.kube.backoff import Backoff
+from tutti.kube.client import MERGE_PATCH, Client
+from tutti.kube.errors import ApiError
+from tutti.kube.resources import Resource
+from tutti.kube.retry import retrying
+from tutti.kube.watching import Head
+
+Object = dict[str, Any]
+
+CREATORS: Final = 30
+"""How many requests are in flight at once, as in scheduler_perf."""
+LEAVE_SECONDS: Final = 120.0
+"""After so long, what was deleted should be gone."""
+
+
+class Refused(Exception):  # noqa: N818 - reads as what has happened
+    """An object that the API server does not take; the text says which and why."""
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    name: str
+    kind: str
+    namespaced: bool = False
+
+
+class _Kinds(msgspec.Struct, frozen=True):
+    resources: list[_Kind] = []
+
+
+class Remains(msgspec.Struct, frozen=True):
+    """What a list shows of an object that is on its way out."""
+
+    name: str
+    namespace: str = ""
+    finalizers: list[str] = []
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    metadata: Remains
+
+
+class _Entries(msgspec.Struct, frozen=True):
+    items: list[_Entry] | None = None
+
+
+class Created(msgspec.Struct, frozen=True):
+    """What the API server has made of an object: its name, also where it was generated, and its uid."""
+
+    name: str
+    uid: str
+
+
+class Objects:
+    """The objects of a benchmark, by the collection they are in, in the order in which they were made.
+
+    Args:
+        client: To the API server.
+        settle_seconds: After so long without being gone, finalizers are taken off what was deleted: whoever put them
+            there may not be running.
+    """
+
+    def __init__(self, client: Client, settle_seconds: float) -> None:
+        self.client = client
+        self.settle_seconds = settle_seconds
+        self._kinds: dict[str, dict[str, Resource]] = {}
+        self._made: dict[tuple[Resource, str], list[str]] = {}
+        self._room = asyncio.Semaphore(CREATORS)
+
+    async def resource(self, document: Object) -> Resource:
+        """Return where objects of this kind live.
+
+        Raises:
+            Refused: It says no kind, or the API server does not serve it.
+            WireError: The API server could not be asked.
+        """
+        version, kind = str(document.get("apiVersion", "")), str(document.get("kind", ""))
+        if not version or not kind:
+            raise Refused("an object needs apiVersion and kind")
+        known = self._kinds.get(version, {})
+        if kind not in known:
+            known = self._kinds[version] = await self._discover(version)
+        if kind not in known:
+            raise Refused(f"the API server serves no {kind} in {version}")
+        return known[kind]
+
+    async def _place(self, document: Object, namespace: str) -> tuple[Resource, str]:
+        """Return where an object lives, and in which namespace, which is empty for kinds that have none."""
+        resource = await self.resource(document)
+        if resource.namespaced and not namespace:
+            raise Refused(f"{document['kind']} needs a namespace")
+        return resource, namespace if resource.namespaced else ""
+
+    async def _discover(self, version: str) -> dict[str, Resource]:
+        group, _, short = version.rpartition("/")
+        try:
+            body = await retrying(
+                lambda: self.client.request("GET", f"/apis/{version}" if group else f"/api/{version}")
+            )
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return {}
+            raise
+        served = msgspec.json.decode(body, type=_Kinds).resources
+        return {
+            one.kind: Resource(group, short, one.name, namespaced=one.namespaced)
+            for one in served
+            if "/" not in one.name
+        }
+
+    async def create(
+        self, document: Object, namespace: str = "", *, strict: bool = False, remember: bool = True
+    ) -> Created:
+        """Create an object and remember it; where its kind has namespaces, in this one.
+
+        Args:
+            document: The object; what it says of its namespace is replaced.
+            namespace: Where it is created.
+            strict: Whether unknown fields are refused.
+            remember: Whether `sweep` deletes it.
+
+        Raises:
+            Refused: The API server does not take it.
+            WireError: It could not be reached.
+        """
+        made, _ = await self.create_at(document, namespace, strict=strict, remember=remember)
+        return made
+
+    async def create_at(
+        self, document: Object, namespace: str = "", *, strict: bool = False, remember: bool = False
+    ) -> tuple[Created, float]:
+        """Create an object as `create` does, and tell when the request was sent, by the loop's clock in seconds.
+
+        Raises:
+            Refused: The API server does not take it.
+            WireError: It could not be reached.
+        """
+        resource, where = await self._place(document, namespace)
+        meta = {key: value for key, value in document.get("metadata", {}).items() if key != "namespace"}
+        body = msgspec.json.encode({**document, "metadata": meta})
+        query = {"fieldValidation": "Strict"} if strict else None
+        path = resource.path(where or None)
+        try:
+            async with self._room:
+                at = asyncio.get_running_loop().time()
+                answer = await retrying(lambda: self.client.request("POST", path, query=query, body=body))
+        except ApiError as error:
+            if error.retryable:
+                raise
+            raise Refused(f"{document['kind']} {meta.get('name') or meta.get('generateName', '')}: {error}") from None
+        made = msgspec.json.decode(answer, type=Head).metadata
+        if remember:
+            self._made.setdefault((resource, where), []).append(made.name)
+        return Created(made.name, made.uid), at
+
+    async def replace(self, document: Object, namespace: str, subresource: str = "") -> None:
+        """Put an object in the place of the one that has its name, or of its status and the like.
+
+        Raises:
+            Refused: The API server does not take it.
+            WireError: It could not be reached.
+        """
+        resource, where = await self._place(document, namespace)
+        name = document.get("metadata", {}).get("name", "")
+        if not name:
+            raise Refused(f"{document['kind']}: to be updated, it needs a name")
+        path = resource.path(where or None, name)
+        try:
+            async with self._room:
+                head = await retrying(lambda: self.client.request("GET", path))
+                found = msgspec.json.decode(head, type=Head).metadata
+                meta = {**document["metadata"], "resourceVersion": found.resource_version}
+                body = msgspec.json.encode({**document, "metadata": meta})
+                target = resource.path(where or None, name, subresource or None)
+                await self.client.request("PUT", target, body=body)
+        except ApiError as error:
+            raise Refused(f"{document['kind']} {name}: {error}") from None
+
+    async def patch(
+        self, resource: Resource, name: str, change: Mapping[str, Any], namespace: str = "", subresource: str = ""
+    ) -> None:
+        """Merge a change into an object.
+
+        Raises:
+            WireError: The API server does not take it, or could not be reached.
+        """
+        path = resource.path(namespace or None, name, subresource or None)
+        body = msgspec.json.encode(change)
+        async with self._room:
+            await retrying(lambda: self.client.request("PATCH", path, body=body, content_type=MERGE_PATCH))
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", query: dict[str, str] | None = None
+    ) -> None:
+        """Delete an object; that it is gone already is as good.
+
+        Raises:
+            WireError: The API server refused, or could not be reached.
+        """
+        path = resource.path(namespace or None, name)
+        async with self._room:
+            await _unless_gone(lambda: self.client.request("DELETE", path, query=query))
+
+    async def delete_all(self, resource: Resource, namespace: str, query: dict[str, str]) -> None:
+        """Delete what is in a collection.
+
+        Raises:
+            WireError: The API server refused, or could not be reached.
+        """
+        path = resource.path(namespace)
+        await _unless_gone(lambda: self.client.request("DELETE", path, query=query, timeout_seconds=LEAVE_SECONDS))
+
+    async def names(self, resource: Resource, namespace: str = "") -> list[Remains]:
+        """Return what is in a collection.
+
+        Raises:
+            WireError: The API server refused, or could not be reached.
+        """
+        body = await _unless_gone(lambda: self.client.request("GET", resource.path(namespace or None)))
+        return [one.metadata for one in msgspec.json.decode(body, type=_Entries).items or ()] if body else []
+
+    def collection(self, plural: str, namespace: str) -> Resource | None:
+        """Return where objects of this plural were last created in a namespace; None where none were."""
+        found = [resource for resource, where in self._made if resource.plural == plural and where == namespace]
+        return found[-1] if found else None
+
+    async def sweep(self) -> None:
+        """Delete all that was made, the last kind first, and return once it is gone.
+
+        Raises:
+            Refused: Something does not go.
+            WireError: The API server refused, or could not be reached.
+        """
+        while self._made:
+            (resource, namespace), names = next(reversed(self._made.items()))
+            async with asyncio.TaskGroup() as group:
+                for name in names:
+                    group.create_task(self.delete(resource, name, namespace, {"gracePeriodSeconds": "0"}))
+            await self._until_gone(resource, namespace, frozenset(names))
+            del self._made[resource, namespace]
+
+    async def _until_gone(self, resource: Resource, namespace: str, names: frozenset[str]) -> None:
+        clock = asyncio.get_running_loop().time
+        begun, backoff = clock(), Backoff(0.05, 1.0)
+        while left := [one for one in await self.names(resource, namespace) if one.name in names]:
+            waited = clock() - begun
+            if waited > LEAVE_SECONDS:
+                raise Refused(f"{len(left)} {resource.label}, such as {left[0].name}, do not go away")
+            if waited > self.settle_seconds:
+                for one in left:
+                    await self.release(resource, one, namespace)
+            await asyncio.sleep(backoff.next())
+
+    async def release(self, resource: Resource, one: Remains, namespace: str = "") -> None:
+        """Take the finalizers off an object, if it has any and still is there.
+
+        Raises:
+            WireError: The API server refused, or could not be reached.
+        """
+        if not one.finalizers:
+            return
+        try:
+            await self.patch(resource, one.name, {"metadata": {"finalizers": None}}, namespace)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+
+
+async def _unless_gone(attempt: Callable[[], Awaitable[bytes]]) -> bytes:
+    """Return what a request returns, or nothing where what it is about is not there."""
+    try:
+        return await retrying(attempt)
+    except ApiError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return b""
+        raise
