@@ -166,11 +166,12 @@ def test_a_queue_being_deleted_says_which_workloads_hold_its_quota_and_how_many_
     assert verdict(known, "ClusterQueue", "cq").message == "It is being deleted; nothing uses it any more"
 
 
-def test_what_cannot_be_read_is_invalid_and_absent_for_those_that_refer_to_it():
+def test_what_cannot_be_read_is_invalid_and_told_to_those_that_refer_to_it():
     known = specs(cluster_queue(flavors=["a"]), flavor("a"))
     known.broken["ResourceFlavor", "", "a"] = "spec.nodeLabels: wrong"
     assert verdict(known, "ResourceFlavor", "a").reason == "Invalid"
-    assert verdict(known, "ClusterQueue", "cq").reason == "FlavorNotFound"
+    told = verdict(known, "ClusterQueue", "cq")
+    assert (told.reason, told.message) == ("FlavorInvalid", "ResourceFlavor a cannot be used: spec.nodeLabels: wrong")
 
     known.broken = {("ClusterQueue", "", "cq"): "spec: wrong"}
     known.add(*local_queue())

@@ -82,6 +82,56 @@ def test_a_cluster_queue_that_names_a_missing_flavor(world):
     assert world.where("p") == {"p": "n1"}
 
 
+def test_a_cluster_queue_that_cannot_be_read(world):
+    """Whoever waits at it is told which field is wrong, whether the queue was fine before or not."""
+    world.queue("broken", 8, local="broken")
+    world.pod("p", queue="broken", gpus=9)
+    world.run()
+    assert world.reason("Pod", "p") == "ExceedsMaxQuota"
+    spec = world.objects["ClusterQueue", "", "broken"]["spec"]
+    for wrong in ({"queueingStrategy": "Random"}, {"preemption": {"withinClusterQueue": "Often"}}):
+        world.object("ClusterQueue", "broken", {**spec, **wrong})
+        world.run()
+        why = world.why("Pod", "p")
+        assert (why.gate, why.reason) == ("Queue", "ClusterQueueInvalid")
+        assert f"ClusterQueue broken: spec.{next(iter(wrong))}" in why.message
+    assert len(complaints(world, "p")) == 2
+    world.object("ClusterQueue", "new", {**spec, "stopPolicy": "Now"})
+    world.object("LocalQueue", "new", {"clusterQueue": "new"})
+    world.pod("q", queue="new")
+    world.run()
+    assert "ClusterQueue new: spec.stopPolicy" in world.why("Pod", "q").message
+    for name in ("broken", "new"):
+        world.object("ClusterQueue", name, spec)
+    world.pod("p", queue="broken")
+    world.run()
+    assert set(world.where()) == {"p", "q"}
+
+
+def test_a_cluster_queue_of_which_a_reference_cannot_be_read(world):
+    world.flavor("wrong", nodeTaints=[{"key": "a"}])
+    world.queue("broken", 8, flavors=("wrong",), local="broken")
+    world.pod("p", queue="broken")
+    world.run()
+    assert "ResourceFlavor wrong: spec.nodeTaints[0].effect" in world.why("Pod", "p").message
+    world.object("Topology", "t", {"levels": []})
+    world.flavor("wrong", nodeLabels={"a": "b"}, topologyName="t")
+    world.run()
+    assert "Topology t: spec.levels" in world.why("Pod", "p").message
+
+
+def test_a_local_queue_that_cannot_be_read(world):
+    world.object("LocalQueue", "broken", {"clusterQueue": "cq", "stopPolicy": "Now"})
+    world.pod("p", queue="broken")
+    world.run()
+    why = world.why("Pod", "p")
+    assert why.reason == "LocalQueueInvalid"
+    assert "LocalQueue default/broken: spec.stopPolicy" in why.message
+    world.object("LocalQueue", "broken", {"clusterQueue": "cq"})
+    world.run()
+    assert world.where("p") == {"p": "n1"}
+
+
 def test_a_ring_of_cohorts(world):
     world.object("Cohort", "a", {"parentName": "b"})
     world.object("Cohort", "b", {"parentName": "a"})

@@ -55,6 +55,14 @@ def test_a_queue_names_its_missing_flavors_once():
     assert queue_problem(queue, {"x", "y", "z"}, {}) is None
 
 
+def test_what_cannot_be_read_is_told_before_what_is_missing():
+    queue = Queue("q", groups=(ResourceGroup(("cpu",), ("x", "y")),))
+    problem = queue_problem(queue, (), {}, unreadable={"y": "spec.a: wrong"})
+    assert problem == ("FlavorInvalid", "ResourceFlavor y cannot be used: spec.a: wrong")
+    problem = flavor_problem("racks", (), unreadable={"racks": "spec.b: wrong"})
+    assert problem == ("TopologyInvalid", "Topology racks cannot be used: spec.b: wrong")
+
+
 def test_a_queue_in_a_ring_has_the_ring_as_its_problem():
     caught = rings({"a": "b", "b": "a"})
     assert queue_problem(Queue("q", cohort="a"), (), caught) == ring_problem(("a", "b"))

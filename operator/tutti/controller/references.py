@@ -49,6 +49,10 @@ class _World:
     flavors: frozenset[str]
     topologies: frozenset[str]
 
+    def unreadable(self, kind: str) -> dict[str, str]:
+        """Return what is wrong with each object of a cluster-scoped kind that cannot be read."""
+        return {name: wrong for (one, _, name), wrong in self.specs.broken.items() if one == kind}
+
 
 def judge(specs: Specs) -> Iterator[tuple[ObjectKey, Verdict]]:
     """Yield the verdict on every object that has an `Active` condition, by (kind, namespace, name).
@@ -99,7 +103,7 @@ def caught_cohorts(specs: Specs) -> dict[str, tuple[str, ...]]:
 def _judge_flavor(flavor: FlavorSpec, world: _World) -> Verdict:
     if flavor.deleting:
         return _terminating(flavor_users(flavor.name, world.specs))
-    return _of(flavor_problem(flavor.topology, world.topologies), _READY)
+    return _of(flavor_problem(flavor.topology, world.topologies, unreadable=world.unreadable("Topology")), _READY)
 
 
 def _judge_cohort(cohort: CohortSpec, world: _World) -> Verdict:
@@ -107,7 +111,8 @@ def _judge_cohort(cohort: CohortSpec, world: _World) -> Verdict:
     if cohort.name in world.caught:
         return _of(ring_problem(world.caught[cohort.name]), _READY)
     shared = Queue(cohort.name, groups=(ResourceGroup((), cohort.flavors),))
-    return _of(queue_problem(shared, world.flavors, {}) or _spread(cohort.flavors, world), _READY)
+    problem = queue_problem(shared, world.flavors, {}, unreadable=world.unreadable("ResourceFlavor"))
+    return _of(problem or _spread(cohort.flavors, world), _READY)
 
 
 def _judge_cluster_queue(queue: ClusterQueueSpec, world: _World) -> Verdict:
@@ -116,8 +121,8 @@ def _judge_cluster_queue(queue: ClusterQueueSpec, world: _World) -> Verdict:
     if queue.stop_policy not in ("", "None"):
         return _inactive("Stopped", f"spec.stopPolicy is {queue.stop_policy}; set it to None to admit workloads")
     admitting = Queue(queue.name, cohort=queue.cohort, groups=(ResourceGroup((), queue.flavors),))
-    problem = queue_problem(admitting, world.flavors, world.caught) or _spread(queue.flavors, world)
-    return _of(problem, _READY_TO_ADMIT)
+    problem = queue_problem(admitting, world.flavors, world.caught, unreadable=world.unreadable("ResourceFlavor"))
+    return _of(problem or _spread(queue.flavors, world), _READY_TO_ADMIT)
 
 
 def _judge_local_queue(local: LocalQueueSpec, queues: Mapping[str, Verdict]) -> Verdict:
@@ -157,7 +162,8 @@ def users(kind: str, name: str, specs: Specs) -> list[str]:
 def _spread(flavors: tuple[str, ...], world: _World) -> Problem | None:
     """Return the first problem of the flavors listed, all of which exist."""
     for name in flavors:
-        problem = flavor_problem(world.specs.flavors[name].topology, world.topologies)
+        topology = world.specs.flavors[name].topology
+        problem = flavor_problem(topology, world.topologies, unreadable=world.unreadable("Topology"))
         if problem is not None:
             return Problem(problem.reason, f"ResourceFlavor {name}: {problem.message}")
     return None

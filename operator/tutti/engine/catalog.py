@@ -96,11 +96,12 @@ class Catalog:
         try:
             parsed = parse_object(kind, raw)
         except ObjectError as error:
-            if str(self.broken.get(key, ("", ""))[0]) != str(error) and not _says(raw, str(error)):
+            what_was = str(self.broken.get(key, ("", ""))[0])
+            if what_was != str(error) and not _says(raw, str(error)):
                 self._news.append(key)
             self.broken[key] = (error, str(meta.get("uid", "")))
             self._unrefer(self._objects.pop(key, None))
-            self.version += before is not None and kind in SHARED
+            self.version += kind in SHARED and (before is not None or what_was != str(error))
             return key[1:]
         self.broken.pop(key, None)
         self._unrefer(before)
@@ -194,7 +195,9 @@ class Catalog:
         self.queues = {}
         for one in self.all(ClusterQueue):
             queue = queue_in(one, quotas_in(one.spec.resource_groups, self.flavors, offered, self.parts))
-            problem = queue_problem(queue, self.flavors, caught) or self._topology_problem(queue, topologies)
+            wrong = self._unreadable(ResourceFlavor)
+            problem = queue_problem(queue, self.flavors, caught, unreadable=wrong)
+            problem = problem or self._topology_problem(queue, topologies)
             if one.metadata.deletion_timestamp:
                 problem = Problem("Terminating", "it is being deleted once nothing uses it")
             cohort = "" if queue.cohort in caught else queue.cohort
@@ -205,10 +208,21 @@ class Catalog:
         """Return the first problem that a queue's flavors, all of which exist, have with their Topology."""
         for name in dict.fromkeys(flavor for group in queue.groups for flavor in group.flavors):
             found = self.get(ResourceFlavor, "", name)
-            problem = None if found is None else flavor_problem(found.spec.topology_name, topologies)
+            wrong = self._unreadable(Topology)
+            topology = "" if found is None else found.spec.topology_name
+            problem = flavor_problem(topology, topologies, unreadable=wrong)
             if problem is not None:
                 return Problem(problem.reason, f"ResourceFlavor {name}: {problem.message}")
         return None
+
+    def _unreadable(self, kind: type[Object]) -> dict[str, str]:
+        """Return what is wrong with each object of a cluster-scoped kind that cannot be read."""
+        return {name: str(error) for (one, _, name), (error, _) in self.broken.items() if one == kind.KIND}
+
+    def unreadable(self, kind: type[Object], namespace: str, name: str) -> str:
+        """Return what is wrong with an object that exists and cannot be read; "" where there is nothing."""
+        found = self.broken.get((kind.KIND, namespace, name))
+        return "" if found is None else str(found[0])
 
     def local_queue(self, namespace: str, name: str) -> LocalDoor | None:
         """Return where a LocalQueue leads, or None where it does not exist."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tutti.api.kinds import ClusterQueue, LocalQueue
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload
@@ -45,21 +46,12 @@ def _through_local_queue(state: State, workload: Workload) -> Queue | Explanatio
     namespace = workload.key[1]
     local = state.catalog.local_queue(namespace, workload.queue)
     if local is None:
-        known = ", ".join(state.catalog.local_queues(namespace)) or "none"
-        return Explanation(
-            Gate.QUEUE,
-            "LocalQueueNotFound",
-            f"LocalQueue {namespace}/{workload.queue} does not exist; this namespace has: {known}",
-        )
+        return _no_local_queue(state, namespace, workload.queue)
     if local.hold:
         return Explanation(Gate.QUEUE, "OnHold", f"LocalQueue {namespace}/{workload.queue} is on hold (stopPolicy)")
     queue = state.catalog.queues.get(local.cluster_queue)
     if queue is None:
-        return Explanation(
-            Gate.QUEUE,
-            "ClusterQueueNotFound",
-            f"ClusterQueue {local.cluster_queue}, named by LocalQueue {namespace}/{workload.queue}, does not exist",
-        )
+        return _no_cluster_queue(state, f"{namespace}/{workload.queue}", local.cluster_queue)
     if queue.problem is not None:
         return Explanation(
             Gate.QUEUE, "ClusterQueueInactive", f"ClusterQueue {queue.name} is inactive: {queue.problem.message}"
@@ -73,3 +65,22 @@ def _through_local_queue(state: State, workload: Workload) -> Queue | Explanatio
             f"ClusterQueue {queue.name} does not admit from namespace {namespace} (namespaceSelector)",
         )
     return queue
+
+
+def _no_local_queue(state: State, namespace: str, name: str) -> Explanation:
+    wrong = state.catalog.unreadable(LocalQueue, namespace, name)
+    if wrong:
+        return Explanation(Gate.QUEUE, "LocalQueueInvalid", f"its LocalQueue cannot be used: {wrong}")
+    known = ", ".join(state.catalog.local_queues(namespace)) or "none"
+    text = f"LocalQueue {namespace}/{name} does not exist; this namespace has: {known}"
+    return Explanation(Gate.QUEUE, "LocalQueueNotFound", text)
+
+
+def _no_cluster_queue(state: State, local: str, name: str) -> Explanation:
+    wrong = state.catalog.unreadable(ClusterQueue, "", name)
+    if wrong:
+        text = f"the ClusterQueue of LocalQueue {local} cannot be used: {wrong}"
+        return Explanation(Gate.QUEUE, "ClusterQueueInvalid", text)
+    return Explanation(
+        Gate.QUEUE, "ClusterQueueNotFound", f"ClusterQueue {name}, named by LocalQueue {local}, does not exist"
+    )

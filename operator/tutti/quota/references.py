@@ -7,8 +7,12 @@ goes on.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from tutti.quota.flavors import Problem, Queue
+
+NOTHING_WRONG: Mapping[str, str] = MappingProxyType({})
+"""Where everything that exists can be read."""
 
 
 def rings(parents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -40,16 +44,26 @@ def ring_problem(ring: tuple[str, ...]) -> Problem:
     return Problem("CohortRing", f"cohorts are their own ancestors: {spelled}; clear parentName of one of them")
 
 
-def queue_problem(queue: Queue, flavors: Collection[str], caught: Mapping[str, tuple[str, ...]]) -> Problem | None:
+def queue_problem(
+    queue: Queue,
+    flavors: Collection[str],
+    caught: Mapping[str, tuple[str, ...]],
+    *,
+    unreadable: Mapping[str, str] = NOTHING_WRONG,
+) -> Problem | None:
     """Return why a ClusterQueue cannot be used, if it cannot.
 
     Args:
         queue: The queue.
-        flavors: Names of the ResourceFlavors that exist.
+        flavors: Names of the ResourceFlavors that exist and can be read.
         caught: What `rings` returned.
+        unreadable: What is wrong with each ResourceFlavor that exists and cannot be read.
     """
     named = dict.fromkeys(flavor for group in queue.groups for flavor in group.flavors)
     missing = [flavor for flavor in named if flavor not in flavors]
+    for name in missing:
+        if name in unreadable:
+            return Problem("FlavorInvalid", f"ResourceFlavor {name} cannot be used: {unreadable[name]}")
     if missing:
         return Problem(
             "FlavorNotFound",
@@ -60,8 +74,18 @@ def queue_problem(queue: Queue, flavors: Collection[str], caught: Mapping[str, t
     return None
 
 
-def flavor_problem(topology: str, topologies: Collection[str]) -> Problem | None:
-    """Return what is wrong with a ResourceFlavor that names this topology ("" for none)."""
+def flavor_problem(
+    topology: str, topologies: Collection[str], *, unreadable: Mapping[str, str] = NOTHING_WRONG
+) -> Problem | None:
+    """Return what is wrong with a ResourceFlavor that names this topology ("" for none).
+
+    Args:
+        topology: The name.
+        topologies: Names of the Topologies that exist and can be read.
+        unreadable: What is wrong with each that exists and cannot be read.
+    """
+    if topology in unreadable:
+        return Problem("TopologyInvalid", f"Topology {topology} cannot be used: {unreadable[topology]}")
     if topology and topology not in topologies:
         return Problem("TopologyNotFound", f"Topology {topology} does not exist; create it, or clear topologyName")
     return None
