@@ -83,7 +83,7 @@ class Catalog:
         self._objects: dict[ObjectKey, Object] = {}
         self._read: dict[ObjectKey, int] = {}
         self._referring: dict[tuple[str, str], dict[str, str]] = {}
-        self._priority_classes: dict[str, int] = {}
+        self._priority_classes: dict[str, PriorityClass] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
 
     def put(self, kind: str, raw: Mapping[str, Any]) -> tuple[str, str]:
@@ -271,13 +271,24 @@ class Catalog:
 
     def pod_class(self, name: str) -> int | None:
         """Return the value of a PriorityClass, or None where there is none of that name."""
+        found = self._priority_classes.get(name)
+        return None if found is None else found.value
+
+    def priority_class(self, name: str) -> PriorityClass | None:
+        """Return a PriorityClass, or None where there is none of that name."""
         return self._priority_classes.get(name)
+
+    def default_priority_class(self) -> PriorityClass | None:
+        """Return the PriorityClass of pods that name none; of several the lowest, as the API server has it."""
+        defaults = (one for one in self._priority_classes.values() if one.global_default)
+        return min(defaults, key=lambda one: (one.value, one.metadata.name), default=None)
 
     def put_priority_class(self, found: PriorityClass) -> None:
         """Add or change a PriorityClass."""
-        if self._priority_classes.get(found.metadata.name) != found.value:
-            self._priority_classes[found.metadata.name] = found.value
+        known = self._priority_classes.get(found.metadata.name)
+        if known is None or _decides(known) != _decides(found):
             self.version += 1
+        self._priority_classes[found.metadata.name] = found
 
     def drop_priority_class(self, name: str) -> None:
         """Forget a PriorityClass."""
@@ -297,6 +308,11 @@ class Catalog:
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         """Return a namespace's labels; none where it has not been seen."""
         return self._namespaces.get(name, {})
+
+
+def _decides(found: PriorityClass) -> object:
+    """Return the part of a PriorityClass that anything goes by."""
+    return found.value, found.global_default, found.preemption_policy
 
 
 def _print_of(raw: Mapping[str, Any]) -> int:

@@ -17,11 +17,10 @@ from tutti.api.core import ObjectMeta, Pod, PodSpec
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.kinds.pod_group import PodGroupSpec
-from tutti.api.kinds.workload import WorkloadSpec
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
 from tutti.cluster.volumes import has_claims
-from tutti.engine import limits, sizes
+from tutti.engine import importance, limits, sizes
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gang_objects import take_sizes
 from tutti.engine.history import recall
@@ -224,13 +223,13 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
     workload.queue = spec.queue_name
     limits.read(workload, found)
     workload.permit_seconds = spec.schedule_timeout_seconds
-    workload.priority = _object_priority(state, workload, spec)
     for one in spec.pod_groups:
         group = workload.groups.setdefault(one.name, Group(one.name))
         group.count = one.count
         group.min_count = one.quorum
-        group.promised = _promised(state, workload, one.template) if one.template else None
+        group.promised = _promised(state, workload, group, one.template) if one.template else None
         group.near = of_workload(one.topology, one.name)
+    workload.priority = importance.of_object(state, workload, spec)
     _read_constraints(state, workload)
     known = {one.name for one in spec.pod_groups}
     for group in workload.groups.values():
@@ -252,7 +251,7 @@ def _read_constraints(state: State, workload: Workload) -> None:
             group.near = of_pod_group(found.spec.scheduling_constraints.topology, part)
 
 
-def _promised(state: State, workload: Workload, template: dict[str, object]) -> PodClass | None:
+def _promised(state: State, workload: Workload, group: Group, template: dict[str, object]) -> PodClass | None:
     """Return the class that members of a template will be of; None where it cannot be told before they exist.
 
     What claims ask of a node is known only once they are there.
@@ -265,6 +264,7 @@ def _promised(state: State, workload: Workload, template: dict[str, object]) -> 
             Gate.GATHER, "InvalidTemplate", f"a podGroups[].template cannot be read: {error}"
         )
         return None
+    importance.promise(state, group, spec)
     return None if has_claims(spec) else state.cluster.classes.of(spec, workload.key[1], labels)
 
 
@@ -300,7 +300,7 @@ def _read_pod_group(state: State, workload: Workload, written: PodGroupObject | 
 def _read_wishes(state: State, workload: Workload, spec: PodGroupSpec | None) -> None:
     """Take over in which queue, how important, how near and how patient a gang is."""
     first = next(workload.members(), None)
-    workload.priority, workload.min_resources = _members_priority(workload), {}
+    workload.priority, workload.min_resources = importance.of_members(workload), {}
     workload.permit_jitter = first.claim.timeout_jitter_seconds if first else 0
     if spec is None:
         workload.queue, near = "", None
@@ -342,21 +342,6 @@ def _read_claims(state: State, workload: Workload) -> None:
         )
     default = state.configuration.default_local_queue
     workload.queue = next(iter(asked), "") or state.catalog.default_queue(workload.key[1], default, workload.created)
-
-
-def _object_priority(state: State, workload: Workload, spec: WorkloadSpec) -> int:
-    """Return the priority of a Workload object: its class's, else the one it gives, else its pods'."""
-    ref, value = spec.priority_class_ref, None
-    if ref is not None:
-        find = state.catalog.pod_class if ref.kind == "PriorityClass" else state.catalog.workload_class
-        value = find(ref.name)
-    if value is None:
-        value = spec.priority
-    return _members_priority(workload) if value is None else value
-
-
-def _members_priority(workload: Workload) -> int:
-    return max((member.pod.priority for member in workload.members()), default=0)
 
 
 def _missing(state: State, workload: Workload) -> Explanation:

@@ -52,7 +52,7 @@ def priority_of(state: State, workload: Workload, needs: Sequence[Need]) -> int:
         value = state.catalog.pod_class(found.spec.priority_class_name)
         if value is not None:
             return value
-    return min((member.pod.priority for need in needs for member in need.members), default=0)
+    return min((priority for need in needs for priority in _priorities(need)), default=0)
 
 
 def standing_of(state: State, workload: Workload, needs: Sequence[Need]) -> tuple[int, bool]:
@@ -62,7 +62,16 @@ def standing_of(state: State, workload: Workload, needs: Sequence[Need]) -> tupl
 
 def may_preempt(needs: Sequence[Need]) -> bool:
     """Whether none of the pods says that it takes out nobody (preemptionPolicy Never)."""
-    return not any(member.never_preempts for need in needs for member in need.members)
+    if any(member.never_preempts for need in needs for member in need.members):
+        return False
+    return all(need.group.promised_preempts for need in needs if need.required > len(need.members))
+
+
+def _priorities(need: Need) -> Iterator[int]:
+    """Yield the priorities of the pods of a need; those that are only promised have one together."""
+    if need.required > len(need.members):
+        yield need.group.promised_priority
+    yield from (member.pod.priority for member in need.members)
 
 
 def make_room(state: State, standing: Standing, why: Explanation) -> Explanation | None:

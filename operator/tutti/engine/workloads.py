@@ -137,6 +137,8 @@ class Group:
         count: How many are wanted in all, where somebody said so.
         most: How many may have a node at once; None: all there are.
         promised: The class of members that may be reserved for before they exist, where a template says so.
+        promised_priority: The priority that these will have.
+        promised_preempts: Whether they may take out others.
         members: Change them with `add` and `remove`, which count them.
         muster: The same by what they are doing.
         holds: Room and quota held for promised members.
@@ -148,6 +150,8 @@ class Group:
     count: int | None = None
     most: int | None = None
     promised: PodClass | None = None
+    promised_priority: int = 0
+    promised_preempts: bool = True
     members: dict[PodKey, Member] = field(default_factory=dict)
     muster: Muster = field(default_factory=Muster)
     holds: list[Hold] = field(default_factory=list)
