@@ -35,6 +35,7 @@ def test_a_gang_of_higher_priority_takes_the_place_of_as_few_as_it_needs(story: 
     assert nominated == nodes
     victim = leaving(story, "low")[0].metadata.name
     assert "PodGroup/" in dict(story.events(victim))["Preempted"]
+    story.let_leave("low")
     story.wait(lambda: len(story.where("urgent")) == 2, "the gang to be bound")
     assert len(story.where("low")) == 4
 
@@ -51,6 +52,7 @@ def test_an_operator_that_is_killed_while_victims_leave_takes_out_nobody_else(st
     story.kill_operator()
     story.start_operator()
     story.pod("small", gpus=1)
+    story.let_leave("low")
 
     story.wait(lambda: len(story.where("urgent")) == 2, "the gang to be bound")
     assert len(story.where("low")) == 4

@@ -139,13 +139,17 @@ def make_node(api: client.ApiClient, name: str) -> str:
 
 
 def is_ready(server: str, token: str) -> bool:
-    """Whether an API server says that it is ready."""
+    """Whether an API server says that it is ready, and can say what it serves, which it cannot do at once."""
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-    request = urllib.request.Request(f"{server}/readyz", headers={"Authorization": f"Bearer {token}"})
+    headers = {"Authorization": f"Bearer {token}"}
+    requests = [urllib.request.Request(f"{server}/{path}", headers=headers) for path in ("readyz", "openapi/v2")]
     try:
-        with urllib.request.urlopen(request, timeout=5, context=trusting) as response:
-            return bool(response.status == 200)
+        for request in requests:
+            with urllib.request.urlopen(request, timeout=5, context=trusting) as response:
+                if response.status != 200:
+                    return False
+        return True
     except OSError:  # not listening yet, or an answer that says no
         return False
 

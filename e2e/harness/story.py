@@ -192,6 +192,13 @@ class Story:
                     pod.metadata.name, self.namespace, {"status": {"phase": "Succeeded"}}
                 )
 
+    def let_leave(self, prefix: str) -> None:
+        """Have pods end that have been told to, where there is no kubelet that lets them."""
+        if not self.cluster.kubelets:
+            for pod in self.pods(prefix):
+                if pod.metadata.deletion_timestamp:
+                    self.core.delete_namespaced_pod(pod.metadata.name, self.namespace, grace_period_seconds=0)
+
     # ---- what is seen
 
     def pods(self, prefix: str) -> list[Any]:
