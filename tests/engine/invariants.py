@@ -5,6 +5,7 @@ Histories of observations (`test_invariants.py`) and the simulation of whole pro
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from tutti.engine.engine import Engine
@@ -68,9 +69,17 @@ class Invariants:
         nominated = [pair for one in state.nominations.ours.values() for pair in one.charges]
         anew = self.tree_of([*charges, *(charge for charge, pods in nominated for _ in range(pods))], used)
         holdings = state.holdings
-        assert {q: holdings.used(q) for q in holdings.queues() if holdings.used(q)} == {
-            q: u for q, u in used.items() if u
-        }
+        counted = {queue: Counter(holdings.used(queue)) for queue in holdings.queues()}
+        handed: Counter[Any] = Counter()
+        for one in holdings.handed():
+            counted[one.queue].update(one.usage)
+            handed.update(one.usage)
+            anew.remove(one.queue, one.usage)
+        assert {q: u for q, u in counted.items() if u} == {q: Counter(u) for q, u in used.items() if any(u.values())}
+        meant: Counter[Any] = Counter()
+        for charge, pods in nominated:
+            meant.update({what: amount * pods for what, amount in charge.usage.items()})
+        assert handed <= meant, "quota is handed over to nobody"
         for name, node in anew.queues.items():
             for what in node.quotas:
                 assert node.available(what) == state.holdings.tree.queues[name].available(what)
@@ -89,6 +98,7 @@ class Invariants:
         state = self.engine.state
         held: dict[str, dict[Any, int]] = {}
         leaving: dict[str, int] = {}
+        handed = {one.who: one.usage for one in state.holdings.handed()}
         for key, workload in state.workloads.items():
             charges = [m.charge for m in workload.members()]
             charges += [h.charge for g in workload.groups.values() for h in g.holds]
@@ -99,11 +109,13 @@ class Invariants:
                 for what, amount in (charge.usage if charge and workload.queue else {}).items():
                     mine = held.setdefault(name, {})
                     mine[what] = mine.get(what, 0) + amount
+            for what, amount in handed.get(workload.name, {}).items() if workload.queue else ():
+                held[name][what] -= amount
             if workload.phase is Phase.LEAVING and workload.queue:
                 leaving[name] = leaving.get(name, 0) + 1
         for name in self.local_queues:
             count = state.counts.of(name)
-            assert {what: n for what, n in count.reserved.items() if n} == held.get(name, {}), name
+            assert {what: n for what, n in count.reserved.items() if n} == {what: n for what, n in held.get(name, {}).items() if n}, name
             assert count.leaving == leaving.get(name, 0), name
 
     def tree_of(self, charges: list[Any], used: dict[str, dict[Any, int]]) -> QuotaTree:

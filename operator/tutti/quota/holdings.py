@@ -123,6 +123,12 @@ class Holdings:
                     total[what] = total.get(what, 0) + amount
         return {what: amount for what, amount in total.items() if amount}
 
+    def handed(self) -> list[Handed]:
+        """Return what is in use and not counted, since it is counted for those whom it is meant for."""
+        return [
+            Handed(who, queue, account.handed) for (queue, who), account in self._accounts.items() if account.handed
+        ]
+
     def held_by(self, who: str) -> Usage:
         """Return what somebody holds, in all queues together."""
         total: Usage = {}
