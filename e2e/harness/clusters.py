@@ -149,9 +149,9 @@ def is_ready(server: str, token: str) -> bool:
             with urllib.request.urlopen(request, timeout=5, context=trusting) as response:
                 if response.status != 200:
                     return False
-        return True
     except OSError:  # not listening yet, or an answer that says no
         return False
+    return True
 
 
 def write_kubeconfig(path: Path, server: str, token: str, authority: Path) -> None:
