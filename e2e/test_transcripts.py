@@ -32,7 +32,7 @@ PENDING = {
 }
 CONDITION = {"type": "Scheduled", "status": "False", "reason": WHY["reason"], "message": WHY["message"]}
 STATUS = {
-    "podgroup/trio -n team-a": {
+    "podgroup.scheduling.tutti.dev/trio -n team-a": {
         "phase": "Waiting", "members": 3, "pending": 3, "pendingReason": PENDING,
         "conditions": [{**CONDITION, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
     },
@@ -46,15 +46,15 @@ WORKLOAD = {
     "spec": {"queueName": "training", "podGroups": [{"name": "workers", "count": 4, "minCount": 2}]},
 }
 COMMANDS = {
-    "get": "get workloads,podgroups,localqueues -n team-a",
-    "get-wide": "get workloads,podgroups -n team-a -o wide",
+    "get": "get workloads,podgroups.scheduling.tutti.dev,localqueues -n team-a",
+    "get-wide": "get workloads,podgroups.scheduling.tutti.dev -n team-a -o wide",
     "get-queues": "get clusterqueues team-a team-b",
     "get-queues-wide": "get clusterqueues team-a team-b -o wide",
     "get-flavor": "get resourceflavor a100",
     "get-short-names": "get wl,pg -n team-a",
-    "describe-podgroup": "describe podgroup trio -n team-a",
+    "describe-podgroup": "describe podgroup.scheduling.tutti.dev trio -n team-a",
     "describe-clusterqueue": "describe clusterqueue team-a",
-    "explain": "explain podgroup.spec.schedulingPolicy.gang",
+    "explain": "explain podgroup.spec.schedulingPolicy.gang --api-version scheduling.tutti.dev/v1alpha1",
     "api-resources": "api-resources --api-group=scheduling.tutti.dev --no-headers",
 }
 Kubectl = Callable[..., str]

@@ -115,7 +115,9 @@ class Invariants:
                 leaving[name] = leaving.get(name, 0) + 1
         for name in self.local_queues:
             count = state.counts.of(name)
-            assert {what: n for what, n in count.reserved.items() if n} == {what: n for what, n in held.get(name, {}).items() if n}, name
+            assert {what: n for what, n in count.reserved.items() if n} == {
+                what: n for what, n in held.get(name, {}).items() if n
+            }, name
             assert count.leaving == leaving.get(name, 0), name
 
     def tree_of(self, charges: list[Any], used: dict[str, dict[Any, int]]) -> QuotaTree:
