@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.engine.world import World
 from tutti.engine.decisions import Evict
 from tutti.engine.observations import EvictFinished
@@ -294,3 +296,108 @@ def test_members_that_failed_in_an_earlier_run_complete_no_gang():
     world.pod("another", node="n1", scheduler="default-scheduler")
     world.until(61.0)
     assert {d.name for d in world.log if isinstance(d, Evict)} == {first.name}
+
+
+@pytest.mark.parametrize(
+    ("answer", "same_node", "room", "told"),
+    [
+        # What the server said of g-1: whether it is sent to the same node, whether its room is taken meanwhile, and
+        # whether it is told to people.
+        ("Failed", False, 0, True),  # refused, or a server error after all tries
+        ("BoundElsewhere", False, 0, True),  # another scheduler was faster
+        ("Gone", False, 0, True),  # deleted
+        ("Gated", False, 0, True),  # a gate was added
+        ("Unknown", True, 1, False),  # nobody knows: the same bind is sent again, and its room stays taken
+    ],
+)
+def test_what_becomes_of_a_member_by_what_the_server_said_of_its_bind(answer, same_node, room, told):
+    world = World()
+    world.node("n1", gpus=1)
+    world.node("n2", gpus=1)
+    world.hold_binds = True
+    world.gang("g", 2)
+    world.run()
+    first, second = sorted(world.pending_binds, key=lambda bind: bind.name)
+    world.answer(first)
+    world.node("n3", gpus=1)
+    world.answer(second, answer)
+    world.run()
+    assert len(world.events("BindFailed")) == told
+    cluster = world.engine.state.cluster
+    row, column = cluster.nodes.rows[second.node], cluster.nodes.axis.column("nvidia.com/gpu")
+    assert cluster.nodes.requested[row, column] == room
+    if answer == "Gone":
+        world.delete("g-1")
+        world.pod("g-1", group="g")
+    elif answer == "Gated":
+        world.ungate("g-1")  # seen again as it is
+    elif answer == "BoundElsewhere":
+        world.bound_by_another("g-1", "n3")
+        world.until(5)
+        assert world.pending_binds == []
+        assert world.condition("PodGroup", "g", "Scheduled")["status"] == "True"
+        return
+    world.remove_node("n3" if same_node else second.node)
+    world.until(5)
+    (again,) = world.pending_binds
+    assert again.node == (second.node if same_node else "n3")
+    world.answer(again)
+    world.run()
+    assert world.where() == {"g-0": first.node, "g-1": again.node}  # nobody else was moved
+
+
+def half_bound(**spec) -> World:
+    """A gang of two on two nodes of which one is lost before its member was bound."""
+    world = World()
+    world.node("n1", gpus=1)
+    world.node("n2", gpus=1)
+    world.hold_binds = True
+    world.pod_group("g", 2, **spec)
+    for rank in range(2):
+        world.pod(f"g-{rank}", group="g")
+    world.run()
+    first, second = world.pending_binds
+    world.answer(first)
+    world.answer(second, "Failed")
+    world.remove_node(second.node)
+    return world
+
+
+@pytest.mark.parametrize("spec", [{}, {"onBindFailure": "Rollback"}])
+def test_a_gang_that_cannot_be_completed_is_taken_out_unless_it_says_otherwise(spec):
+    world = half_bound(**spec)
+    world.until(61)
+    assert world.where() == {}
+    assert len(world.events("RolledBack")) == 1
+
+
+def test_a_gang_that_wants_to_be_tried_on_keeps_its_bound_members():
+    world = half_bound(onBindFailure="Retry")
+    world.until(130)
+    assert len(world.where()) == 1
+    assert not [d for d in world.log if isinstance(d, Evict)]
+    assert not world.events("RolledBack")
+    first, _ = world.events("BindWindowOver")
+    assert "the 1 bound members stay, and the others are tried on" in first.note
+    world.hold_binds = False
+    world.node("n3", gpus=1)
+    world.run()
+    assert len(world.where()) == 2
+    assert world.condition("PodGroup", "g", "Scheduled")["status"] == "True"
+
+
+def test_the_policy_of_a_workload_counts_for_its_pod_groups():
+    world = World()
+    world.node("n1", gpus=1)
+    world.node("n2", gpus=1)
+    world.hold_binds = True
+    world.workload("w", {"name": "main", "count": 2}, onBindFailure="Retry")
+    for rank in range(2):
+        world.pod(f"w-{rank}", workload="w")
+    world.run()
+    first, second = world.pending_binds
+    world.answer(first)
+    world.answer(second, "Failed")
+    world.remove_node(second.node)
+    world.until(130)
+    assert len(world.where()) == 1

@@ -84,13 +84,29 @@ def finished(state: State, result: BindFinished) -> None:
 
 def roll_back(state: State, workload: Workload) -> None:
     """Take out a gang that is bound in part and could not be completed within its bind window."""
-    bound = sum(bool(m.pod.node) and not m.pod.terminated for m in workload.members())
-    missing = sum(max(0, g.min_count - g.tally().placed) for g in workload.groups.values())
+    bound, missing = _came_to(workload)
     text = (
         f"{missing} required members could not be bound within {state.configuration.bind_window_seconds} s of the "
         f"others; the {bound} bound members are evicted, so that the gang can start whole"
     )
     evict(state, workload, Reason.BIND_WINDOW_OVER, text)
+
+
+def keep_trying(state: State, workload: Workload) -> None:
+    """Open another bind window for a gang that is bound in part and is to stay so until it can be completed."""
+    bound, missing = _came_to(workload)
+    text = (
+        f"{missing} required members could not be bound within {state.configuration.bind_window_seconds} s of the "
+        f"others; the {bound} bound members stay, and the others are tried on (onBindFailure: Retry)"
+    )
+    state.set_deadline(workload, state.configuration.bind_window_seconds)
+    announce(state, workload, "Warning", Reason.BIND_WINDOW_OVER.value, text)
+
+
+def _came_to(workload: Workload) -> tuple[int, int]:
+    """Return how many members are bound, and how many that are required are not."""
+    bound = sum(bool(m.pod.node) and not m.pod.terminated for m in workload.members())
+    return bound, sum(max(0, g.min_count - g.tally().placed) for g in workload.groups.values())
 
 
 def _annotations(charge: Charge | None) -> dict[str, str]:

@@ -62,6 +62,7 @@ def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Que
         fence=spec.priority.fence,
         by_past_use=scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing",
         drain=spec.stop_policy == "HoldAndDrain",
+        permit_seconds=spec.schedule_timeout_seconds,
         minimum_runtime=spec.preemption.minimum_runtime_seconds or 0,
     )
 

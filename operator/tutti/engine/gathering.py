@@ -30,6 +30,8 @@ from tutti.engine.state import Address, State
 from tutti.engine.workloads import Group, Member, Told, Workload
 
 ADMISSION_ANNOTATION = "scheduling.tutti.dev/admission"
+GATE_ANNOTATION = "scheduling.tutti.dev/admission-gate"
+"""While it is on a workload's object or on one of its pods, a complete reservation is not bound."""
 
 
 def put_member(state: State, pod: Pod) -> None:
@@ -160,6 +162,7 @@ def _read(state: State, member: Member, pod: Pod) -> None:
     member.claim, member.problem = _claim(state, pod)
     member.near = of_claim(member.claim.topology)
     member.annotation = pod.metadata.annotations.get(ADMISSION_ANNOTATION, "")
+    member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
     member.noted = state.hosting.noted(pod.metadata.annotations)
     for name in _names(member.claim):
         state.naming.setdefault(name, {})[member.pod.key] = member
@@ -223,6 +226,7 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
     workload.queue = spec.queue_name
     limits.read(workload, found)
     workload.permit_seconds = spec.schedule_timeout_seconds
+    workload.keeps_trying = spec.on_bind_failure == "Retry"
     for one in spec.pod_groups:
         group = workload.groups.setdefault(one.name, Group(one.name))
         group.count = one.count
@@ -302,6 +306,7 @@ def _read_wishes(state: State, workload: Workload, spec: PodGroupSpec | None) ->
     first = next(workload.members(), None)
     workload.priority, workload.min_resources = importance.of_members(workload), {}
     workload.permit_jitter = first.claim.timeout_jitter_seconds if first else 0
+    workload.keeps_trying = spec is not None and spec.on_bind_failure == "Retry"
     if spec is None:
         workload.queue, near = "", None
         workload.permit_seconds = first.claim.timeout_seconds if first else None

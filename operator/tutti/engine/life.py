@@ -5,7 +5,7 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 
 from __future__ import annotations
 
-from tutti.engine import binding, eviction, holders, limits, permits, reservation, volumes
+from tutti.engine import approval, binding, eviction, holders, limits, permits, reservation, volumes
 from tutti.engine.gathering import read_workload
 from tutti.engine.reporting import announce
 from tutti.engine.state import State
@@ -50,11 +50,15 @@ def expire(state: State, workload: Workload) -> None:
         volumes.time_out(state, workload)
     if workload.phase is Phase.RESERVED and workload.key in state.held:
         permits.time_out(state, workload)
+    elif approval.is_awaited(workload):
+        approval.time_out(state, workload)
     elif workload.phase is Phase.RESERVED:
         reservation.time_out(state, workload)
     elif workload.phase is Phase.BINDING and not any(m.pod.assumed for m in workload.members()):
         if workload.tally().bound and _has_no_object(state, workload):
             workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
+        elif workload.tally().bound and workload.keeps_trying:
+            binding.keep_trying(state, workload)
         elif workload.tally().bound:
             binding.roll_back(state, workload)
         else:

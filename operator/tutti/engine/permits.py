@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tutti.cluster.classes import PodClass
+from tutti.engine import approval
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extension import Go, Placed, Refuse, Reservation, Verdict, Wait, Waiting
 from tutti.engine.hosting import Held, Permit
@@ -37,7 +38,9 @@ def rank(state: State, workload: Workload) -> float:
 
 
 def may_bind(state: State, workload: Workload) -> bool:
-    """Whether all permit plugins let a reservation go; where one does not, it is held or given back, and says so."""
+    """Whether a reservation is approved and permit plugins let it go; else it is held or given back, and says so."""
+    if workload.phase in STARTING and not approval.is_given(state, workload):
+        return False
     first = next((member.scheduler for member in workload.members()), "")
     permits = state.hosting.permits(first)
     if not permits:

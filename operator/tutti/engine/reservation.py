@@ -135,12 +135,20 @@ def all_there(workload: Workload) -> bool:
     return all(g.tally().placed + g.tally().reserved >= g.min_count for g in workload.groups.values())
 
 
-def await_members(state: State, workload: Workload) -> None:
-    """Begin to hold a complete reservation until the promised members exist."""
+def permit_seconds(state: State, workload: Workload) -> int:
+    """Return how long a complete reservation is held: as its gang says, or its ClusterQueue, or the configuration."""
     seconds = workload.permit_seconds
+    queue = state.catalog.queues.get(workload.cluster_queue)
+    if seconds is None and queue is not None:
+        seconds = queue.permit_seconds
     if seconds is None:
         seconds = state.configuration.permit_timeout_seconds
-    seconds += state.random.randrange(workload.permit_jitter) if workload.permit_jitter else 0
+    return seconds + (state.random.randrange(workload.permit_jitter) if workload.permit_jitter else 0)
+
+
+def await_members(state: State, workload: Workload) -> None:
+    """Begin to hold a complete reservation until the promised members exist."""
+    seconds = permit_seconds(state, workload)
     held = sum(len(g.holds) for g in workload.groups.values())
     workload.phase = Phase.RESERVED
     state.set_deadline(workload, seconds)

@@ -104,6 +104,7 @@ class Member:
         never_preempts: Whether it takes out nobody for its own sake (preemptionPolicy Never).
         nominated: The node that its status says it is nominated for, or "".
         told: The reason and message last written to its condition, and when.
+        gate: What its annotation says by which it asks for an approval; None where it asks for none.
         noted: Those of its annotations that a plugin reads.
         near: How near it says itself that it must be to others like it, if it does.
         said: A hash of what the claim, the annotation and these were read from.
@@ -123,6 +124,7 @@ class Member:
     never_preempts: bool = False
     nominated: str = ""
     told: Told = ("", "", 0.0)
+    gate: str | None = None
     noted: Mapping[str, str] = field(default_factory=dict)
     near: Near | None = None
     said: int | None = None
@@ -231,6 +233,7 @@ class Workload:
 
     Attributes:
         uid: Of the object, where there is one.
+        keeps_trying: Whether what is bound of it stays when it cannot be completed in time (onBindFailure: Retry).
         min_resources: What must be free in the cluster before any of it is placed, in scheduling units.
         permit_seconds: How long a complete reservation is held for it; None: the configured default.
         permit_jitter: Up to how many seconds longer, by chance.
@@ -283,6 +286,7 @@ class Workload:
     rank: float = 0.0
     created: float = 0.0
     active: bool = True
+    keeps_trying: bool = False
     min_resources: Mapping[str, int] = field(default_factory=dict)
     permit_seconds: int | None = None
     permit_jitter: int = 0

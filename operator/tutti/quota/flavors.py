@@ -59,6 +59,7 @@ class Queue:
         reservation_seconds: For how long, where nobody knows when it can start.
         hold: Whether new admissions are stopped.
         drain: Whether what is admitted has to leave.
+        permit_seconds: How long a complete reservation is held for those that do not say so; None: as is configured.
         minimum_runtime: How many seconds a workload runs before it may be chosen as a victim.
         fungibility: Whether to stop at a flavor that is not free, or to look for a better one.
         policy: Whom it may have evicted for its own workloads.
@@ -80,6 +81,7 @@ class Queue:
     reservation_seconds: int = 3600
     hold: bool = False
     drain: bool = False
+    permit_seconds: int | None = None
     minimum_runtime: int = 0
     fungibility: Fungibility = DEFAULT_FUNGIBILITY
     policy: PreemptionPolicy = NOBODY

@@ -1,6 +1,7 @@
 """ClusterQueue: who may use how much of which flavor, and in which order.
 
-Fields are those of Kueue v1beta2; `priority`, `backfill` and `reservationSeconds` are ours.
+Fields are those of Kueue v1beta2; `priority`, `backfill`, `reservationSeconds` and
+`scheduleTimeoutSeconds` are ours.
 """
 
 from __future__ import annotations
@@ -146,6 +147,8 @@ class ClusterQueueSpec(Model):
     reservation_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     """With backfill Reserved, how long room is kept for a head of which nobody knows when it can start; 3600 if left
     out. Then others may have it for as long, for twice as long the next time, up to 16 times."""
+    schedule_timeout_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    """How long a complete reservation is held for workloads that do not say so themselves; left out: as configured."""
     namespace_selector: LabelSelector | None = None
     """The namespaces that may use it; left out: none, empty: all."""
     flavor_fungibility: FlavorFungibility = FlavorFungibility()

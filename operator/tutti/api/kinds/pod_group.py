@@ -10,6 +10,9 @@ from tutti.api.kinds.frame import AGE, Column, Object
 from tutti.api.kinds.statuses import Conditions, Pending
 from tutti.api.model import ATOMIC, Count, LabelKey, Lenient, Model, Name, Rule, ShortName
 
+OnBindFailure = Literal["Rollback", "Retry"]
+"""Rollback: bound members are taken out, so that it can start whole. Retry: they stay, and the others are tried on."""
+
 
 class Gang(Model):
     """All or nothing: at least `minCount` members are placed at once, or none."""
@@ -82,6 +85,9 @@ class PodGroupSpec(Model):
     """The LocalQueue it waits in; left out: none, and no quota."""
     schedule_timeout_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     """How long a complete reservation is held for it."""
+    on_bind_failure: OnBindFailure = "Rollback"
+    """What becomes of it when it is bound in part and cannot be completed in time. Rollback: bound members are taken
+    out, so that it can start whole. Retry: they stay, and the others are tried on."""
     workload_ref: WorkloadRef | None = None
     """The Workload that it is part of."""
 

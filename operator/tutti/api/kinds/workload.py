@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from tutti.api.kinds.frame import AGE, Column, Object
+from tutti.api.kinds.pod_group import OnBindFailure
 from tutti.api.kinds.statuses import Conditions, Pending
 from tutti.api.model import ATOMIC, GROUP, Count, LabelKey, Lenient, Model, Name, Rule, ShortName, list_map
 
@@ -165,6 +166,9 @@ class WorkloadSpec(Model):
     """How long a complete reservation is held for it."""
     ready_timeout_seconds: Seconds | None = None
     """How long all required members together may be not ready, from when they are bound or one was lost."""
+    on_bind_failure: OnBindFailure = "Rollback"
+    """What becomes of it when it is bound in part and cannot be completed in time. Rollback: bound members are taken
+    out, so that it can start whole. Retry: they stay, and the others are tried on."""
     requeue: Requeue = Requeue()
     """How long it waits after it was taken out."""
     success_policy: SuccessPolicy | None = None
