@@ -81,6 +81,86 @@ def test_who_was_left_out_starts_when_there_is_room():
     assert counts(world) == {"a": 6, "b": 6}
 
 
+def grown(world: World, *, count: int = 6, least: int = 2) -> World:
+    """A gang that may have more pods than those that have started, and a pod more of it."""
+    world.workload("w", {"name": "a", "count": count, "minCount": least}, queueName="queue")
+    world.pod(f"w-a-{sum(name.startswith('w-') for _, name in world.pods)}", workload="w", group="a")
+    world.run()
+    return world
+
+
+def test_a_pod_set_has_one_flavor_when_it_grows():
+    """Kueue: a pod set has one flavor per resource group, also where it is scaled up (elastic jobs)."""
+    world = world_of({"small": 4, "large": 20}, {"small": 64, "large": 64})
+    submit(world, ("a", 4, 4))
+    assert set(world.where().values()) == {"small"}
+    grown(world)
+    assert len(world.where()) == 4  # quota of the other flavor is free, and not for it
+    why = world.engine.state.workloads["Workload", "default", "w"].explanation
+    assert why is not None
+    assert (why.reason, "in small; 0 free of 4" in why.message) == ("WaitingForQuota", True)
+    world.object(
+        "ClusterQueue",
+        "cq",
+        world_of({"small": 5, "large": 20}, {"small": 1, "large": 1}).objects["ClusterQueue", "", "cq"]["spec"],
+    )
+    world.run()
+    assert (len(world.where()), set(world.where().values())) == (5, {"small"})
+
+
+@pytest.mark.parametrize("short_of", ["quota", "nodes"])
+def test_what_starts_with_the_rest_later_keeps_to_the_flavor_of_those_before(short_of):
+    quota, nodes = ({"small": 4, "large": 3}, {"small": 64, "large": 64})
+    world = world_of(*((quota, nodes) if short_of == "quota" else (nodes, quota)))
+    submit(world, ("a", 6, 2))
+    assert set(world.where().values()) == {"small"}
+    assert counts(world) == {"a": 4}
+
+
+def test_other_pods_of_the_group_may_have_another_flavor():
+    """Pods that ask for something else are another pod set, as in Kueue's pod groups."""
+    world = world_of({"small": 4, "large": 20}, {"small": 64, "large": 64})
+    submit(world, ("a", 4, 4))
+    world.workload("w", {"name": "a", "count": 6, "minCount": 2}, queueName="queue")
+    world.pod("w-a-4", workload="w", group="a", gpus=2)
+    world.run()
+    assert world.where("w-a-4") == {"w-a-4": "large"}
+
+
+def test_a_member_that_is_replaced_comes_back_in_its_flavor():
+    world = world_of({"small": 4, "large": 20}, {"small": 64, "large": 64})
+    submit(world, ("a", 4, 4))
+    world.finish("w-a-1", phase="Failed")
+    world.run()
+    world.pod("other", queue="queue")
+    world.run()
+    assert world.where("other") == {"other": "small"}
+    world.delete("w-a-1")
+    world.pod("w-a-1", workload="w", group="a")
+    world.run()
+    assert world.where("w-a-1") == {}
+    world.delete("other")
+    world.run()
+    assert world.where("w-a-1") == {"w-a-1": "small"}
+
+
+def test_a_flavor_that_the_queue_has_no_more_binds_nobody():
+    world = world_of({"small": 4, "large": 20}, {"small": 64, "large": 64})
+    submit(world, ("a", 4, 4))
+    other = world_of({"large": 20}, {"large": 64}).objects["ClusterQueue", "", "cq"]["spec"]
+    world.object("ClusterQueue", "cq", other)
+    grown(world)
+    assert world.where("w-a-4") == {"w-a-4": "large"}
+
+
+def test_a_restart_does_not_forget_the_flavor():
+    world = world_of({"small": 4, "large": 20}, {"small": 64, "large": 64})
+    submit(world, ("a", 4, 4))
+    world.restart()
+    grown(world)
+    assert len(world.where()) == 4
+
+
 def test_less_than_the_minimum_takes_nothing():
     world = world_of({"only": 3}, {"only": 64})
     submit(world, ("a", 6, 2), ("b", 6, 2))

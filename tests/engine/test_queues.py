@@ -235,13 +235,13 @@ def test_quota_that_is_given_back_in_one_flavor_wakes_who_lacked_nodes_in_anothe
     assert world.where("b") == {"b": "f"}
 
 
-def test_surplus_goes_wherever_there_is_room():
+def test_surplus_keeps_to_the_flavor_that_its_gang_has():
     world = flavored()
     world.node("f", gpus=8, labels={"kind": "first"})
     world.node("s", gpus=8, labels={"kind": "second"})
     world.gang("g", 4, min_count=2, queue="queue")
     world.run()
-    assert sorted(world.where("g").values()) == ["f", "f", "s", "s"]
+    assert sorted(world.where("g").values()) == ["f", "f"]
 
 
 def test_a_flavor_brings_its_tolerations_and_keeps_out_who_does_not_tolerate_its_taints():

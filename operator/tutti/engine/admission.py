@@ -312,13 +312,13 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
 
 
 def _take_extra(attempt: Attempt, need: Need) -> None:
-    """Take quota and nodes for as many of the extra pods of a need as there is room for, flavor by flavor."""
+    """Take quota and nodes for as many extra pods of a need as there is room for, in the flavors of those like them."""
     state, queue = attempt.state, attempt.queue
     if unplaceable(need.klass) is not None:
         return
     ways: list[Assignment] = [{}]
     if queue is not None:
-        ways = list(assignments(queue, state.catalog.flavors, need.klass.requests, need.klass.spec.tolerations))
+        ways = _ways(attempt, queue, need)
     left, start = need.extra, need.required
     for assignment in ways:
         charge = _charge(attempt, need, assignment)
@@ -335,6 +335,19 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
         left, start = left - len(rows), start + len(rows)
         if not left:
             return
+
+
+def _ways(attempt: Attempt, queue: Queue, need: Need) -> list[Assignment]:
+    """Return how extra pods of a need may be counted: as those like them in their group are, where there are any."""
+    klass, known = need.klass, attempt.state.catalog.flavors
+    mine = (one.charge for one in attempt.taken if one.need.group is need.group and one.need.klass is klass)
+    kept = need.kept.union(*(charge.flavors.values() for charge in mine if charge is not None))
+    ways = list(assignments(queue, known, klass.requests, klass.spec.tolerations))
+    for group in queue.groups:
+        here = kept.intersection(group.flavors)
+        barred = set(group.flavors) - here if here else set()
+        ways = [way for way in ways if barred.isdisjoint(way.values())]
+    return ways
 
 
 def _ask(

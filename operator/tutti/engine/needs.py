@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ class Need:
         party: Those of equal parties must be near one another.
         there: Nodes where others of the party are already, once for each of them; `own` those of the same pod group.
         growth: How many more are expected near them, these extra ones included.
+        kept: The flavors that pods like these of the same group are counted in already; they keep to them.
     """
 
     group: Group
@@ -43,11 +45,12 @@ class Need:
     there: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     growth: int = 0
+    kept: frozenset[str] = frozenset()
 
     @property
     def shape(self) -> tuple[object, ...]:
         """What decides where they can go."""
-        return self.klass, self.required, self.extra, self.near, self.party, self.there, self.own
+        return self.klass, self.required, self.extra, self.near, self.party, self.there, self.own, self.kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +174,7 @@ def _pod_set(name: str, need: Need, party: int) -> PodSet:
         tolerations=klass.spec.tolerations,
         topology=None if need.near is None else need.near.request(),
         group=f"party {party}" if need.near is not None else "",
+        kept=need.kept,
     )
 
 
@@ -208,7 +212,19 @@ def _split(group: Group, waiting: list[Member], missing: int, promised: int) -> 
 
 
 def _need(group: Group, klass: PodClass, near: Near | None) -> Need:
-    return Need(group, klass, [], 0, near=near, party=None if near is None else _party(group, klass, near))
+    party = None if near is None else _party(group, klass, near)
+    return Need(group, klass, [], 0, near=near, party=party, kept=_kept(group, klass))
+
+
+def _kept(group: Group, klass: PodClass) -> frozenset[str]:
+    """Return the flavors that pods of a class in a group have: a pod set has one per resource group (Kueue)."""
+    if group.holds or group.tally().placed or group.tally().reserved:
+        parts = [(hold.klass, hold.charge) for hold in group.holds]
+        charges = ((member.pod.klass, member.charge) for member in group.members.values())
+        for one, charge in itertools.chain(parts, charges):
+            if charge is not None and one is klass:
+                return frozenset(charge.flavors.values())
+    return frozenset()
 
 
 def _by_rank(members: list[Member]) -> list[Member]:

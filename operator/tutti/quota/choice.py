@@ -222,6 +222,9 @@ class _Search:
         """Look at one flavor for all resources of a group; None where the pods may not be counted in it."""
         if self.only is not None and any(self.only.get((pods.name, first), name) != name for pods in self.members):
             return None
+        listed = self.chooser.queue.groups[index].flavors
+        if any(name not in pods.kept and not pods.kept.isdisjoint(listed) for pods in self.members):
+            return None
         wrong = self._mismatch(index, name)
         if wrong:
             self.attempts.append(Attempt(name, Mode.NO_FIT, 0, index, NoFit.NO_MATCHING_FLAVOR, wrong))

@@ -21,6 +21,7 @@ class PodSet:
         affinity: The required node affinity.
         topology: Where they want to be; None where they do not say.
         group: Pod sets of one group get the same flavors and go to one domain; "" for none.
+        kept: The flavors that pods of it have already: it gets no others of the same resource groups.
     """
 
     name: str
@@ -32,3 +33,4 @@ class PodSet:
     tolerations: Sequence[Toleration] = ()
     topology: TopologyRequest | None = None
     group: str = ""
+    kept: frozenset[str] = frozenset()
