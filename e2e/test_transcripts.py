@@ -36,7 +36,7 @@ STATUS = {
         "phase": "Waiting", "members": 3, "pending": 3, "pendingReason": PENDING,
         "conditions": [{**CONDITION, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
     },
-    "workload/train -n team-a": {"pending": PENDING},
+    "workload.scheduling.tutti.dev/train -n team-a": {"pending": PENDING},
     "clusterqueue/team-a": {"pendingWorkloads": 2, "admittedWorkloads": 1},
 }  # fmt: skip
 WORKLOAD = {
@@ -46,8 +46,8 @@ WORKLOAD = {
     "spec": {"queueName": "training", "podGroups": [{"name": "workers", "count": 4, "minCount": 2}]},
 }
 COMMANDS = {
-    "get": "get workloads,podgroups.scheduling.tutti.dev,localqueues -n team-a",
-    "get-wide": "get workloads,podgroups.scheduling.tutti.dev -n team-a -o wide",
+    "get": "get workloads.scheduling.tutti.dev,podgroups.scheduling.tutti.dev,localqueues -n team-a",
+    "get-wide": "get workloads.scheduling.tutti.dev,podgroups.scheduling.tutti.dev -n team-a -o wide",
     "get-queues": "get clusterqueues team-a team-b",
     "get-queues-wide": "get clusterqueues team-a team-b -o wide",
     "get-flavor": "get resourceflavor a100",
