@@ -170,7 +170,7 @@ WRONG: dict[str, Wrong] = {
         "ResourceFlavor", "nodeTaints: [{key: a}]", "spec.nodeTaints[0].effect", "must be given"
     ),
     "flavor with a weight of 0": Wrong(
-        "ResourceFlavor", "resourceWeights: {cpu: 0}", "spec", "resourceWeights must be above 0"
+        "ResourceFlavor", "resourceWeights: {cpu: 0}", "spec", "resourceWeights must be above 0", server=False
     ),
     "no levels": Wrong("Topology", "levels: []", "spec.levels", "at least 1 item"),
     "a level twice": Wrong(

@@ -96,6 +96,14 @@ def test_schemas_are_structural_and_bounded(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_server_keeps_what_users_write(kind):
+    """What a structural schema does not declare is dropped without a word."""
+    for place, node in nodes(schema_of(kind)):
+        declared = {"properties", "additionalProperties", "x-kubernetes-preserve-unknown-fields"}
+        assert node.get("type") != "object" or declared & node.keys() or place.endswith("metadata"), place
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_spec_fields_that_users_write_are_bounded_texts(kind):
     for place, node in nodes(schema_of(kind)["properties"].get("spec", {"type": "object"}), "spec"):
         assert node.get("type") != "string" or "enum" in node or "maxLength" in node, place

@@ -75,6 +75,9 @@ def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict
         schema["properties"] = {name: _structural(value, definitions) for name, value in node["properties"].items()}
     elif isinstance(node.get("additionalProperties"), dict):
         schema["additionalProperties"] = _structural(node["additionalProperties"], definitions)
+    elif "patternProperties" in node:  # keys with a pattern; a server that found no values declared would drop them
+        (values,) = node["patternProperties"].values()
+        schema["additionalProperties"] = _structural(values, definitions)
     if "items" in node:
         schema["items"] = _structural(node["items"], definitions)
     if node.get("required"):
