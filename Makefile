@@ -34,6 +34,11 @@ test: $(READY) ## The whole test suite
 fuzz: $(READY) ## Random histories that no run has seen before: make fuzz TIMES=10
 	@TUTTI_FUZZ=$(TIMES) $(BIN)/python -m pytest -n 2 --dist loadgroup $(FUZZED)
 
+SEEDS ?= 500
+FIRST_SEED ?= 0
+sim: $(READY) ## Whole processes on a virtual clock, with faults drawn from seeds: SEEDS=n FIRST_SEED=k
+	@$(BIN)/python -m tests.simulation.command $(SEEDS) $(FIRST_SEED)
+
 lint: $(READY) ## ruff, mypy --strict, import contracts, docstrings
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .

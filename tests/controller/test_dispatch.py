@@ -1,11 +1,18 @@
-"""The part of carrying out that is pure: several patches of one status become one that loses none of them."""
+"""Carrying out: several patches of one status become one that loses none of them, and nothing starts without a lease."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.controller.dispatch import composed
+from tutti.controller.dispatch import Dispatch, composed
+from tutti.controller.gang_times import GangTimes
+from tutti.controller.metrics import Metrics
+from tutti.engine.decisions import Bind
+from tutti.kube.client import Client
+from tutti.kube.credentials import Access, Credentials
+from tutti.kube.fencing import LeadershipLost
 
 
 def applied(document, patch):
@@ -35,3 +42,23 @@ flat = st.dictionaries(
 def test_the_composition_of_flat_patches_does_what_they_do_one_after_the_other(document, first, then):
     document = applied({}, document)
     assert applied(document, composed(first, then)) == applied(applied(document, first), then)
+
+
+async def test_a_process_that_has_lost_its_lease_starts_nothing():
+    """It used to start writes in a group that was ending already, and to die of that."""
+
+    def fence():
+        raise LeadershipLost("another holds the lease")
+
+    metrics, observed = Metrics(), []
+    dispatch = Dispatch(
+        Client(Credentials.fixed(Access("http://127.0.0.1:1"))),
+        fence=fence,
+        observe=observed.append,
+        metrics=metrics,
+        times=GangTimes(metrics),
+        instance="a",
+    )
+    with pytest.raises(LeadershipLost):
+        dispatch.carry_out([Bind("default", "p", "uid", "node", {})])
+    assert observed == []

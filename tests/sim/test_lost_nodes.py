@@ -226,3 +226,18 @@ async def test_a_controller_that_is_left_out_does_nothing(session):
         await api.gone("/api/v1/namespaces/ns")
 
         assert tainted()(await api.get(f"{NODES}/node-0000"))
+
+
+async def test_a_pod_whose_node_comes_back_under_its_name_goes_on(session, pod):
+    """Its end was forgotten with the node: it was Running for ever."""
+    async with EmbeddedCluster(nodes=1, controllers=False) as cluster, session(cluster) as opened:
+        api = Client(opened, cluster.url)
+        manifest = pod(node="node-0000", seconds=0.5)
+        manifest["spec"]["restartPolicy"] = "OnFailure"
+        await run(api, manifest)
+        node = await api.get(f"{NODES}/node-0000")
+
+        await api.call("DELETE", f"{NODES}/node-0000")
+        await api.create(NODES, {**node, "metadata": {"name": "node-0000", "labels": node["metadata"]["labels"]}})
+
+        await api.until(f"{PODS}/p", phase("Succeeded"))

@@ -115,7 +115,12 @@ class Dispatch:
             group.create_task(self._events.run(), name="event recorder")
 
     def carry_out(self, decisions: Sequence[AnyDecision]) -> None:
-        """Start every write of one decision; all its binds are under way before this returns."""
+        """Start every write of one decision; all its binds are under way before this returns.
+
+        Raises:
+            LeadershipLost: This process may not write any more, so nothing was started.
+        """
+        self._fence()
         self._times.decided([decision for decision in decisions if isinstance(decision, Bind)])
         for decision in decisions:
             self._start(decision)

@@ -19,6 +19,7 @@ from tutti.sim.meta.errors import FieldError, invalid
 Schema = Mapping[str, Any]
 
 VALIDATIONS = "x-kubernetes-validations"
+_OLD = re.compile(r"(?<![\w.])oldSelf\b")
 SELF_FIELD = re.compile(r"(?<![\w.])(?:self|oldSelf)((?:\.[A-Za-z_]\w*(?!\w*\())+)")
 
 
@@ -76,6 +77,12 @@ def has_rules(schema: Schema) -> bool:
     return bool(schema.get(VALIDATIONS)) or any(has_rules(child) for child in _children(schema))
 
 
+def _compares(schema: Schema) -> bool:
+    """Whether a rule anywhere in a schema asks for the value before."""
+    rules = schema.get(VALIDATIONS) or ()
+    return any(_OLD.search(rule["rule"]) for rule in rules) or any(_compares(child) for child in _children(schema))
+
+
 def _children(schema: Schema) -> Iterable[Schema]:
     yield from (schema.get("properties") or {}).values()
     for part in ("items", "additionalProperties"):
@@ -91,8 +98,11 @@ ABSENT = Absent()
 
 
 def check(value: Any, old: Any, schema: Schema, at: str) -> list[FieldError]:
-    """Rules that a value breaks; `old` is ABSENT where there is no earlier value to compare with."""
-    if not has_rules(schema) or value is None:
+    """Rules that a value breaks; `old` is ABSENT where there is no earlier value to compare with.
+
+    What has not changed is not held against an update, except by rules that compare (KEP-4008, ratcheting).
+    """
+    if value is None or not has_rules(schema) or (value == old and not _compares(schema)):
         return []
     errors: list[FieldError] = []
     rules = schema.get(VALIDATIONS) or ()
@@ -128,7 +138,7 @@ def _counterpart(item: Any, old: Any, schema: Schema) -> Any:
 
 def _rule(rule: Mapping[str, Any], known: dict[str, Any], value: Any, at: str) -> list[FieldError]:
     text = rule["rule"]
-    if "oldSelf" not in known and re.search(r"(?<![\w.])oldSelf\b", text) and not rule.get("optionalOldSelf"):
+    if "oldSelf" not in known and _OLD.search(text) and not rule.get("optionalOldSelf"):
         return []
     shown = "object" if isinstance(value, dict) else "array" if isinstance(value, list) else value
     where = at + rule.get("fieldPath", "")

@@ -2,7 +2,8 @@
 
 A pod that is bound to a hollow node is admitted if it fits, starts, runs and ends as its fate has it (`fate`), and
 stops when it is deleted. A node that is switched off (`power`) does nothing any more; when it is switched on again, it
-finds the containers it had dead, as after a power cut. Nodes that were not made here are left alone.
+finds the containers it had dead, as after a power cut; so does one whose object comes back. Nodes that were not made
+here are left alone.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Kubelet:
                 self._on.setdefault(node, {})[new.key] = None
             self._changed.append(version.key)
             self._wake.set()
-        elif resource.storage == "nodes" and (new is None or (old is not None and is_off(old.obj) != is_off(new.obj))):
+        elif resource.storage == "nodes" and (new is None or old is None or is_off(old.obj) != is_off(new.obj)):
             self._switched.append(version.key[1])
             self._wake.set()
 
@@ -108,9 +109,9 @@ class Kubelet:
         current = self._backend.store.collection("nodes").get("", name)
         on = current is not None and not is_off(current.obj)
         if current is not None and on and is_hollow(current.obj):
-            log.info("node_powered_on", node=name)
             status = ready_again(current.obj)
             if status != current.obj["status"]:
+                log.info("node_powered_on", node=name)
                 self._local.set_status(self._nodes, current, status)
         for key in list(self._on.get(name, ())):
             found = self._runs.get(key)

@@ -1,0 +1,198 @@
+"""A process of the operator: the real engine and the real shell, on a simulated wire and clock.
+
+Everything from the informers to the writers is what `tutti run` runs; only kopf, which decides nothing, is left out.
+After each decision the engine is held to its invariants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from tests.engine.invariants import Invariants
+from tests.simulation.loop import OWNER, VirtualLoop
+from tests.simulation.wire import Network, Wire
+from tutti.api.configuration import TuttiConfiguration
+from tutti.controller.health import Health
+from tutti.controller.metrics import Metrics
+from tutti.controller.room import Room, Surroundings
+from tutti.controller.supervisor import leaves
+from tutti.engine.decisions import AnyDecision, Bind, Evict
+from tutti.engine.engine import Engine
+from tutti.engine.observations import AnyObservation, BindAnswer, BindFinished
+from tutti.kube.fencing import LeadershipLost
+from tutti.kube.metrics import WireMetrics
+
+WINDOW = 20
+CONFIGURATION = TuttiConfiguration(
+    permit_timeout_seconds=30,
+    bind_window_seconds=WINDOW,
+    victims_timeout_seconds=30,
+)
+
+
+class CheckedEngine(Invariants, Engine):
+    """An engine whose decisions are checked as they are taken; what is wrong is handed to `complain`."""
+
+    def __init__(
+        self, configuration: TuttiConfiguration, *, complain: Callable[[str], None], local_queues: tuple[str, ...]
+    ) -> None:
+        super().__init__(configuration)
+        self.engine = self
+        self.now = 0.0
+        self.decisions = 0
+        self._complain = complain
+        self._under_way: dict[str, str] = {}
+        self._unknown: dict[str, str] = {}
+        self.begin_watching(window=configuration.bind_window_seconds, local_queues=local_queues)
+
+    def observe(self, observation: AnyObservation) -> None:
+        if isinstance(observation, BindFinished):
+            self._under_way.pop(observation.uid, None)
+            if observation.outcome is BindAnswer.UNKNOWN:
+                self._unknown[observation.uid] = observation.node
+        super().observe(observation)
+
+    def decide(self, now: float) -> list[AnyDecision]:
+        self.now = now
+        self.remember_reserved()
+        decisions = super().decide(now)
+        self.decisions += 1
+        try:
+            self.check_state()
+            for decision in decisions:
+                self._check(decision)
+        except AssertionError as error:
+            self._complain(_told(error))
+        return decisions
+
+    def _check(self, decision: AnyDecision) -> None:
+        pods = self.state.cluster.pods
+        if isinstance(decision, Evict):
+            known = pods[decision.namespace, decision.name]
+            assert known.uid != decision.uid or not known.deleting, f"{decision.name} is asked to leave twice"
+        if not isinstance(decision, Bind):
+            return
+        known = pods[decision.namespace, decision.name]
+        assert known.uid == decision.uid, f"{decision.name} is bound by the uid of another"
+        assert not known.node, f"{decision.name} is bound twice"
+        assert not known.gated, f"{decision.name} is bound while gated"
+        assert not known.deleting, f"{decision.name} is bound while being deleted"
+        assert not known.terminated, f"{decision.name} is bound after its end"
+        assert decision.uid not in self._under_way, f"{decision.name} is on its way already"
+        before = self._unknown.pop(decision.uid, decision.node)
+        assert before == decision.node or before not in self.state.cluster.nodes.rows, (
+            f"{decision.name} may be on {before} already"
+        )
+        self._under_way[decision.uid] = decision.node
+
+
+def _told(error: AssertionError) -> str:
+    """Which check failed, and what it says."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.name}, line {frame.lineno}: {error}"
+
+
+class Operator:
+    """One replica: a process that is started, dies, sleeps, and is started again.
+
+    Attributes:
+        name: Who it is to the network; another for each life.
+        engine: That of its present life.
+        lives: How often it was started.
+    """
+
+    def __init__(
+        self,
+        replica: str,
+        network: Network,
+        loop: VirtualLoop,
+        *,
+        complain: Callable[[str], None],
+        local_queues: tuple[str, ...],
+        draw: Callable[[], float],
+        configuration: TuttiConfiguration = CONFIGURATION,
+    ) -> None:
+        self.replica = replica
+        self.name = ""
+        self.lives = 0
+        self.engine: CheckedEngine | None = None
+        self.room: Room | None = None
+        self._network = network
+        self._loop = loop
+        self._complain = complain
+        self._local_queues = local_queues
+        self._configuration = configuration
+        self._draw = draw
+        self._task: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+        self._wanted = True
+
+    @property
+    def alive(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def start(self) -> None:
+        """Begin a life; a process that has ended by itself is started again after a while."""
+        if self.alive or not self._wanted:
+            return
+        self.lives += 1
+        self.name = f"{self.replica}.{self.lives}"
+        context = contextvars.copy_context()
+        context.run(OWNER.set, self.name)
+        self._task = self._loop.create_task(self._live(), context=context)
+        again = contextvars.Context()
+        self._task.add_done_callback(self._ended, context=again)
+
+    def crash(self) -> None:
+        """Die at once: nothing more is sent."""
+        if not self.alive:
+            return
+        self._network.dead.add(self.name)
+        self._loop.resume(self.name)
+        assert self._task is not None
+        self._task.cancel()
+
+    def pause(self, seconds: float) -> None:
+        """Stand still, as a process that was suspended, and go on."""
+        name = self.name
+        self._loop.pause(name)
+        self._loop.call_later(seconds, self._loop.resume, name, context=contextvars.Context())
+
+    async def shut(self) -> None:
+        """End in an orderly way."""
+        self._wanted = False
+        self._stop.set()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def _live(self) -> None:
+        self._stop = asyncio.Event()
+        metrics = Metrics()
+        wire: Any = Wire(self._network, self.name, WireMetrics(metrics.registry))
+        self.engine = CheckedEngine(self._configuration, complain=self._complain, local_queues=self._local_queues)
+        around = Surroundings(
+            wire, self._configuration, Health(), metrics, clock=self._loop.wall, ticks=self._loop.time
+        )
+        self.room = Room(self.engine, around)
+        self.identify(self.room)
+        try:
+            await self.room.run(self._stop)
+        except Exception as error:
+            lost = all(isinstance(leaf, LeadershipLost) for leaf in leaves(error))
+            if not lost:
+                raise
+
+    def identify(self, room: Room) -> None:
+        """Give the process a name that is the same in every run of a seed."""
+        if room._elector is not None:
+            room._elector.identity = self.name
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            why = ", ".join(dict.fromkeys(repr(leaf) for leaf in leaves(task.exception())))
+            self._complain(f"the process {self.name} crashed: {why}")
+        self._loop.call_later(0.5 + 5 * self._draw(), self.start)

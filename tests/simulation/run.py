@@ -1,0 +1,111 @@
+"""Plays a scenario from beginning to end, and says what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.operator import CONFIGURATION
+from tests.simulation.scenario import Scenario
+from tests.simulation.world import World
+from tutti.api.configuration import TuttiConfiguration
+from tutti.controller.supervisor import leaves
+from tutti.kube.fencing import LeadershipLost
+
+PATIENCE_SECONDS = 900.0
+"""How long, once nothing goes wrong any more, everything has to come to its end."""
+LOOK_SECONDS = 5.0
+
+
+@dataclass
+class Outcome:
+    """What became of a run: what was wrong, every write of the operators, and how much time has passed in it."""
+
+    violations: list[str]
+    trace: list[str]
+    seconds: float
+    turns: int
+    notes: list[str] = field(default_factory=list)
+
+
+def play(scenario: Scenario, configuration: TuttiConfiguration = CONFIGURATION) -> Outcome:
+    """Run a scenario; the same one gives the same outcome, to the last write."""
+    loop = VirtualLoop(random.Random(f"{scenario.seed}/order"))
+    with _seeded(scenario.seed), _quiet():
+        world = loop.run_until_complete(_play(loop, scenario, configuration))
+        loop.drain()
+    for error in loop.errors:
+        cause = error.get("exception")
+        # A process that we killed need not say that it had lost its lease before.
+        if cause is None or not all(isinstance(leaf, LeadershipLost) for leaf in leaves(cause)):
+            world.complain(f"{error.get('message')}: {cause!r}")
+    loop.close()
+    return Outcome(world.violations, world.trace, loop.time(), loop.turns)
+
+
+async def _play(loop: VirtualLoop, scenario: Scenario, configuration: TuttiConfiguration) -> World:
+    world = World(loop, scenario.seed, configuration)
+    world.network.slowness = scenario.slowness
+    await world.server.start()
+    steps = sorted(scenario.steps, key=lambda step: step.at)
+    for step in steps:
+        if step.at > loop.time() and await _failed_by(world, step.at):
+            break
+        await world.do(step.do, step.args)
+    if not await _failed_by(world, max(scenario.heal_at, loop.time())):
+        await world.heal()
+        await _end_well(world)
+    for one in world.operators.values():
+        await one.shut()
+    await world.server.stop()
+    return world
+
+
+async def _end_well(world: World) -> None:
+    """Wait until everything has come to its end; it must."""
+    until = world.loop.time() + PATIENCE_SECONDS
+    while left := world.unfinished():
+        if world.loop.time() > until:
+            world.complain(f"has not ended though nothing hinders it: {', '.join(left)}")
+            return
+        if await _failed_by(world, world.loop.time() + LOOK_SECONDS):
+            return
+
+
+async def _failed_by(world: World, moment: float) -> bool:
+    """Let time pass, and return whether something went wrong meanwhile."""
+    try:
+        async with asyncio.timeout_at(moment):
+            await world.failed.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Have jitter drawn from the seed."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Write no log: a run says what it has to say in its outcome."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

@@ -1,0 +1,194 @@
+"""What happens to a simulated cluster, as a list of steps drawn from a seed.
+
+A step is plain data: when, what, and its arguments. A run is nothing but its steps and its seed, so a failing one can
+be written down, cut down and played again.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+
+WRITES = (
+    ("pods/binding", "POST"),
+    ("pods/binding", "POST"),
+    ("pods/binding", "POST"),
+    ("pods", "DELETE"),
+    ("pods/status", "PATCH"),
+    ("podgroups", ""),
+    ("podgroups/status", "PATCH"),
+    ("workloads/status", "PATCH"),
+    ("clusterqueues/status", "PATCH"),
+    ("leases", "PUT"),
+    ("events", "POST"),
+    ("", "GET"),
+)
+KINDS = ("pods", "pods", "pods", "nodes", "podgroups", "workloads", "clusterqueues", "")
+CODES = (409, 500, 503, 504, 429)
+NODES = {"n0": (4, "r0"), "n1": (4, "r0"), "n2": (4, "r1"), "n3": (4, "r1")}
+QUEUES = ("", "q1", "q2", "q3")
+LARGEST = 6
+"""GPUs that a gang may ask for: it fits into any queue, and into the cluster with one node missing."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Something that happens: an action of `World`, by name, and what it is given."""
+
+    at: float
+    do: str
+    args: dict[str, Any] = {}
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """Everything a run depends on. `heal_at` is when the faults are over."""
+
+    seed: int
+    steps: list[Step]
+    heal_at: float
+    slowness: float = 1.0
+
+    def lines(self) -> str:
+        """The scenario as a journal: a step to a line."""
+        head = f"seed {self.seed}, faults are over at {self.heal_at:g} s, messages take {self.slowness:g} times as long"
+        steps = sorted(self.steps, key=lambda step: step.at)
+        return "\n".join([head, *(msgspec.json.encode(step).decode() for step in steps)])
+
+
+def drawn(seed: int) -> Scenario:
+    """The scenario of a seed."""
+    draw = random.Random(seed)
+    steps = [*_cluster(draw), *_gangs(draw), *_wire_faults(draw), *_process_faults(draw), *_accidents(draw)]
+    return Scenario(seed, steps, heal_at=150.0, slowness=draw.choice((1.0, 1.0, 1.0, 5.0, 20.0)))
+
+
+def _cluster(draw: random.Random) -> list[Step]:
+    """Nodes and queues: two that lend each other what they do not use, one with a strict line, and a second replica."""
+    steps = [Step(0.0, "node", {"name": name, "gpus": gpus, "rack": rack}) for name, (gpus, rack) in NODES.items()]
+    steps.append(Step(0.0, "put", {"kind": "ResourceFlavor", "name": "default", "spec": {}}))
+    preempts = draw.random() < 0.5
+    reclaim = {"preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}} if preempts else {}
+    steps += queue("cq1", "q1", 4, cohortName="c", **reclaim)
+    steps += queue("cq2", "q2", 4, cohortName="c", **reclaim)
+    steps += queue("cq3", "q3", 6, queueingStrategy=draw.choice(("StrictFIFO", "BestEffortFIFO")))
+    steps.append(Step(0.0, "start", {"replica": "a"}))
+    if draw.random() < 0.5:
+        steps.append(Step(draw.uniform(0, 20), "start", {"replica": "b"}))
+    return steps
+
+
+def queue(name: str, local: str, gpus: int, **spec: Any) -> list[Step]:
+    """Steps that make a ClusterQueue with so many GPUs, and a LocalQueue to it."""
+    quotas = [
+        {"name": "nvidia.com/gpu", "nominalQuota": str(gpus)},
+        {"name": "cpu", "nominalQuota": "1000"},
+        {"name": "memory", "nominalQuota": "1000Gi"},
+    ]
+    group = {
+        "coveredResources": [quota["name"] for quota in quotas],
+        "flavors": [{"name": "default", "resources": quotas}],
+    }
+    whole = {"namespaceSelector": {}, "resourceGroups": [group], **spec}
+    return [
+        Step(0.0, "put", {"kind": "ClusterQueue", "name": name, "spec": whole}),
+        Step(0.0, "put", {"kind": "LocalQueue", "name": local, "spec": {"clusterQueue": name}}),
+    ]
+
+
+def _gangs(draw: random.Random) -> list[Step]:
+    """Gangs of several conventions, whose objects and members come in any order, and what their users do to them."""
+    steps: list[Step] = []
+    for number in range(draw.randint(3, 7)):
+        name, size = f"g{number}", draw.randint(1, 4)
+        gpus = draw.randint(1, max(1, min(4, LARGEST // size)))
+        begin, spread = draw.uniform(1, 90), draw.choice((0.0, 0.5, 5.0, 20.0))
+        how = draw.choice(("PodGroup", "PodGroup", "Workload", "pfnet", "Pod"))
+        least = draw.randint(1, size) if how in ("PodGroup", "Workload") else size
+        about = {
+            "gang": name,
+            "how": how,
+            "queue": draw.choice(QUEUES),
+            "size": size,
+            "least": least,
+            "priority": draw.choice((0, 0, 0, 10)),
+        }
+        steps.append(Step(begin + draw.uniform(0, spread), "gang", about))
+        for rank in range(size):
+            gated = draw.random() < 0.1
+            member = {
+                "gang": name,
+                "name": f"{name}-{rank}",
+                "gpus": gpus,
+                "gated": gated,
+                "seconds": round(draw.uniform(1, 40), 1),
+            }
+            at = begin + draw.uniform(0, spread)
+            steps.append(Step(at, "member", member))
+            if gated:
+                steps.append(Step(at + draw.uniform(0, 40), "ungate", {"name": f"{name}-{rank}"}))
+            if draw.random() < 0.1:
+                steps.append(Step(at + draw.uniform(0, 30), "delete_pod", {"name": f"{name}-{rank}"}))
+        if draw.random() < 0.1:
+            steps.append(Step(begin + draw.uniform(0, 60), "cancel", {"gang": name}))
+    return steps
+
+
+def _wire_faults(draw: random.Random) -> list[Step]:
+    """Writes that fail in every way, and changes that come late, twice, or not before the next list."""
+    steps: list[Step] = []
+    for _ in range(draw.choice((0, 2, 6, 12))):
+        what, method = draw.choice(WRITES)
+        trouble = {
+            "what": what,
+            "method": method,
+            "how": draw.choice(("refuse", "spoil", "lose", "swallow", "hold")),
+            "code": draw.choice(CODES),
+            "seconds": round(draw.uniform(0.5, 4.0), 1),
+            "times": draw.choice((1, 1, 2, 6)),
+        }
+        steps.append(Step(draw.uniform(0, 140), "trouble", trouble))
+    for _ in range(draw.choice((0, 1, 3, 6))):
+        at, what = draw.uniform(0, 130), draw.choice(KINDS)
+        match draw.choice(("lag", "lag", "drop", "double", "forget", "down")):
+            case "lag":
+                lag = {"what": what, "seconds": round(draw.uniform(0.2, 15), 1)}
+                steps += [Step(at, "lag", lag), Step(at + draw.uniform(1, 30), "lag", {"what": what, "seconds": 0.0})]
+            case "drop":
+                steps.append(Step(at, "drop", {"what": what}))
+            case "double":
+                steps.append(Step(at, "double", {"what": what}))
+            case "forget":
+                steps.append(Step(at, "forget", {}))
+            case "down":
+                steps.append(Step(at, "down", {"seconds": round(draw.uniform(0.5, 12), 1)}))
+    return steps
+
+
+def _process_faults(draw: random.Random) -> list[Step]:
+    """Processes that die or stand still."""
+    crashes = range(draw.choice((0, 0, 1, 2, 4)))
+    steps = [Step(draw.uniform(1, 140), "crash", {"replica": draw.choice("aab")}) for _ in crashes]
+    for _ in range(draw.choice((0, 0, 0, 1, 2))):
+        pause = {"replica": draw.choice("aab"), "seconds": round(draw.uniform(1, 40), 1)}
+        steps.append(Step(draw.uniform(1, 110), "pause", pause))
+    return steps
+
+
+def _accidents(draw: random.Random) -> list[Step]:
+    """Nodes that vanish and come back, and another scheduler that uses the same nodes."""
+    steps: list[Step] = []
+    for _ in range(draw.choice((0, 0, 1, 2))):
+        at, name = draw.uniform(5, 120), draw.choice(sorted(NODES))
+        gpus, rack = NODES[name]
+        back = {"name": name, "gpus": gpus, "rack": rack}
+        steps += [Step(at, "lose_node", {"name": name}), Step(at + draw.uniform(0.1, 40), "node", back)]
+    for number in range(draw.choice((0, 0, 2, 5))):
+        foreign = {
+            "name": f"f{number}",
+            "node": draw.choice(sorted(NODES)),
+            "gpus": draw.randint(1, 3),
+            "seconds": round(draw.uniform(5, 40), 1),
+        }
+        steps.append(Step(draw.uniform(0, 120), "foreign", foreign))
+    return steps

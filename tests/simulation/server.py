@@ -1,0 +1,179 @@
+"""The simulated cluster's API server, kubelets and controllers, in this process and without sockets.
+
+It is the embedded cluster's own store and handlers. Our kinds are taken into service once; what a run changes is its
+own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import yaml
+
+from tests.simulation.loop import VirtualLoop
+from tutti.sim import bootstrap
+from tutti.sim.controllers import roster
+from tutti.sim.controllers.roster import Timing, Working
+from tutti.sim.crd.establishing import STORAGE, Establisher
+from tutti.sim.hollow.kubelet import Kubelet
+from tutti.sim.hollow.nodes import manifest
+from tutti.sim.http.server import ApiServer
+from tutti.sim.kinds.builtin import resources
+from tutti.sim.kinds.registry import Registry
+from tutti.sim.rest.admission import PLUGINS
+from tutti.sim.rest.backend import Backend
+from tutti.sim.rest.local import Local
+from tutti.sim.store.store import Store
+
+Json = dict[str, Any]
+
+CONTROLLERS = ("garbage-collector", "pod-garbage")
+QUARANTINE_SECONDS = 10.0
+TOKEN = "simulated"
+OURS = ("scheduling.tutti.dev", "v1alpha1")
+PLURALS = {
+    "Workload": "workloads",
+    "PodGroup": "podgroups",
+    "ClusterQueue": "clusterqueues",
+    "LocalQueue": "localqueues",
+    "Cohort": "cohorts",
+    "ResourceFlavor": "resourceflavors",
+    "Topology": "topologies",
+}
+
+
+@dataclass
+class HttpRequest:
+    """What the server's handlers read of a request."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: bytes
+    content_type: str
+    transport: None = None
+    headers: Mapping[str, str] = field(init=False)
+    rel_url: SimpleNamespace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rel_url = SimpleNamespace(raw_path=self.path, raw_query_string="yes" if self.query else "")
+        self.headers = {
+            "Authorization": f"Bearer {TOKEN}",
+            "Accept": "application/json",
+            "Content-Type": self.content_type,
+            "User-Agent": "tutti/simulated",
+        }
+
+    async def read(self) -> bytes:
+        return self.body
+
+
+@lru_cache(maxsize=1)
+def _established() -> tuple[Registry, list[Json]]:
+    """Built-in kinds and ours, and the definitions of ours as they are stored."""
+    registry = Registry(resources())
+    backend = Backend(Store(), registry, random.Random(0), admission=list(PLUGINS))
+    backend.after.append(Establisher(backend).follow)
+    definitions = backend.resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+    folder = Path(__file__).parents[2] / "crds"
+
+    async def install() -> None:
+        for path in sorted(folder.glob("scheduling.tutti.dev_*.yaml")):
+            await Local(backend, "user").create(definitions, "", yaml.safe_load(path.read_text()))
+
+    loop = VirtualLoop(random.Random(0))
+    loop.run_until_complete(install())
+    loop.close()
+    return registry, [one.obj for one in backend.collection(definitions).scan()]
+
+
+class Server:
+    """An API server with what makes pods live: kubelets and the controllers that clean up.
+
+    Attributes:
+        history: Forgets what has happened when `forget` is called, as a server does that starts anew.
+    """
+
+    def __init__(self, seed: int) -> None:
+        registry, definitions = _established()
+        self.backend = Backend(Store(), registry, random.Random(seed), admission=list(PLUGINS))
+        for resource in registry:
+            self.backend.store.open(resource.storage)
+        for one in definitions:
+            self.backend.store.create(self.backend.store.collection(STORAGE), copy.deepcopy(one))
+        self.api = ApiServer(self.backend, token=TOKEN)
+        self.user = Local(self.backend, "user")
+        self._workers = [
+            Kubelet(self.backend),
+            *roster.make(self.backend, CONTROLLERS, Timing(quarantine=QUARANTINE_SECONDS)),
+        ]
+        self.backend.after.extend(one.follow for one in self._workers)
+        self._tasks: list[asyncio.Task[None]] = []
+        self.pods = self.resource("", "v1", "pods")
+        self.nodes = self.resource("", "v1", "nodes")
+
+    def resource(self, group: str, version: str, plural: str) -> Any:
+        return self.backend.resource(group, version, plural)
+
+    def ours(self, kind: str) -> Any:
+        """The resource of a kind of ours."""
+        return self.resource(*OURS, PLURALS[kind])
+
+    async def start(self) -> None:
+        await bootstrap.populate(self.user)
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(one.run()) for one in self._workers if isinstance(one, Working)]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.backend.store.close()
+
+    async def put_node(self, name: str, gpus: int, labels: Mapping[str, str]) -> None:
+        """Have a node of this size, unless one of the name is there."""
+        if self.backend.find("nodes", "", name) is None:
+            capacity = {"cpu": "32", "memory": "64Gi", "pods": "20", "nvidia.com/gpu": str(gpus)}
+            await self.user.create(self.nodes, "", manifest(name, capacity, labels))
+
+    def remove_node(self, name: str) -> None:
+        found = self.backend.collection(self.nodes).get("", name)
+        if found is not None:
+            self.user.remove(self.nodes, found)
+
+    async def put(self, kind: str, name: str, spec: Json, *, namespace: str = "default") -> None:
+        """Create an object of ours, or change its spec."""
+        resource = self.ours(kind)
+        namespace = namespace if resource.namespaced else ""
+        current = self.backend.collection(resource).get(namespace, name)
+        if current is not None:
+            meta = {**current.obj["metadata"], "generation": current.obj["metadata"]["generation"] + 1}
+            self.user.write(resource, current, {**current.obj, "metadata": meta, "spec": spec})
+            return
+        meta = {"name": name, **({"namespace": namespace} if namespace else {})}
+        body = {"apiVersion": "/".join(OURS), "kind": kind, "metadata": meta, "spec": spec}
+        await self.user.create(resource, namespace, body)
+
+    def remove(self, kind: str, name: str, *, namespace: str = "default") -> None:
+        resource = self.ours(kind)
+        found = self.backend.collection(resource).get(namespace if resource.namespaced else "", name)
+        if found is not None:
+            self.user.remove(resource, found)
+
+    def objects(self, kind: str) -> list[Json]:
+        """All objects of a kind of ours."""
+        return [one.obj for one in self.backend.collection(self.ours(kind)).scan()]
+
+    def all_pods(self) -> list[Json]:
+        return [one.obj for one in self.backend.collection(self.pods).scan()]
+
+    def pod(self, name: str, namespace: str = "default") -> Json | None:
+        return self.backend.find("pods", namespace, name)

@@ -1,0 +1,52 @@
+"""Five hundred lives of a cluster, each with faults of its own: nothing that must always hold is ever broken.
+
+`make sim SEEDS=n FIRST_SEED=k` plays others.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.simulation.command import failure
+from tests.simulation.run import play
+from tests.simulation.scenario import drawn
+from tests.simulation.shrink import shrunk
+
+SEEDS = 500
+AT_ONCE = 10
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
+def test_nothing_goes_wrong_whatever_does(first):
+    failures = [text for seed in range(first, first + AT_ONCE) if (text := failure(seed))]
+    assert not failures, "\n\n".join(failures)
+
+
+def test_a_seed_is_the_same_run_in_every_process():
+    """Whatever the hashes are, and whatever was run before."""
+    script = "import sys; from tests.simulation.test_seeds import run_of; sys.stdout.write(run_of(7))"
+    play(drawn(3))
+    paths = os.pathsep.join(filter(None, sys.path))
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": paths}
+        told = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+        assert told == run_of(7)
+
+
+def run_of(seed: int) -> str:
+    """Everything that a run of a seed says of itself."""
+    outcome = play(drawn(seed))
+    return "\n".join([*outcome.trace, *outcome.violations, f"{outcome.seconds} s, {outcome.turns} turns"])
+
+
+def test_a_failing_scenario_is_cut_down_to_what_it_needs():
+    """As if losing a node were what goes wrong: nothing else is left but what starts the operator."""
+    scenario = next(one for one in map(drawn, range(100)) if any(step.do == "lose_node" for step in one.steps))
+    least = shrunk(scenario, lambda one: any(step.do == "lose_node" for step in one.steps))
+    assert [step.do for step in least.steps if step.do != "start"] == ["lose_node"]

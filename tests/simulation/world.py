@@ -1,0 +1,346 @@
+"""A simulated cluster in which a scenario's steps happen, with its users, and what must hold of it at any moment.
+
+The users are steady: a member that was deleted, failed or lost is created anew until it has succeeded, as a Job's
+controller does. So with the faults over, every gang that was not cancelled must come to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.operator import CONFIGURATION, Operator
+from tests.simulation.server import Json, Server
+from tests.simulation.wire import Network, Sent, Trouble
+from tutti.api.configuration import TuttiConfiguration
+from tutti.sim.kinds.resource import Resource
+from tutti.sim.meta.errors import ApiError
+from tutti.sim.rest import binding
+from tutti.sim.store.version import Version
+
+PFNET = "gang-scheduling.preferred.jp/gang"
+GROUP = "scheduling.tutti.dev"
+RUN_SECONDS = "sim.tutti.dev/run-seconds"
+LOCAL_QUEUES = ("default/q1", "default/q2", "default/q3")
+GPU = "nvidia.com/gpu"
+
+
+@dataclass
+class Gang:
+    """A gang as its user wants it: members by name, with what each is."""
+
+    name: str
+    about: Json | None = None
+    members: dict[str, Json] = field(default_factory=dict)
+    cancelled: bool = False
+
+
+class World:
+    """Carries out steps, plays the users, and notes what must never happen in `violations`."""
+
+    def __init__(self, loop: VirtualLoop, seed: int, configuration: TuttiConfiguration = CONFIGURATION) -> None:
+        self.loop = loop
+        self.server = Server(seed)
+        self.network = Network(self.server, random.Random(f"{seed}/network"))
+        self.configuration = configuration
+        self.operators: dict[str, Operator] = {}
+        self.gangs: dict[str, Gang] = {}
+        self.violations: list[str] = []
+        self.trace: list[str] = []
+        self.failed = asyncio.Event()
+        self._draw = random.Random(f"{seed}/users")
+        self._gang_of: dict[str, str] = {}
+        self._homes: dict[str, Json] = {}
+        self.network.sending.append(self._check_leader)
+        self.network.handled.append(self._note)
+        self.server.backend.after.append(self._follow)
+
+    def complain(self, what: str) -> None:
+        """Note a violation; the run ends."""
+        if what not in self.violations:
+            self.violations.append(f"at {self.loop.time():.3f} s: {what}")
+        self.failed.set()
+
+    async def do(self, action: str, args: Json) -> None:
+        """Carry out a step."""
+        await getattr(self, f"do_{action}")(**args)
+
+    # Nodes and objects.
+
+    async def do_node(self, name: str, gpus: int, rack: str) -> None:
+        self._homes[name] = {"name": name, "gpus": gpus, "rack": rack}
+        await self.server.put_node(name, gpus, {"rack": rack})
+
+    async def do_lose_node(self, name: str) -> None:
+        self.server.remove_node(name)
+
+    async def do_put(self, kind: str, name: str, spec: Json) -> None:
+        await self.server.put(kind, name, spec)
+
+    async def do_remove(self, kind: str, name: str) -> None:
+        self.server.remove(kind, name)
+
+    # Gangs and their members.
+
+    async def do_gang(self, **about: Any) -> None:
+        gang = self.gangs.setdefault(about["gang"], Gang(about["gang"]))
+        gang.about = about
+        queue = {"queueName": about["queue"]} if about["queue"] else {}
+        if about["how"] == "PodGroup":
+            policy = {"schedulingPolicy": {"gang": {"minCount": about["least"]}}}
+            await self.server.put("PodGroup", gang.name, {**policy, **queue, **about.get("spec", {})})
+        elif about["how"] == "Workload":
+            group = {"name": "main", "count": about["size"], "minCount": about["least"]}
+            spec = {"podGroups": [group], "priority": about["priority"], **queue, **about.get("spec", {})}
+            await self.server.put("Workload", gang.name, spec)
+        for member in gang.members.values():
+            await self._create(gang, member)
+
+    async def do_member(self, **member: Any) -> None:
+        gang = self.gangs.setdefault(member["gang"], Gang(member["gang"]))
+        gang.members[member["name"]] = member
+        self._gang_of[member["name"]] = gang.name
+        await self._create(gang, member)
+
+    async def do_ungate(self, name: str) -> None:
+        gang = self.gangs[self._gang_of[name]] if name in self._gang_of else None
+        if gang is not None:
+            gang.members[name] = {**gang.members[name], "gated": False}
+        found = self.server.backend.collection(self.server.pods).get("default", name)
+        if found is not None and found.obj["spec"].get("schedulingGates"):
+            spec = {key: value for key, value in found.obj["spec"].items() if key != "schedulingGates"}
+            meta = dict(found.obj["metadata"])
+            self.server.user.write(self.server.pods, found, {**found.obj, "metadata": meta, "spec": spec})
+
+    async def do_delete_pod(self, name: str) -> None:
+        found = self.server.backend.collection(self.server.pods).get("default", name)
+        if found is not None:
+            self.server.user.remove(self.server.pods, found)
+
+    async def do_cancel(self, gang: str) -> None:
+        """The user gives a gang up: its pods go, and then what stands for it."""
+        found = self.gangs.get(gang)
+        if found is None:
+            return
+        found.cancelled = True
+        for name in found.members:
+            await self.do_delete_pod(name)
+        if found.about is not None and found.about["how"] in ("PodGroup", "Workload"):
+            self.server.remove(found.about["how"], gang)
+
+    async def _create(self, gang: Gang, member: Json) -> None:
+        """Create a pod of a gang, once it is known how the gang is told of."""
+        if gang.about is None or gang.cancelled or self.server.pod(member["name"]) is not None:
+            return
+        await self.server.user.create(self.server.pods, "default", pod_of(gang.about, member))
+
+    def _member_changed(self, old: Version | None, new: Version | None) -> None:
+        """Have a member created anew that is gone or has failed."""
+        version = new or old
+        assert version is not None
+        name = version.key[1]
+        gang = self.gangs.get(self._gang_of.get(name, ""))
+        if gang is None or gang.cancelled:
+            return
+        phase = version.obj.get("status", {}).get("phase")
+        if new is None or phase == "Failed":
+            self.loop.call_later(0.5 + 3 * self._draw.random(), self._renew, name)
+
+    def _renew(self, name: str) -> None:
+        gang = self.gangs[self._gang_of[name]]
+        pod = self.server.pod(name)
+        if pod is not None and pod.get("status", {}).get("phase") == "Failed":
+            found = self.server.backend.collection(self.server.pods).get("default", name)
+            assert found is not None
+            self.server.user.remove(self.server.pods, found, grace=0)
+        elif pod is None:
+            self.loop.create_task(self._create(gang, gang.members[name]))
+
+    # Another scheduler.
+
+    async def do_foreign(self, name: str, node: str, gpus: int, seconds: float) -> None:
+        """Another scheduler puts a pod on a node, where it fits by what is bound there."""
+        home = self.server.backend.find("nodes", "", node)
+        if home is None or self._held(node) + gpus > int(home["status"]["allocatable"][GPU]):
+            return
+        pod = _pod(name, gpus, seconds, labels={}, annotations={}, scheduler="default-scheduler")
+        await self.server.user.create(self.server.pods, "default", pod)
+        binding.bind(self.server.backend, "default", name, {"target": {"kind": "Node", "name": node}})
+
+    # The wire.
+
+    async def do_trouble(self, **trouble: Any) -> None:
+        self.network.troubles.append(Trouble(**trouble))
+
+    async def do_lag(self, what: str, seconds: float) -> None:
+        self.network.lags["", what] = seconds
+
+    async def do_drop(self, what: str) -> None:
+        self.network.drop("", what)
+
+    async def do_double(self, what: str) -> None:
+        self.network.doubled.add(what)
+
+    async def do_forget(self) -> None:
+        self.server.backend.store.forget()
+
+    async def do_down(self, seconds: float) -> None:
+        """The server goes away and comes back without any history."""
+        self.network.down_until = self.loop.time() + seconds
+        self.network.drop("", "")
+        self.server.backend.store.forget()
+
+    # Processes.
+
+    async def do_start(self, replica: str) -> None:
+        one = self.operators.get(replica)
+        if one is None:
+            one = self.operators[replica] = Operator(
+                replica,
+                self.network,
+                self.loop,
+                complain=self.complain,
+                local_queues=LOCAL_QUEUES,
+                draw=self._draw.random,
+                configuration=self.configuration,
+            )
+        one.start()
+
+    async def do_crash(self, replica: str) -> None:
+        if replica in self.operators:
+            self.operators[replica].crash()
+
+    async def do_pause(self, replica: str, seconds: float) -> None:
+        if replica in self.operators:
+            self.operators[replica].pause(seconds)
+
+    # The end of the faults.
+
+    async def heal(self) -> None:
+        """From now on nothing goes wrong any more."""
+        self.network.troubles.clear()
+        self.network.lags.clear()
+        self.network.doubled.clear()
+        self.network.slowness = 1.0
+        for home in self._homes.values():
+            await self.do_node(**home)
+        for gang in self.gangs.values():
+            for name in gang.members:
+                await self.do_ungate(name)
+
+    def unfinished(self) -> list[str]:
+        """What still has to come: members that have not succeeded."""
+        left = []
+        for gang in self.gangs.values():
+            if gang.cancelled or gang.about is None:
+                continue
+            for name in gang.members:
+                pod = self.server.pod(name)
+                phase = pod.get("status", {}).get("phase") if pod else "missing"
+                if phase != "Succeeded":
+                    left.append(f"{name} ({phase})")
+        return left
+
+    # What must hold of the cluster at any moment.
+
+    def _note(self, sent: Sent, status: int) -> None:
+        if sent.is_write and sent.what not in ("leases", "events"):
+            self.trace.append(f"{self.loop.time():9.3f} {sent.owner} {sent.method} {sent.path} {status}")
+
+    def _check_leader(self, sent: Sent) -> None:
+        """Nobody writes, but to the lease, while another holds it."""
+        if not sent.is_write or sent.what == "leases":
+            return
+        lease = self.server.backend.find("leases.coordination.k8s.io", "kube-system", "tutti")
+        holder = (lease or {}).get("spec", {}).get("holderIdentity", "")
+        if holder != sent.owner:
+            self.complain(f"{sent.owner} sends {sent.method} {sent.path} while {holder or 'nobody'} holds the lease")
+
+    def _follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
+        if resource.storage != "pods":
+            return
+        if new is not None and new.obj["spec"].get("nodeName") and (old is None or not old.obj["spec"].get("nodeName")):
+            self._check_bound(new.obj)
+        self._member_changed(old, new)
+
+    def _check_bound(self, pod: Json) -> None:
+        """Ours alone never exceed a node, and those of a queue never what it and its cohort may use."""
+        node = pod["spec"]["nodeName"]
+        home = self.server.backend.find("nodes", "", node)
+        if home is not None and pod["spec"]["schedulerName"] == "tutti":
+            ours = self._held(node, scheduler="tutti")
+            if ours > int(home["status"]["allocatable"][GPU]):
+                self.complain(f"{ours} GPUs of ours are on {node}, with {pod['metadata']['name']}")
+        used = self._used()
+        limits = {"cq1": 8, "cq2": 8, "cq3": 6}
+        for name, limit in limits.items():
+            if used.get(name, 0) > limit:
+                self.complain(f"{used[name]} GPUs are used of {name}, with {pod['metadata']['name']}")
+        if used.get("cq1", 0) + used.get("cq2", 0) > 8:
+            self.complain(f"the cohort is used beyond what it has: {used}")
+
+    def _held(self, node: str, scheduler: str = "") -> int:
+        """GPUs of pods that are on a node and have not ended."""
+        return sum(
+            _gpus(pod)
+            for pod in self.server.all_pods()
+            if pod["spec"].get("nodeName") == node and _lives(pod) and scheduler in ("", pod["spec"]["schedulerName"])
+        )
+
+    def _used(self) -> dict[str, int]:
+        """GPUs of each ClusterQueue that bound pods use which are not on their way out."""
+        used: dict[str, int] = {}
+        for pod in self.server.all_pods():
+            noted = (pod["metadata"].get("annotations") or {}).get(f"{GROUP}/admission", "")
+            if noted and pod["spec"].get("nodeName") and _lives(pod) and not pod["metadata"].get("deletionTimestamp"):
+                name = noted.split('"clusterQueue":"')[-1].split('"')[0]
+                used[name] = used.get(name, 0) + _gpus(pod)
+        return used
+
+
+def pod_of(about: Json, member: Json) -> Json:
+    """A member as its user creates it, by the convention of its gang."""
+    labels, annotations = {}, {}
+    match about["how"]:
+        case "PodGroup":
+            labels[f"{GROUP}/pod-group"] = about["gang"]
+        case "Workload":
+            labels |= {f"{GROUP}/workload": about["gang"], f"{GROUP}/pod-group": "main"}
+        case "pfnet":
+            annotations |= {f"{PFNET}-name": about["gang"], f"{PFNET}-size": str(about["size"])}
+    if about["how"] in ("pfnet", "Pod") and about["queue"]:
+        labels[f"{GROUP}/queue-name"] = about["queue"]
+    pod = _pod(member["name"], member["gpus"], member["seconds"], labels=labels, annotations=annotations)
+    if member["gated"]:
+        pod["spec"]["schedulingGates"] = [{"name": "wait"}]
+    return pod
+
+
+def _pod(name: str, gpus: int, seconds: float, *, labels: Json, annotations: Json, scheduler: str = "tutti") -> Json:
+    asked = {"cpu": "1", "memory": "1Gi", **({GPU: str(gpus)} if gpus else {})}
+    container = {"name": "c", "image": "none", "resources": {"requests": asked, "limits": asked}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "labels": labels,
+            "annotations": {**annotations, RUN_SECONDS: str(seconds)},
+        },
+        "spec": {"schedulerName": scheduler, "restartPolicy": "Never", "containers": [container]},
+    }
+
+
+def _gpus(pod: Json) -> int:
+    return int(pod["spec"]["containers"][0]["resources"].get("requests", {}).get(GPU, 0))
+
+
+def _lives(pod: Json) -> bool:
+    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
+__all__ = ["ApiError", "World", "pod_of"]
