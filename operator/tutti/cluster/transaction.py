@@ -73,8 +73,9 @@ class Transaction:
             counts: int64[k], pods per row.
             klass: Theirs.
         """
-        self.take(rows, counts, self._nodes.vector(klass.requests))
-        weight = counts[:, None] * np.array(klass.weight, dtype=np.int64)
+        request, weighs = klass.keep("taken", len(self._nodes.axis), partial(self._taken_by, klass))
+        self.take(rows, counts, request)
+        weight = counts[:, None] * weighs
         self._nodes.scored[rows] += weight
         self._log.append(partial(self._lighten, rows, weight))
         placed = (klass, rows, counts)
@@ -129,6 +130,10 @@ class Transaction:
         self._unshown.clear()
         self._log.clear()
         self._committed = True
+
+    def _taken_by(self, klass: PodClass) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return int64[resources] and int64[2]: what one pod of a class takes, and what it counts in the score."""
+        return self._nodes.vector(klass.requests), np.array(klass.weight, dtype=np.int64)
 
     def _give_back(self, rows: NDArray[np.int64], change: NDArray[np.int64]) -> None:
         self._nodes.requested[rows, : change.shape[1]] -= change

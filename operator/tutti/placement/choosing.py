@@ -52,11 +52,15 @@ class Choice:
 
     def worth(self, rows: Rows) -> Scores:
         """Return int64[len(rows)]: what one more pod is worth on each row, whoever is there."""
-        worth: Scores = self._fill(rows, _FIRST)[0] + self._preferred(rows)
+        worth = self._fill(rows, _FIRST)[0]
+        if self.preferences:
+            worth += self._preferred(rows)
         return worth
 
     def by_fill(self, wanted: int) -> Counts:
         """Place pods that do not mind each other; returns int64[rows], how many on each row. All of them fit."""
+        if wanted == 1:
+            return self._one()
         return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left))
 
     def by_packing(self, wanted: int, packing: AcceleratorPacking) -> Counts:
@@ -96,6 +100,16 @@ class Choice:
             wanted -= len(taken)
         return placed
 
+    def _one(self) -> Counts:
+        """Place one pod on the best node: what `_by_order` comes to for one."""
+        rows = np.flatnonzero(self.room)
+        row = rows[int(self.worth(rows).argmax()), None]
+        self.transaction.put(row, _FIRST, self.klass)
+        self.room[row] -= 1
+        placed = np.zeros(len(self.room), dtype=np.int64)
+        placed[row] = 1
+        return placed
+
     def _take(self, counts: Counts) -> None:
         rows = np.flatnonzero(counts)
         self.transaction.put(rows, counts[rows], self.klass)
@@ -117,8 +131,6 @@ class Choice:
     def _merge(self, rows: Rows, base: Scores, wanted: int) -> Rows:
         """Return int64[wanted]: the row of each pod, in the order of sequential decisions."""
         first = base + self._fill(rows, _FIRST)[0]
-        if wanted == 1:
-            return rows[[int(first.argmax())]]
         if len(rows) > wanted:  # a node outside the best ones by their first pod is never reached
             best = np.sort(_best_first(first)[:wanted])
             rows, base = rows[best], base[best]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -32,6 +32,8 @@ Scores = NDArray[np.int64]
 Features = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.bool_]
 
 MAX_SCORE = 100
+
+Kind = TypeVar("Kind", bound=np.generic)
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -250,6 +252,6 @@ def scaled(points: Scores, *, reverse: bool) -> Scores:
     return MAX_SCORE - out if reverse else out
 
 
-def at_rows(column: NDArray[np.int64], rows: Rows) -> NDArray[np.int64]:
+def at_rows(column: NDArray[Kind], rows: Rows) -> NDArray[Kind]:
     """Return a column at some distinct rows in order; the column itself where these are all."""
     return column if len(rows) == len(column) else column[rows]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import MAX_SCORE, Rows, at_rows
+from tutti.placement.offers import Offer, offer_of
 from tutti.placement.wildcards import expand
 
 Point = tuple[int, int]
@@ -54,21 +55,38 @@ class Packing:
             int64[m, k] in 0..MAX_SCORE: integer means over the weighted resources, as upstream computes them.
         """
         total = np.zeros((len(nth), len(rows)), dtype=np.int64)
-        weights = np.zeros_like(total) if self.shape else np.zeros(len(rows), dtype=np.int64)
+        if self.shape:
+            return self._by_shape(klass, nodes, rows, nth, total)
+        weights: NDArray[np.int64] | int = 0
         for name, weight in self._that_count(klass):
-            column = nodes.axis.column(name)
-            if column >= nodes.allocatable.shape[1]:
+            offer = offer_of(nodes, name)
+            if offer is None:
                 continue
-            offered = at_rows(nodes.allocatable[:, column], rows)
-            level = self._level(_used(klass, nodes, rows, nth, name=name, column=column), np.maximum(offered, 1))
-            counts = (offered > 0) * np.int64(weight)
-            if self.shape:
-                counts = counts * (level > 0)
+            level = self._level(_used(klass, nodes, rows, nth, name=name, offer=offer), at_rows(offer.amounts, rows))
+            if offer.everywhere:
+                total += level if weight == 1 else np.multiply(level, weight, out=level)
+                weights = weights + weight
+            else:
+                counts = at_rows(offer.there, rows) * np.int64(weight)
+                total += np.multiply(level, counts, out=level)
+                weights = weights + counts
+        return np.floor_divide(total, np.maximum(weights, 1), out=total)
+
+    def _by_shape(
+        self, klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64], total: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return int64[m, k]: the rounded means by the shape, of the resources that score anything."""
+        weights = np.zeros_like(total)
+        for name, weight in self._that_count(klass):
+            offer = offer_of(nodes, name)
+            if offer is None:
+                continue
+            offered, used = at_rows(offer.amounts, rows), _used(klass, nodes, rows, nth, name=name, offer=offer)
+            level = _on_shape(self.shape, np.where(used > offered, MAX_SCORE, used * MAX_SCORE // offered))
+            counts = at_rows(offer.there, rows) * np.int64(weight) * (level > 0)
             total += np.multiply(level, counts, out=level)
             weights += counts
-        if self.shape:
-            return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
-        return np.floor_divide(total, np.maximum(weights, 1), out=total)
+        return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
 
     def _that_count(self, klass: PodClass) -> list[tuple[str, int]]:
         return [
@@ -78,15 +96,16 @@ class Packing:
         ]
 
     def _level(self, used: NDArray[np.int64], offered: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self.shape:
-            return _on_shape(self.shape, np.where(used > offered, MAX_SCORE, used * MAX_SCORE // offered))
-        part: NDArray[np.int64] = np.minimum(used, offered, out=used) if self.most else np.maximum(offered - used, 0)
-        np.multiply(part, MAX_SCORE, out=part)
+        if self.most:
+            np.minimum(used, offered, out=used)
+        else:
+            np.maximum(np.subtract(offered, used, out=used), 0, out=used)
+        part: NDArray[np.int64] = np.multiply(used, MAX_SCORE, out=used)
         return np.floor_divide(part, offered, out=part)
 
 
 def _used(
-    klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64], *, name: str, column: int
+    klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64], *, name: str, offer: Offer
 ) -> NDArray[np.int64]:
     """Return int64[m, k]: what would be used of a resource; the pod to place may count otherwise than those placed."""
     if name in ("cpu", "memory"):
@@ -95,7 +114,7 @@ def _used(
         now = at_rows(nodes.scored[:, which], rows)
     else:
         more = nth * klass.requests.get(name, 0)
-        now = at_rows(nodes.requested[:, column], rows)
+        now = at_rows(nodes.requested[:, offer.column], rows)
     return np.add(now[None, :], more[:, None])
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import MAX_SCORE, Rows, Scores, at_rows
+from tutti.placement.offers import Offer, offer_of
 from tutti.placement.wildcards import expand
 
 _EVEN = MAX_SCORE // 2
@@ -48,29 +49,33 @@ def _evenness(
 ) -> Scores:
     """Return int64[m, k] in 0..MAX_SCORE with so many more pods: 100 less the deviation of the parts in use."""
     parts: list[Floats] = []
-    offers: list[NDArray[np.bool_]] = []
+    offers: list[Offer] = []
     for name in names:
-        asked = klass.requests.get(name, 0)
-        column = nodes.axis.column(name)
-        if column >= nodes.allocatable.shape[1] or ("/" in name and not asked):
+        asked, offer = klass.requests.get(name, 0), offer_of(nodes, name)
+        if offer is None or ("/" in name and not asked):
             continue
-        offered = at_rows(nodes.allocatable[:, column], rows)
-        now = at_rows(nodes.requested[:, column], rows)
-        part = np.add(now[None, :], (counts * asked)[:, None]) / np.maximum(offered, 1)
+        now = at_rows(nodes.requested[:, offer.column], rows)
+        part = np.add(now[None, :], (counts * asked)[:, None]) / at_rows(offer.amounts, rows)
         parts.append(np.minimum(part, 1.0, out=part))
-        offers.append(offered > 0)
-    even: Scores = ((1.0 - _deviation(parts, offers)) * float(MAX_SCORE)).astype(np.int64)
-    return even
+        offers.append(offer)
+    even = _deviation(parts, offers, rows)
+    np.subtract(1.0, even, out=even)
+    even *= float(MAX_SCORE)
+    scores: Scores = even.astype(np.int64)
+    return scores
 
 
-def _deviation(parts: list[Floats], offers: list[NDArray[np.bool_]]) -> Floats:
+def _deviation(parts: list[Floats], offers: list[Offer], rows: Rows) -> Floats:
+    """Return float64[m, k], a new array: how far the parts in use are from their mean, over what a node offers."""
     if len(parts) == _PAIR:
-        both = offers[0] & offers[1]
-        gap: Floats = np.abs(np.subtract(parts[0], parts[1]))
+        gap: Floats = np.subtract(parts[0], parts[1], out=parts[0])
+        np.abs(gap, out=gap)
         gap /= 2
-        return gap if both.all() else np.where(both, gap, 0.0)
+        if not (offers[0].everywhere and offers[1].everywhere):
+            gap[:, ~at_rows(offers[0].there & offers[1].there, rows)] = 0.0
+        return gap
     stacked = np.stack(parts)
-    has = np.stack(offers)[:, None, :]
+    has = np.stack([at_rows(offer.there, rows) for offer in offers])[:, None, :]
     count = has.sum(axis=0)
     mean = np.where(has, stacked, 0.0).sum(axis=0) / np.maximum(count, 1)
     squares = np.where(has, (stacked - mean) ** 2, 0.0).sum(axis=0)

@@ -37,22 +37,27 @@ class NodeResourcesFit:
 
         A resource that the class does not ask for never limits it. With `most` it is no more than that.
         """
-        request = nodes.vector(klass.requests)
-        asked = [column for column in self._asked(klass, nodes) if request[column]]
+        asked = self._asked(klass, nodes)
         if most == 1:
             fits_one = mask.copy()
-            for column in asked:
-                fits_one &= nodes.requested[:, column] + request[column] <= nodes.allocatable[:, column]
+            for column, amount in asked:
+                fits_one &= nodes.requested[:, column] + amount <= nodes.allocatable[:, column]
             return fits_one.astype(np.int64)
         fits = np.full(len(mask), np.iinfo(np.int64).max if most is None else most, dtype=np.int64)
-        for column in asked:
+        for column, amount in asked:
             free = np.subtract(nodes.allocatable[:, column], nodes.requested[:, column])
-            np.minimum(fits, np.floor_divide(free, request[column], out=free), out=fits)
+            np.minimum(fits, np.floor_divide(free, amount, out=free), out=fits)
         np.maximum(fits, 0, out=fits)
         return np.multiply(fits, mask, out=fits)
 
-    def _asked(self, klass: PodClass, nodes: NodeColumns) -> list[int]:
-        return [nodes.axis.column(name) for name in klass.requests if not self.is_ignored(name)]
+    def _asked(self, klass: PodClass, nodes: NodeColumns) -> list[tuple[int, int]]:
+        """Return the columns of what the class asks for and must have, with how much of it."""
+        return klass.keep(("asked", self), len(nodes.axis), lambda: self._looked_at(klass, nodes))
+
+    def _looked_at(self, klass: PodClass, nodes: NodeColumns) -> list[tuple[int, int]]:
+        request = nodes.vector(klass.requests)  # makes columns of what no node has ever named
+        columns = [nodes.axis.column(name) for name in klass.requests if not self.is_ignored(name)]
+        return [(column, int(request[column])) for column in columns if request[column]]
 
     def is_ignored(self, name: str) -> bool:
         """Whether a resource is not looked at."""
