@@ -6,6 +6,7 @@ The rule that matters: `lastTransitionTime` moves only when `status` does, so th
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from tutti.api.model import Lenient
@@ -30,7 +31,12 @@ class Condition(Lenient):
 
 def timestamp(seconds: float) -> str:
     """Unix seconds as the API writes times: RFC 3339 in UTC, whole seconds."""
-    return datetime.fromtimestamp(int(seconds), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _written(int(seconds))
+
+
+@lru_cache(maxsize=1024)  # what is told in one turn is told of one time
+def _written(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def find(conditions: Iterable[Condition], kind: str) -> Condition | None:

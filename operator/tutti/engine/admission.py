@@ -25,6 +25,7 @@ from tutti.placement.framework import ANYWHERE, Rows
 from tutti.placement.gang import Ask, place
 from tutti.placement.profile import Profile
 from tutti.placement.together import Shortfall, place_together
+from tutti.quota.asked import Known
 from tutti.quota.choice import Chooser
 from tutti.quota.flavors import Assignment, Queue, assignments, usage_of, where_of
 from tutti.quota.oracle import Oracle
@@ -135,7 +136,7 @@ def nominate(state: State, standing: Standing) -> Choice | None:
         return None
     version = state.holdings.version(queue.name)
     if bunch.choice is None or (bunch.version != version and not _stands(state, queue, bunch.choice, bunch.version)):
-        bunch.choice = _chooser(state, queue, standing.workload).choose(bunch.pod_sets)
+        bunch.choice = _chooser(state, queue, standing.workload, bunch.known).choose(bunch.pod_sets)
     bunch.version = version
     return bunch.choice
 
@@ -187,7 +188,7 @@ def _stands(state: State, queue: Queue, choice: Choice, version: tuple[int, int]
     )
 
 
-def _chooser(state: State, queue: Queue, workload: Workload) -> Chooser:
+def _chooser(state: State, queue: Queue, workload: Workload, known: Known | None = None) -> Chooser:
     snapshot, rules = state.holdings.snapshot, state.rules
     outward = queue.outward(workload.priority)
     oracle = Oracle(snapshot, rules, queue.name, workload.priority, workload.queued_at, outward)
@@ -206,7 +207,6 @@ def _take_required(
         return None if unplaced is None else unplaced.why
     state, queue = attempt.state, attempt.queue
     assert queue is not None  # there is a choice of its flavors
-    chooser = _chooser(state, queue, attempt.workload)
     without: dict[str, list[frozenset[str]]] = {}
     whys: list[Explanation] = []
     while choice.verdict is Verdict.FIT:
@@ -218,13 +218,13 @@ def _take_required(
         whys.append(found.why)
         flavors = frozenset(one.flavor for one in choice.pod_sets[found.index].flavors.values())
         without.setdefault(pod_sets[found.index].name, []).append(flavors)
-        choice = chooser.choose(pod_sets, without=without)
+        choice = _chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
     whys += short_of_quota(state, queue, choice)
     while queue.policy != NOBODY and choice.verdict is Verdict.PREEMPT:
         attempt.lacking.append(_terms(attempt, needs, choice.pod_sets).lacking(attempt, needs, choice.contested()))
         mine = next(one for one in choice.pod_sets if one.verdict is Verdict.PREEMPT)
         without.setdefault(mine.name, []).append(frozenset(one.flavor for one in mine.flavors.values()))
-        choice = chooser.choose(pod_sets, without=without)
+        choice = _chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
     return closest(whys)
 
 

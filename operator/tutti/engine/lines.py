@@ -19,6 +19,7 @@ from tutti.engine.explanation import Explanation
 from tutti.engine.needs import Lacking, Need
 from tutti.engine.workloads import Workload
 from tutti.queueing.heads import HeadKey
+from tutti.quota.asked import Known
 from tutti.quota.flavors import Queue
 from tutti.quota.outcome import Choice
 from tutti.quota.podsets import PodSet
@@ -77,6 +78,7 @@ class Bunch:
         door: Their LocalQueue (`namespace/name`), where it counts what that has used lately.
         why: Why the first of them had to wait, while they sleep.
         choice: The flavors that each could have, as of `version` of the tree.
+        known: What does not change of what the pod sets ask of the queue.
     """
 
     line: Line
@@ -89,6 +91,7 @@ class Bunch:
     why: Explanation | None = None
     choice: Choice | None = None
     version: tuple[int, int] = (-1, -1)
+    known: Known = field(default_factory=Known)
     size: int = 0
     _heap: list[tuple[LineKey, int, Standing]] = field(default_factory=list)
 

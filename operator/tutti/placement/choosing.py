@@ -52,7 +52,7 @@ class Choice:
 
     def worth(self, rows: Rows) -> Scores:
         """Return int64[len(rows)]: what one more pod is worth on each row, whoever is there."""
-        worth = self._fill(rows, _FIRST)[0]
+        worth: Scores = self._fill(rows, _FIRST)[0]
         if self.preferences:
             worth += self._preferred(rows)
         return worth

@@ -20,13 +20,13 @@ the flavor behind the one at which it stopped.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tutti.quota.eligibility import by_topology_only, mismatch
-from tutti.quota.flavors import VIRTUAL, Flavor, Queue
+from tutti.quota.asked import Asked, Known
+from tutti.quota.flavors import Flavor, Queue
 from tutti.quota.fungibility import Mode, Rank, is_better, stops
 from tutti.quota.levels import level
 from tutti.quota.outcome import Attempt, Choice, Chosen, NoFit, PodSetChoice
@@ -65,6 +65,7 @@ class Chooser:
         simulate: Asked where preemption could help.
         fair: Whether preemption goes by fair shares.
         lenient: Whether resources that the queue does not cover are left out of account.
+        known: What has been found out before, kept by whoever asks for the same pod sets again.
     """
 
     queue: Queue
@@ -74,6 +75,7 @@ class Chooser:
     simulate: Simulate
     fair: bool = False
     lenient: bool = False
+    known: Known | None = None
 
     def choose(
         self, pod_sets: Sequence[PodSet], *, scan: Scan = (), only: Only | None = None, without: Without = NOTHING
@@ -86,23 +88,21 @@ class Chooser:
             only: Restricts the flavors to consider.
             without: Leaves out combinations of flavors; of pod sets that share flavors, those of the first count.
         """
-        choice = Choice()
-        for members in _grouped(pod_sets):
-            totals = [self._totals(pod_sets[index]) for index in members]
-            at = scan[members[0]] if members[0] < len(scan) else {}
-            left_out = without.get(pod_sets[members[0]].name, ())
-            them = [pod_sets[index] for index in members]
-            search = _Search(self, them, _sum(totals), choice.usage, at, only, left_out)
+        choice, known = Choice(), Known() if self.known is None else self.known
+        known.find_out(self.queue, self.flavors, pod_sets)
+        for asked in known.asked:
+            first = asked.indexes[0]
+            at = scan[first] if first < len(scan) else {}
+            search = _Search(self, known, asked, choice.usage, at, only, without.get(asked.pod_sets[0].name, ()))
             failed = not search.run()
-            for index, total in zip(members, totals, strict=True):
+            for pods, total in zip(asked.pod_sets, asked.totals, strict=True):
                 mine = {name: found for name, found in search.chosen.items() if name in total and not failed}
-                pods = pod_sets[index]
                 one = PodSetChoice(pods.name, pods.count, total, mine, failed, tuple(search.attempts))
                 one.per_pod = pods.per_pod
                 choice.add(one)
             if failed:
                 break
-        self._check_topology(pod_sets, choice)
+        self._check_topology(pod_sets, choice, implied=known.implied)
         return choice
 
     def fit(self, what: FlavorResource, amount: int) -> _Fit:
@@ -118,25 +118,10 @@ class Chooser:
             return _Fit(self.simulate(what, amount))
         return _Fit(Rank(Mode.NO_FIT, covered.height), NoFit.WAITING_FOR_QUOTA)
 
-    def group_of(self, resource: str) -> int | None:
-        """Return the index of the resource group that covers a resource."""
-        covering = (index for index, group in enumerate(self.queue.groups) if resource in group.covered)
-        return next(covering, None)
-
-    def _totals(self, pods: PodSet) -> dict[str, int]:
-        total = {name: amount * pods.count for name, amount in pods.per_pod.items()}
-        if self.group_of(VIRTUAL) is not None:
-            total[VIRTUAL] = pods.count
-        return total
-
-    def implied(self) -> bool:
-        """Whether all pods of the queue are placed by topology, whether they ask for it or not."""
-        return by_topology_only(self.queue, self.flavors)
-
-    def _check_topology(self, pod_sets: Sequence[PodSet], choice: Choice) -> None:
+    def _check_topology(self, pod_sets: Sequence[PodSet], choice: Choice, *, implied: bool) -> None:
         """A pod set is placed by one topology: all its flavors that have one must be the same."""
         for pods, mine in zip(pod_sets, choice.pod_sets, strict=False):
-            if (pods.topology is None and not self.implied()) or mine.failed:
+            if (pods.topology is None and not implied) or mine.failed:
                 continue
             found = sorted({one.flavor for one in mine.flavors.values() if self.flavors[one.flavor].levels})
             if len(found) == 1:
@@ -150,8 +135,8 @@ class _Search:
     """The search for flavors of pod sets that share them."""
 
     chooser: Chooser
-    members: Sequence[PodSet]
-    requests: Mapping[str, int]
+    known: Known
+    asked: Asked
     taken: Usage
     scan: Mapping[str, int]
     only: Only | None
@@ -161,28 +146,23 @@ class _Search:
 
     def run(self) -> bool:
         """Choose a flavor for each resource; returns whether there is one for all."""
-        groups: dict[int, str] = {}
-        for name in sorted(self.requests):
-            index = self.chooser.group_of(name)
-            if index is not None:
-                groups.setdefault(index, name)
-            elif not self.chooser.lenient and self.requests[name]:
-                return False
+        if self.asked.uncovered and not self.chooser.lenient:
+            return False
         if self.without:
-            return self._combine(groups)
-        for index, first in groups.items():
-            found = self._in_group(index, first)
+            return self._combine()
+        for index in self.asked.groups:
+            found = self._in_group(index)
             if found is None:
                 return False
             self.chosen.update(found)
         return True
 
-    def _combine(self, groups: Mapping[int, str]) -> bool:
+    def _combine(self) -> bool:
         """Choose the best combination of flavors, one per resource group, that is not left out.
 
         A flavor stands in one resource group only, so what is free for one group does not depend on the others.
         """
-        ranked = [self._ranked(index, first) for index, first in groups.items()]
+        ranked = [self._ranked(index) for index in self.asked.groups]
         for combination in itertools.product(*ranked):
             if frozenset(one.flavor for found in combination for one in found.values()) not in self.without:
                 for found in combination:
@@ -190,22 +170,22 @@ class _Search:
                 return True
         return False
 
-    def _ranked(self, index: int, first: str) -> list[dict[str, Chosen]]:
+    def _ranked(self, index: int) -> list[dict[str, Chosen]]:
         """Return what would be chosen in a resource group, then what would be without that, and so on."""
         ranked: list[dict[str, Chosen]] = []
         passed: set[str] = set()
-        while (found := self._in_group(index, first, passed)) is not None:
+        while (found := self._in_group(index, passed)) is not None:
             ranked.append(found)
             passed.update(one.flavor for one in found.values())
         return ranked
 
-    def _in_group(self, index: int, first: str, passed: Collection[str] = ()) -> dict[str, Chosen] | None:
+    def _in_group(self, index: int, passed: Collection[str] = ()) -> dict[str, Chosen] | None:
         fungibility = self.chooser.queue.fungibility
         names = self.chooser.queue.groups[index].flavors
         best: dict[str, Chosen] | None = None
         rank, tried = WORST, -1
-        for tried in range(self.scan.get(first, -1) + 1, len(names)):
-            attempt = None if names[tried] in passed else self._attempt(index, names[tried], first)
+        for tried in range(self.scan.get(self.asked.groups[index][0], -1) + 1, len(names)):
+            attempt = None if names[tried] in passed else self._attempt(index, names[tried])
             if attempt is None:
                 continue
             chosen, mine = attempt
@@ -218,22 +198,23 @@ class _Search:
             one.tried = -1 if tried == len(names) - 1 else tried
         return best
 
-    def _attempt(self, index: int, name: str, first: str) -> tuple[dict[str, Chosen], Rank] | None:
+    def _attempt(self, index: int, name: str) -> tuple[dict[str, Chosen], Rank] | None:
         """Look at one flavor for all resources of a group; None where the pods may not be counted in it."""
-        if self.only is not None and any(self.only.get((pods.name, first), name) != name for pods in self.members):
+        resources = self.asked.groups[index]
+        if self.only is not None and self._is_kept_from(name, resources[0], self.only):
             return None
         listed = self.chooser.queue.groups[index].flavors
-        if any(name not in pods.kept and not pods.kept.isdisjoint(listed) for pods in self.members):
+        if any(name not in pods.kept and not pods.kept.isdisjoint(listed) for pods in self.asked.pod_sets):
             return None
-        wrong = self._mismatch(index, name)
+        wrong = self.known.wrong(self.chooser.queue, self.chooser.flavors, self.asked, index=index, name=name)
         if wrong:
             self.attempts.append(Attempt(name, Mode.NO_FIT, 0, index, NoFit.NO_MATCHING_FLAVOR, wrong))
             return None
         chosen: dict[str, Chosen] = {}
         worst, furthest, why = BEST, 0, NoFit.NONE
-        for resource in sorted(set(self.requests).intersection(self.chooser.queue.groups[index].covered)):
+        for resource in resources:
             what = (name, resource)
-            fit = self.chooser.fit(what, self.requests[resource] + self.taken.get(what, 0))
+            fit = self.chooser.fit(what, self.asked.requests[resource] + self.taken.get(what, 0))
             why, furthest = max(why, fit.why), max(furthest, fit.rank.level)
             if is_better(worst, fit.rank, self.chooser.queue.fungibility):
                 worst = fit.rank
@@ -241,27 +222,6 @@ class _Search:
         self.attempts.append(Attempt(name, worst.mode, furthest, index, why))
         return chosen, worst
 
-    def _mismatch(self, index: int, name: str) -> str:
-        flavor = self.chooser.flavors.get(name)
-        if flavor is None:
-            return f"flavor {name} does not exist"
-        group = self.chooser.queue.groups[index]
-        implied = self.chooser.implied()
-        reasons = (mismatch(flavor, pods, group, implied=implied) for pods in self.members)
-        return next(filter(None, reasons), "")
-
-
-def _grouped(pod_sets: Sequence[PodSet]) -> list[list[int]]:
-    """Return the indexes of pod sets that share flavors, in the order of the first of each."""
-    groups: dict[object, list[int]] = {}
-    for index, pods in enumerate(pod_sets):
-        groups.setdefault(pods.group or index, []).append(index)
-    return list(groups.values())
-
-
-def _sum(totals: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    result: dict[str, int] = {}
-    for total in totals:
-        for name, amount in total.items():
-            result[name] = result.get(name, 0) + amount
-    return result
+    def _is_kept_from(self, flavor: str, first: str, only: Only) -> bool:
+        """Whether another flavor is the only one to consider for any of the pod sets."""
+        return any(only.get((pods.name, first), flavor) != flavor for pods in self.asked.pod_sets)

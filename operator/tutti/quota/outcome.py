@@ -99,7 +99,11 @@ class PodSetChoice:
         """How it stands."""
         if self.failed or self.problem:
             return Verdict.NO_FIT
-        return min((verdict_of(one.rank.mode) for one in self.flavors.values()), default=Verdict.FIT)
+        worst = Verdict.FIT
+        for one in self.flavors.values():
+            if one.rank.mode is not Mode.FIT:
+                worst = min(worst, verdict_of(one.rank.mode))
+        return worst
 
     def usage(self) -> Usage:
         """Return what it uses of quota."""
@@ -136,7 +140,10 @@ class Choice:
         """How it stands; nothing chosen does not fit."""
         if self.instead is not None:
             return self.instead
-        return min((one.verdict for one in self.pod_sets), default=Verdict.NO_FIT)
+        worst = Verdict.FIT if self.pod_sets else Verdict.NO_FIT
+        for one in self.pod_sets:
+            worst = min(worst, one.verdict)
+        return worst
 
     def add(self, pods: PodSetChoice) -> None:
         """Add a pod set."""

@@ -69,6 +69,7 @@ class QuotaNode:
     usage: Usage = field(default_factory=dict)
     _lendable: dict[str, int] = field(default_factory=dict, repr=False)
     _lendable_worth: dict[str, int] = field(default_factory=dict, repr=False)
+    _most: Usage = field(default_factory=dict, repr=False)
     _height: int = field(default=-1, repr=False)
 
     def ancestors(self) -> Iterator[QuotaNode]:
@@ -123,7 +124,13 @@ class QuotaNode:
         return _plus(max(0, _minus(local, usage)), shared)
 
     def potential(self, what: FlavorResource) -> int:
-        """Return the most that could ever be used here, were nothing used anywhere."""
+        """Return the most that could ever be used here, were nothing used anywhere; asked of trees that are joined."""
+        most = self._most.get(what)
+        if most is None:
+            most = self._most[what] = self._potential(what)
+        return most
+
+    def _potential(self, what: FlavorResource) -> int:
         subtree = self.subtree.get(what, 0)
         if self.parent is None:
             return subtree
