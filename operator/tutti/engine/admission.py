@@ -193,7 +193,8 @@ def _chooser(state: State, queue: Queue, workload: Workload, known: Known | None
     outward = queue.outward(workload.priority)
     oracle = Oracle(snapshot, rules, queue.name, workload.priority, workload.queued_at, outward)
     flavors = state.catalog.flavors
-    return Chooser(queue, snapshot.queue(queue.name), flavors, queue.policy, oracle, fair=rules.fair)
+    node = snapshot.queue(queue.name)
+    return Chooser(queue, node, flavors, queue.policy, oracle, fair=rules.fair, known=known)
 
 
 def _take_required(

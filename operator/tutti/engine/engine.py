@@ -45,7 +45,7 @@ from tutti.engine.hosting import Plugins
 from tutti.engine.lines import Standing
 from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.observing import observe
-from tutti.engine.reporting import report
+from tutti.engine.reporting import report, tells_later
 from tutti.engine.shadows import Shadow
 from tutti.engine.state import State
 from tutti.engine.turns import Candidates
@@ -113,8 +113,8 @@ class Engine:
         self._candidates.update(state, changed)
         backfill.stir(state, self._candidates.standing_of)
         for standing in self._candidates.contest(state, changed):
-            self._try(standing, changed)
-            changed[standing.workload.key] = standing.workload
+            if self._try(standing, changed) or not tells_later(state, standing.workload):
+                changed[standing.workload.key] = standing.workload
         backfill.tell(state, changed)
         late: dict[WorkloadKey, Workload] = {}
         self._settle(late)  # whoever was taken out for one that was tried
@@ -166,7 +166,8 @@ class Engine:
                 else:
                     changed[key] = workload
 
-    def _try(self, standing: Standing, changed: dict[WorkloadKey, Workload]) -> None:
+    def _try(self, standing: Standing, changed: dict[WorkloadKey, Workload]) -> bool:
+        """Try to admit a workload; returns whether anything else became of it than that it still waits."""
         state, workload = self.state, standing.workload
         self._candidates.evaluated += 1
         priority, lesser = preemption.priority_of(state, workload, standing.needs), reclaiming.lesser(state, standing)
@@ -174,7 +175,7 @@ class Engine:
             waiting = state.nominations.ours.get(workload.key)
             if waiting is not None and waiting.victims and not self._fits_without(standing, waiting):
                 self._go_on_waiting(standing, waiting.why, changed)
-                return
+                return True
             before = nominations.end(state, workload.key)
             with backfill.respected(state, standing) as shadows:
                 why = reserve(state, standing)
@@ -182,7 +183,7 @@ class Engine:
             if why is not None:
                 self._wait(standing, why, victims, shadows, changed)
                 state.cluster.freed += before is not None and workload.key not in state.nominations.ours
-                return
+                return before is not None or victims is not None
         self._candidates.drop(workload)
         backfill.end(state, workload.key)
         if before is not None:
@@ -190,6 +191,7 @@ class Engine:
             sparing.spare(state)
         self._go_on(workload)
         backfill.note_end(state, workload)
+        return True
 
     def _go_on(self, workload: Workload) -> None:
         """Have a workload bound that has just got quota and nodes, or held until it may be."""

@@ -65,14 +65,27 @@ def _tell_why(state: State, workload: Workload) -> None:
     if why.reason != workload.told[0] and not gathering and not announced:
         announce(state, workload, "Warning", "FailedScheduling", why.message)
     if not _is_news(state, why.reason, why.message, workload.told):
-        if why.message != workload.told[1] and workload.tell_at is None:
-            workload.tell_at = workload.told[2] + RETELL_SECONDS
-            state.timed.add(workload)
+        _put_off(state, workload, why)
         return
     workload.told, workload.shown = (why.reason, why.message, state.now), why
     if not gathering:
         for member in workload.members():
             _tell_pod(state, member, why)
+
+
+def tells_later(state: State, workload: Workload) -> bool:
+    """Whether all that is new about a workload is the text of why it waits, which is then told when its time comes."""
+    why = workload.explanation
+    if why is None or why.reason != workload.told[0]:
+        return False
+    _put_off(state, workload, why)
+    return True
+
+
+def _put_off(state: State, workload: Workload, why: Explanation) -> None:
+    if why.message != workload.told[1] and workload.tell_at is None:
+        workload.tell_at = workload.told[2] + RETELL_SECONDS
+        state.timed.add(workload)
 
 
 def _tell_pod(state: State, member: Member, why: Explanation) -> None:
