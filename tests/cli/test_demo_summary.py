@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -100,6 +101,17 @@ def test_a_pod_bound_twice_and_an_overfull_node_are_broken_promises():
     )
 
 
+@pytest.mark.parametrize(
+    ("spreads", "p50", "p99"),
+    [([], None, None), ([3.0], 3.0, 3.0), ([2.0, 1.0], 1.0, 2.0), ([float(i) for i in range(1, 101)], 50.0, 99.0)],
+)
+def test_the_spread_of_binds_is_told_by_nearest_rank(spreads, p50, p99):
+    summary = concluded(played())
+    gangs = tuple(dataclasses.replace(summary.gangs[0], spread_seconds=spread) for spread in spreads)
+    summary = dataclasses.replace(summary, gangs=gangs)
+    assert (summary.bind_spread_seconds(50), summary.bind_spread_seconds(99)) == (p50, p99)
+
+
 def test_machines_read_the_same():
     picture = played()
     picture.operator("killed", at=12.0)
@@ -107,6 +119,7 @@ def test_machines_read_the_same():
 
     read = json.loads(json.dumps(to_json(concluded(picture))))
     assert (read["ok"], read["problems"], read["operatorRestarts"]) == (True, [], 1)
+    assert read["bindSpreadSeconds"] == {"p50": 0.0, "p99": 0.0}
     assert read["gangs"][0] == {
         "namespace": "vision",
         "name": "tango",

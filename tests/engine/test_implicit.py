@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tests.engine.world import World
+from tutti.api.core import OwnerReference
 from tutti.engine.decisions import CreatePodGroup, DeletePodGroup
 
 PFNET = "gang-scheduling.preferred.jp/gang"
@@ -56,6 +59,27 @@ def test_the_queue_and_the_timeout_of_the_pods_go_into_the_pod_group():
     world.run()
     (made,) = [d for d in world.log if isinstance(d, CreatePodGroup)]
     assert (made.spec["queueName"], made.spec["scheduleTimeoutSeconds"]) == ("queue", 45)
+
+
+def test_a_pod_group_is_owned_by_what_controls_its_pods():
+    """So that it goes with the Job, though nobody runs who would delete it."""
+    world = World()
+    member(world, "bare")
+    pod = world.pods["default", "bare"]
+    job = OwnerReference("batch/v1", "Job", "train", "job-1", controller=True)
+    world.put(msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, owner_references=[job])))
+    world.run()
+    (made,) = [d for d in world.log if isinstance(d, CreatePodGroup)]
+    assert made.owners == [job]
+
+
+def test_the_pod_group_of_bare_pods_is_owned_by_nobody():
+    """With any one of them as its owner it would go before the last."""
+    world = World()
+    member(world, "a")
+    world.run()
+    (made,) = [d for d in world.log if isinstance(d, CreatePodGroup)]
+    assert made.owners == []
 
 
 def test_a_pod_group_that_somebody_wrote_is_not_removed():

@@ -227,7 +227,12 @@ class Dispatch:
         document = {
             "apiVersion": API_VERSION,
             "kind": "PodGroup",
-            "metadata": {"name": create.name, "namespace": create.namespace, "labels": create.labels},
+            "metadata": {
+                "name": create.name,
+                "namespace": create.namespace,
+                "labels": create.labels,
+                "ownerReferences": [{**msgspec.to_builtins(owner), "controller": False} for owner in create.owners],
+            },
             "spec": create.spec,
         }
         done = await self._write("POST", create.namespace, create.name, document)

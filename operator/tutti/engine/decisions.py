@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tutti.api.core import Pod
+from tutti.api.core import OwnerReference, Pod
 
 
 class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):
@@ -122,12 +122,16 @@ class EmitEvent(Decision, frozen=True, tag="event"):
 
 
 class CreatePodGroup(Decision, frozen=True, tag="create-pod-group"):
-    """Make the PodGroup of a gang that exists only as annotations, so that its status can be seen."""
+    """Make the PodGroup of a gang that others describe, so that its status can be seen.
+
+    It goes with its `owners`, too, though nobody runs who would delete it.
+    """
 
     namespace: str
     name: str
     spec: dict[str, Any]
     labels: dict[str, str] = {}
+    owners: list[OwnerReference] = []
 
 
 class DeletePodGroup(Decision, frozen=True, tag="delete-pod-group"):

@@ -49,6 +49,7 @@ def put_member(state: State, pod: Pod) -> None:
         member.said = said
         _read(state, member, pod)
     member.never_preempts = pod.spec.preemption_policy == "Never"
+    member.ended = pod.status.reason if pod.terminated else ""
     member.nominated = pod.status.nominated_node_name
     member.told = member.told if member.told[0] else _told(pod)
     file(state, member)
@@ -162,6 +163,7 @@ def _read(state: State, member: Member, pod: Pod) -> None:
     member.claim, member.problem = _claim(state, pod)
     member.near = of_claim(member.claim.topology)
     member.annotation = pod.metadata.annotations.get(ADMISSION_ANNOTATION, "")
+    member.owner = next((one for one in pod.metadata.owner_references if one.controller), None)
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
     member.noted = state.hosting.noted(pod.metadata.annotations)
     for name in _names(member.claim):
@@ -229,7 +231,7 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
     workload.keeps_trying = spec.on_bind_failure == "Retry"
     for one in spec.pod_groups:
         group = workload.groups.setdefault(one.name, Group(one.name))
-        group.count = one.count
+        group.count = group.most = one.count
         group.min_count = one.quorum
         group.promised = _promised(state, workload, group, one.template) if one.template else None
         group.near = of_workload(one.topology, one.name)

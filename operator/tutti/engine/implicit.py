@@ -5,14 +5,16 @@ So their status can be seen like any other's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from tutti.api.core import OwnerReference
 from tutti.api.kinds import PodGroup
 from tutti.engine.decisions import CreatePodGroup, DeletePodGroup
 from tutti.engine.observations import PodGroupWritten
 from tutti.engine.sizes import IMPLICIT_LABEL, are_told
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload
+from tutti.engine.workloads import Member, Workload
 
 ASK_AGAIN_SECONDS = 10.0
 """How long after a PodGroup could not be written it is tried again."""
@@ -30,7 +32,7 @@ def keep_pod_group(state: State, workload: Workload) -> None:
         if workload.asked_for != "made" and (workload.gang is not None or are_told(workload)):
             workload.asked_for = "made"
             made_for = {IMPLICIT_LABEL: members[0].claim.convention}
-            state.out.append(CreatePodGroup(namespace, name, _spec(workload), made_for))
+            state.out.append(CreatePodGroup(namespace, name, _spec(workload), made_for, _owners(members, namespace)))
     elif found is not None and not members and IMPLICIT_LABEL in found.metadata.labels:
         if workload.asked_for == "deleted":
             return
@@ -38,6 +40,12 @@ def keep_pod_group(state: State, workload: Workload) -> None:
         state.out.append(DeletePodGroup(namespace, name, found.metadata.uid))
     else:
         workload.asked_for = ""
+
+
+def _owners(members: Sequence[Member], namespace: str) -> list[OwnerReference]:
+    """Return what controls the members, such as a Job; none for bare pods, and none across namespaces."""
+    found = {m.owner.uid: m.owner for m in members if m.owner is not None and m.pod.namespace == namespace}
+    return list(found.values())
 
 
 def _spec(workload: Workload) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from tutti.engine.state import State
 from tutti.engine.workloads import ADMITTED, Member, Phase, Workload
 from tutti.queueing.backoff import delay
 
+MOST_NAMES = 3
+"""How many members that have failed are named."""
+
 
 def read(workload: Workload, found: WorkloadObject) -> None:
     """Take over from a Workload object whether it is active, how long it may take, and how it is requeued.
@@ -49,7 +52,7 @@ def enforce(state: State, workload: Workload) -> None:
     if stopped is not None:
         evict(state, workload, *stopped)
     elif failed is not None:
-        text = f"its member {failed.pod.name} has failed (failurePolicy); it is set inactive"
+        text = f"its member {_name(failed)} has failed (failurePolicy); it is set inactive"
         deactivate(state, workload, Cause.MEMBER_FAILED, text)
     elif workload.phase is Phase.SCHEDULED:
         _enforce_times(state, workload)
@@ -145,9 +148,7 @@ def _stopped(state: State, workload: Workload) -> tuple[Reason, str] | None:
 def _failed(workload: Workload) -> Member | None:
     """Return a member that has failed in this run; one that the kubelet took over before it belongs to another."""
     for member in workload.members():
-        pod = member.pod
-        earlier = member.over or (pod.started is not None and pod.started < workload.began)
-        if pod.phase == "Failed" and not earlier and not member.evicting:
+        if member.pod.phase == "Failed" and not _is_earlier(workload, member) and not member.evicting:
             return member
     return None
 
@@ -165,9 +166,28 @@ def _enforce_times(state: State, workload: Workload) -> None:
         again = " again" if workload.was_ready else ""
         text = (
             f"{tally.ready + tally.succeeded} of {required} required members are ready{again} after "
-            f"{workload.ready_seconds} s (readyTimeoutSeconds)"
+            f"{workload.ready_seconds} s (readyTimeoutSeconds){_lost(workload)}"
         )
         evict(state, workload, Reason.PODS_READY_TIMEOUT, text)
+
+
+def _lost(workload: Workload) -> str:
+    """Return which members have failed in this run, as the end of a sentence; "" where none has."""
+    lost = [_name(m) for m in workload.members() if m.pod.phase == "Failed" and not _is_earlier(workload, m)]
+    if not lost:
+        return ""
+    more = f" and {len(lost) - MOST_NAMES} more" if len(lost) > MOST_NAMES else ""
+    return f"; failed: {', '.join(lost[:MOST_NAMES])}{more}"
+
+
+def _name(member: Member) -> str:
+    """Return the name of a member that has ended, with the reason that its status gives."""
+    return f"{member.pod.name} ({member.ended})" if member.ended else member.pod.name
+
+
+def _is_earlier(workload: Workload, member: Member) -> bool:
+    """Whether a member belongs to an earlier run: the kubelet took it over before this one began."""
+    return member.over or (member.pod.started is not None and member.pod.started < workload.began)
 
 
 def _execution_ends(workload: Workload) -> float | None:

@@ -85,7 +85,7 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
         tally = group.tally()
         waiting = _by_rank([m for m in group.members.values() if m.pod.counted is Doing.WAITING])
         if group.most is not None:
-            waiting = waiting[: max(0, group.most - tally.placed - tally.reserved)]
+            waiting = waiting[: max(0, group.most - tally.bound - tally.reserved)]
         missing = max(0, group.min_count - tally.placed - tally.reserved - len(group.holds))
         if workload.phase is Phase.SCHEDULED:
             missing = 0

@@ -19,7 +19,7 @@ from tutti.engine.workloads import Member, Told, Workload, WorkloadKey
 RETELL_SECONDS = 10.0
 """How long a text stands before a newer one under the same reason replaces it."""
 
-SILENT = ("WaitingForMembers",)
+SILENT = ("WaitingForMembers", "SchedulingGated")
 """Reasons that are told in the status only: a gang that is still gathering has not failed at anything."""
 
 

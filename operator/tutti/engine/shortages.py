@@ -36,6 +36,12 @@ def gathering(group: Group) -> Explanation:
     """Say which members of a group are not there yet."""
     tally = group.tally()
     there = tally.waiting + tally.reserved + tally.placed
+    if there + tally.gated >= group.min_count:
+        text = (
+            f"{there + tally.gated} members of pod group {group.name} are there, {tally.gated} gated; it is placed when"
+        )
+        text += f" {group.min_count} have no scheduling gates"
+        return Explanation(Gate.GATHER, "SchedulingGated", text, {"members": str(there), "gated": str(tally.gated)})
     apart = [
         f"{count} {word}"
         for count, word in ((tally.gated, "gated"), (tally.leaving, "terminating"), (tally.failed, "failed"))

@@ -20,6 +20,7 @@ from typing import Any
 
 from tutti.api.conventions import Claim
 from tutti.api.conventions.gang_objects import GangObject
+from tutti.api.core import OwnerReference
 from tutti.api.kinds.workload import Requeue
 from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Muster
@@ -100,10 +101,12 @@ class Member:
         unknown: Whether a Bind for it was answered so that nobody knows whether it took effect.
         leave: Reason and message for which it must go; None where it may stay.
         evicting: Whether it has been asked to leave.
+        ended: The reason that its status gives for how it has ended, such as OutOfcpu; "" where it gives none.
         over: Whether it had ended before its gang's present members began to be bound.
         never_preempts: Whether it takes out nobody for its own sake (preemptionPolicy Never).
         nominated: The node that its status says it is nominated for, or "".
         told: The reason and message last written to its condition, and when.
+        owner: What controls it, such as a Job.
         gate: What its annotation says by which it asks for an approval; None where it asks for none.
         noted: Those of its annotations that a plugin reads.
         near: How near it says itself that it must be to others like it, if it does.
@@ -120,10 +123,12 @@ class Member:
     unknown: bool = False
     leave: tuple[str, str] | None = None
     evicting: bool = False
+    ended: str = ""
     over: bool = False
     never_preempts: bool = False
     nominated: str = ""
     told: Told = ("", "", 0.0)
+    owner: OwnerReference | None = None
     gate: str | None = None
     noted: Mapping[str, str] = field(default_factory=dict)
     near: Near | None = None

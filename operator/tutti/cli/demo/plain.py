@@ -66,7 +66,11 @@ def verdict(summary: Summary) -> Text:
     done = sum(row.state == "finished" for row in summary.singles)
     wait = summary.median_single_wait_seconds
     waited = f", median wait {seconds(wait)}" if wait is not None else ""
-    lines = [Text(f"{done} of {len(summary.singles)} single pods finished{waited}.")]
+    half, nearly_all = summary.bind_spread_seconds(50), summary.bind_spread_seconds(99)
+    spread = ""
+    if half is not None and nearly_all is not None:
+        spread = f" Gangs were bound within {seconds(half)} (p50) and {seconds(nearly_all)} (p99)."
+    lines = [Text(f"{done} of {len(summary.singles)} single pods finished{waited}.{spread}")]
     if summary.operator_restarts:
         lines.append(Text(f"The operator was killed and started again {_times(summary.operator_restarts)}."))
     if summary.ok:

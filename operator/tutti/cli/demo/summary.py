@@ -61,6 +61,11 @@ class Summary:
         waits = [row.waited_seconds for row in self.singles if row.waited_seconds is not None]
         return median(waits) if waits else None
 
+    def bind_spread_seconds(self, percent: int) -> float | None:
+        """From the first to the last bind of a gang: so many percent of the gangs took no longer (nearest rank)."""
+        spreads = sorted(row.spread_seconds for row in self.gangs if row.spread_seconds is not None)
+        return spreads[-(-len(spreads) * percent // 100) - 1] if spreads else None
+
 
 def summarize(picture: Picture, *, at: float, started_at: float, partly_bound_limit: float) -> Summary:
     """Return what the play has come to at `at`.
@@ -91,6 +96,7 @@ def to_json(summary: Summary) -> dict[str, Any]:
         "problems": list(summary.problems),
         "seconds": summary.seconds,
         "operatorRestarts": summary.operator_restarts,
+        "bindSpreadSeconds": {f"p{percent}": _rounded(summary.bind_spread_seconds(percent)) for percent in (50, 99)},
         "partlyBoundLimitSeconds": summary.partly_bound_limit_seconds,
         "gangs": [_row_to_json(row) for row in summary.gangs],
         "singles": [_row_to_json(row) for row in summary.singles],
