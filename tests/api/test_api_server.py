@@ -171,6 +171,6 @@ def test_get_says_what_a_pod_group_is_doing_and_why_not(cluster):
     assert patched.returncode == 0, patched.stderr
 
     heading, row = cluster.kubectl("get", "pg").stdout.splitlines()
-    assert heading.split() == ["NAME", "MIN", "MEMBERS", "BOUND", "PHASE", "WHY", "AGE"]
+    assert heading.split() == ["NAME", "QUEUE", "POSITION", "MIN", "MEMBERS", "BOUND", "PHASE", "WHY", "AGE"]
     assert row.split()[:5] == ["sample", "4", "3", "0", "Gathering"]
     assert "3 of 4 members exist" in row
