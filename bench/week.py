@@ -35,8 +35,9 @@ def main() -> None:
         mix = mix.capped(options.qps)
     rules = Rules(
         strict=options.strict,
+        fair=options.fair,
         known=options.known_times,
-        queue=json.loads(options.queue) if options.queue else {} if options.no_preemption else PREEMPTION,
+        queue=options.queue,
         grace=GRACE.get(mix.name, 0.0) if options.grace is None else options.grace,
         recount=options.recount,
     )
@@ -57,6 +58,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--stretch", type=float, default=1.0, help="slow everything down so many times")
     parser.add_argument("--qps", type=float, help="writes to the API server per second; 0: no limit")
     parser.add_argument("--strict", action="store_true", help="queues are StrictFIFO, not BestEffortFIFO")
+    parser.add_argument("--fair", action="store_true", help="cohorts are shared fairly")
     parser.add_argument("--known-times", action="store_true", help="workloads say how long they take at most")
     parser.add_argument("--no-preemption", action="store_true", help="nobody is taken out for anybody")
     parser.add_argument("--queue", help="what else the spec of each ClusterQueue says, JSON; instead of preemption")
@@ -64,7 +66,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--recount", type=int, default=1000, help="count everything anew every so many turns")
     parser.add_argument("--journal", type=Path, help="write a journal for `tutti replay` (for a whole week, gigabytes)")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.queue = json.loads(options.queue) if options.queue else {} if options.no_preemption else PREEMPTION
+    if options.known_times and options.queue.get("preemption"):
+        parser.error(
+            "--known-times needs queues without preemption: a run that was ended early counts towards the time"
+        )
+    return options
 
 
 def _simulate(mix: Mix, rules: Rules, journal: BinaryIO | None) -> Findings:

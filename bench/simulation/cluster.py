@@ -338,7 +338,13 @@ class Cluster:
 
     def _deactivate(self, wanted: Deactivate) -> None:
         self.audit.violated(f"workload {wanted.name} was set inactive, though nothing it did allows that")
-        self.tell(Deactivated(NAMESPACE, wanted.name, wanted.uid, generation=0))
+        job, generation = self.jobs.get(wanted.name), 0
+        if job is not None:
+            generation = job.raw["metadata"]["generation"] + 1
+            meta, spec = {**job.raw["metadata"], "generation": generation}, {**job.raw["spec"], "active": False}
+            job.raw = {**job.raw, "metadata": meta, "spec": spec}
+            self.tell(ObjectSeen("Workload", job.raw))
+        self.tell(Deactivated(NAMESPACE, wanted.name, wanted.uid, generation=generation))
 
 
 def _time(at: float) -> datetime:

@@ -34,13 +34,16 @@ class Rules:
 
     Attributes:
         strict: Whether the queues are StrictFIFO.
-        known: Whether workloads say how long they take at most (a quarter more than they do).
+        fair: Whether cohorts are shared fairly.
+        known: Whether workloads say how long they take at most (a quarter more than they do); for queues without
+            preemption, since runs that were ended early count towards that.
         queue: What else the spec of each ClusterQueue says.
         grace: How long pods take to end once they are told to, seconds.
         recount: After how many turns everything is counted anew.
     """
 
     strict: bool = False
+    fair: bool = False
     known: bool = False
     queue: dict[str, Any] = field(default_factory=dict)
     grace: float = 0.0
@@ -130,7 +133,7 @@ def simulate(
 
 def furnished(mix: Mix, rules: Rules, audit: Audit, journal: BinaryIO | None = None) -> Cluster:
     """A cluster with nodes and queues, in which a mix will arrive."""
-    configuration = TuttiConfiguration()
+    configuration = TuttiConfiguration(fairSharing={"enable": rules.fair})
     writer = None if journal is None else JournalWriter(journal, configuration)
     cluster = Cluster(Engine(configuration), audit, mix, writer, rules.grace)
     _furnish(cluster, mix, rules)

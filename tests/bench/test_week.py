@@ -12,6 +12,9 @@ import pytest
 from bench.simulation.mixes import BASELINE, LARGE_SCALE, PREEMPTION, TAS, WEEK_OF_GANGS
 from bench.simulation.running import Rules, simulate
 
+SPARING = {"preemption": {**PREEMPTION["preemption"], "minimumRuntimeSeconds": 5040}}
+"""Whoever runs is spared for as long as a medium workload takes."""
+
 
 @pytest.mark.parametrize(
     ("mix", "rules"),
@@ -21,6 +24,7 @@ from bench.simulation.running import Rules, simulate
         pytest.param(WEEK_OF_GANGS.part(0.04), Rules(recount=10), id="no-preemption"),
         pytest.param(WEEK_OF_GANGS.part(0.04), Rules(recount=10, strict=True), id="strict"),
         pytest.param(WEEK_OF_GANGS.part(0.03), Rules(recount=10, known=True, grace=30.0), id="known-times"),
+        pytest.param(WEEK_OF_GANGS.part(0.05), Rules(recount=10, fair=True, queue=SPARING), id="fair"),
         pytest.param(BASELINE.part(0.02), Rules(recount=20, queue=PREEMPTION), id="baseline"),
         pytest.param(TAS.part(0.01), Rules(recount=20, queue=PREEMPTION), id="racks"),
     ],
