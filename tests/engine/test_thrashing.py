@@ -130,6 +130,42 @@ def test_a_takes_from_b_and_b_does_not_take_it_back(fair, slowly):
 
 
 @departures
+@pytest.mark.parametrize("fair", [False, True], ids=["by-priority", "fair"])
+def test_who_is_more_important_does_not_take_back_what_is_not_its_own(fair, slowly):
+    """ReclaimWithinCohort Any: what b has of a leaves for a whatever its priority, and is not let in again in its place.
+
+    b has 8 GPUs where 4 are its own; a, of lower priority, takes its 4. c, as important as b, owns nothing, and waits.
+    """
+    world = cohort_of(("a", 4), ("b", 4), ("c", 0), fair=fair)
+    world.node("n0")
+    for name, queue in (("b1", "b"), ("b2", "b"), ("c", "c")):
+        world.gang(name, 4, queue=queue, priority=9)
+        later(world)
+    world.gang("a", 4, queue="a")
+    play(world, slowly=slowly)
+    assert [len(world.where(name)) for name in ("a", "b1", "b2", "c")] == [4, 4, 0, 0]
+    assert sorted(evicted(world)) == [f"b2-{rank}" for rank in range(4)]
+
+
+@departures
+@pytest.mark.parametrize("fair", [False, True], ids=["by-priority", "fair"])
+def test_who_is_more_important_does_not_take_out_whoever_has_a_right_to_take_it_out(fair, slowly):
+    """As above with quota to spare, so that nodes alone are short, and pods of higher priority could take them.
+
+    a may take back its own from b, whose pods may take the nodes from a's: that would never end. b2 leaves, once.
+    """
+    world = cohort_of(("a", 4), ("b", 4), ("lender", 4), fair=fair)
+    world.node("n0")
+    for name in ("b1", "b2"):
+        world.gang(name, 4, queue="b", priority=9)
+        later(world)
+    world.gang("a", 4, queue="a")
+    play(world, slowly=slowly)
+    assert [len(world.where(name)) for name in ("a", "b1", "b2")] == [4, 4, 0]
+    assert sorted(evicted(world)) == [f"b2-{rank}" for rank in range(4)]
+
+
+@departures
 def test_the_older_of_equals_takes_the_place_of_the_newer_and_keeps_it(slowly):
     """WithinClusterQueue LowerOrNewerEqualPriority, room for one gang: the newer leaves once, and stays behind."""
     world = cohort_of(("a", 4), preemption={"withinClusterQueue": "LowerOrNewerEqualPriority"})

@@ -73,6 +73,19 @@ class Covered:
         return np.minimum(self.spots, used)
 
 
+@dataclass(frozen=True, slots=True)
+class Precedence:
+    """How a workload stands to those for whom quota and room are held.
+
+    Attributes:
+        lesser: Those whose it may have: it goes before them by the order of queues.
+        entitled: Those whose it may not have, whatever the priority of its pods: they could take it out for that.
+    """
+
+    lesser: list[WorkloadKey] = field(default_factory=list)
+    entitled: list[WorkloadKey] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class Nominations:
     """All nominations.
@@ -81,7 +94,8 @@ class Nominations:
         ours: Those of our workloads.
         others: Pods of other schedulers that are nominated: their priority and spot.
         nodes: Where each nominated pod of ours is to go.
-        kept: Who may be taken out, by version of the columns of pods and the priorities of the preemptor; for one turn.
+        kept: Who may be taken out, by version of the columns of pods, the priorities of the preemptor, and its queue if
+            that borrows; for one turn.
         covered: While somebody is tried: the part of the nominated room that is in use already, by row.
         left: How many victims have left since the last turn.
         needless: Those of workloads that wait no more, whose victims need not leave.
@@ -91,16 +105,20 @@ class Nominations:
     ours: dict[WorkloadKey, Nomination] = field(default_factory=dict)
     others: dict[PodKey, tuple[int, Spot]] = field(default_factory=dict)
     nodes: dict[PodKey, str] = field(default_factory=dict)
-    kept: dict[tuple[int, int, int], Units] = field(default_factory=dict)
+    kept: dict[tuple[int, int, int, str], Units] = field(default_factory=dict)
     covered: dict[int, Covered] = field(default_factory=dict)
     left: int = 0
     needless: list[Nomination] = field(default_factory=list)
     again_at: float | None = None
 
-    def against(self, key: WorkloadKey, priority: int, lesser: Collection[WorkloadKey] = ()) -> list[Nomination]:
-        """Return those whose room a workload whose pods have this priority may not take; that of `lesser` it may."""
-        mine = (key, *lesser)
-        return [one for other, one in self.ours.items() if other not in mine and one.priority >= priority]
+    def against(self, key: WorkloadKey, priority: int, precedence: Precedence) -> list[Nomination]:
+        """Return those whose room a workload whose pods have this priority may not take."""
+        lesser, entitled = {key, *precedence.lesser}, set(precedence.entitled)
+        return [
+            one
+            for other, one in self.ours.items()
+            if other in entitled or (one.priority >= priority and other not in lesser)
+        ]
 
     def foreign(self, priority: int) -> list[Spot]:
         """Return the spots of pods of other schedulers that pods of this priority may not take."""

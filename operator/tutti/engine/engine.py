@@ -45,6 +45,7 @@ from tutti.engine.hosting import Plugins
 from tutti.engine.lines import Standing
 from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.observing import observe
+from tutti.engine.precedence import precedence
 from tutti.engine.reporting import report, tells_later
 from tutti.engine.shadows import Shadow
 from tutti.engine.state import State
@@ -170,8 +171,8 @@ class Engine:
         """Try to admit a workload; returns whether anything else became of it than that it still waits."""
         state, workload = self.state, standing.workload
         self._candidates.evaluated += 1
-        priority, lesser = preemption.priority_of(state, workload, standing.needs), reclaiming.lesser(state, standing)
-        with nominations.respected(state, workload, priority, lesser):
+        priority = preemption.priority_of(state, workload, standing.needs)
+        with nominations.respected(state, workload, priority, precedence(state, standing)):
             waiting = state.nominations.ours.get(workload.key)
             if waiting is not None and waiting.victims and not self._fits_without(standing, waiting):
                 self._go_on_waiting(standing, waiting.why, changed)

@@ -25,7 +25,7 @@ from tutti.api.core import Pod
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
 from tutti.cluster.transaction import Transaction
-from tutti.engine.claims import Covered, Nomination, Spot, Wants
+from tutti.engine.claims import Covered, Nomination, Precedence, Spot, Wants
 from tutti.engine.explanation import Explanation
 from tutti.engine.needs import Need, needs_of
 from tutti.engine.state import State
@@ -186,18 +186,21 @@ def next_due(state: State) -> float | None:
 
 
 @contextmanager
-def respected(state: State, workload: Workload, priority: int, lesser: Collection[WorkloadKey] = ()) -> Iterator[None]:
+def respected(state: State, workload: Workload, priority: int, precedence: Precedence) -> Iterator[None]:
     """Let nominated pods take their room while a workload is tried, but those that it goes before.
 
     Args:
         state: The engine's memory.
         workload: Who is tried.
         priority: That of its pods; it goes before nominated pods of lower priority.
-        lesser: Nominated workloads that it goes before by the order of their queues.
+        precedence: How it stands to those that are nominated.
     """
     if workload.phase is Phase.SCHEDULED and workload.complete:
-        priority, lesser = _LEAST, ()  # members beyond its need have nothing that others were taken out for
-    standing = state.nominations.against(workload.key, priority, lesser)
+        priority, precedence = (
+            _LEAST,
+            Precedence(),
+        )  # members beyond its need have nothing that others were taken out for
+    standing = state.nominations.against(workload.key, priority, precedence)
     spots = [*(spot for one in standing for spot in one.spots), *state.nominations.foreign(priority)]
     rows: dict[PodClass, list[int]] = {}
     for spot in spots:

@@ -26,6 +26,7 @@ from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.limits import protected_until
 from tutti.engine.lines import Standing
 from tutti.engine.needs import Lacking, Need, needs_of
+from tutti.engine.precedence import is_entitled, would_borrow
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
 from tutti.engine.workloads import ADMITTED, Group, Member, Phase, Workload, WorkloadKey
@@ -33,6 +34,7 @@ from tutti.placement.framework import Rows
 from tutti.placement.preemption.gang import Chosen, choose
 from tutti.placement.preemption.harm import started
 from tutti.placement.preemption.units import Party, Units
+from tutti.quota.flavors import Queue
 
 REASON = "PreemptionByScheduler"
 PREEMPTED = "ByPodPriority"
@@ -91,7 +93,8 @@ def make_room(state: State, standing: Standing, why: Explanation) -> Explanation
         return None
     if not _anybody_below(state, priority):
         return None
-    units = _kept_units(state, workload, priority)
+    borrowing = standing.queue if standing.queue and would_borrow(state, standing.queue, standing.needs) else None
+    units = _kept_units(state, workload, priority, borrowing)
     for one in standing.lacking:
         if one.contested:
             continue  # that is for the quota rules
@@ -126,18 +129,19 @@ def _anybody_below(state: State, priority: int) -> bool:
     return bool(((tenants.row >= 0) & (tenants.priority < priority)).any())
 
 
-def _kept_units(state: State, workload: Workload, priority: int) -> Units:
+def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> Units:
     """Return everybody who may be taken out; the same for all of these priorities that have no pods on nodes."""
     if any(member.pod.slot >= 0 for member in workload.members()):
-        return _units(state, workload, priority)
-    kept, key = state.nominations.kept, (state.cluster.tenants.version, priority, workload.priority)
+        return _units(state, workload, priority, borrowing)
+    name = "" if borrowing is None else borrowing.name
+    kept, key = state.nominations.kept, (state.cluster.tenants.version, priority, workload.priority, name)
     if key not in kept:
-        kept[key] = _units(state, workload, priority)
+        kept[key] = _units(state, workload, priority, borrowing)
     return kept[key]
 
 
-def _units(state: State, workload: Workload, priority: int) -> Units:
-    """Return everybody who may be taken out for a workload, as they leave together."""
+def _units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> Units:
+    """Return everybody who may be taken out for a workload, as they leave together; its queue, if it would borrow."""
     tenants = state.cluster.tenants
     singles = (tenants.row >= 0) & (tenants.priority < priority)
     parties: list[Party] = []
@@ -149,7 +153,7 @@ def _units(state: State, workload: Workload, priority: int) -> Units:
         if other is workload or other.phase not in ADMITTED or (other.key[0] == "Pod" and below and not other.queue):
             continue
         protected = protected_until(state, other)
-        if not below:
+        if not below or (borrowing is not None and is_entitled(state, other, borrowing, workload.priority)):
             _except(singles, (member.pod for member in other.members()))
         elif protected > state.now:
             _except(singles, (member.pod for member in other.members()))

@@ -21,6 +21,7 @@ from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.limits import protected_until
 from tutti.engine.lines import Standing
 from tutti.engine.needs import Lacking
+from tutti.engine.precedence import precedence
 from tutti.engine.preemption import may_preempt, priority_of, spots_of
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
@@ -61,7 +62,7 @@ def reclaim(state: State, standing: Standing) -> Explanation | None:
         return None
     if not any(need.required for need in standing.needs):
         return None  # nobody leaves for members that a gang can do without
-    behind = lesser(state, standing)
+    behind = precedence(state, standing).lesser
     for aside in ([], behind) if behind else ([],):
         for lacking in standing.lacking:
             found = _choose(state, standing.workload, queue, lacking, aside)
@@ -71,26 +72,6 @@ def reclaim(state: State, standing: Standing) -> Explanation | None:
                 return _take_out(state, standing, queue, lacking, *found)
     _look_again(state, queue)
     return None
-
-
-def lesser(state: State, standing: Standing) -> list[WorkloadKey]:
-    """Return those of its quota tree for whom quota is held, and before whom a workload goes by the order of queues."""
-    queue, workload = standing.queue, standing.workload
-    if queue is None or not state.nominations.ours:
-        return []
-    root, found = state.holdings.root_of(queue.name), []
-    for key, nomination in state.nominations.ours.items():
-        theirs = next((charge.queue for charge, _ in nomination.charges), "")
-        other, known = state.workloads.get(key), state.catalog.queues.get(theirs)
-        if key == workload.key or other is None or known is None or state.holdings.root_of(theirs) != root:
-            continue
-        if theirs == queue.name:
-            goes_first = workload.order < other.order
-        else:
-            goes_first = queue.outward(workload.priority) > known.outward(other.priority)
-        if goes_first:
-            found.append(key)
-    return found
 
 
 @dataclass(slots=True)
