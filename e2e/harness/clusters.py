@@ -75,7 +75,7 @@ def embedded(folder: Path) -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def envtest(folder: Path, assets: Path) -> Iterator[Cluster]:
+def envtest(folder: Path, assets: Path, nodes: int = NODES) -> Iterator[Cluster]:
     """A real kube-apiserver and etcd from a folder of binaries, without kubelets and controllers."""
     token, kubeconfig = secrets.token_hex(16), folder / "kubeconfig"
     etcd_port, peer_port, api_port = free_ports(3)
@@ -105,7 +105,7 @@ def envtest(folder: Path, assets: Path) -> Iterator[Cluster]:
         write_kubeconfig(kubeconfig, server, token, folder / "certs" / "apiserver.crt")
         wait_for(lambda: is_ready(server, token), "kube-apiserver to be ready", process, folder / "apiserver.log", 120)
         with config.new_client_from_config(str(kubeconfig)) as api:
-            names = tuple(make_node(api, f"node-{i}") for i in range(NODES))
+            names = tuple(make_node(api, f"node-{i}") for i in range(nodes))
         yield Cluster("envtest", kubeconfig, names, kubelets=False)
 
 

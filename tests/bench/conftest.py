@@ -98,7 +98,7 @@ class Bench:
     async def run(self, text: str) -> list[DataItem]:
         """Run the first workload of a file."""
         scenario = read(text, "test.yaml")[0]
-        return await self.session.run(prepare(scenario, scenario.workloads[0], self.folder))
+        return await self.session.run(prepare(scenario, scenario.workloads[0], self.folder), SCHEDULER)
 
     async def items(self, path: str) -> list[dict]:
         return msgspec.json.decode(await self.client.request("GET", path))["items"]
@@ -113,7 +113,7 @@ async def benching(folder: Path, *, limits: Limits | None = None) -> AsyncIterat
             working = asyncio.create_task(scheduler.run())
             try:
                 limits = limits or Limits(operation=20.0, workload=60.0, settle=0.2)
-                async with opened(client, SCHEDULER, reporter, limits) as session:
+                async with opened(client, reporter, limits) as session:
                     yield Bench(session, client, scheduler, reporter, folder)
             finally:
                 working.cancel()

@@ -478,11 +478,10 @@ async def test_the_same_workload_can_be_run_again(bench):
 
 
 async def test_a_probe_tells_whether_anybody_schedules(bench):
-    await bench.session.probe(20)
+    await bench.session.probe(SCHEDULER, 20)
     assert await bench.items("/api/v1/nodes") == []
-    bench.session.scheduler = "nobody"
     with pytest.raises(Stalled, match="1 pods are not bound by nobody after 0 s"):
-        await bench.session.probe(0.3)
+        await bench.session.probe("nobody", 0.3)
     assert await bench.items("/api/v1/pods") == []
 
 

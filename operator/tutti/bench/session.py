@@ -66,10 +66,9 @@ def prepare(scenario: Scenario, workload: Workload, folder: Path) -> Task:
 
 
 class Session:
-    """Runs workloads for one scheduler; made by `opened`."""
+    """Runs workloads, for one scheduler after the other; made by `opened`."""
 
-    def __init__(self, client: Client, scheduler: str, reporter: Reporter, limits: Limits) -> None:
-        self.scheduler = scheduler
+    def __init__(self, client: Client, reporter: Reporter, limits: Limits) -> None:
         self._reporter = reporter
         self._limits = limits
         self._objects = Objects(client, limits.settle)
@@ -87,8 +86,8 @@ class Session:
             watching.cancel()
             await asyncio.wait([watching])
 
-    async def probe(self, seconds: float) -> None:
-        """Have one pod scheduled on a node of its own, so that it is known that somebody schedules.
+    async def probe(self, scheduler: str, seconds: float) -> None:
+        """Have one pod scheduled on a node of its own, so that it is known that somebody schedules under a name.
 
         Raises:
             Stalled: Nobody does within so many seconds.
@@ -103,17 +102,15 @@ class Session:
             meta = {"name": PROBE, "labels": {"kubernetes.io/hostname": PROBE}}
             await self._objects.create({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
             pod = {"apiVersion": "v1", "kind": "Pod", **default_pod()}
-            pod["spec"] = {**pod["spec"], "schedulerName": self.scheduler}
+            pod["spec"] = {**pod["spec"], "schedulerName": scheduler}
             made, at = await self._objects.create_at(pod, PROBE)
             known = self._book.created(PROBE, made.name, made.uid, {}, at)
-            await self._book.until(
-                [known], lambda one: one.is_bound, what=f"bound by {self.scheduler}", seconds=seconds
-            )
+            await self._book.until([known], lambda one: one.is_bound, what=f"bound by {scheduler}", seconds=seconds)
         finally:
             await self._sweep()
 
-    async def run(self, task: Task) -> list[DataItem]:
-        """Run one workload, take away all that it made, and return what was found.
+    async def run(self, task: Task, scheduler: str) -> list[DataItem]:
+        """Run one workload for a scheduler, take away all that it made, and return what was found.
 
         Raises:
             WorkloadFailed: It could not be run to its end.
@@ -122,15 +119,15 @@ class Session:
         """
         self._reporter.begin(task.name, len(task.operations))
         try:
-            return await self._perform(task)
+            return await self._perform(task, scheduler)
         finally:
             await self._sweep()
 
-    async def _perform(self, task: Task) -> list[DataItem]:
+    async def _perform(self, task: Task, scheduler: str) -> list[DataItem]:
         at = 0
         try:
             async with asyncio.timeout(self._limits.workload), asyncio.TaskGroup() as background:
-                run = self._run(task, background)
+                run = self._run(task, scheduler, background)
                 try:
                     for at, operation in enumerate(task.operations):
                         self._reporter.operation(at, operation.opcode)
@@ -146,10 +143,10 @@ class Session:
             raise WorkloadFailed(f"{task.name}: operation {at}, {task.operations[at].opcode}: {cause}") from errors
         return run.items
 
-    def _run(self, task: Task, background: asyncio.TaskGroup) -> Run:
+    def _run(self, task: Task, scheduler: str, background: asyncio.TaskGroup) -> Run:
         return Run(
             name=task.name,
-            scheduler=self.scheduler,
+            scheduler=scheduler,
             folder=task.folder,
             default_pod_template=task.scenario.default_pod_template_path,
             objects=self._objects,
@@ -191,13 +188,13 @@ def _leaves(errors: BaseExceptionGroup[BaseException]) -> Iterator[BaseException
 
 
 @asynccontextmanager
-async def opened(client: Client, scheduler: str, reporter: Reporter, limits: Limits) -> AsyncIterator[Session]:
+async def opened(client: Client, reporter: Reporter, limits: Limits) -> AsyncIterator[Session]:
     """Open a session, and take its namespaces away at its end.
 
     Raises:
         WireError: The API server refused, or could not be reached.
     """
-    session = Session(client, scheduler, reporter, limits)
+    session = Session(client, reporter, limits)
     async with session._watched():  # noqa: SLF001 - the other half of the same thing
         try:
             yield session

@@ -19,13 +19,13 @@ from tutti.bench.dataitems import encode, file_name
 from tutti.bench.objects import Refused
 from tutti.bench.pods import Stalled
 from tutti.bench.run import Limits
-from tutti.bench.session import Task, WorkloadFailed, opened
+from tutti.bench.session import Session, Task, WorkloadFailed, opened
 from tutti.bench.thresholds import judged, threshold_of
 from tutti.cli.bench import tables
 from tutti.cli.bench.contenders import Contender
 from tutti.cli.bench.outcome import Outcome
 from tutti.cli.bench.showing import Show, show_on
-from tutti.cli.bench.stage import START_SECONDS, NotReady, Stage, staged
+from tutti.cli.bench.stage import START_SECONDS, NotReady, staged
 from tutti.cli.children import ChildDied
 from tutti.controller import logs
 from tutti.kube.credentials import CredentialsError
@@ -73,35 +73,40 @@ class Performance:
         try:
             with show_on(console, plain=self.plain) as show:
                 self._note(show)
-                async with staged(directory, embedded=self.embedded, kubeconfig=self.kubeconfig) as stage:
+                async with (
+                    staged(directory, embedded=self.embedded, kubeconfig=self.kubeconfig) as stage,
+                    opened(stage.client, show, self.limits) as session,
+                ):
                     for contender in self.contenders:
-                        await self._play(stage, contender, show)
+                        async with stage.playing(contender):
+                            await self._play(session, contender, show)
         except (ChildDied, NotReady, CredentialsError, WireError, Refused, Stalled) as error:
+            self._tell(console)
             console.print(f"tutti bench: {error}", style="red", markup=False, soft_wrap=True)
             return _CANNOT
         except asyncio.CancelledError:
+            self._tell(console)
             console.print("Interrupted; what was made is taken away")
             return _INTERRUPTED
         self._tell(console)
         return _GOOD if self.outcome.is_good else _BROKEN
 
-    async def _play(self, stage: Stage, contender: Contender, show: Show) -> None:
+    async def _play(self, session: Session, contender: Contender, show: Show) -> None:
         """Run all workloads for one scheduler; one that fails does not stop the others."""
         found = self.outcome.items.setdefault(contender.label, [])
-        async with stage.playing(contender), opened(stage.client, contender.scheduler, show, self.limits) as session:
-            await session.probe(START_SECONDS)
-            for task in self.tasks:
-                try:
-                    items = await session.run(task)
-                except WorkloadFailed as error:
-                    self.outcome.failures.append(f"{contender.label}: {error}")
-                    show.note(str(error))
-                    continue
-                selector = task.scenario.selector(task.workload)
-                items, verdicts = judged(items, selector, threshold_of(task.workload, self.topic))
-                found += items
-                if contender is self.contenders[0]:
-                    self.outcome.verdicts += verdicts
+        await session.probe(contender.scheduler, START_SECONDS)
+        for task in self.tasks:
+            try:
+                items = await session.run(task, contender.scheduler)
+            except WorkloadFailed as error:
+                self.outcome.failures.append(f"{contender.label}: {error}")
+                show.note(str(error))
+                continue
+            selector = task.scenario.selector(task.workload)
+            items, verdicts = judged(items, selector, threshold_of(task.workload, self.topic))
+            found += items
+            if contender is self.contenders[0]:
+                self.outcome.verdicts += verdicts
 
     def _note(self, show: Show) -> None:
         """Say what of the files is not for this program to do."""
@@ -113,6 +118,8 @@ class Performance:
 
     def _tell(self, console: Console) -> None:
         items = self.outcome.all_items()
+        if not items and not self.outcome.failures:
+            return
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,225 @@
+"""`tutti bench` as its users call it: a file, a cluster of its own, figures; and what is said where it cannot be."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tutti.api.configuration import TuttiConfiguration
+from tutti.bench.dataitems import encode, item, read
+from tutti.cli.bench.command import command
+from tutti.cli.bench.contenders import Contender
+from tutti.cli.bench.outcome import Outcome
+
+SCENARIO = """
+- name: Few
+  defaultPodTemplatePath: pod.yaml
+  workloadTemplate:
+  - {opcode: createNodes, count: 2}
+  - {opcode: createPods, countParam: $pods, collectMetrics: true}
+  workloads:
+  - {name: small, labels: [short], params: {pods: 5}}
+  - {name: never, threshold: 1000000, params: {pods: 5}}
+"""
+GANG = """
+- name: Gang
+  workloadTemplate:
+  - {opcode: createNodes, count: 2}
+  - {opcode: createPodGroups, namespace: gangs, count: 1, templatePath: group.yaml}
+  - {opcode: createPods, namespace: gangs, count: 3, podTemplatePath: member.yaml, collectMetrics: true}
+  workloads: [{name: one, labels: [short]}]
+"""
+POD = "metadata: {generateName: p-}\nspec: {containers: [{name: c, image: i}]}\n"
+MEMBER = "metadata: {name: 'm-{{.Index}}', labels: {scheduling.tutti.dev/pod-group: g}}\nspec: {containers: [{name: c, image: i}]}\n"
+GROUP = "apiVersion: scheduling.tutti.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {schedulingPolicy: {gang: {minCount: {{.Count}}}}}\n"
+FIRST_NODE = '''#!{python}
+"""A scheduler that binds each pod of its own to the first node, as fast as it can."""
+import json, sys, time, urllib.request, yaml
+config = yaml.safe_load(open(sys.argv[sys.argv.index("--config") + 1]))
+kube = yaml.safe_load(open(config["clientConnection"]["kubeconfig"]))
+server, token = kube["clusters"][0]["cluster"]["server"], kube["users"][0]["user"]["token"]
+name = config["profiles"][0]["schedulerName"]
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({{}}))
+def call(path, body=None):
+    request = urllib.request.Request(server + path, json.dumps(body).encode() if body else None,
+        {{"Authorization": "Bearer " + token, "Content-Type": "application/json"}})
+    return json.load(opener.open(request))
+while True:
+    nodes = call("/api/v1/nodes")["items"]
+    for pod in call("/api/v1/pods")["items"]:
+        if nodes and pod["spec"]["schedulerName"] == name and not pod["spec"].get("nodeName"):
+            meta = pod["metadata"]
+            call(f"/api/v1/namespaces/{{meta['namespace']}}/pods/{{meta['name']}}/binding",
+                 {{"metadata": {{"name": meta["name"]}}, "target": {{"kind": "Node", "name": nodes[0]["metadata"]["name"]}}}})
+    time.sleep(0.02)
+'''
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    files = {"few.yaml": SCENARIO, "gang.yaml": GANG, "pod.yaml": POD, "member.yaml": MEMBER, "group.yaml": GROUP}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    source = "from tutti.cli.main import main; main()"
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    files = [str(folder / one) if one.endswith(".yaml") else one for one in arguments]
+    return subprocess.run(
+        [sys.executable, "-c", source, "bench", *files],
+        capture_output=True, text=True, check=False, env=environment, timeout=110,
+    )  # fmt: skip
+
+
+def executable(folder: Path, text: str) -> Path:
+    path = folder / "scheduler"
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def test_pods_and_gangs_are_measured_on_a_cluster_of_its_own(folder):
+    done = bench(
+        folder,
+        "few.yaml",
+        "gang.yaml",
+        "--embedded",
+        "--label-filter",
+        "short",
+        "--data-items-dir",
+        str(folder / "out"),
+    )
+    assert done.returncode == 0, done.stderr
+    (written,) = (folder / "out").iterdir()
+    assert written.name.startswith("BenchmarkPerfScheduling_benchmark_few_")
+    names = {(one.name, one.metric) for one in read(written)}
+    assert {("Few/small/namespace-1", "OverallThroughput"), ("Gang/one/gangs", "BindLatency")} <= names
+    assert "Few/small/namespace-1" in done.stdout
+    assert "1/2 createNodes" in done.stderr
+    assert not list(folder.glob("tutti-bench-*"))
+
+
+def test_a_given_scheduler_runs_the_same_and_the_ratio_is_told(folder):
+    binary = executable(folder, FIRST_NODE.format(python=sys.executable))
+    arguments = ("--embedded", "--against", f"kube-scheduler={binary}")
+    done = bench(folder, "few.yaml", "--only", "small", *arguments)
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.strip().splitlines()
+    assert last[-2].split() == ["workload", "tutti", "kube-scheduler", "ratio"]
+    assert last[-1].startswith("Few/small/namespace-1")
+    assert float(last[-1].split()[-1]) > 0
+
+
+def test_a_missed_threshold_is_an_error_and_the_items_carry_it(folder):
+    done = bench(folder, "few.yaml", "--embedded", "--only", "never", "-o", "json")
+    assert done.returncode == 1
+    assert "threshold missed: Few/never/namespace-1: Average should be above 1e+06 pods/s" in done.stderr
+    items = {one["labels"]["Metric"]: one for one in json.loads(done.stdout)["dataItems"]}
+    assert items["SchedulingThroughput"]["data"]["AverageThreshold"] == 1e6
+
+
+def test_a_scheduler_that_ends_is_told_with_the_end_of_its_log(folder):
+    binary = executable(folder, "#!/bin/sh\necho it is too cold here >&2\nexit 3\n")
+    done = bench(folder, "few.yaml", "--embedded", "--only", "small", "--against", f"kube-scheduler={binary}")
+    assert done.returncode == 2
+    assert "the kube-scheduler ended with exit code 3" in done.stderr
+    assert "it is too cold here" in done.stderr
+    assert "Few/small/namespace-1" in done.stdout  # what the first has done is not lost
+
+
+def test_an_interrupted_run_takes_everything_down(folder):
+    (folder / "slow.yaml").write_text(
+        "- name: Slow\n  workloadTemplate: [{opcode: createNodes, count: 1}, {opcode: sleep, duration: 90s}]\n"
+        "  workloads: [{name: one}]\n"
+    )
+    source = "from tutti.cli.main import main; main()"
+    arguments = [sys.executable, "-u", "-c", source, "bench", str(folder / "slow.yaml"), "--embedded"]
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if "2/2 sleep" in line:
+                process.send_signal(signal.SIGINT)
+                break
+        rest = process.stderr.read()
+    assert process.returncode == 130
+    assert "Interrupted; what was made is taken away" in rest
+    assert not list(folder.glob("tutti-bench-*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["few.yaml", "--embedded", "--kubeconfig", "x"], "--embedded has a cluster of its own"),
+        (["few.yaml", "--operator"], "to start a scheduler, say where: --kubeconfig or --embedded"),
+        (["few.yaml", "--embedded", "--against", "volcano=x"], "--against is written kube-scheduler=PATH"),
+        (["few.yaml", "--embedded", "--against", "kube-scheduler=none"], "there is no file none"),
+        (["few.yaml", "--label-filter", "nobody"], "no workload has these labels and this name"),
+        (["few.yaml", "--only", "["], "'[' is no regular expression"),
+        (["none.yaml"], "none.yaml: cannot be read"),
+        (["pod.yaml"], "pod.yaml: must be a list of scenarios"),
+        ([], "Missing argument"),
+    ],
+)
+def test_what_is_asked_wrongly_is_told(folder, monkeypatch, arguments, why):
+    monkeypatch.chdir(folder)
+    done = CliRunner().invoke(command, ["run", *arguments])
+    assert done.exit_code == 2
+    assert why in done.output
+
+
+def test_the_name_alone_runs_files_and_tells_of_both_commands(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert "none.yaml: cannot be read" in CliRunner().invoke(command, ["none.yaml"]).output
+    told = CliRunner().invoke(command, ["--help"]).output
+    assert "compare" in told
+    assert "run" in told
+
+
+def test_two_results_are_put_side_by_side(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, figure in (("old.json", 200.0), ("new.json", 150.0)):
+        Path(name).write_text(encode([item("a/b/c", "SchedulingThroughput", "pods/s", {"Average": figure})]))
+    table = CliRunner().invoke(command, ["compare", "old.json", "new.json"])
+    assert table.output.splitlines()[1].split() == [
+        "a/b/c",
+        "SchedulingThroughput",
+        "Average,",
+        "pods/s",
+        "200",
+        "150",
+        "-25.0%",
+    ]
+    marked = CliRunner().invoke(command, ["compare", "old.json", "new.json", "-o", "markdown"]).output
+    assert "| a/b/c | SchedulingThroughput Average, pods/s | 200 | 150 | -25.0% |" in marked
+    (row,) = json.loads(CliRunner().invoke(command, ["compare", "old.json", "new.json", "-o", "json"]).output)
+    assert (row["previous"], row["current"], row["difference"]) == (200.0, 150.0, -0.25)
+    wrong = CliRunner().invoke(command, ["compare", "old.json", "none.json"])
+    assert (wrong.exit_code, "none.json: cannot be read" in wrong.output) == (2, True)
+
+
+def test_tutti_is_started_under_the_name_that_is_measured(tmp_path):
+    arguments = Contender("tutti", "other", starts=True).arguments(tmp_path / "kubeconfig", tmp_path)
+    written = yaml.safe_load(Path(arguments[arguments.index("--config") + 1]).read_text())
+    configuration = TuttiConfiguration.model_validate(written)
+    assert [profile.scheduler_name for profile in configuration.profiles] == ["other"]
+    assert not configuration.leader_election.enabled
+
+
+def test_items_name_their_scheduler_only_where_there_are_two():
+    one = item("a", "OverallThroughput", "pods/s", {"Average": 300.0})
+    other = item("a", "OverallThroughput", "pods/s", {"Average": 200.0})
+    assert Outcome({"tutti": [one]}).all_items() == [one]
+    both = Outcome({"tutti": [one], "kube-scheduler": [other]})
+    assert [each.labels["Scheduler"] for each in both.all_items()] == ["tutti", "kube-scheduler"]
+    (ratio,) = both.ratios()
+    assert ratio.ratio == 1.5
