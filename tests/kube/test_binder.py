@@ -172,8 +172,8 @@ async def test_many_bindings_at_once_keep_their_limit(serve, kube):
     pods.pods = {f"p{n}": {"uid": f"u{n}"} for n in range(40)}
     del pods.pods["p7"]
     asked = [Binding("default", f"p{n}", f"u{n}", f"n{n}") for n in range(40)]
-    server = await serve(pods.handle)
-    results = await bind_all(binder(server, concurrency=6), asked)
+    server = await serve(pods.handle, concurrency=6)
+    results = await bind_all(binder(server), asked)
     assert [result.name for result in results] == [binding.name for binding in asked]
     assert [n for n, result in enumerate(results) if result.outcome is not BindOutcome.BOUND] == [7]
     assert pods.most_in_flight <= 6
@@ -191,9 +191,9 @@ async def test_a_deposed_leader_sends_nothing_more(serve, kube):
             raise LeadershipLost("another leads")
 
     asked = [Binding("default", f"p{n}", f"u{n}", "n") for n in range(20)]
-    server = await serve(pods.handle)
+    server = await serve(pods.handle, concurrency=2)
     with pytest.raises(ExceptionGroup) as crash:
-        await bind_all(binder(server, fence=fence, concurrency=2), asked)
+        await bind_all(binder(server, fence=fence), asked)
     assert crash.value.split(LeadershipLost)[1] is None
     assert len(server.sent("POST")) <= 5
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import random
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -19,7 +20,10 @@ from tests.simulation.loop import OWNER
 from tests.simulation.server import HttpRequest, Server
 from tutti.kube.client import JSON
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError
+from tutti.kube.fencing import Fence
+from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.metrics import WireMetrics
+from tutti.kube.pace import Pace
 from tutti.sim.faults.rules import Refusal
 from tutti.sim.faults.shell import refusal
 from tutti.sim.http import lists, render, request
@@ -151,6 +155,13 @@ class Wire:
         self._network = network
         self._owner = owner
         self._seconds = 30.0
+        self._lanes = Lanes(Pace(64))
+
+    async def write(
+        self, lane: Lane, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
+    ) -> bytes:
+        send = functools.partial(self.request, method, path, body=body, content_type=content_type)
+        return await self._lanes.take(lane, send, fence=fence)
 
     async def request(
         self,

@@ -79,7 +79,7 @@ class AdmissionFairSharing(Model):
 
 
 class ClientConnection(Model):
-    """How many requests are under way to the API server at once."""
+    """How many writes are under way to the API server at once, at most; fewer while it is busy."""
 
     concurrency: Annotated[int, Field(ge=1, le=1024)] = 64
 

@@ -54,6 +54,7 @@ from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
 from tutti.kube.fencing import Fence
 from tutti.kube.happenings import Happening, Reference
+from tutti.kube.lanes import Lane
 from tutti.kube.resources import Resource
 from tutti.kube.retry import retrying
 from tutti.kube.statuses import PodVerdict, StatusWriter, Target
@@ -88,7 +89,6 @@ class Dispatch:
         metrics: Metrics,
         times: GangTimes,
         instance: str,
-        concurrency: int = 64,
         extenders: Sequence[Extender] = (),
     ) -> None:
         self._client = client
@@ -96,7 +96,7 @@ class Dispatch:
         self._observe = observe
         self._metrics = metrics
         self._times = times
-        self._binder = Binder(client, fence=fence, concurrency=concurrency)
+        self._binder = Binder(client, fence=fence)
         self._evictor = Evictor(client, fence=fence)
         self._deactivator = Deactivator(client, RESOURCES["Workload"], fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
@@ -253,8 +253,7 @@ class Dispatch:
         body = msgspec.json.encode(document)
 
         async def attempt() -> bytes:
-            self._fence()
-            return await self._client.request(method, path, body=body)
+            return await self._client.write(Lane.STATUS, method, path, body=body, fence=self._fence)
 
         try:
             await retrying(attempt)

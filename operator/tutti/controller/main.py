@@ -76,7 +76,11 @@ async def operate(launch: Launch, *, serves_at: Callable[[int], None] | None = N
         health, metrics = Health(), Metrics()
         async with (
             _serving(configuration, health, metrics) as port,
-            Client(credentials, metrics=WireMetrics(metrics.registry)) as client,
+            Client(
+                credentials,
+                metrics=WireMetrics(metrics.registry),
+                concurrency=configuration.client_connection.concurrency,
+            ) as client,
         ):
             log.info("started", version=__version__, cluster=credentials.source, port=port)
             if serves_at is not None:

@@ -84,7 +84,6 @@ class Room:
             metrics=around.metrics,
             times=self._times,
             instance=self._elector.identity if self._elector else default_identity(),
-            concurrency=around.configuration.client_connection.concurrency,
             extenders=around.configuration.extenders,
         )
         self._cycle = Cycle(

@@ -21,6 +21,7 @@ from tutti.kube.backoff import Backoff
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError, is_retryable, retry_after
 from tutti.kube.fencing import Fence
+from tutti.kube.lanes import Lane
 from tutti.kube.pods import read_pod
 from tutti.kube.resources import PODS
 
@@ -74,20 +75,18 @@ class BindResult:
 
 
 class Binder:
-    """Sends bindings, `concurrency` at a time."""
+    """Sends bindings, in the most important lane."""
 
     def __init__(
         self,
         client: Client,
         *,
         fence: Fence,
-        concurrency: int = 64,
         tries: int = 5,
         backoff: Callable[[], Backoff] = Backoff,
     ) -> None:
         self._client = client
         self._fence = fence
-        self._slots = asyncio.Semaphore(concurrency)
         self._tries = tries
         self._backoff = backoff
         self._seconds = client.metrics.write_seconds.labels("bind")
@@ -99,9 +98,8 @@ class Binder:
         Raises:
             LeadershipLost: Before anything, or anything more, was sent.
         """
-        async with self._slots:
-            with self._seconds.time():
-                outcome, message = await self._settle(binding)
+        with self._seconds.time():
+            outcome, message = await self._settle(binding)
         self._counts[outcome].inc()
         if not outcome.on_node:
             log.info(
@@ -117,12 +115,11 @@ class Binder:
     async def _settle(self, binding: Binding) -> tuple[BindOutcome, str]:
         """Try until the outcome is known or the tries are used up."""
         backoff = self._backoff()
-        body = _encode(binding)
+        body, path = _encode(binding), PODS.path(binding.namespace, binding.name, "binding")
         ours = False  # whether an earlier attempt of this call may have been the one that bound it
         for left in reversed(range(self._tries)):
-            self._fence()
             try:
-                await self._client.request("POST", PODS.path(binding.namespace, binding.name, "binding"), body=body)
+                await self._client.write(Lane.BIND, "POST", path, body=body, fence=self._fence)
             except WireError as error:
                 ours = ours or _may_have_landed(error)
                 verdict = await self._judge(binding, error, ours=ours)

@@ -20,6 +20,7 @@ from tutti.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, PersistentVolu
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence
+from tutti.kube.lanes import Lane
 from tutti.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from tutti.kube.retry import retrying
 
@@ -149,7 +150,8 @@ class ClaimWriter:
         body = msgspec.json.encode({**write.body, "metadata": metadata})
 
         async def attempt() -> bytes:
-            self._fence()
-            return await self._client.request("PATCH", write.path, body=body, content_type=MERGE_PATCH)
+            return await self._client.write(
+                Lane.BIND, "PATCH", write.path, body=body, fence=self._fence, content_type=MERGE_PATCH
+            )
 
         return _WRITTEN.decode(await retrying(attempt)).metadata.resource_version

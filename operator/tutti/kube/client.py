@@ -11,6 +11,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Final, Self, TypeAlias
 
@@ -22,7 +23,10 @@ from yarl import URL
 from tutti import __version__
 from tutti.kube.credentials import Access, Credentials, CredentialsError
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
+from tutti.kube.fencing import Fence
+from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.metrics import WireMetrics
+from tutti.kube.pace import Pace
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +64,10 @@ class _Call:
 
 
 class Client:
-    """Talks to one API server; to be used as an async context manager, in one loop."""
+    """Talks to one API server; to be used as an async context manager, in one loop.
+
+    At most `concurrency` writes are under way at once, and fewer where the server shows that it is busy.
+    """
 
     def __init__(
         self,
@@ -68,17 +75,20 @@ class Client:
         *,
         metrics: WireMetrics | None = None,
         timeout_seconds: float = 30.0,
+        concurrency: int = 64,
         user_agent: str = f"tutti/{__version__}",
     ) -> None:
         self.credentials = credentials
         self.metrics = metrics or WireMetrics()
+        self._lanes = Lanes(Pace(concurrency))
+        self.metrics.follow(self._lanes)
         self._timeout_seconds = timeout_seconds
         self._user_agent = user_agent
         self._opened: aiohttp.ClientSession | None = None
         self._counters: dict[tuple[str, str], Counter] = {}
 
     async def __aenter__(self) -> Self:
-        # Writers bound their own concurrency, so the pool does not; compression would cost more CPU than it saves
+        # Lanes bound what is written at once, so the pool does not; compression would cost more CPU than it saves
         # within a cluster's network.
         self._opened = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_CONNECTION_SECONDS),
@@ -122,6 +132,20 @@ class Client:
         async with response:
             with self._translating(call):
                 return await response.read()
+
+    async def write(
+        self, lane: Lane, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
+    ) -> bytes:
+        """Send a write when it is its turn and the fence still allows it, and return the body of the answer.
+
+        Raises:
+            LeadershipLost: The fence does not allow it; nothing was sent.
+            ApiError: The server refused or failed.
+            NotSent: There was no connection.
+            UnknownOutcome: The connection broke or the time ran out after sending.
+        """
+        send = partial(self.request, method, path, body=body, content_type=content_type)
+        return await self._lanes.take(lane, send, fence=fence)
 
     @asynccontextmanager
     async def stream(self, path: str, *, query: Query, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:

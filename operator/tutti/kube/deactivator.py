@@ -10,6 +10,7 @@ import structlog
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence
+from tutti.kube.lanes import Lane
 from tutti.kube.resources import Resource
 from tutti.kube.retry import retrying
 
@@ -49,8 +50,9 @@ class Deactivator:
 
         async def attempt() -> bytes:
             """Write once."""
-            self._fence()
-            return await self._client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+            return await self._client.write(
+                Lane.EVICT, "PATCH", path, body=body, fence=self._fence, content_type=MERGE_PATCH
+            )
 
         try:
             answer = await retrying(attempt)

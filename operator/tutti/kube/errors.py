@@ -22,6 +22,8 @@ _RETRYABLE: Final = frozenset(
     }
 )
 _LONGEST_TEXT: Final = 300
+DISRUPTION_BUDGET: Final = "DisruptionBudget"
+"""The cause of a 429 by which the Eviction API says that a budget does not allow it (policy/v1, 1.36)."""
 
 
 class StatusCause(msgspec.Struct, frozen=True):
@@ -104,6 +106,13 @@ class ApiError(WireError):
         wait = retry_after if retry_after is not None else details.retry_after_seconds or None
         code = status or answer.code or HTTPStatus.INTERNAL_SERVER_ERROR
         return cls(int(code), answer.reason, answer.message, details=details, retry_after=wait)
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether the server has too much to do, rather than a disruption budget that refuses an eviction."""
+        if self.status != HTTPStatus.TOO_MANY_REQUESTS:
+            return False
+        return all(cause.reason != DISRUPTION_BUDGET for cause in self.details.causes or ())
 
     @property
     def retryable(self) -> bool:

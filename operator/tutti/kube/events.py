@@ -24,6 +24,7 @@ from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence
 from tutti.kube.happenings import Happening, Reference, cut
+from tutti.kube.lanes import Lane
 from tutti.kube.resources import EVENTS
 from tutti.kube.retry import retrying
 from tutti.kube.timestamps import micro_time, now
@@ -240,8 +241,9 @@ class EventRecorder:
         content_type = MERGE_PATCH if method == "PATCH" else "application/json"
 
         async def attempt() -> bytes:
-            self._fence()
-            return await self._client.request(method, path, body=body, content_type=content_type)
+            return await self._client.write(
+                Lane.EVENT, method, path, body=body, fence=self._fence, content_type=content_type
+            )
 
         await retrying(attempt, tries=3, backoff=self._backoff())
 

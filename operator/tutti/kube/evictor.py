@@ -7,22 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import structlog
 
 from tutti.kube.backoff import Backoff
 from tutti.kube.client import STRATEGIC_MERGE_PATCH, Client
-from tutti.kube.errors import ApiError, WireError, is_retryable, retry_after
+from tutti.kube.errors import DISRUPTION_BUDGET, ApiError, WireError, is_retryable, retry_after
 from tutti.kube.fencing import Fence
+from tutti.kube.lanes import Lane
 from tutti.kube.pods import read_pod
 from tutti.kube.resources import PODS
 from tutti.kube.timestamps import now, second_time
 
 log = structlog.get_logger(__name__)
-
-_BUDGET: Final = "DisruptionBudget"
 
 
 class EvictOutcome(Enum):
@@ -66,7 +65,7 @@ class EvictResult:
 
 
 class Evictor:
-    """Evicts pods, `concurrency` at a time.
+    """Evicts pods.
 
     The pod gets the condition DisruptionTarget first, which tells controllers that it did not fail by itself.
     """
@@ -76,13 +75,11 @@ class Evictor:
         client: Client,
         *,
         fence: Fence,
-        concurrency: int = 16,
         tries: int = 5,
         backoff: Callable[[], Backoff] = Backoff,
     ) -> None:
         self._client = client
         self._fence = fence
-        self._slots = asyncio.Semaphore(concurrency)
         self._tries = tries
         self._backoff = backoff
 
@@ -92,10 +89,9 @@ class Evictor:
         Raises:
             LeadershipLost: Before anything, or anything more, was sent.
         """
-        async with self._slots:
-            if not eviction.polite:  # the Eviction API sets the condition itself
-                await self._mark(eviction)
-            result = await self._settle(eviction)
+        if not eviction.polite:  # the Eviction API sets the condition itself
+            await self._mark(eviction)
+        result = await self._settle(eviction)
         self._client.metrics.writes.labels("evict", result.outcome.value).inc()
         log.info(
             "pod_evicted" if result.outcome is EvictOutcome.LEAVING else "pod_not_evicted",
@@ -117,13 +113,14 @@ class Evictor:
             "lastTransitionTime": second_time(now()),
         }
         patch = {"metadata": {"uid": eviction.uid}, "status": {"conditions": [condition]}}
-        self._fence()
         try:
-            await self._client.request(
+            await self._client.write(
+                Lane.EVICT,
                 "PATCH",
                 PODS.path(eviction.namespace, eviction.name, "status"),
                 body=msgspec.json.encode(patch),
                 content_type=STRATEGIC_MERGE_PATCH,
+                fence=self._fence,
             )
         except WireError as error:
             log.warning("victim_not_marked", namespace=eviction.namespace, name=eviction.name, error=str(error))
@@ -132,7 +129,6 @@ class Evictor:
         """Try until accepted or refused; repeating is safe, for the uid is a precondition."""
         backoff = self._backoff()
         for left in reversed(range(self._tries)):
-            self._fence()
             try:
                 await self._send(eviction)
             except WireError as error:
@@ -157,7 +153,7 @@ class Evictor:
             options["gracePeriodSeconds"] = eviction.grace_seconds
         if not eviction.polite:
             path = PODS.path(eviction.namespace, eviction.name)
-            await self._client.request("DELETE", path, body=msgspec.json.encode(options))
+            await self._client.write(Lane.EVICT, "DELETE", path, body=msgspec.json.encode(options), fence=self._fence)
             return
         body = {
             "apiVersion": "policy/v1",
@@ -166,7 +162,7 @@ class Evictor:
             "deleteOptions": options,
         }
         path = PODS.path(eviction.namespace, eviction.name, "eviction")
-        await self._client.request("POST", path, body=msgspec.json.encode(body))
+        await self._client.write(Lane.EVICT, "POST", path, body=msgspec.json.encode(body), fence=self._fence)
 
     async def _judge(self, eviction: Eviction, error: WireError) -> EvictOutcome | None:
         """Say what an error means; None where another try is in order."""
@@ -174,7 +170,7 @@ class Evictor:
             return None
         if error.status == HTTPStatus.NOT_FOUND:
             return EvictOutcome.GONE
-        if any(cause.reason == _BUDGET for cause in error.details.causes or ()):
+        if any(cause.reason == DISRUPTION_BUDGET for cause in error.details.causes or ()):
             return EvictOutcome.BLOCKED
         if error.status == HTTPStatus.CONFLICT:
             return await self._look(eviction)

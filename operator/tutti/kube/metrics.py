@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from tutti.kube.lanes import Lane, Lanes
 
 
 class WireMetrics:
@@ -33,9 +37,19 @@ class WireMetrics:
         )
         self.writes = Counter("tutti_kube_writes", "Writes by writer and outcome", ["writer", "outcome"], registry=into)
         self.write_seconds = Histogram(
-            "tutti_kube_write_seconds", "Duration of a write with its retries", ["writer"], registry=into
+            "tutti_kube_write_seconds", "Duration of a write with its wait and its retries", ["writer"], registry=into
         )
         self.events_dropped = Counter(
             "tutti_kube_events_dropped", "Events never written, by reason", ["reason"], registry=into
         )
+        self.write_limit = Gauge("tutti_kube_write_limit", "Writes that may be under way at once", registry=into)
+        self.writes_waiting = Gauge(
+            "tutti_kube_writes_waiting", "Writes that wait for their turn", ["lane"], registry=into
+        )
         self.leader = Gauge("tutti_leader", "1 while this process holds the lease", registry=into)
+
+    def follow(self, lanes: Lanes) -> None:
+        """Show the state of these lanes whenever somebody asks."""
+        self.write_limit.set_function(lambda: lanes.limit)
+        for lane in Lane:
+            self.writes_waiting.labels(lane.name.lower()).set_function(partial(lanes.waiting, lane))

@@ -21,6 +21,7 @@ from tutti.kube.backoff import Backoff
 from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError, is_retryable, retry_after
 from tutti.kube.fencing import Fence
+from tutti.kube.lanes import Lane
 from tutti.kube.resources import PODS, Resource
 from tutti.kube.timestamps import now, second_time
 
@@ -217,12 +218,13 @@ class StatusWriter:
     async def _send(self, key: _Key, slot: _Slot, write: _Write) -> float:
         """Send one patch; return the seconds to wait before the next try of this object."""
         target, _ = key
-        self._fence()
         try:
-            await self._client.request(
+            await self._client.write(
+                Lane.STATUS,
                 "PATCH",
                 target.resource.path(target.namespace, target.name, "status"),
                 body=write.body,
+                fence=self._fence,
                 content_type=write.content_type,
             )
         except WireError as error:

@@ -1,0 +1,107 @@
+"""Who writes next: binds before evictions before statuses before events, within one limit for all of them.
+
+A bind delayed by an event is a node that idles for a log line. So what is more important overtakes what waits; yet each
+lane may always have one write under way, so that nothing starves: in the busiest hour events still trickle out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from enum import IntEnum
+
+from tutti.kube.errors import ApiError
+from tutti.kube.fencing import Fence
+from tutti.kube.pace import Pace
+
+
+class Lane(IntEnum):
+    """What is written, the most important first."""
+
+    BIND = 0
+    """Bindings, and the choices of volumes that bindings wait for."""
+    EVICT = 1
+    """Evictions and deactivations: they make room for somebody."""
+    STATUS = 2
+    """Statuses, conditions, and the pod groups that show an implicit gang."""
+    EVENT = 3
+
+
+class Lanes:
+    """Hands out turns to write; within a lane in the order of asking."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._under_way = [0] * len(Lane)
+        self._total = 0
+        self._waiting: list[deque[asyncio.Future[None]]] = [deque() for _ in Lane]
+
+    @property
+    def limit(self) -> int:
+        """How many writes may be under way now."""
+        return self._pace.limit
+
+    def waiting(self, lane: Lane) -> int:
+        """Return how many writes wait for their turn."""
+        return len(self._waiting[lane])
+
+    async def take(self, lane: Lane, send: Callable[[], Awaitable[bytes]], *, fence: Fence) -> bytes:
+        """Send a write when it is its turn and the fence still allows it; return what `send` returns.
+
+        Raises:
+            LeadershipLost: The fence does not allow it; nothing was sent.
+            WireError: What `send` raises.
+        """
+        await self.enter(lane)
+        try:
+            fence()
+            clock = asyncio.get_running_loop().time
+            sent = clock()
+            answer = await send()
+            self._pace.answered(clock() - sent, pressed=any(self._waiting))
+        except ApiError as error:
+            if error.overloaded:
+                self._pace.refused()
+            raise
+        finally:
+            self.leave(lane)
+        return answer
+
+    async def enter(self, lane: Lane) -> None:
+        """Return when it is this write's turn; `leave` must follow."""
+        if not self._waiting[lane] and self._may_enter(lane):
+            self._count(lane, 1)
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting[lane].append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.leave(lane)  # the turn came together with the cancellation
+            elif turn in self._waiting[lane]:
+                self._waiting[lane].remove(turn)
+            raise
+
+    def leave(self, lane: Lane) -> None:
+        """End a write and give its turn on."""
+        self._count(lane, -1)
+        for following in Lane:
+            queue = self._waiting[following]
+            while queue and self._may_enter(following):
+                turn = queue.popleft()
+                if not turn.cancelled():  # its task has yet to hear of it
+                    self._count(following, 1)
+                    turn.set_result(None)
+
+    def _may_enter(self, lane: Lane) -> bool:
+        """Whether there is a turn for this lane, given those that wait before it."""
+        if not self._under_way[lane]:
+            return True
+        return self._total < self._pace.limit and not any(self._waiting[:lane])
+
+    def _count(self, lane: Lane, by: int) -> None:
+        """Note that so many more are under way."""
+        self._under_way[lane] += by
+        self._total += by

@@ -1,0 +1,199 @@
+"""Who writes next, and that nobody starves or is forgotten."""
+
+import asyncio
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.kube.errors import ApiError
+from tutti.kube.fencing import LeadershipLost, unfenced
+from tutti.kube.lanes import Lane, Lanes
+from tutti.kube.pace import Pace
+
+
+async def settle():
+    """Let every task go as far as it can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+class Crowd:
+    """Writes that enter, and stay until they are told to leave."""
+
+    def __init__(self, limit):
+        self.lanes = Lanes(Pace(limit, first=limit))
+        self.inside = []
+        self.tasks = []
+
+    async def ask(self, *lanes):
+        async def enter(lane):
+            await self.lanes.enter(lane)
+            self.inside.append(lane)
+
+        started = [asyncio.create_task(enter(lane)) for lane in lanes]
+        self.tasks += started
+        await settle()
+        return started
+
+    async def leave(self, lane):
+        self.inside.remove(lane)
+        self.lanes.leave(lane)
+        await settle()
+
+    async def end(self):
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+async def test_a_bind_overtakes_whatever_else_waits():
+    crowd = Crowd(2)
+    await crowd.ask(Lane.EVENT, Lane.STATUS)
+    await crowd.ask(Lane.EVENT, Lane.STATUS, Lane.EVICT, Lane.BIND, Lane.BIND)
+    assert crowd.inside == [Lane.EVENT, Lane.STATUS, Lane.EVICT, Lane.BIND]  # each lane may have one
+    await crowd.leave(Lane.EVICT)
+    await crowd.leave(Lane.STATUS)
+    await crowd.leave(Lane.BIND)
+    assert sorted(crowd.inside) == [Lane.BIND, Lane.STATUS, Lane.EVENT]
+    await crowd.end()
+
+
+async def test_a_lane_of_low_rank_has_one_write_under_way_however_much_waits_before_it():
+    crowd = Crowd(4)
+    await crowd.ask(*[Lane.BIND] * 20, *[Lane.EVENT] * 3)
+    assert crowd.inside.count(Lane.BIND) == 4
+    assert crowd.inside.count(Lane.EVENT) == 1
+    await crowd.leave(Lane.EVENT)
+    assert crowd.inside.count(Lane.EVENT) == 1
+    assert (crowd.lanes.waiting(Lane.BIND), crowd.lanes.waiting(Lane.EVENT)) == (16, 1)
+    await crowd.end()
+
+
+async def test_events_use_the_whole_limit_once_nothing_more_important_waits():
+    crowd = Crowd(4)
+    await crowd.ask(*[Lane.EVENT] * 10)
+    assert len(crowd.inside) == 4
+    await crowd.end()
+
+
+async def test_a_write_given_up_while_it_waits_costs_nobody_a_turn():
+    crowd = Crowd(1)
+    await crowd.ask(Lane.BIND)
+    (given_up,) = await crowd.ask(Lane.BIND)
+    await crowd.ask(Lane.BIND)
+    given_up.cancel()
+    await settle()
+    await crowd.leave(Lane.BIND)
+    assert crowd.inside == [Lane.BIND]
+    await crowd.end()
+
+
+async def test_writes_given_up_in_the_moment_of_their_turn_pass_it_on():
+    crowd = Crowd(1)
+    await crowd.ask(Lane.BIND)
+    given_up = await crowd.ask(*[Lane.BIND] * 3)
+    await crowd.ask(Lane.BIND)
+    for task in given_up:
+        task.cancel()
+    crowd.lanes.leave(crowd.inside.pop())  # before any of them has heard of it
+    await settle()
+    assert crowd.inside == [Lane.BIND]
+    assert crowd.lanes.waiting(Lane.BIND) == 0
+    await crowd.end()
+
+
+async def test_a_turn_that_comes_together_with_the_cancellation_is_given_on():
+    crowd = Crowd(1)
+    await crowd.ask(Lane.BIND)
+    (unlucky,) = await crowd.ask(Lane.BIND)
+    await crowd.ask(Lane.BIND)
+    crowd.lanes.leave(crowd.inside.pop())  # its turn comes
+    unlucky.cancel()  # before it could take it
+    await settle()
+    assert crowd.inside == [Lane.BIND]
+    await crowd.end()
+
+
+@given(st.integers(1, 8), st.lists(st.tuples(st.sampled_from(list(Lane)), st.integers(0, 3)), max_size=60))
+async def test_the_limit_holds_and_everybody_has_a_turn(limit, asked):
+    crowd = Crowd(limit)
+    for lane, leaving in asked:
+        await crowd.ask(lane)
+        assert len(crowd.inside) <= limit + len(Lane)
+        for _ in range(min(leaving, len(crowd.inside))):
+            await crowd.leave(crowd.inside[0])
+    while crowd.inside:
+        await crowd.leave(crowd.inside[0])
+    assert all(task.done() and task.exception() is None for task in crowd.tasks)
+
+
+class Busy:
+    """A server that refuses what goes beyond so many at once, as API priority and fairness does."""
+
+    def __init__(self, kube, width):
+        self.kube, self.width = kube, width
+        self.within = self.refused = 0
+
+    async def handle(self, request):
+        if self.within >= self.width:
+            self.refused += 1
+            return self.kube.status(429, "TooManyRequests", "too many requests, please try again")
+        self.within += 1
+        await asyncio.sleep(0.001)
+        self.within -= 1
+        return web.json_response({})
+
+
+def limit_of(server):
+    return server.client.metrics.write_limit.collect()[0].samples[0].value
+
+
+async def write(server, fence=unfenced):
+    await server.client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=fence)
+
+
+async def test_a_server_that_refuses_is_asked_for_less(serve, kube):
+    busy = Busy(kube, 5)
+    server = await serve(busy.handle, concurrency=64)
+    assert limit_of(server) == 16
+    for _ in range(4):
+        answers = await asyncio.gather(*(write(server) for _ in range(64)), return_exceptions=True)
+        assert all(answer is None or isinstance(answer, ApiError) for answer in answers)
+    assert busy.refused
+    assert limit_of(server) < 16
+
+
+async def test_a_budget_that_refuses_an_eviction_is_no_sign_of_a_busy_server(serve, kube):
+    async def refuse(_):
+        return kube.status(429, "TooManyRequests", causes=[{"reason": "DisruptionBudget"}])
+
+    server = await serve(refuse)
+    with pytest.raises(ApiError):
+        await write(server)
+    assert limit_of(server) == 16
+
+
+async def test_the_fence_is_asked_when_the_turn_has_come_and_not_before(serve):
+    hold, arrived, asked = asyncio.Event(), asyncio.Event(), []
+
+    async def answer(_):
+        arrived.set()
+        await hold.wait()
+        return web.json_response({})
+
+    def fence():
+        asked.append(hold.is_set())
+        if hold.is_set():
+            raise LeadershipLost("another leads")
+
+    server = await serve(answer, concurrency=1)
+    first, second = (asyncio.create_task(write(server, fence)) for _ in range(2))
+    await arrived.wait()
+    hold.set()
+    await first
+    with pytest.raises(LeadershipLost):
+        await second
+    assert asked == [False, True]
+    assert len(server.calls) == 1
