@@ -170,9 +170,17 @@ CASES = {
         Claim(
             convention="yunikorn",
             namespace="ml",
-            group="batch-1-sleepers",
+            group="batch-1",
             queue="sandbox",
-            min_count=5,
+            role="sleepers",
+            roles=(("sleepers", 5),),
+            templates={
+                "sleepers": {
+                    "metadata": {"labels": {}},
+                    "spec": {"containers": [{"name": "member", "resources": {"requests": {"cpu": "1"}}}]},
+                }
+            },
+            style="Hard",
             timeout_seconds=60,
             implicit=True,
         ),
@@ -184,7 +192,7 @@ CASES = {
           labels: {applicationId: spark-1, queue: root.sandbox}
           annotations: {yunikorn.apache.org/task-group-name: executors}
         """,
-        Claim(convention="yunikorn", namespace="ml", queue="sandbox"),
+        Claim(convention="yunikorn", namespace="ml", queue="sandbox", group="spark-1", role="executors", implicit=True),
     ),
     "Kueue queue alone": (
         "metadata: {namespace: ml, labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/priority-class: high}}",
@@ -297,6 +305,17 @@ BROKEN = {
         ),
         "task-groups",
         "minMember of 't'",
+    ),
+    "yunikorn style": (
+        annotated(
+            **{
+                f"{YUNIKORN}app-id": "a",
+                f"{YUNIKORN}task-groups": '[{"name": "t", "minMember": 2}]',
+                f"{YUNIKORN}schedulingPolicyParameters": "gangSchedulingStyle=Firm",
+            }
+        ),
+        "schedulingPolicyParameters",
+        "'Firm' is no gangSchedulingStyle: write Soft or Hard",
     ),
     "kueue total count missing": (
         annotated(**{"kueue.x-k8s.io/pod-group-name": "g"}),

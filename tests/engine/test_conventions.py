@@ -107,7 +107,7 @@ CASES: dict[str, tuple[list[tuple[str, str, str, str]], list[str]]] = {
               annotations:
                 yunikorn.apache.org/task-group-name: sleepers
                 yunikorn.apache.org/task-groups: |-
-                  [{"name": "sleepers", "minMember": 3, "minResource": {"cpu": "100m", "memory": "50M"}}]
+                  [{"name": "sleepers", "minMember": 3}]
             """
         ]
         * 3,

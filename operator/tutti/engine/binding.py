@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tutti.cluster.muster import Doing
-from tutti.engine import volumes
+from tutti.engine import eager, volumes
 from tutti.engine.decisions import Bind
 from tutti.engine.eviction import evict
 from tutti.engine.explanation import Explanation, Gate
@@ -13,7 +13,7 @@ from tutti.engine.gathering import ADMISSION_ANNOTATION
 from tutti.engine.observations import BindAnswer, BindFinished
 from tutti.engine.reasons import Reason
 from tutti.engine.reporting import announce
-from tutti.engine.reservation import give_back
+from tutti.engine.reservation import give_back, permit_seconds
 from tutti.engine.state import State
 from tutti.engine.workloads import Charge, Phase, Workload
 
@@ -45,7 +45,8 @@ def begin(state: State, workload: Workload) -> None:
     """Open the bind window; members that have ended before are none of those that must be bound in it."""
     workload.phase = Phase.BINDING
     workload.running_since = workload.unready_since = None
-    state.set_deadline(workload, state.configuration.bind_window_seconds)
+    seconds = permit_seconds(state, workload) if eager.is_open(workload) else state.configuration.bind_window_seconds
+    state.set_deadline(workload, seconds)
     if workload.tally().failed:
         for member in workload.members():
             member.over = member.pod.counted is Doing.FAILED

@@ -23,6 +23,7 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.engine import (
     backfill,
     binding,
+    eager,
     life,
     nominations,
     past_use,
@@ -117,6 +118,8 @@ class Engine:
             if self._try(standing, changed) or not tells_later(state, standing.workload):
                 changed[standing.workload.key] = standing.workload
         backfill.tell(state, changed)
+        for workload in changed.values():
+            eager.lose_patience(state, workload)
         late: dict[WorkloadKey, Workload] = {}
         self._settle(late)  # whoever was taken out for one that was tried
         changed.update(late)
@@ -197,7 +200,8 @@ class Engine:
     def _go_on(self, workload: Workload) -> None:
         """Have a workload bound that has just got quota and nodes, or held until it may be."""
         state = self.state
-        if workload.phase is Phase.WAITING and not reservation.all_there(workload):
+        early = not reservation.all_there(workload)
+        if workload.phase is Phase.WAITING and early and not eager.may_start(workload):
             reservation.await_members(state, workload)
             return
         if not permits.may_bind(state, workload):
@@ -205,6 +209,7 @@ class Engine:
         binding.send(state, workload)
         if workload.phase not in (Phase.WAITING, Phase.RESERVED):  # else it waits for volumes, and says so
             workload.explanation = why_surplus_waits(state, workload)
+            eager.explain(state, workload)
 
     def _wait(
         self,

@@ -27,7 +27,7 @@ from tutti.engine.history import recall
 from tutti.engine.nearness import of_claim, of_pod_group, of_workload
 from tutti.engine.reservation import give_back
 from tutti.engine.state import Address, State
-from tutti.engine.workloads import Group, Member, Told, Workload
+from tutti.engine.workloads import Group, Member, Style, Told, Workload
 
 ADMISSION_ANNOTATION = "scheduling.tutti.dev/admission"
 GATE_ANNOTATION = "scheduling.tutti.dev/admission-gate"
@@ -266,9 +266,7 @@ def _promised(state: State, workload: Workload, group: Group, template: dict[str
         spec = msgspec.convert(template.get("spec") or {}, PodSpec)
         labels = msgspec.convert((template.get("metadata") or {}), ObjectMeta).labels
     except msgspec.ValidationError as error:
-        workload.problem = Explanation(
-            Gate.GATHER, "InvalidTemplate", f"a podGroups[].template cannot be read: {error}"
-        )
+        workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", f"a template of members cannot be read: {error}")
         return None
     importance.promise(state, group, spec)
     return None if has_claims(spec) else state.cluster.classes.of(spec, workload.key[1], labels)
@@ -298,9 +296,24 @@ def _read_pod_group(state: State, workload: Workload, written: PodGroupObject | 
         workload.groups.setdefault(name, Group(name)).min_count = written.spec.min_count
     elif declared and workload.key not in state.catalog.broken:
         workload.problem = sizes.read(workload)
+        _read_promises(state, workload)
     else:
         workload.problem = _missing(state, workload)
     _read_wishes(state, workload, gang.spec if gang is not None else written.spec if written is not None else None)
+
+
+def _read_promises(state: State, workload: Workload) -> None:
+    """Take over what members that are yet to come will be like, where others tell it, and how the gang starts."""
+    style = next((m.claim.style for m in workload.members() if m.claim.style), "")
+    workload.style = Style(style) if style else None
+    if workload.given_up and workload.problem is None:
+        workload.problem = Explanation(Gate.PLACEMENT, "ResourceReservationTimeout", workload.given_up)
+    if workload.scattered:
+        return
+    for member in workload.members():
+        for role, template in member.claim.templates.items():
+            group = workload.groups[role]
+            group.promised = _promised(state, workload, group, template)
 
 
 def _read_wishes(state: State, workload: Workload, spec: PodGroupSpec | None) -> None:
@@ -311,7 +324,8 @@ def _read_wishes(state: State, workload: Workload, spec: PodGroupSpec | None) ->
     workload.keeps_trying = spec is not None and spec.on_bind_failure == "Retry"
     if spec is None:
         workload.queue, near = "", None
-        workload.permit_seconds = first.claim.timeout_seconds if first else None
+        said = (m.claim.timeout_seconds for m in workload.members())
+        workload.permit_seconds = next((seconds for seconds in said if seconds is not None), None)
     else:
         workload.queue, workload.permit_seconds = spec.queue_name, spec.schedule_timeout_seconds
         value = state.catalog.pod_class(spec.priority_class_name)

@@ -5,7 +5,7 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 
 from __future__ import annotations
 
-from tutti.engine import approval, binding, eviction, holders, limits, permits, reservation, volumes
+from tutti.engine import approval, binding, eager, eviction, holders, limits, permits, reservation, volumes
 from tutti.engine.gathering import read_workload
 from tutti.engine.reporting import announce
 from tutti.engine.state import State
@@ -55,7 +55,9 @@ def expire(state: State, workload: Workload) -> None:
     elif workload.phase is Phase.RESERVED:
         reservation.time_out(state, workload)
     elif workload.phase is Phase.BINDING and not any(m.pod.assumed for m in workload.members()):
-        if workload.tally().bound and _has_no_object(state, workload):
+        if workload.tally().bound and eager.is_open(workload):
+            eager.time_out(state, workload)
+        elif workload.tally().bound and _has_no_object(state, workload):
             workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
         elif workload.tally().bound and workload.keeps_trying:
             binding.keep_trying(state, workload)
@@ -89,6 +91,7 @@ def is_over(state: State, workload: Workload) -> bool:
 
 
 def _settle_waiting(state: State, workload: Workload) -> None:
+    eager.lose_patience(state, workload)
     tally = workload.tally()
     required = sum(group.min_count for group in workload.groups.values())
     if workload.was_finished and tally.live and not workload.decided:
@@ -112,14 +115,12 @@ def _settle_reserved(state: State, workload: Workload) -> None:
     reservation.trim_holds(state, workload)
     if not reservation.is_whole(state, workload) or workload.problem is not None:
         reservation.break_up(state, workload)
-    elif reservation.all_there(workload):
-        for group in workload.groups.values():
-            assert not group.holds  # as many are held as are missing
-        if permits.may_bind(state, workload):
-            binding.send(state, workload)
+    elif (reservation.all_there(workload) or eager.may_start(workload)) and permits.may_bind(state, workload):
+        binding.send(state, workload)
 
 
 def _settle_binding(state: State, workload: Workload) -> None:
+    eager.fill(state, workload)
     tally = workload.tally()
     if workload.complete or workload.brought_together:
         _scheduled(state, workload)
@@ -130,6 +131,7 @@ def _settle_binding(state: State, workload: Workload) -> None:
         if workload.deadline is None and not _has_no_object(state, workload):
             state.set_deadline(workload, state.configuration.bind_window_seconds)
         _send_again(state, workload)
+        eager.explain(state, workload)
 
 
 def _has_no_object(state: State, workload: Workload) -> bool:

@@ -89,6 +89,8 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
         missing = max(0, group.min_count - tally.placed - tally.reserved - len(group.holds))
         if workload.phase is Phase.SCHEDULED:
             missing = 0
+        elif workload.style is not None and workload.phase is Phase.BINDING:
+            missing = min(missing, len(waiting))  # it has started, and takes them as they come
         holds_for_promised = group.promised is not None and workload.phase is Phase.WAITING
         promised = missing - len(waiting) if holds_for_promised else 0
         if missing > len(waiting) + max(0, promised):

@@ -101,6 +101,13 @@ def hand_over_holds(state: State, workload: Workload) -> None:
                 member.charge = hold.charge
 
 
+def release_holds(state: State, group: Group, count: int) -> None:
+    """Give back so much of the room that is held for a group, and what was lost with its node."""
+    for hold in [*(hold for hold in group.holds if not _stands(state, hold)), *group.holds[:count]]:
+        if hold in group.holds:
+            _release(state, group, hold)
+
+
 def trim_holds(state: State, workload: Workload) -> None:
     """Give back what is held beyond the required members, because fewer are required than when it was reserved."""
     for group in workload.groups.values():

@@ -34,9 +34,11 @@ def read(workload: Workload) -> Explanation | None:
             roles[role] = max(least, roles.get(role, 0))
             if least:
                 said.setdefault(role, {}).setdefault(least, member.pod.name)
-    if roles:
+    if workload.scattered or not (roles or said):
+        _scatter(workload)
+    elif roles:
         _take_roles(workload, roles)
-    elif said and workload.key[2] in workload.groups:
+    elif workload.key[2] in workload.groups:
         workload.groups[workload.key[2]].min_count = max(*next(iter(said.values())), 0)
     for group in workload.groups.values():
         _limit(group)
@@ -59,6 +61,12 @@ def _take_roles(workload: Workload, roles: Mapping[str, int]) -> None:
     for name, group in workload.groups.items():
         if name not in roles:
             group.min_count = 0
+
+
+def _scatter(workload: Workload) -> None:
+    """Have members placed one by one: the first that finds a node starts, and others join it."""
+    for index, group in enumerate(sorted(workload.groups.values(), key=lambda group: not group.members)):
+        group.min_count, group.count, group.promised = int(not index), None, None
 
 
 def _limit(group: Group) -> None:

@@ -56,6 +56,13 @@ class Phase(enum.StrEnum):
     FINISHED = "Finished"
 
 
+class Style(enum.StrEnum):
+    """What becomes of a gang that starts as soon as there is room for all of it, when there is none for too long."""
+
+    SOFT = "Soft"
+    HARD = "Hard"
+
+
 ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
 """Phases in which a workload has quota and room, and may keep them."""
 
@@ -239,6 +246,10 @@ class Workload:
     Attributes:
         uid: Of the object, where there is one.
         keeps_trying: Whether what is bound of it stays when it cannot be completed in time (onBindFailure: Retry).
+        style: Given where it starts as soon as there is room for all of it (see `eager.py`).
+        short_since: Since when such a one finds no nodes, Unix seconds.
+        scattered: Whether its members are placed one by one, because it has waited long enough.
+        given_up: Why it is not tried any more, or "".
         min_resources: What must be free in the cluster before any of it is placed, in scheduling units.
         permit_seconds: How long a complete reservation is held for it; None: the configured default.
         permit_jitter: Up to how many seconds longer, by chance.
@@ -292,6 +303,10 @@ class Workload:
     created: float = 0.0
     active: bool = True
     keeps_trying: bool = False
+    style: Style | None = None
+    short_since: float | None = None
+    scattered: bool = False
+    given_up: str = ""
     min_resources: Mapping[str, int] = field(default_factory=dict)
     permit_seconds: int | None = None
     permit_jitter: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -66,6 +66,11 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which part of the group it is, where a group is made of several; each of them is a pod group of its own."""
     roles: tuple[tuple[str, int], ...] = ()
     """The parts that the pod knows of, and how many members each must have; 0: members of that part say."""
+    templates: dict[str, dict[str, Any]] = {}
+    """What members of a part will be like, as a pod template; of parts that are not here nobody says."""
+    style: str = ""
+    """Soft or Hard: the gang starts when there is room for all of it, and so is placed one by one, or given up, when
+    there is none for too long. Empty: it starts when all of it is there."""
     most: int | None = None
     """How many members may have a node at once; None: all there are."""
     object: str = ""

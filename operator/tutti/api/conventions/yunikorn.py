@@ -1,7 +1,7 @@
 """Apache YuniKorn: an application id, a queue, and task groups as JSON on the pods of a gang.
 
-Each task group is a gang of its own here. A pod that names a task group without carrying its definition is an ordinary
-member of the queue, because the size of that gang stands on another pod. Placeholders are not needed and not made.
+An application is one gang with a role for each task group. Whichever of its pods carry the definitions tell them for
+all; while none does, its pods are placed one by one. Room is kept in memory, so that no placeholder pods are made.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ PARAMETERS = f"{_PREFIX}schedulingPolicyParameters"
 APPLICATION_IDS = (f"{_PREFIX}app-id", "applicationId")
 QUEUES = (f"{_PREFIX}queue", "queue")
 TIMEOUT = "placeholderTimeoutInSeconds"
+STYLE = "gangSchedulingStyle"
 _DEFAULT_TIMEOUT_SECONDS = 900
+_PLACING = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
+"""What of a task group decides where its pods can go."""
 
 
 def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all conventions are read the same way
@@ -35,17 +38,22 @@ def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all 
         return None
     queue = _first(pod, QUEUES).removeprefix("root.")
     claim = Claim(convention="yunikorn", namespace=pod.metadata.namespace, queue=existing_name(queue, label(QUEUES[0])))
-    task_group = annotations.get(TASK_GROUP_NAME, "")
-    min_count = _min_member(annotations.get(TASK_GROUPS, ""), task_group) if task_group else None
-    if min_count is None:
+    task_group, declared = annotations.get(TASK_GROUP_NAME, ""), annotations.get(TASK_GROUPS, "")
+    if not task_group and not declared:
         return claim if queue else None
+    groups = _task_groups(declared, annotation(TASK_GROUPS))
+    parameters = dict(part.split("=", 1) for part in annotations.get(PARAMETERS, "").split() if "=" in part)
+    timeout = integer(parameters, TIMEOUT, annotation(PARAMETERS), least=1) or _DEFAULT_TIMEOUT_SECONDS
     return Claim(
         convention=claim.convention,
         namespace=claim.namespace,
         queue=claim.queue,
-        group=object_name(f"{application}-{task_group}"),
-        min_count=min_count,
-        timeout_seconds=_timeout(annotations.get(PARAMETERS, "")),
+        group=object_name(application),
+        role=task_group,
+        roles=tuple((name, _min_member(group)) for name, group in groups.items()),
+        templates={name: _template(group) for name, group in groups.items() if group.get("minResource")},
+        style=_style(parameters) if groups else "",
+        timeout_seconds=timeout if groups else None,
         implicit=True,
     )
 
@@ -59,31 +67,34 @@ def _first(pod: Pod, keys: tuple[str, ...]) -> str:
     return ""
 
 
-def _min_member(text: str, task_group: str) -> int | None:
-    """The size of a task group; None where its definition is not on this pod."""
-    if not text:
-        return None
-    where = annotation(TASK_GROUPS)
-    for group in _task_groups(text, where):
-        if group.get("name") == task_group:
-            size = group.get("minMember")
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise ConventionError(f"minMember of {task_group!r} must be a whole number of at least 1", where)
-            return size
-    return None
-
-
-def _task_groups(text: str, where: str) -> list[Mapping[str, Any]]:
+def _task_groups(text: str, where: str) -> dict[str, Mapping[str, Any]]:
+    """Return the task groups that an annotation declares, by name; none where there is no annotation."""
     try:
-        groups = json.loads(text)
+        groups = json.loads(text) if text else []
     except ValueError as error:
         raise ConventionError(f"this is not JSON: {error}", where) from error
-    if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
+    if not isinstance(groups, list) or not all(isinstance(group, dict) and group.get("name") for group in groups):
         raise ConventionError('must be a JSON list such as [{"name": "workers", "minMember": 4}]', where)
-    return groups
+    return {str(group["name"]): group for group in groups}
 
 
-def _timeout(text: str) -> int:
-    """The timeout among `key=value` parameters that are separated by spaces."""
-    parameters = dict(part.split("=", 1) for part in text.split() if "=" in part)
-    return integer(parameters, TIMEOUT, annotation(PARAMETERS), least=1) or _DEFAULT_TIMEOUT_SECONDS
+def _min_member(group: Mapping[str, Any]) -> int:
+    size = group.get("minMember")
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        text = f"minMember of {group['name']!r} must be a whole number of at least 1"
+        raise ConventionError(text, annotation(TASK_GROUPS))
+    return size
+
+
+def _template(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the pods that room is kept for, as a task group describes them."""
+    spec = {name: group[name] for name in _PLACING if name in group}
+    container = {"name": "member", "resources": {"requests": group["minResource"]}}
+    return {"metadata": {"labels": group.get("labels") or {}}, "spec": {**spec, "containers": [container]}}
+
+
+def _style(parameters: Mapping[str, str]) -> str:
+    style = parameters.get(STYLE, "Soft")
+    if style not in ("Soft", "Hard"):
+        raise ConventionError(f"{style!r} is no gangSchedulingStyle: write Soft or Hard", annotation(PARAMETERS))
+    return style
