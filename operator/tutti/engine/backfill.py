@@ -39,16 +39,15 @@ _PASSES = (Gate.PLACEMENT, "Unschedulable"), (Gate.QUOTA, NoFit.WAITING_FOR_QUOT
 
 def note_end(state: State, workload: Workload) -> None:
     """Note when what a workload has reserved or bound is free again at the latest."""
-    shadows, key = state.shadows, workload.key
+    returns, key = state.shadows.returns, workload.key
     end = state.now if workload.phase is Phase.LEAVING else limits.ends_at(state, workload)
-    if end == shadows.ends.get(key) is None:
+    before = returns.end_of(key)
+    if end == before is None:
         return
-    if end != shadows.ends.get(key):
-        shadows.version += 1
     if end is None:
-        del shadows.ends[key]
-    else:
-        shadows.ends[key] = end
+        returns.forget(key)
+    elif end != before:
+        returns.expect(key, end)
     slots = [member.pod.slot for member in workload.members() if member.pod.slot >= 0]
     state.cluster.tenants.expect(slots, math.inf if end is None else end)
 
@@ -56,13 +55,14 @@ def note_end(state: State, workload: Workload) -> None:
 def forget(state: State, key: WorkloadKey) -> None:
     """Forget a workload of which nothing is left."""
     state.shadows.pauses.pop(key, None)
-    if state.shadows.ends.pop(key, None) is not None:
-        state.shadows.version += 1
+    state.shadows.returns.forget(key)
 
 
 def stir(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) -> None:
     """Give up what is kept for those who are no heads any more, or for longer than it may be."""
     shadows = state.shadows
+    if not shadows.of:
+        shadows.returns.rest(state.holdings)
     for shadow in list(shadows.of.values()):
         standing = standing_of(shadow.workload)
         is_head = standing is not None and _is_kept_for(standing) and standing.bunch.line.name[0] == shadow.queue

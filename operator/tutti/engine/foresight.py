@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tutti.engine import limits
 from tutti.engine.explanation import Explanation
 from tutti.engine.needs import Need, needs_of, never_admitted
 from tutti.engine.state import State
@@ -97,16 +95,14 @@ def _pods(state: State, queue: Queue, need: Need, profile: Profile) -> Pods:
 
 def _known_ends(state: State) -> list[End]:
     """Return the next ends of running work, as far as it must end by a known time, the first one first."""
-    known: list[tuple[float, int, Workload]] = []
-    for number, workload in enumerate(state.ending.values()):
-        at = limits.ends_at(state, workload)
-        if at is not None:
-            known.append((at, number, workload))
     ends: list[End] = []
     pods = 0
-    for at, _, workload in heapq.nsmallest(MOST_ENDS, known):
+    for at, key in state.shadows.returns.first(2 * MOST_ENDS):
+        workload = state.ending.get(key)
+        if workload is None:
+            continue  # it has been told to leave, and nobody knows how long that takes
         pods += sum(len(group.members) for group in workload.groups.values())
-        if pods > MOST_PODS:
+        if pods > MOST_PODS or len(ends) == MOST_ENDS:
             break
         ends.append(_end(state, workload, at))
     return ends

@@ -19,7 +19,6 @@ from tutti.engine.admission import Taken, look
 from tutti.engine.lines import Standing
 from tutti.engine.shadows import Shadow
 from tutti.engine.state import State
-from tutti.engine.workloads import Charge
 from tutti.placement.preemption.lifting import Lifting
 from tutti.queueing.backfill import Departures, departures, earliest, withheld
 from tutti.quota.tree import Usage
@@ -112,20 +111,23 @@ def quota_given(state: State, shadow: Shadow) -> Usage:
 
 
 def _given_back(state: State, head: str, at: float, *, sooner: bool = False) -> dict[str, Usage]:
-    """Return what those use of each queue who have gone when the head of a queue starts, or sooner than that."""
-    shadows, holdings = state.shadows, state.holdings
-    stamp = (shadows.version, holdings.frees, at)
-    kept = shadows.given.get((head, sooner))
-    if kept is not None and kept[0] == stamp:
-        return kept[1]
-    total: dict[str, Usage] = {}
-    for key, end in shadows.ends.items():
-        for queue, usage in holdings.used_by("/".join(key)) if end < at or (end == at and not sooner) else ():
-            mine = total.setdefault(queue, {})
-            for what, amount in usage.items():
-                mine[what] = mine.get(what, 0) + amount
-    shadows.given[head, sooner] = (stamp, total)
-    return total
+    """Return what those use of each queue who have gone when the head of a queue starts, or sooner than that.
+
+    Those are whole workloads by their ends, and pods of others that are being deleted already.
+    """
+    total = state.shadows.returns.given(state.holdings, head, at, sooner=sooner)
+    tenants = state.cluster.tenants
+    leaving = tenants.leaving & (tenants.row >= 0) & ((tenants.until >= at) if sooner else (tenants.until > at))
+    return _both(total, _Charges.of(state, np.flatnonzero(leaving)).total())
+
+
+def _both(one: dict[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]:
+    """Add what is used of some queues to what is used of others."""
+    for queue, usage in other.items():
+        mine = one.setdefault(queue, {})
+        for what, amount in usage.items():
+            mine[what] = mine.get(what, 0) + amount
+    return one
 
 
 def _search(state: State, standing: Standing, beside: Sequence[Shadow], slots: Slots) -> Prospect | None:
@@ -134,11 +136,15 @@ def _search(state: State, standing: Standing, beside: Sequence[Shadow], slots: S
     held = tenants.held(slots, nodes.axis)
     part = (held / np.maximum(nodes.allocatable[row, : held.shape[1]], 1)).max(axis=1, initial=0.0)
     order = departures(_ends(state, slots), row, part, state.now)
-    charges = _Charges.of(state, slots)
+    late = order.step > len(order.times)
+    charges, head = _Charges.of(state, slots[late]), "" if standing.queue is None else standing.queue.name
 
     def look_at(step: int) -> list[Taken] | None:
-        gone = order.step <= step
-        return _had(state, standing, beside, slots[gone], charges.only(gone).total())
+        gone, given = order.step <= step, dict[str, Usage]()
+        if step and len(order.times):
+            given = _given_back(state, head, float(order.times[min(step, len(order.times)) - 1]))
+        given = _both(given, charges.only(gone[late]).total())
+        return _had(state, standing, beside, slots[gone], given)
 
     found = earliest(0, order.steps, look_at)
     return None if found is None else _prospect(state, order, *found)
@@ -163,29 +169,30 @@ class _Charges:
     """What some pods use of quota.
 
     Attributes:
-        code: int64[m], the index of each pod's charge, -1 where it uses none.
-        charges: These charges, some of them equal.
+        code: int64[m], the index of what each pod uses, -1 where it uses nothing.
+        charges: What they use of which queue, each once.
     """
 
     code: NDArray[np.int64]
-    charges: list[Charge]
+    charges: list[tuple[str, Usage]]
 
     @classmethod
     def of(cls, state: State, slots: Slots) -> _Charges:
         """Read them off the pods in some slots, none of them free."""
-        codes: dict[int, int] = {}  # by identity: the pods of a need share their charge
-        charges: list[Charge] = []
-        members, found = state.members, []
+        members, codes, known = state.members, dict[int, int](), dict[tuple[object, ...], int]()
+        charges: list[tuple[str, Usage]] = []
+        found = []
         for record in state.cluster.tenants.at(slots):
-            member = members.get((record.namespace, record.name))
+            member = members.get(record.key)
             charge = None if member is None else member.charge
             if charge is None:
                 found.append(-1)
                 continue
-            code = codes.get(id(charge))
+            code = codes.get(id(charge))  # the pods of a need share their charge
             if code is None:
-                code = codes[id(charge)] = len(charges)
-                charges.append(charge)
+                code = codes[id(charge)] = known.setdefault((charge.queue, *charge.usage.items()), len(known))
+                if code == len(charges):
+                    charges.append((charge.queue, charge.usage))
             found.append(code)
         return cls(np.array(found, dtype=np.int64), charges)
 
@@ -197,10 +204,9 @@ class _Charges:
         """Return what is used in all of which queues."""
         counts = np.bincount(self.code[self.code >= 0], minlength=len(self.charges))
         out: dict[str, Usage] = {}
-        for at in np.flatnonzero(counts).tolist():
-            one, count = self.charges[at], int(counts[at])
-            mine = out.setdefault(one.queue, {})
-            for what, amount in one.usage.items():
+        for (queue, usage), count in zip(self.charges, counts.tolist(), strict=True):
+            mine = out.setdefault(queue, {})
+            for what, amount in usage.items() if count else ():
                 mine[what] = mine.get(what, 0) + amount * count
         return out
 

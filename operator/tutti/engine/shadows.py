@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.engine.explanation import Explanation
+from tutti.engine.returns import Returns
 from tutti.engine.workloads import WorkloadKey
 from tutti.queueing.heads import HeadKey
 from tutti.quota.tree import Usage
@@ -74,19 +75,14 @@ class Shadows:
 
     Attributes:
         of: By ClusterQueue.
-        ends: When what a workload has is free again at the latest, for those of which it is known; Unix seconds.
-        version: Grows whenever one of these changes.
+        returns: When what a workload has is free again at the latest, for those of which it is known.
         pauses: Heads for which was kept in vain: how often, and until when nothing is kept again (0: it may be).
-        given: By queue, what is given back of which queues by the time its head starts, or sooner, and as of what that
-            is known.
         last: The last number that was given.
     """
 
     of: dict[str, Shadow] = field(default_factory=dict)
-    ends: dict[WorkloadKey, float] = field(default_factory=dict)
-    version: int = 0
+    returns: Returns = field(default_factory=Returns)
     pauses: dict[WorkloadKey, tuple[int, float]] = field(default_factory=dict)
-    given: dict[tuple[str, bool], tuple[tuple[object, ...], dict[str, Usage]]] = field(default_factory=dict)
     last: int = 0
 
     def pausing(self, workload: WorkloadKey) -> bool:

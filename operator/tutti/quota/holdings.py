@@ -36,6 +36,7 @@ class Holdings:
         self.used_lately: UsedLately = self.snapshot.used_lately
         self._accounts: dict[tuple[str, str], Account] = {}
         self._of: dict[str, dict[str, None]] = {}
+        self._touched: dict[str, None] = {}
         self._promised: dict[str, tuple[str, Usage]] = {}
         self._roots: dict[str, str] = {}
         self._epoch = 0
@@ -110,6 +111,11 @@ class Holdings:
         """Have everybody who waits for quota look again, as if some had been given back everywhere."""
         self._freed.update(dict.fromkeys(self._roots.values()))
 
+    def take_touched(self) -> list[str]:
+        """Return whose usage has changed since the last call."""
+        touched, self._touched = self._touched, {}
+        return list(touched)
+
     def has_freed(self, roots: Collection[str]) -> bool:
         """Whether quota may have become available in any of these trees since `take_freed` was last called."""
         return not self._freed.keys().isdisjoint(roots)
@@ -149,6 +155,7 @@ class Holdings:
             account = self._accounts[queue, who] = Account(Holder(who, queue, usage), usage)
             self._of.setdefault(who, {})[queue] = None
             self.snapshot.enrol(account.holder)
+        self._touched[who] = None
         account.pods += pods
         change = _times(per_pod, pods)
         account.more(change)
@@ -158,6 +165,7 @@ class Holdings:
     def refund(self, queue: str, per_pod: Mapping[FlavorResource, int], who: str, pods: int = 1) -> None:
         """Let `who` use less in a queue: others may have it now."""
         account = self._accounts[queue, who]
+        self._touched[who] = None
         account.pods -= pods
         self.snapshot.refund(queue, account.less(_times(per_pod, pods)))
         self._has_freed(queue)
@@ -177,6 +185,7 @@ class Holdings:
             What was handed over, for `take_back`.
         """
         done = []
+        self._touched[who] = None
         left = dict(wanted)
         for queue in self._of.get(who, ()):
             change = self._accounts[queue, who].hand_over(left)
@@ -192,6 +201,7 @@ class Holdings:
         for one in handed:
             account = self._accounts.get((one.queue, one.who))
             if account is not None:
+                self._touched[one.who] = None
                 self.snapshot.charge(one.queue, account.take_back(one.usage))
                 self._moved(one.queue)
 
