@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 TIMES ?= 5
 FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py)
 
-.PHONY: help setup demo test fuzz lint fix crds bench bench-envtest bench-core bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind test-envtest lock clean
+.PHONY: help setup demo test fuzz lint fix crds bench bench-envtest bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind test-envtest lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-20s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ bench-envtest: $(READY) ## The same on a real kube-apiserver and etcd, and again
 
 bench-core: $(READY) ## How long the engine takes, and how much memory: no API server; writes build/bench-core.json
 	@$(BIN)/python -m bench.core
+
+bench-growth: $(READY) ## How decisions grow with nodes and pods; writes docs/growth.json and docs/growth.svg
+	@$(BIN)/python -m bench.growth
 
 bench-week: $(READY) ## A simulated week of 15,000 workloads in 30 queues, against Kueue's thresholds
 	@$(BIN)/python -m bench.week

@@ -81,7 +81,7 @@ def test_parameters_of_the_wrong_kind_are_told(params, why):
     ("operation", "why"),
     [
         ("{opcode: createPodz}", "opcode: there is no opcode 'createPodz'; did you mean 'createPods'?"),
-        ("{opcode: allocResourceClaims, namespace: x}", "opcode: allocResourceClaims needs kube-scheduler's own"),
+        ("{opcode: allocResourceClaims}", "namespace: must be given"),
         ("{opcode: createPods}", "count or countParam must be given"),
         ("{opcode: createPods, count: 1, podTemplatPath: x}", "podTemplatPath: there is no such field; did you mean"),
         ("{opcode: createPods, count: 1, collectMetrics: true, skipWaitToCompletion: true}", "goes neither with"),

@@ -240,7 +240,7 @@ status: {capacity: {cpu: "64"}, allocatable: {cpu: "64"}}
     text = file(
         f"  - {{opcode: createNodes, count: 2, nodeTemplatePath: {template},"
         " nodeAllocatableStrategy: {nodeAllocatable: {example.com/x: 3},"
-        " csiNodeAllocatable: {csi.example.com: {allocatable: {count: 39}}}, migratedPlugins: [kubernetes.io/a]}}\n"
+        " csiNodeAllocatable: {csi.example.com: {count: 39}}, migratedPlugins: [kubernetes.io/a]}}\n"
         "  - {opcode: createNodes, count: 3, labelNodePrepareStrategy: {labelKey: zone, labelValues: [a, b]}}\n"
         "  - {opcode: createNodes, count: 2, uniqueNodeLabelStrategy: {labelKey: kubernetes.io/hostname}}\n"
     )
@@ -371,7 +371,7 @@ async def test_what_is_measured_can_be_named(bench):
     ("operations", "why"),
     [
         ("  - {opcode: stopCollectingMetrics}\n", "no measurement goes on"),
-        ("  - {opcode: startCollectingMetrics, name: a, namespaces: [x]}\n" * 2, "a measurement goes on"),
+        ("  - {opcode: startCollectingMetrics, namespaces: [x]}\n" * 2, "a measurement goes on"),
     ],
 )
 async def test_a_measurement_begins_and_ends_once(bench, operations, why):
@@ -394,7 +394,7 @@ async def test_objects_are_replaced_in_whole_or_in_part(bench):
         "  - {opcode: createNodes, count: 1}\n"
         f"  - {{opcode: createAny, namespace: x, count: 2, templatePath: {made}}}\n"
         f"  - {{opcode: updateAny, namespace: x, count: 2, updatePerSecond: 100, templatePath: {changed}}}\n"
-        f"  - {{opcode: updateAny, templatePath: {node}, subresources: [status]}}\n"
+        f"  - {{opcode: updateAny, templatePath: {node}}}\n"
     )
     async with Watcher(bench, "/api/v1/configmaps") as maps, Watcher(bench, "/api/v1/nodes") as nodes:
         await bench.run(text)
@@ -414,7 +414,8 @@ spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}
     text = file(
         "  - {opcode: createNodes, count: 2}\n  - {opcode: createNodes, count: 1}\n"
         "  - {opcode: createResourceDriver, driverName: d.example.com, nodes: 'node-0-*', maxClaimsPerNodeParam: $max}\n"
-        f"  - {{opcode: createResourceClaims, namespace: claims, count: 3, templatePath: {claim}}}\n",
+        f"  - {{opcode: createResourceClaims, namespace: claims, count: 3, templatePath: {claim}}}\n"
+        "  - {opcode: allocResourceClaims, namespace: claims}\n",
         "{max: 2}",
     )
     slices_path, claims_path = "/apis/resource.k8s.io/v1/resourceslices", "/apis/resource.k8s.io/v1/resourceclaims"
@@ -424,7 +425,28 @@ spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}
         claimed = await claims.until(lambda all_: len(claims.gone) == 3)
     assert sorted(one["spec"]["nodeName"] for one in published) == ["node-0-0", "node-0-1"]
     assert [one["name"] for one in published[0]["spec"]["devices"]] == ["instance-0", "instance-1"]
-    assert {one["metadata"]["name"] for one in claimed} == {"claim-0", "claim-1", "claim-2"}
+    given = {one["metadata"]["name"]: one["status"]["allocation"] for one in claimed}
+    taken = [given[f"claim-{i}"]["devices"]["results"][0] for i in range(3)]
+    assert [(one["request"], one["driver"]) for one in taken] == [("r", "d.example.com")] * 3
+    assert len({(one["pool"], one["device"]) for one in taken}) == 3
+    assert given["claim-0"]["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0]["values"] == [taken[0]["pool"]]
+
+
+async def test_claims_for_which_no_device_is_left_are_told(bench):
+    claim = bench.template("claim.yaml", """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: "claim-{{.Index}}"}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c, count: 2}}]}}
+""")  # fmt: skip
+    text = file(
+        "  - {opcode: createNodes, count: 1}\n"
+        "  - {opcode: createResourceDriver, driverName: d.example.com, maxClaimsPerNode: 3}\n"
+        f"  - {{opcode: createResourceClaims, namespace: claims, count: 2, templatePath: {claim}}}\n"
+        "  - {opcode: allocResourceClaims, namespace: claims}\n"
+    )
+    with pytest.raises(WorkloadFailed, match="allocResourceClaims: no device is left for claim claim-1"):
+        await bench.run(text)
 
 
 async def test_each_pod_gets_a_volume_that_is_bound_already(bench):

@@ -59,6 +59,8 @@ class Run:
         default_pod_template: Of pods whose operation names none.
         background: Where operations go on after their turn; ends with the workload.
         items: What was found so far.
+        measuring: What startCollectingMetrics has begun.
+        devices: Driver, node and name of each device that was published and is free.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Run:
     going_on: list[asyncio.Task[None]] = field(default_factory=list)
     items: list[DataItem] = field(default_factory=list)
     measuring: Measurement | None = None
+    devices: list[tuple[str, str, str]] = field(default_factory=list)
 
     @property
     def now(self) -> float:
@@ -93,8 +96,9 @@ class Run:
         self.going_on.append(self.background.create_task(work, name=name))
 
     def measure(self, name: str, namespaces: list[str], selector: Mapping[str, str] | None = None) -> Measurement:
-        """Begin a measurement whose items are named `<workload>/<name>`."""
-        measurement = Measurement(self.book, f"{self.name}/{name}", namespaces, selector)
+        """Begin a measurement whose items are named `<workload>/<name>`, or after the workload alone."""
+        full = f"{self.name}/{name}" if name else self.name
+        measurement = Measurement(self.book, full, namespaces, selector)
         measurement.start()
         return measurement
 

@@ -1,10 +1,8 @@
-"""createAny, updateAny, createResourceClaims, createResourceDriver, createPodGroups and waitForPodGroups."""
+"""createAny, updateAny, createPodGroups and waitForPodGroups."""
 
 from __future__ import annotations
 
 import asyncio
-import fnmatch
-from collections.abc import Sequence
 from typing import Any, Final
 
 from tutti.bench.objects import Refused
@@ -13,14 +11,13 @@ from tutti.bench.operations.objects import (
     CreateAny,
     CreatePodGroups,
     CreateResourceClaims,
-    CreateResourceDriver,
     UpdateAny,
     WaitForPodGroups,
 )
 from tutti.bench.pods import Stalled
 from tutti.bench.run import Run, fill
 from tutti.kube.backoff import Backoff
-from tutti.kube.resources import NODES, Resource
+from tutti.kube.resources import Resource
 
 Object = dict[str, Any]
 
@@ -81,16 +78,8 @@ async def update_any(operation: UpdateAny, run: Run, index: int) -> None:  # noq
 async def _update(document: Object, operation: UpdateAny, run: Run) -> None:
     for subresource in operation.subresources or [""]:
         await run.objects.replace(document, operation.namespace, subresource)
-
-
-async def create_resource_claims(operation: CreateResourceClaims, run: Run, index: int) -> None:  # noqa: ARG001 - as all opcodes
-    """Create ResourceClaims.
-
-    Raises:
-        Refused: The API server does not take one.
-        TemplateError: The template cannot be filled in.
-    """
-    await _create_many(operation, run)
+    if "status" in document and "status" not in operation.subresources:
+        await run.objects.replace(document, operation.namespace, "status")
 
 
 async def create_pod_groups(operation: CreatePodGroups, run: Run, index: int) -> None:  # noqa: ARG001 - as all opcodes
@@ -101,11 +90,17 @@ async def create_pod_groups(operation: CreatePodGroups, run: Run, index: int) ->
         Stalled: It does not show them in time.
         TemplateError: The template cannot be filled in.
     """
-    await _create_many(operation, run)
+    await create_many(operation, run)
     await _until_there(operation.namespace, operation.number, run)
 
 
-async def _create_many(operation: CreateResourceClaims | CreatePodGroups, run: Run) -> None:
+async def create_many(operation: CreateResourceClaims | CreatePodGroups, run: Run) -> None:
+    """Create the objects of a template, as many at once as there are creators.
+
+    Raises:
+        Refused: The API server does not take one.
+        TemplateError: The template cannot be filled in.
+    """
     await run.namespaces.ensure(operation.namespace)
     template = run.template(operation.template_path)
     count = operation.number
@@ -138,34 +133,3 @@ async def _until_there(namespace: str, count: int, run: Run) -> None:
 
 async def _number(resource: Resource, namespace: str, run: Run) -> int:
     return len(await run.objects.names(resource, namespace))
-
-
-async def create_resource_driver(operation: CreateResourceDriver, run: Run, index: int) -> None:  # noqa: ARG001 - as all opcodes
-    """Publish a ResourceSlice for each node whose name matches, with a device for each claim that it may serve.
-
-    Raises:
-        Refused: The API server does not take one.
-    """
-    names = [one.name for one in await run.objects.names(NODES)]
-    count = operation.max_claims_per_node or 0
-    async with asyncio.TaskGroup() as group:
-        for name in fnmatch.filter(names, operation.nodes):
-            group.create_task(run.objects.create(_slice(operation.driver_name, name, _devices(count))))
-
-
-def _devices(count: int) -> list[Object]:
-    return [{"name": f"instance-{i}"} for i in range(count)]
-
-
-def _slice(driver: str, node: str, devices: Sequence[Object]) -> Object:
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": f"{node}-{driver}"},
-        "spec": {
-            "driver": driver,
-            "nodeName": node,
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": list(devices),
-        },
-    }

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from tutti.bench.opcodes import flow, objects, pods, surroundings
+from tutti.bench.opcodes import devices, flow, objects, pods, surroundings
 from tutti.bench.operations.frame import Operation
 from tutti.bench.run import Run
 
@@ -26,8 +26,9 @@ PERFORM: Mapping[str, Perform] = MappingProxyType(
         "stopCollectingMetrics": flow.stop_collecting,
         "createAny": objects.create_any,
         "updateAny": objects.update_any,
-        "createResourceClaims": objects.create_resource_claims,
-        "createResourceDriver": objects.create_resource_driver,
+        "createResourceClaims": devices.create_resource_claims,
+        "createResourceDriver": devices.create_resource_driver,
+        "allocResourceClaims": devices.alloc_resource_claims,
         "createPodGroups": objects.create_pod_groups,
         "waitForPodGroups": objects.wait_for_pod_groups,
     }

@@ -74,7 +74,7 @@ def _csi_node(name: str, uid: str, strategy: NodeAllocatable) -> Object:
             "name": driver,
             "nodeID": name,
             "topologyKeys": [],
-            **({"allocatable": {"count": given.allocatable.count}} if given.allocatable else {}),
+            **({} if given.volumes is None else {"allocatable": {"count": given.volumes}}),
         }
         for driver, given in strategy.csi_node_allocatable.items()
     ]

@@ -12,6 +12,7 @@ from tutti.api.problems import Problem, nearest, problems_of
 from tutti.bench.operations.flow import Barrier, Churn, Sleep, StartCollecting, StopCollecting
 from tutti.bench.operations.frame import Operation
 from tutti.bench.operations.objects import (
+    AllocResourceClaims,
     CreateAny,
     CreatePodGroups,
     CreateResourceClaims,
@@ -38,13 +39,12 @@ OPERATIONS: Mapping[str, type[Operation]] = MappingProxyType(
         "updateAny": UpdateAny,
         "createResourceClaims": CreateResourceClaims,
         "createResourceDriver": CreateResourceDriver,
+        "allocResourceClaims": AllocResourceClaims,
         "createPodGroups": CreatePodGroups,
         "waitForPodGroups": WaitForPodGroups,
     }
 )
 """The records of the operations by their opcode."""
-
-_NEEDS_GO = "allocResourceClaims"
 
 
 def read_operation(value: Any) -> Operation | list[Problem]:
@@ -54,8 +54,6 @@ def read_operation(value: Any) -> Operation | list[Problem]:
     if not isinstance(value, dict):
         return [Problem("", f"an operation has an opcode and its fields; this is {value!r}")]
     opcode = next((entry for key, entry in value.items() if str(key).lower() == "opcode"), None)
-    if opcode == _NEEDS_GO:
-        return [Problem("opcode", f"{_NEEDS_GO} needs kube-scheduler's own allocator, within its process")]
     kind = OPERATIONS.get(str(opcode))
     if kind is None:
         return [Problem("opcode", f"there is no opcode {opcode!r}; {nearest(str(opcode), list(OPERATIONS))}")]

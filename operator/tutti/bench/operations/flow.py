@@ -54,7 +54,7 @@ class StartCollecting(Operation):
     """Begins to measure the pods of some namespaces."""
 
     opcode: Literal["startCollectingMetrics"]
-    name: str
+    name: str = ""
     namespaces: Annotated[list[str], Field(min_length=1)]
     label_selector: dict[str, str] = {}
 

@@ -21,7 +21,7 @@ class CreateAny(Templated):
 
 
 class UpdateAny(Templated):
-    """Replaces objects of any kind, at once or so many per second."""
+    """Replaces objects of any kind, and their status where the template has one, at once or so many per second."""
 
     opcode: Literal["updateAny"]
     namespace: str = ""
@@ -55,6 +55,13 @@ class CreateResourceDriver(Operation):
         """Return the fields that parameters say."""
         given = self.max_claims_per_node_param
         return {"max_claims_per_node": params.integer(given)} if given else {}
+
+
+class AllocResourceClaims(Operation):
+    """Gives each ResourceClaim of a namespace the devices it asks for."""
+
+    opcode: Literal["allocResourceClaims"]
+    namespace: str
 
 
 class CreatePodGroups(Templated):

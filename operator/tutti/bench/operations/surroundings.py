@@ -17,9 +17,15 @@ class CsiAllocatable(Part):
 
 
 class CsiDriver(Part):
-    """A CSI driver on every node."""
+    """A CSI driver on every node; its count stands here or, as in a CSINode, in `allocatable`."""
 
+    count: Whole | None = None
     allocatable: CsiAllocatable | None = None
+
+    @property
+    def volumes(self) -> int | None:
+        """How many volumes fit on a node; None where there is no limit."""
+        return self.count if self.allocatable is None else self.allocatable.count
 
 
 class NodeAllocatable(Part):
