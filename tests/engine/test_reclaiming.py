@@ -299,3 +299,21 @@ def test_two_reclaimers_share_what_one_gang_leaves():
     world.run()
     assert len(world.where("b")) == 4
     assert len(evicted(world)) == 8
+
+
+def test_the_queue_of_a_victim_counts_again_what_its_preemptor_gives_up():
+    """Found by the simulation: its LocalQueue went on saying less than the victim used until it was gone."""
+    world = cohort_of(("a", 4), ("c", 0), gpus=8)
+    world.gang("c", 4, queue="c")
+    later(world)
+    world.hold_evictions = True
+    world.gang("a", 4, queue="a")
+    world.run()
+
+    def counted() -> int:
+        return world.engine.state.counts.of("default/c").reserved.get(("default", GPU), 0)
+
+    assert (world.used("c"), counted()) == (0, 0)
+    world.delete(*(f"a-{rank}" for rank in range(4)))
+    world.run()
+    assert (world.used("c"), counted()) == (4, 4)

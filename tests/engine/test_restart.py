@@ -269,3 +269,21 @@ def test_what_runs_of_a_workload_whose_object_is_gone_is_left_alone_until_it_is_
     world.workload("w", *groups)
     world.until(2 * world.configuration.bind_window_seconds)
     assert world.where() == {}  # it never comes to be whole now
+
+
+def test_a_process_that_stands_by_forgets_what_has_gone():
+    """It is told everything and decides nothing, for weeks; it used to remember every workload that there had been."""
+    world = World()
+    for number in range(3):
+        world.gang(f"g{number}", 2)
+        world.delete(f"g{number}-0", f"g{number}-1")
+        world.remove_object("PodGroup", f"g{number}")
+        world.pod(f"p{number}")
+        world.delete(f"p{number}")
+    world.gang("stays", 2)
+    state = world.engine.state
+    assert list(state.workloads) == [("PodGroup", "default", "stays")]
+    assert list(state.members) == [("default", "stays-0"), ("default", "stays-1")]
+    world.node("n")
+    world.run()
+    assert len(world.where("stays")) == 2

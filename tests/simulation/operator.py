@@ -135,6 +135,11 @@ class Operator:
     def alive(self) -> bool:
         return self._task is not None and not self._task.done()
 
+    @property
+    def leads(self) -> bool:
+        """Whether it may act now."""
+        return self.alive and self.room is not None and self.room._elector is not None and self.room._elector.leading
+
     def start(self) -> None:
         """Begin a life; a process that has ended by itself is started again after a while."""
         if self.alive or not self._wanted:

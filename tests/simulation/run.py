@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import structlog
 
+from tests.simulation import ending
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.operator import CONFIGURATION
 from tests.simulation.scenario import Scenario
+from tests.simulation.server import Json
 from tests.simulation.world import World
 from tutti.api.configuration import TuttiConfiguration
 from tutti.controller.supervisor import leaves
@@ -21,6 +23,7 @@ from tutti.kube.fencing import LeadershipLost
 
 PATIENCE_SECONDS = 900.0
 """How long, once nothing goes wrong any more, everything has to come to its end."""
+SETTLING_SECONDS = 120.0
 LOOK_SECONDS = 5.0
 
 
@@ -32,14 +35,29 @@ class Outcome:
     trace: list[str]
     seconds: float
     turns: int
-    notes: list[str] = field(default_factory=list)
+    state: Json
 
 
-def play(scenario: Scenario, configuration: TuttiConfiguration = CONFIGURATION) -> Outcome:
-    """Run a scenario; the same one gives the same outcome, to the last write."""
+Prepare = Callable[[World], None]
+
+
+def _as_it_is(_: World) -> None:
+    """Change nothing."""
+
+
+def play(
+    scenario: Scenario, configuration: TuttiConfiguration = CONFIGURATION, prepare: Prepare = _as_it_is
+) -> Outcome:
+    """Run a scenario; the same one gives the same outcome, to the last write.
+
+    Args:
+        scenario: What happens.
+        configuration: That of the operator.
+        prepare: Is given the world before anything has happened in it.
+    """
     loop = VirtualLoop(random.Random(f"{scenario.seed}/order"))
     with _seeded(scenario.seed), _quiet():
-        world = loop.run_until_complete(_play(loop, scenario, configuration))
+        world = loop.run_until_complete(_play(loop, scenario, configuration, prepare))
         loop.drain()
     for error in loop.errors:
         cause = error.get("exception")
@@ -47,11 +65,12 @@ def play(scenario: Scenario, configuration: TuttiConfiguration = CONFIGURATION) 
         if cause is None or not all(isinstance(leaf, LeadershipLost) for leaf in leaves(cause)):
             world.complain(f"{error.get('message')}: {cause!r}")
     loop.close()
-    return Outcome(world.violations, world.trace, loop.time(), loop.turns)
+    return Outcome(world.violations, world.trace, loop.time(), loop.turns, world.state)
 
 
-async def _play(loop: VirtualLoop, scenario: Scenario, configuration: TuttiConfiguration) -> World:
+async def _play(loop: VirtualLoop, scenario: Scenario, configuration: TuttiConfiguration, prepare: Prepare) -> World:
     world = World(loop, scenario.seed, configuration)
+    prepare(world)
     world.network.slowness = scenario.slowness
     await world.server.start()
     steps = sorted(scenario.steps, key=lambda step: step.at)
@@ -69,14 +88,26 @@ async def _play(loop: VirtualLoop, scenario: Scenario, configuration: TuttiConfi
 
 
 async def _end_well(world: World) -> None:
-    """Wait until everything has come to its end; it must."""
-    until = world.loop.time() + PATIENCE_SECONDS
-    while left := world.unfinished():
+    """Have everything come to its end, be told so, and leave nothing behind when its users have cleaned up."""
+    if not await _becomes(world, ending.unfinished, "has not ended though nothing hinders it", PATIENCE_SECONDS):
+        return
+    if not await _becomes(world, ending.untold, "is over and not told so", SETTLING_SECONDS):
+        return
+    world.state = ending.end_state(world)
+    await world.tidy()
+    await _becomes(world, ending.leftovers, "is left of what was deleted", SETTLING_SECONDS)
+
+
+async def _becomes(world: World, what: Callable[[World], list[str]], complaint: str, seconds: float) -> bool:
+    """Wait until nothing is left of something, and complain if that takes too long."""
+    until = world.loop.time() + seconds
+    while left := what(world):
         if world.loop.time() > until:
-            world.complain(f"has not ended though nothing hinders it: {', '.join(left)}")
-            return
+            world.complain(f"{complaint}: {', '.join(left)}")
+            return False
         if await _failed_by(world, world.loop.time() + LOOK_SECONDS):
-            return
+            return False
+    return True
 
 
 async def _failed_by(world: World, moment: float) -> bool:

@@ -17,7 +17,6 @@ from tests.simulation.server import Json, Server
 from tests.simulation.wire import Network, Sent, Trouble
 from tutti.api.configuration import TuttiConfiguration
 from tutti.sim.kinds.resource import Resource
-from tutti.sim.meta.errors import ApiError
 from tutti.sim.rest import binding
 from tutti.sim.store.version import Version
 
@@ -50,6 +49,7 @@ class World:
         self.gangs: dict[str, Gang] = {}
         self.violations: list[str] = []
         self.trace: list[str] = []
+        self.state: Json = {}
         self.failed = asyncio.Event()
         self._draw = random.Random(f"{seed}/users")
         self._gang_of: dict[str, str] = {}
@@ -88,6 +88,8 @@ class World:
     async def do_gang(self, **about: Any) -> None:
         gang = self.gangs.setdefault(about["gang"], Gang(about["gang"]))
         gang.about = about
+        if gang.cancelled:
+            return
         queue = {"queueName": about["queue"]} if about["queue"] else {}
         if about["how"] == "PodGroup":
             policy = {"schedulingPolicy": {"gang": {"minCount": about["least"]}}}
@@ -231,18 +233,10 @@ class World:
             for name in gang.members:
                 await self.do_ungate(name)
 
-    def unfinished(self) -> list[str]:
-        """What still has to come: members that have not succeeded."""
-        left = []
-        for gang in self.gangs.values():
-            if gang.cancelled or gang.about is None:
-                continue
-            for name in gang.members:
-                pod = self.server.pod(name)
-                phase = pod.get("status", {}).get("phase") if pod else "missing"
-                if phase != "Succeeded":
-                    left.append(f"{name} ({phase})")
-        return left
+    async def tidy(self) -> None:
+        """The users delete what they have made."""
+        for gang in list(self.gangs):
+            await self.do_cancel(gang)
 
     # What must hold of the cluster at any moment.
 
@@ -341,6 +335,3 @@ def _gpus(pod: Json) -> int:
 
 def _lives(pod: Json) -> bool:
     return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
-
-
-__all__ = ["ApiError", "World", "pod_of"]

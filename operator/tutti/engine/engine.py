@@ -71,6 +71,7 @@ class Engine:
         self._synced = False
         self._again = False
         self._taken_up = False
+        self._awaiting: dict[WorkloadKey, None] = {}
 
     @property
     def evaluated(self) -> int:
@@ -81,8 +82,10 @@ class Engine:
         """Take in one thing that was seen. Nothing is decided yet."""
         if isinstance(observation, Synced):
             self._synced = True
-        else:
-            observe(self.state, observation)
+            return
+        observe(self.state, observation)
+        if not self._taken_up:
+            self._let_go()
 
     def decide(self, now: float) -> list[AnyDecision]:
         """Decide what is to be done now.
@@ -103,6 +106,8 @@ class Engine:
         nominations.stir(state)
         sparing.spare(state)
         changed: dict[WorkloadKey, Workload] = {}
+        if self._awaiting:
+            state.dirty, self._awaiting = {**self._awaiting, **state.dirty}, {}
         self._settle(changed)
         if not self._taken_up:
             self._taken_up = True
@@ -158,17 +163,35 @@ class Engine:
                 life.settle(state, workload)
                 backfill.note_end(state, workload)
                 if life.is_over(state, workload):
-                    del state.workloads[key]
-                    state.timed.drop(key)
-                    state.ending.pop(key, None)
-                    state.held.pop(key, None)
-                    backfill.forget(state, key)
-                    self._candidates.drop(workload)
-                    state.counts.move(workload, NOWHERE, {}, state.changed_queues)
-                    state.places.put(workload)
+                    self._forget(workload)
                     changed.pop(key, None)
                 else:
                     changed[key] = workload
+
+    def _let_go(self) -> None:
+        """Forget what has gone before the first decision: a process may stand by for weeks."""
+        state = self.state
+        keys, state.dirty = state.dirty, {}
+        for key in keys:
+            workload = state.workloads.get(key)
+            if workload is not None and not life.is_over(state, workload):
+                self._awaiting[key] = None
+                continue
+            self._awaiting.pop(key, None)
+            if workload is not None:
+                self._forget(workload)
+
+    def _forget(self, workload: Workload) -> None:
+        """Remember nothing of a workload of which nothing is left."""
+        state, key = self.state, workload.key
+        del state.workloads[key]
+        state.timed.drop(key)
+        state.ending.pop(key, None)
+        state.held.pop(key, None)
+        backfill.forget(state, key)
+        self._candidates.drop(workload)
+        state.counts.move(workload, NOWHERE, {}, state.changed_queues)
+        state.places.put(workload)
 
     def _try(self, standing: Standing, changed: dict[WorkloadKey, Workload]) -> bool:
         """Try to admit a workload; returns whether anything else became of it than that it still waits."""

@@ -118,6 +118,9 @@ def end(state: State, key: WorkloadKey) -> Nomination | None:
     for charge, pods in nomination.charges:
         state.refund(charge, pods)
     state.holdings.take_back(nomination.handed)
+    for one in nomination.handed:
+        kind, namespace, name = one.who.split("/")
+        state.touch((kind, namespace, name))  # its queue counts what it has again
     return nomination
 
 

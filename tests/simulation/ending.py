@@ -1,0 +1,89 @@
+"""How a cluster must look once everything has come to its end, and once its users have cleaned up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.simulation.server import Json
+from tests.simulation.world import World
+
+GANG_KINDS = ("PodGroup", "Workload")
+COUNTS = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
+
+
+def unfinished(world: World) -> list[str]:
+    """What still has to come: members that have not succeeded."""
+    left = []
+    for gang in world.gangs.values():
+        if gang.cancelled or gang.about is None:
+            continue
+        for name in gang.members:
+            phase = _phase(world.server.pod(name))
+            if phase != "Succeeded":
+                left.append(f"{name} ({phase})")
+    return left
+
+
+def untold(world: World) -> list[str]:
+    """What objects still say though it is over: gangs that have not finished, queues that are in use."""
+    left = [f"{one['metadata']['name']} has not finished" for one in _gangs(world) if not _is_over(one)]
+    for kind in ("ClusterQueue", "LocalQueue"):
+        for one in world.server.objects(kind):
+            left += [f"{kind} {one['metadata']['name']}: {what}" for what in _in_use(_status(one))]
+    return left
+
+
+def leftovers(world: World) -> list[str]:
+    """What is still there after the users have deleted everything of theirs: objects made for them, and memory."""
+    left = [f"{one['kind']} {one['metadata']['name']} is left" for one in _gangs(world)]
+    for replica in world.operators.values():
+        if replica.engine is not None and replica.alive:
+            state = replica.engine.state
+            leads = "leads" if replica.leads else "stands by"
+            left += [f"{replica.name}, which {leads}, remembers {key}" for key in (*state.workloads, *state.members)]
+            left += [f"{replica.name}, which {leads}, counts quota of {queue}" for queue in state.holdings.queues()]
+    return left
+
+
+def end_state(world: World) -> Json:
+    """What a user sees in the end, without the times and the nodes: these may differ from run to run."""
+    gangs = {
+        f"{one['kind']}/{one['metadata']['name']}": {
+            "phase": _status(one).get("phase"),
+            "conditions": {each["type"]: each["status"] for each in _status(one).get("conditions", [])},
+            "succeeded": _status(one).get("succeeded"),
+        }
+        for one in _gangs(world)
+    }
+    pods = {one["metadata"]["name"]: _phase(one) for one in world.server.all_pods()}
+    return {"gangs": gangs, "pods": pods, "untold": untold(world)}
+
+
+def _gangs(world: World) -> list[Json]:
+    return [one for kind in GANG_KINDS for one in world.server.objects(kind)]
+
+
+def _is_over(gang: Json) -> bool:
+    """Whether an object says that its gang is over."""
+    conditions = _status(gang).get("conditions", [])
+    return any(one["type"] == "Finished" and one["status"] == "True" for one in conditions)
+
+
+def _in_use(status: Json) -> list[str]:
+    counts = [f"{field} is {status[field]}" for field in COUNTS if status.get(field)]
+    totals = [
+        f"{flavor['name']} {one['name']}: {one['total']}"
+        for field in ("flavorsReservation", "flavorsUsage")
+        for flavor in status.get(field, [])
+        for one in flavor["resources"]
+        if one["total"] != "0"
+    ]
+    return counts + totals
+
+
+def _status(one: Json) -> dict[str, Any]:
+    return one.get("status") or {}
+
+
+def _phase(pod: Json | None) -> str:
+    return pod.get("status", {}).get("phase", "") if pod else "missing"
