@@ -6,6 +6,7 @@ kube-scheduler 1.36, framework/types.go `Resource.Add` (`MilliValue()` for cpu, 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tutti.api import quantity
@@ -62,6 +63,7 @@ def in_bytes(resource: str) -> bool:
     return resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith("hugepages-")
 
 
+@lru_cache(maxsize=4096)  # queues and those that wait in them speak of the same few amounts over and over
 def describe(resource: str, amount: int) -> str:
     """An amount as a person writes it, exactly: `1500m` of cpu, `64Gi` of memory, `8` of a device.
 

@@ -104,6 +104,9 @@ class Tenants:
 
     def reserve(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
         """Take in pods at once for which room is reserved, `records[i]` on row `rows[i]`; none is on a row yet."""
+        if len(records) == 1:
+            self.put(records[0], rows[0])
+            return
         self.version += 1
         shapes: dict[int, int] = {}  # pods of one class share the record of what they take
         codes = []
@@ -162,7 +165,16 @@ class Tenants:
         return self._matrices[1:]
 
     def _new_slot(self, record: PodRecord) -> int:
-        (slot,) = self._free_slots([record])
+        if self._free:
+            slot = self._free.pop()
+            self.records[slot], self._taken[slot] = record, record.held
+        else:
+            slot = len(self.records)
+            self.records.append(record)
+            self._taken.append(record.held)
+            if slot == len(self._row):
+                self._grow()
+        self._until[slot] = np.inf
         self._shape[slot] = self._use(record.held, record.weight)
         return slot
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tutti.api.conditions import timestamp
 from tutti.engine import life, limits
@@ -89,13 +89,14 @@ def end(state: State, key: WorkloadKey) -> None:
             _give_up(state, shadow)
 
 
-@contextmanager
-def respected(state: State, standing: Standing) -> Iterator[list[Shadow]]:
+def respected(state: State, standing: Standing) -> AbstractContextManager[list[Shadow]]:
     """Keep from a workload, while it is tried, what is kept for those whom it would delay; yields their shadows."""
     shadows = [one for one in state.shadows.of.values() if _is_kept_from(state, one, standing)]
-    if not shadows:
-        yield shadows
-        return
+    return _keeping(state, standing, shadows) if shadows else nullcontext(shadows)
+
+
+@contextmanager
+def _keeping(state: State, standing: Standing, shadows: list[Shadow]) -> Iterator[list[Shadow]]:
     quota = [(one.queue, kept_quota(state, one)) for one in shadows if _needs_its_quota(state, one, standing)]
     with state.cluster.transaction() as kept:
         for one in shadows:

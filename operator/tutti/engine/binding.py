@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 from tutti.cluster.muster import Doing
 from tutti.engine import eager, volumes
@@ -112,7 +113,9 @@ def _came_to(workload: Workload) -> tuple[int, int]:
 
 def _annotations(charge: Charge | None) -> dict[str, str]:
     """Carry the admission in the Binding, so that a restart finds the flavors that a pod was admitted in."""
-    if charge is None:
-        return {}
-    said = {"clusterQueue": charge.queue, "flavors": charge.flavors}
-    return {ADMISSION_ANNOTATION: json.dumps(said, sort_keys=True, separators=(",", ":"))}
+    return {} if charge is None else {ADMISSION_ANNOTATION: _written(charge.queue, tuple(charge.flavors.items()))}
+
+
+@lru_cache(maxsize=4096)  # most of what a queue admits is counted in the same flavors
+def _written(queue: str, flavors: tuple[tuple[str, str], ...]) -> str:
+    return json.dumps({"clusterQueue": queue, "flavors": dict(flavors)}, sort_keys=True, separators=(",", ":"))

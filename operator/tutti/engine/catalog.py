@@ -62,6 +62,7 @@ class Catalog:
         queues: ClusterQueues that exist and can be read, by name.
         flavors: ResourceFlavors likewise.
         reserving: Whether any queue keeps room for its head (backfill Reserved).
+        by_past_use: Whether any of them serves first whose LocalQueue has used least lately.
         cohorts: Cohort -> (parent, quotas), without those in rings.
         cohort_weights: Cohort -> its weight in fair sharing, in milli-units.
         worth: What one unit of a flavor and resource counts in fair sharing, in milli-units; 1 where it is not there.
@@ -73,6 +74,7 @@ class Catalog:
         self.version = 0
         self.queues: dict[str, Queue] = {}
         self.reserving = False
+        self.by_past_use = False
         self.flavors: dict[str, Flavor] = {}
         self.cohorts: dict[str, tuple[str, Mapping[FlavorResource, Quota]]] = {}
         self.cohort_weights: dict[str, int] = {}
@@ -203,6 +205,7 @@ class Catalog:
             cohort = "" if queue.cohort in caught else queue.cohort
             self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort)
         self.reserving = any(queue.reserves for queue in self.queues.values())
+        self.by_past_use = any(queue.by_past_use for queue in self.queues.values())
 
     def _topology_problem(self, queue: Queue, topologies: Mapping[str, tuple[str, ...]]) -> Problem | None:
         """Return the first problem that a queue's flavors, all of which exist, have with their Topology."""

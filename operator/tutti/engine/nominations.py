@@ -15,8 +15,8 @@ take nobody out, and have no room that somebody was taken out for, whatever thei
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,8 +188,7 @@ def next_due(state: State) -> float | None:
     return min(times, default=None)
 
 
-@contextmanager
-def respected(state: State, workload: Workload, priority: int, precedence: Precedence) -> Iterator[None]:
+def respected(state: State, workload: Workload, priority: int, precedence: Precedence) -> AbstractContextManager[None]:
     """Let nominated pods take their room while a workload is tried, but those that it goes before.
 
     Args:
@@ -210,9 +209,13 @@ def respected(state: State, workload: Workload, priority: int, precedence: Prece
         row = state.cluster.nodes.rows.get(spot.node)
         if row is not None:
             rows.setdefault(spot.klass, []).append(row)
-    if not rows:
-        yield
-        return
+    return _withheld(state, workload, standing, rows) if rows else nullcontext()
+
+
+@contextmanager
+def _withheld(
+    state: State, workload: Workload, standing: Sequence[Nomination], rows: Mapping[PodClass, list[int]]
+) -> Iterator[None]:
     with state.cluster.transaction() as claims:
         for klass, where in rows.items():
             claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), klass)

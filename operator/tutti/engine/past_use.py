@@ -41,8 +41,9 @@ class _Door:
 
 def door_of(state: State, workload: Workload) -> str:
     """Return the LocalQueue (`namespace/name`) of a workload where past use counts; "" where it does not."""
-    name = f"{workload.key[1]}/{workload.queue}"
-    return name if workload.queue and _counts(state, workload.key[1], workload.queue) else ""
+    if not state.catalog.by_past_use or not workload.queue or not _counts(state, workload.key[1], workload.queue):
+        return ""
+    return f"{workload.key[1]}/{workload.queue}"
 
 
 def used_by(state: State, name: str) -> float:
@@ -122,6 +123,8 @@ def _counts(state: State, namespace: str, local: str) -> bool:
 
 
 def _door(state: State, name: str) -> _Door | None:
+    if not state.catalog.by_past_use:
+        return None
     namespace, _, local = name.partition("/")
     found = state.catalog.get(LocalQueue, namespace, local) if local else None
     if found is None or not _counts(state, namespace, local):

@@ -88,7 +88,9 @@ def _tell(state: State, key: ObjectKey, name: str, usage: dict[str, Any], beside
         "admittedWorkloads": count.admitted,
         **usage,
     }
-    told = state.counts.told.setdefault(found.metadata.uid, as_found(found))
+    told = state.counts.told.get(found.metadata.uid)
+    if told is None:
+        told = state.counts.told[found.metadata.uid] = as_found(found)
     news = {field: value for field, value in wanted.items() if told.get(field) != value}
     if news:
         wanted |= beside or {}

@@ -170,6 +170,7 @@ class Group:
     muster: Muster = field(default_factory=Muster)
     holds: list[Hold] = field(default_factory=list)
     near: Near | None = None
+    _counted: tuple[list[int], Tally] | None = None
 
     def add(self, key: PodKey, member: Member) -> None:
         """Take a member in."""
@@ -184,7 +185,10 @@ class Group:
 
     def tally(self) -> Tally:
         """Return how many members are doing what."""
-        return Tally.of(self.muster)
+        counts, known = self.muster.counts, self._counted
+        if known is None or known[0] != counts:
+            known = self._counted = list(counts), Tally.of(self.muster)
+        return known[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +201,7 @@ class Hold:
     charge: Charge | None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Tally:
     """How many members of a group are doing what; a deleted member that is not bound counts only as leaving."""
 

@@ -58,7 +58,7 @@ class Choice:
         return worth
 
     def by_fill(self, wanted: int) -> Counts:
-        """Place pods that do not mind each other; returns int64[rows], how many on each row. All of them fit."""
+        """Place pods that do not mind each other; returns int64[rows], how many on each row. All fit, or it is one."""
         if wanted == 1:
             return self._one()
         return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left))
@@ -101,13 +101,15 @@ class Choice:
         return placed
 
     def _one(self) -> Counts:
-        """Place one pod on the best node: what `_by_order` comes to for one."""
-        rows = np.flatnonzero(self.room)
-        row = rows[int(self.worth(rows).argmax()), None]
-        self.transaction.put(row, _FIRST, self.klass)
-        self.room[row] -= 1
+        """Place one pod on the best node, if there is any: what `_by_order` comes to for one."""
         placed = np.zeros(len(self.room), dtype=np.int64)
-        placed[row] = 1
+        rows = self.room.nonzero()[0]
+        if len(rows):
+            best = int(self.worth(rows).argmax())
+            row = rows[best : best + 1]
+            self.transaction.put(row, _FIRST, self.klass)
+            self.room[row] -= 1
+            placed[row] = 1
         return placed
 
     def _take(self, counts: Counts) -> None:

@@ -77,7 +77,8 @@ def place(
     if int(counts.sum()) < ask.required:
         transaction.rollback(mark)
         return None
-    return np.repeat(np.arange(len(counts)), counts)
+    rows = counts.nonzero()[0]
+    return rows.repeat(counts[rows])
 
 
 def _chosen(

@@ -49,7 +49,7 @@ class Prospect:
             counts = self.choice.by_company(wanted, self.moving, self.scorers)
             settle(self.moving, self.choice.transaction)
         else:
-            counts = self._by_fill(min(wanted, int(self.choice.room.sum())))
+            counts = self._by_fill(wanted if wanted == 1 else min(wanted, int(self.choice.room.sum())))
         if within is not None:
             self.choice.room = whole - counts
         return counts

@@ -89,6 +89,9 @@ class Packing:
         return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
 
     def _that_count(self, klass: PodClass) -> list[tuple[str, int]]:
+        return klass.keep(("count", self), None, lambda: self._counted(klass))
+
+    def _counted(self, klass: PodClass) -> list[tuple[str, int]]:
         return [
             (name, weight)
             for name, weight in expand(self.resources, klass.requests)

@@ -48,6 +48,8 @@ DEFAULT_FUNGIBILITY = Fungibility()
 
 def is_better(one: Rank, other: Rank, fungibility: Fungibility) -> bool:
     """Whether one rank is strictly better than the other; what cannot be had now is worst whatever is preferred."""
+    if one == other:
+        return False
     if Mode.NO_FIT in (one.mode, other.mode):
         return one.mode is not Mode.NO_FIT
     hopeless = [rank.mode is Mode.NO_CANDIDATES for rank in (one, other)]

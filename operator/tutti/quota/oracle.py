@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tutti.quota.fair_reclaim import STRATEGIES, Strategy, fair_candidates, fair_reclaim
 from tutti.quota.fungibility import Mode, Rank
 from tutti.quota.levels import level
+from tutti.quota.policy import Who
 from tutti.quota.reclaim import find_candidates, reclaim
 from tutti.quota.share import Ordering
 from tutti.quota.snapshot import Demand, Holder, Snapshot
@@ -37,6 +38,9 @@ class Rules:
         self, snapshot: Snapshot, demand: Demand, also_fits: Fits | None = None, *, first: Collection[str] = ()
     ) -> list[Victim]:
         """Choose whom to preempt so that a demand fits, some of them `first`; nobody where that is not possible."""
+        policy = snapshot.policy(demand.queue)
+        if policy.within is Who.NEVER and policy.reclaim is Who.NEVER:
+            return []
         if self.fair:
             return fair_reclaim(snapshot, demand, strategies=self.strategies, also_fits=also_fits, first=first)
         return reclaim(snapshot, demand, also_fits=also_fits, first=first)
