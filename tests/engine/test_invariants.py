@@ -19,9 +19,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.engine.invariants import Invariants
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
+from tutti.api.core import ObjectMeta, PriorityClass
 from tutti.cluster.muster import Doing
 from tutti.engine.decisions import AnyDecision, Bind, Evict
-from tutti.engine.observations import BindAnswer, BindFinished
+from tutti.engine.observations import BindAnswer, BindFinished, PriorityClassSeen
 from tutti.engine.workloads import WorkloadKey
 
 FUZZ = int(os.environ.get("TUTTI_FUZZ", "1"))
@@ -60,6 +61,9 @@ POLICIES = st.builds(
 )
 QUOTAS = st.sampled_from([0, 1, 2, 3, 4, 5, "30%", "100%"])
 BY_USE = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
+CLASSES = {"high": 2, "usual": 1}
+TEMPLATES = [TEMPLATE, {"spec": {**TEMPLATE["spec"], "priorityClassName": "high"}}]
+PROMISES = st.sampled_from([None, None, *TEMPLATES])
 REQUEUE = {"backoffBaseSeconds": 1, "backoffMaxSeconds": 5, "limit": 2}
 OUTCOMES = st.sampled_from(["Bound"] * 6 + ["Failed", "Gated", "Unknown", "Lost", "Unseen"])
 PFNET = "gang-scheduling.preferred.jp/gang"
@@ -71,6 +75,7 @@ class Watched(Invariants, World):
     def __init__(self, **configuration: Any) -> None:
         self.unknown: dict[str, str] = {}
         self.lost: set[str] = set()
+        self.classes: dict[str, int] = {}
         self.begin_watching(window=WINDOW, local_queues=("default/q1", "default/q2", "default/q3", "default/q4"))
         super().__init__(**configuration)
 
@@ -78,6 +83,16 @@ class Watched(Invariants, World):
         self.remember_reserved()
         self.protected = self.running_since(self.now + advance - RUNTIME)
         return super().decide(advance)
+
+    def restart(self, *, backwards: bool = False) -> None:
+        super().restart(backwards=backwards)
+        for name, value in self.classes.items():
+            self.put_class(name, value)
+
+    def put_class(self, name: str, value: int) -> None:
+        """A PriorityClass; `usual` is that of pods that name none."""
+        self.classes[name] = value
+        self.tell(PriorityClassSeen(PriorityClass(ObjectMeta(name=name), value, global_default=name == "usual")))
 
     def _carry_out_all(self, decisions: list[AnyDecision]) -> None:
         self.check()
@@ -107,6 +122,7 @@ class Watched(Invariants, World):
         self.check_state()
         self.check_racks()
         self.check_victims()
+        self.check_flavors()
 
     def running_since(self, since: float) -> dict[WorkloadKey, float]:
         """When those of queues with a minimum runtime began, of those who have not run since then or before."""
@@ -117,6 +133,21 @@ class Watched(Invariants, World):
             if "minimumRuntimeSeconds" in queue["spec"].get("preemption", {}) and began is not None and began > since:
                 out[key] = began
         return out
+
+    def check_flavors(self) -> None:
+        """Who gets quota now has the flavor of those like it in its group, where its queue has that flavor still."""
+        state, new = self.engine.state, {member.pod.key for member in self.newly_reserved()}
+        for group in (group for one in state.workloads.values() for group in one.groups.values()):
+            known: dict[Any, set[str]] = {}
+            for key, member in group.members.items():
+                if member.charge is not None and key not in new:
+                    known.setdefault(member.pod.klass, set()).update(member.charge.flavors.values())
+            for key in new & group.members.keys():
+                member = group.members[key]
+                if member.charge is not None:
+                    listed = {name for one in state.catalog.queues[member.charge.queue].groups for name in one.flavors}
+                    kept = known.get(member.pod.klass, set()) & listed
+                    assert not kept or kept.issuperset(member.charge.flavors.values()), f"{key} leaves {kept}"
 
     def check_racks(self) -> None:
         """Those who get their nodes now are in one rack with all others, as far as these are on nodes that exist."""
@@ -150,9 +181,17 @@ class Histories(RuleBasedStateMachine):
         fair=FAIRNESS,
         preempts=POLICIES,
         by_use=st.booleans(),
+        worth=st.sampled_from([{}, {"resourceWeights": {GPU: 3}}]),
     )
     def begin(
-        self, strict: bool, most: bool, kept: bool, fair: dict[str, Any], preempts: dict[str, Any], by_use: bool
+        self,
+        strict: bool,
+        most: bool,
+        kept: bool,
+        fair: dict[str, Any],
+        preempts: dict[str, Any],
+        by_use: bool,
+        worth: dict[str, Any],
     ) -> None:
         strategy = {"type": "MostAllocated" if most else "LeastAllocated"}
         self.world = self.make_world(
@@ -167,7 +206,9 @@ class Histories(RuleBasedStateMachine):
         world.hold_binds = True
         self.serial = 0
         for name in ("a", "b"):
-            world.flavor(name, nodeLabels={"kind": name})
+            world.flavor(name, nodeLabels={"kind": name}, **(worth if name == "b" else {}))
+        for name, value in CLASSES.items():
+            world.put_class(name, value)
         world.object("Cohort", "c", {"parentName": "root"})
         group = {"coveredResources": [GPU], "flavors": [{"name": "a", "resources": [{"name": GPU, "nominalQuota": 1}]}]}
         world.object("Cohort", "root", {"resourceGroups": [group]})
@@ -236,10 +277,12 @@ class Histories(RuleBasedStateMachine):
         name=WORKLOADS,
         workers=st.integers(1, 3),
         surplus=st.sampled_from([0, 0, 1, 3]),
-        promised=st.booleans(),
+        promised=PROMISES,
         created=st.integers(0, 6),
     )
-    def submit_workload(self, name: str, workers: int, surplus: int, promised: bool, created: int) -> None:
+    def submit_workload(
+        self, name: str, workers: int, surplus: int, promised: dict[str, Any] | None, created: int
+    ) -> None:
         self.put_workload(name, workers, surplus=surplus, promised=promised, active=True, priority=0, times={})
         self.world.pod(self._name(f"{name}-leader"), workload=name, group="leader", gpus=0)
         for _ in range(min(created, workers + surplus) if promised else workers + surplus):
@@ -250,7 +293,7 @@ class Histories(RuleBasedStateMachine):
         name=WORKLOADS,
         workers=st.integers(1, 3),
         surplus=st.integers(0, 2),
-        promised=st.booleans(),
+        promised=PROMISES,
         active=OFTEN,
         priority=st.integers(0, 1),
         times=st.sampled_from(
@@ -270,14 +313,14 @@ class Histories(RuleBasedStateMachine):
         name: str,
         workers: int,
         surplus: int,
-        promised: bool,
+        promised: dict[str, Any] | None,
         active: bool,
         priority: int,
         times: dict[str, Any],
     ) -> None:
         group = {"name": "workers", "count": workers + surplus, "minCount": workers}
         if promised:
-            group["template"] = TEMPLATE
+            group["template"] = promised
         spec = {"active": active, "priority": priority, **self._queue(name), **times}
         self.world.workload(name, {"name": "leader", "count": 1}, group, **spec)
         self._forget_partial(name)
@@ -317,6 +360,20 @@ class Histories(RuleBasedStateMachine):
         self.world.object(
             "ClusterQueue", name, {**self.world.objects["ClusterQueue", "", name]["spec"], "preemption": preempts}
         )
+
+    @rule(parent=st.sampled_from(["root", "root", "", "c"]))
+    def change_cohort(self, parent: str) -> None:
+        self.world.object("Cohort", "c", {"parentName": parent} if parent else {})
+
+    @rule(name=st.sampled_from(["cq1", "cq2"]), bad=OFTEN)
+    def break_queue(self, name: str, bad: bool) -> None:
+        spec = self.world.objects["ClusterQueue", "", name]["spec"]
+        strategy = "Random" if bad and spec.get("queueingStrategy") != "Random" else "BestEffortFIFO"
+        self.world.object("ClusterQueue", name, {**spec, "queueingStrategy": strategy})
+
+    @rule(name=st.sampled_from(sorted(CLASSES)), value=st.integers(-1, 3))
+    def change_priority_class(self, name: str, value: int) -> None:
+        self.world.put_class(name, value)
 
     @rule(name=st.sampled_from(["q2", "q4"]), weight=st.sampled_from(["0", "0.5", "3"]))
     def change_weight(self, name: str, weight: str) -> None:
