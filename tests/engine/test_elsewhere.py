@@ -6,6 +6,7 @@ import pytest
 
 from tests.engine.world import World
 from tutti.engine.decisions import Evict
+from tutti.engine.nominations import LOOK_SECONDS
 
 RANK = {"withinClusterQueue": "LowerPriority"}
 
@@ -64,6 +65,22 @@ def test_nothing_is_tried_where_there_is_not_room_enough(strategy):
     world.run()
     assert world.engine.evaluated == tried
     assert world.reason("PodGroup", "high") == "WaitingForVictims"
+
+
+def test_however_often_room_comes_up_it_is_looked_at_once_in_a_while():
+    world = waiting()
+    world.node("n1", gpus=3)
+    world.run()
+    tried = world.engine.evaluated
+    for number in range(2, 12):  # each has room enough, and takes no pods
+        world.node(f"n{number}", gpus=4, cordoned=True)
+        world.run()
+        world.now += 0.01
+    world.until(LOOK_SECONDS)
+    assert world.engine.evaluated <= tried + 2
+    world.node("n2", gpus=4)
+    world.until(LOOK_SECONDS)
+    assert len(world.where("high")) == 2
 
 
 def test_room_that_does_not_help_for_other_reasons_changes_nothing():

@@ -98,6 +98,8 @@ class Nominations:
             that borrows; for one turn.
         covered: While somebody is tried: the part of the nominated room that is in use already, by row.
         left: How many victims have left since the last turn.
+        missed: Whether room has become free since it was looked who fits elsewhere, that is none of victims.
+        looked_at: When that was, Unix seconds.
         needless: Those of workloads that wait no more, whose victims need not leave.
         again_at: When somebody may be taken out who may not yet, Unix seconds; None where nobody waits for that.
     """
@@ -108,6 +110,8 @@ class Nominations:
     kept: dict[tuple[int, int, int, str], Units] = field(default_factory=dict)
     covered: dict[int, Covered] = field(default_factory=dict)
     left: int = 0
+    missed: bool = False
+    looked_at: float = 0.0
     needless: list[Nomination] = field(default_factory=list)
     again_at: float | None = None
 

@@ -32,6 +32,9 @@ from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.tree import Usage
 
+LOOK_SECONDS = 1.0
+"""How often, at most, it is looked whether those that wait for victims fit elsewhere."""
+
 _LEAST = -(2**31) - 1
 """Below every priority that a pod can have."""
 
@@ -81,28 +84,60 @@ def without(state: State, nomination: Nomination) -> Iterator[None]:
 def elsewhere(state: State, freed: int) -> list[Workload]:
     """Return who waits for victims and may fit by now, because of room that is not that of victims.
 
+    However often something becomes free, they are looked at once in LOOK_SECONDS: in a busy cluster that is always.
+
     Args:
         state: The engine's memory.
         freed: How often room has become free since the last turn.
     """
     book = state.nominations
-    if freed <= book.left:
+    book.missed = book.missed or freed > book.left
+    if not book.missed or state.now < book.looked_at + LOOK_SECONDS:
         return []
-    waiting = [state.workloads[key] for key, one in book.ours.items() if one.victims and key in state.workloads]
-    return [one for one in waiting if _may_fit(state, needs_of(one))]
+    book.missed, book.looked_at = False, state.now
+    room: dict[PodClass, int] = {}
+    waiting = [(state.workloads[key], one) for key, one in book.ours.items() if one.victims and key in state.workloads]
+    return [
+        workload
+        for workload, one in waiting
+        if _may_fit(state, needs_of(workload), room) and _may_have_quota(state, one)
+    ]
 
 
-def _may_fit(state: State, needs: Sequence[Need] | Explanation) -> bool:
+def _may_fit(state: State, needs: Sequence[Need] | Explanation, room: dict[PodClass, int]) -> bool:
     """Whether there is room for the required pods of all needs, each for itself, going by amounts alone."""
     if isinstance(needs, Explanation):
         return False
-    nodes = state.cluster.nodes
     for need in needs:
-        request = nodes.vector(need.klass.requests)
-        asked = np.flatnonzero(request)
-        free = (nodes.allocatable - nodes.requested)[nodes.present][:, asked]
-        if need.required and len(asked) and int((free // request[asked]).min(axis=1).clip(0).sum()) < need.required:
+        if need.klass not in room:
+            room[need.klass] = _room_for(state, need.klass)
+        if need.required > room[need.klass]:
             return False
+    return True
+
+
+def _room_for(state: State, klass: PodClass) -> int:
+    """Return how many pods of a class all nodes together have room for."""
+    nodes = state.cluster.nodes
+    request = nodes.vector(klass.requests)
+    asked = np.flatnonzero(request)
+    if not len(asked):
+        return 2**62
+    free = (nodes.allocatable - nodes.requested)[nodes.present][:, asked]
+    return int((free // request[asked]).min(axis=1).clip(0).sum())
+
+
+def _may_have_quota(state: State, nomination: Nomination) -> bool:
+    """Whether there is a flavor with so much of each resource that a nomination is for, each for itself."""
+    with without(state, nomination):
+        for charge, pods in nomination.charges:
+            node = state.holdings.tree.queues.get(charge.queue)
+            if node is None:
+                return False
+            for (_, resource), amount in charge.usage.items():
+                here = (node.available(what) for what in node.quotas if what[1] == resource)
+                if amount * pods > max(here, default=0):
+                    return False
     return True
 
 
@@ -185,6 +220,8 @@ def next_due(state: State) -> float | None:
     times = [one.until for one in state.nominations.ours.values() if one.until > state.now]
     if state.nominations.again_at is not None:
         times.append(state.nominations.again_at)
+    if state.nominations.missed and any(one.victims for one in state.nominations.ours.values()):
+        times.append(state.nominations.looked_at + LOOK_SECONDS)
     return min(times, default=None)
 
 

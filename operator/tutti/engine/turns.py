@@ -91,8 +91,8 @@ class Candidates:
         if room != state.cluster.freed:
             woken, self._for_nodes = self._for_nodes, {}
             self._wake(woken)
-            for workload in nominations.elsewhere(state, state.cluster.freed - room):
-                self._look_elsewhere(state, workload)
+        for workload in nominations.elsewhere(state, state.cluster.freed - room):
+            self._look_elsewhere(state, workload)
         if state.consultations.take_roused():
             woken, self._for_answers = self._for_answers, {}
             self._wake(woken)
