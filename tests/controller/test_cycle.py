@@ -27,7 +27,7 @@ class Recorder:
         self.told.append(observation)
         self.progress.set()
 
-    def decide(self, now):
+    def decide(self, now, *, most=None):
         self.asked.append(now)
         self.progress.set()
         return self.answers.pop(0) if self.answers else []
@@ -48,7 +48,7 @@ class Pages:
     def saw(self, observation):
         self.lines.append(observation)
 
-    def decided(self, now, decisions):
+    def decided(self, now, decisions, *, most=None):
         self.lines.append((now, list(decisions)))
 
 
@@ -143,7 +143,7 @@ async def test_at_rest_it_takes_in_what_is_seen_but_asks_nothing():
 
 async def test_what_the_engine_raises_ends_the_run():
     class Broken(Recorder):
-        def decide(self, now):
+        def decide(self, now, *, most=None):
             raise RuntimeError("inconsistent")
 
     cycle = Cycle(Broken(), lambda _: None, metrics=Metrics())

@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.world import START, World
 from tutti.api.taints import Taint
-from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
+from tutti.engine.decisions import Bind, EmitEvent, PatchStatus, SetPodCondition
 from tutti.engine.observations import Synced
 
 
@@ -272,3 +272,38 @@ def test_of_unlike_surplus_members_one_is_bound_when_room_comes_for_it_though_an
     world.node("new", gpus=1)
     world.run()
     assert world.where("g") == {"g-0": "full", "g-2": "new"}
+
+
+@pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_a_turn_that_tries_only_some_goes_on_at_once_and_ends_as_one_that_tries_all(most, strategy):
+    def played(tries):
+        world = World()
+        world.most = tries
+        world.flavor()
+        world.queue("cq", 9, queueingStrategy=strategy)
+        for number in range(4):
+            world.node(f"n{number}", gpus=4)
+        for number in range(6):
+            world.gang(f"g{number}", number % 3 + 1, queue="queue")
+            world.pod(f"single-{number}", gpus=number % 2 + 1)
+        world.gang("too-large", 20)
+        world.run(turns=60)
+        assert world.replay().differences == []
+        whys = {key: one.explanation.reason for key, one in world.engine.state.workloads.items() if one.explanation}
+        nodes = {name: pod.spec.node_name for (_, name), pod in world.pods.items()}
+        assert any(nodes.values())
+        assert whys
+        return nodes, whys
+
+    assert played(most) == played(None)
+
+
+def test_whoever_is_left_for_the_next_turn_is_tried_without_anything_being_observed():
+    world = World()
+    world.most = 2
+    world.node("n1", gpus=8)
+    for number in range(5):
+        world.pod(f"p{number}")
+    assert [sum(isinstance(one, Bind) for one in world.decide()) for _ in range(3)] == [2, 2, 1]
+    assert world.engine.wakeup() != world.now

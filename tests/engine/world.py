@@ -127,6 +127,7 @@ class World:
     def _start(self, *, synced: bool) -> None:
         self.engine = Engine(self.configuration, self.plugins)
         self.journal = io.BytesIO()
+        self.most: int | None = None  # how many are tried in one turn
         self._writer = JournalWriter(self.journal, self.configuration)
         for name in self.namespaces:
             self.tell(NamespaceSeen(Namespace(ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name}))))
@@ -378,8 +379,8 @@ class World:
     def decide(self, advance: float = 0.0) -> list[AnyDecision]:
         """Let the engine decide once, and carry it out."""
         self.now += advance
-        decisions = self.engine.decide(self.now)
-        self._writer.decided(self.now, decisions)
+        decisions = self.engine.decide(self.now, most=self.most)
+        self._writer.decided(self.now, decisions, most=self.most)
         self.log.extend(decisions)
         self._carry_out_all(decisions)
         return decisions

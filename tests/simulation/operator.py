@@ -56,10 +56,10 @@ class CheckedEngine(Invariants, Engine):
                 self._unknown[observation.uid] = observation.node
         super().observe(observation)
 
-    def decide(self, now: float) -> list[AnyDecision]:
+    def decide(self, now: float, *, most: int | None = None) -> list[AnyDecision]:
         self.now = now
         self.remember_reserved()
-        decisions = super().decide(now)
+        decisions = super().decide(now, most=most)
         self.decisions += 1
         try:
             self.check_state()

@@ -87,11 +87,13 @@ class Engine:
         if not self._taken_up:
             self._let_go()
 
-    def decide(self, now: float) -> list[AnyDecision]:
+    def decide(self, now: float, *, most: int | None = None) -> list[AnyDecision]:
         """Decide what is to be done now.
 
         Args:
             now: Unix seconds; never less than at the last call.
+            most: How many workloads are tried at most, so that what is decided can be carried out meanwhile;
+                where more could be, `wakeup` asks to be called again at once. None: all of them.
 
         Returns:
             What to write, in order; empty before everything has been listed once.
@@ -119,7 +121,7 @@ class Engine:
         self._settle(changed)
         self._candidates.update(state, changed)
         backfill.stir(state, self._candidates.standing_of)
-        for standing in self._candidates.contest(state, changed):
+        for standing in self._candidates.contest(state, changed, most=most):
             if self._try(standing, changed) or not tells_later(state, standing.workload):
                 changed[standing.workload.key] = standing.workload
         backfill.tell(state, changed)
@@ -131,7 +133,7 @@ class Engine:
         report(state, changed)
         retelling.retell(state)
         state.dirty.update(dict.fromkeys(late))
-        self._again = bool(late)  # they stand in line from the next turn on
+        self._again = bool(late) or self._candidates.cut_short  # those late stand in line from the next turn on
         state.out.extend(state.hosting.take_faults())
         out, state.out = state.out, []
         return out

@@ -36,11 +36,12 @@ class Saw(msgspec.Struct, frozen=True, tag_field="line", tag="saw"):
     observation: AnyObservation
 
 
-class Decided(msgspec.Struct, frozen=True, tag_field="line", tag="decided"):
-    """One call of `decide`, and what came of it."""
+class Decided(msgspec.Struct, frozen=True, tag_field="line", tag="decided", omit_defaults=True):
+    """One call of `decide`, with how many workloads it might try at most, and what came of it."""
 
     at: float
     decisions: list[AnyDecision]
+    most: int | None = None
 
 
 Line = Header | Saw | Decided
@@ -69,9 +70,9 @@ class JournalWriter:
         """Record an observation, before the engine is told."""
         self._put(Saw(observation))
 
-    def decided(self, at: float, decisions: list[AnyDecision]) -> None:
+    def decided(self, at: float, decisions: list[AnyDecision], *, most: int | None = None) -> None:
         """Record a call of `decide` and what came of it."""
-        self._put(Decided(at, decisions))
+        self._put(Decided(at, decisions, most))
 
     def _put(self, line: Line) -> None:
         self._sink.write(_ENCODER.encode(line) + b"\n")
@@ -140,7 +141,7 @@ def replay(lines: Iterable[bytes], load: Callable[[TuttiConfiguration], Plugins]
         elif isinstance(line, Decided):
             calls += 1
             decisions += len(line.decisions)
-            again = engine.decide(line.at)
+            again = engine.decide(line.at, most=line.most)
             if _ENCODER.encode(again) != _ENCODER.encode(line.decisions):
                 differences.append(Difference(number, line.at, line.decisions, again))
         else:

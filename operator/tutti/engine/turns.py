@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain, islice
 
 from tutti.api.conditions import timestamp
 from tutti.engine import backfill, life, nominations, past_use, preemption
@@ -36,10 +37,12 @@ class Candidates:
 
     Attributes:
         evaluated: How many workloads have been looked at since the start, for tests and metrics.
+        cut_short: Whether the last contest ended with some not tried who could be.
     """
 
     def __init__(self) -> None:
         self.evaluated = 0
+        self.cut_short = False
         self._aside: dict[WorkloadKey, Workload] = {}
         self._standing: dict[WorkloadKey, Standing] = {}
         self._lines: dict[tuple[str, str], Line] = {}
@@ -101,17 +104,25 @@ class Candidates:
         """Return the place of a workload that stands in line."""
         return self._standing.get(key)
 
-    def contest(self, state: State, changed: Changed) -> Iterator[Standing]:
-        """Yield whom to try now, the next one first; each must be admitted and dropped, or reported as failed."""
+    def contest(self, state: State, changed: Changed, *, most: int | None = None) -> Iterator[Standing]:
+        """Yield whom to try now, the next one first; each must be admitted and dropped, or reported as failed.
+
+        After `most` the contest is cut short: those who are left compete anew in the next one.
+        """
         names, self._active = self._active, {}
         lines = [self._lines[name] for name in names if name in self._lines]
-        yield from contest(state, [line for line in lines if line.name == BROKEN], self._pending)
-        yield from contest(state, [line for line in lines if line.name != BROKEN], self._pending)
+        broken, others = ([line for line in lines if (line.name == BROKEN) is wanted] for wanted in (True, False))
+        heads = chain(contest(state, broken, self._pending), contest(state, others, self._pending))
+        yield from islice(heads, most)
+        self.cut_short = most is not None and next(heads, None) is not None
         for line in lines:
             line.close()
-            self._tell_those_behind(line, changed)
+            if not self.cut_short:
+                self._tell_those_behind(line, changed)
             if not line:
                 self._lines.pop(line.name, None)
+        if self.cut_short:
+            self._active = {**names, **self._active}
 
     def fail(self, standing: Standing, why: Explanation, changed: Changed) -> None:
         """Let a workload that could not be admitted sleep, together with those that are equal to it."""
