@@ -7,9 +7,12 @@ evictions are worked out by hand, from who must leave so that all may run that h
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.engine.world import World, replaced
 from tutti.api.core import Pod, PodStatus
@@ -265,3 +268,47 @@ def test_nobody_leaves_for_a_rack_that_others_have_by_right():
     play(world, slowly=False)
     assert len(world.where("small")) == 2
     assert len(evicted(world)) == 2
+
+
+QUEUES = st.fixed_dictionaries(
+    {
+        "nominal": st.sampled_from([0, 2, 4]),
+        "within": st.sampled_from(["Never", "LowerPriority", "LowerOrNewerEqualPriority"]),
+        "reclaim": st.sampled_from(["LowerPriority", "Any"]),
+        "while_borrowing": st.sampled_from(["Never", "LowerPriority"]),
+        "strategy": st.sampled_from(["StrictFIFO", "BestEffortFIFO"]),
+    }
+)
+GANGS = st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, 4]), st.sampled_from([0, 9]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    queues=st.tuples(QUEUES, QUEUES),
+    lender=st.booleans(),
+    gpus=st.sampled_from([4, 8]),
+    gangs=st.lists(GANGS, min_size=3, max_size=7),
+    fair=st.booleans(),
+    slowly=st.booleans(),
+)
+def test_whatever_the_policies_evictions_come_to_an_end(queues, lender, gpus, gangs, fair, slowly):
+    """Each gang leaves at most once for each of those that it may have to leave for, and then there is rest."""
+    world = cohort_of(fair=fair)
+    world.node("n0", gpus=gpus)
+    for name, queue in zip("ab", queues, strict=True):
+        policy = {
+            "withinClusterQueue": queue["within"],
+            "reclaimWithinCohort": queue["reclaim"],
+            "borrowWithinCohort": {"policy": queue["while_borrowing"]},
+        }
+        strategy = queue["strategy"]
+        world.queue(name, queue["nominal"], cohort="c", local=name, preemption=policy, queueingStrategy=strategy)
+    if lender:
+        world.queue("lender", 4, cohort="c", local="lender")
+    world.hold_evictions = slowly
+    for number, (queue, size, priority) in enumerate(gangs):
+        world.gang(f"g{number}", size, queue=queue, priority=priority)
+        later(world)
+    play(world, slowly=slowly, steps=40)
+    left = Counter(name.partition("_")[0] for name in evicted(world))
+    assert all(count < len(gangs) for count in left.values())
