@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -11,6 +14,7 @@ from tutti.bench.dataitems import NoDataItems, encode, file_name, item, read
 from tutti.bench.document import Selector, Workload
 from tutti.bench.thresholds import judged, threshold_of
 from tutti.bench.throughput import Sampler, summary
+from tutti.bench.usage import usage_of
 
 
 @pytest.mark.parametrize(
@@ -145,3 +149,14 @@ def test_two_files_are_put_side_by_side():
         "| gone | SchedulingDuration Duration, s | 3 | - | - |\n"
     )
     assert [row.bucket for row in compared(old, new, all_buckets=True)][:2] == ["Average", "Perc99"]
+
+
+def test_what_a_process_uses_is_read_from_the_kernel():
+    before = usage_of(os.getpid())
+    sum(i * i for i in range(3_000_000))
+    after = usage_of(os.getpid())
+    assert after.cpu_seconds > before.cpu_seconds
+    assert 5e6 < after.memory_bytes < 64e9
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    assert usage_of(process.pid) is None

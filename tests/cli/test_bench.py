@@ -104,6 +104,7 @@ def test_pods_and_gangs_are_measured_on_a_cluster_of_its_own(folder):
     assert written.name.startswith("BenchmarkPerfScheduling_benchmark_few_")
     names = {(one.name, one.metric) for one in read(written)}
     assert {("Few/small/namespace-1", "OverallThroughput"), ("Gang/one/gangs", "BindLatency")} <= names
+    assert {("Gang/one/gangs", "SchedulerCPU"), ("Gang/one/gangs", "SchedulerMemory")} <= names
     assert "Few/small/namespace-1" in done.stdout
     assert "1/2 createNodes" in done.stderr
     assert not list(folder.glob("tutti-bench-*"))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 from tutti.bench.dataitems import DataItem, item
 from tutti.bench.pods import Known, PodBook
 from tutti.bench.throughput import Sampler, summary
+from tutti.bench.usage import Meter, unknown
 
 INTERVAL_SECONDS: Final = 1.0
 """How often throughput is sampled, as in scheduler_perf."""
@@ -17,18 +18,27 @@ THROUGHPUT: Final = "SchedulingThroughput"
 DURATION: Final = "SchedulingDuration"
 OVERALL: Final = "OverallThroughput"
 LATENCY: Final = "BindLatency"
+CPU: Final = "SchedulerCPU"
+MEMORY: Final = "SchedulerMemory"
 PODS_PER_SECOND: Final = "pods/s"
 
 
 class Measurement:
     """One measurement, from `start` to `stop`.
 
-    Besides scheduler_perf's samples it tells the throughput over all the time, which short runs have as well, and how
-    long it took from asking for a pod's creation to seeing it on a node.
+    Besides scheduler_perf's samples it tells the throughput over all the time, which short runs have as well; how long
+    it took from asking for a pod's creation to seeing it on a node; and, where that is known, what the scheduler has
+    used for each pod.
     """
 
     def __init__(
-        self, book: PodBook, name: str, namespaces: Sequence[str], selector: Mapping[str, str] | None = None
+        self,
+        book: PodBook,
+        name: str,
+        namespaces: Sequence[str],
+        selector: Mapping[str, str] | None = None,
+        *,
+        meter: Meter = unknown,
     ) -> None:
         self._book = book
         self._name = name
@@ -40,6 +50,8 @@ class Measurement:
         self._clock = asyncio.get_running_loop().time
         self._begun = self._clock()
         self._ticking: asyncio.Task[None] | None = None
+        self._meter = meter
+        self._usage = meter()
 
     def start(self) -> None:
         """Begin."""
@@ -83,7 +95,16 @@ class Measurement:
         latencies = self._waits()
         if latencies:
             found.append(item(self._name, LATENCY, "ms", summary(latencies)))
-        return found
+        return [*found, *self._used()]
+
+    def _used(self) -> Iterator[DataItem]:
+        """Tell the processor time for each pod, and the memory at the end."""
+        before, after = self._usage, self._meter()
+        if before is None or after is None or not self._count:
+            return
+        cpu = (after.cpu_seconds - before.cpu_seconds) * 1e3 / self._count
+        yield item(self._name, CPU, "ms/pod", {"Average": cpu})
+        yield item(self._name, MEMORY, "MB", {"Average": after.memory_bytes / 1e6})
 
     def _waits(self) -> list[float]:
         """Return how long each measured pod has waited from its creation to its node, in milliseconds."""

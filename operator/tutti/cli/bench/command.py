@@ -48,6 +48,7 @@ def command() -> None:
 @click.option("--embedded", is_flag=True, help="Run on an embedded cluster of its own, with Tutti.")
 @click.option("--operator", is_flag=True, help="Start Tutti for the time of the run; implied by --embedded.")
 @click.option("--scheduler-name", default="tutti", show_default=True, help="The schedulerName of pods.")
+@click.option("--pid", type=int, help="Process of the scheduler, where it runs here: what it uses is told as well.")
 @click.option(
     "--against",
     metavar="kube-scheduler=PATH",
@@ -67,6 +68,7 @@ def run(
     embedded: bool,
     operator: bool,
     scheduler_name: str,
+    pid: int | None,
     against: str | None,
     label_filter: str,
     only: str,
@@ -86,7 +88,7 @@ def run(
     if embedded and kubeconfig is not None:
         raise click.UsageError("--embedded has a cluster of its own; leave out --kubeconfig")
     starts = embedded or operator
-    mine = Contender(scheduler_name if not starts else "tutti", scheduler_name, starts=starts)
+    mine = Contender(scheduler_name if not starts else "tutti", scheduler_name, starts=starts, pid=pid)
     contenders = [mine, *([_reference(against)] if against else [])]
     if kubeconfig is None and not embedded and any(one.starts for one in contenders):
         raise click.UsageError("to start a scheduler, say where: --kubeconfig or --embedded")

@@ -20,18 +20,21 @@ _UNLIMITED: Final = 5000
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A scheduler, and how it is started; without arguments it runs already.
+    """A scheduler, and how it is started.
 
     Attributes:
         label: What it is called in results.
         scheduler: The schedulerName it works under.
-        command: How it is started: a binary, or None for this Python's `tutti`.
+        binary: What is started; None for this Python's `tutti`.
+        starts: Whether it is started; else it runs already.
+        pid: The process of one that runs already, on this machine.
     """
 
     label: str
     scheduler: str
     binary: Path | None = None
     starts: bool = False
+    pid: int | None = None
 
     def arguments(self, kubeconfig: Path, directory: Path) -> Sequence[str]:
         """Write its configuration and return what it is started with."""

@@ -21,6 +21,7 @@ from tutti.bench.pods import Stalled
 from tutti.bench.run import Limits
 from tutti.bench.session import Session, Task, WorkloadFailed, opened
 from tutti.bench.thresholds import judged, threshold_of
+from tutti.bench.usage import Meter
 from tutti.cli.bench import tables
 from tutti.cli.bench.contenders import Contender
 from tutti.cli.bench.outcome import Outcome
@@ -78,8 +79,8 @@ class Performance:
                     opened(stage.client, show, self.limits) as session,
                 ):
                     for contender in self.contenders:
-                        async with stage.playing(contender):
-                            await self._play(session, contender, show)
+                        async with stage.playing(contender) as meter:
+                            await self._play(session, contender, meter, show)
         except (ChildDied, NotReady, CredentialsError, WireError, Refused, Stalled) as error:
             self._tell(console)
             console.print(f"tutti bench: {error}", style="red", markup=False, soft_wrap=True)
@@ -91,13 +92,13 @@ class Performance:
         self._tell(console)
         return _GOOD if self.outcome.is_good else _BROKEN
 
-    async def _play(self, session: Session, contender: Contender, show: Show) -> None:
+    async def _play(self, session: Session, contender: Contender, meter: Meter, show: Show) -> None:
         """Run all workloads for one scheduler; one that fails does not stop the others."""
         found = self.outcome.items.setdefault(contender.label, [])
         await session.probe(contender.scheduler, START_SECONDS)
         for task in self.tasks:
             try:
-                items = await session.run(task, contender.scheduler)
+                items = await session.run(task, contender.scheduler, meter)
             except WorkloadFailed as error:
                 self.outcome.failures.append(f"{contender.label}: {error}")
                 show.note(str(error))
@@ -115,6 +116,10 @@ class Performance:
             show.note(f"feature gates are set where a scheduler is started, not here: {', '.join(sorted(gates))}")
         if any(task.scenario.scheduler_config_path for task in self.tasks):
             show.note("schedulerConfigPath is left to whoever starts the scheduler")
+        if any(task.scenario.metrics_collector_config for task in self.tasks):
+            show.note(
+                "metricsCollectorConfig names histograms within kube-scheduler's process, which are not read here"
+            )
 
     def _tell(self, console: Console) -> None:
         items = self.outcome.all_items()

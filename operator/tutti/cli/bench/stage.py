@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ import msgspec
 
 from tutti.api.crds import crd
 from tutti.api.kinds import KINDS
+from tutti.bench.usage import Meter, unknown, usage_of
 from tutti.cli.bench.contenders import Contender
 from tutti.cli.children import Child, Children
 from tutti.kube.client import Client
@@ -42,21 +44,21 @@ class Stage:
     children: Children
 
     @asynccontextmanager
-    async def playing(self, contender: Contender) -> AsyncIterator[None]:
-        """Have a scheduler run meanwhile; if it ends, so does what goes on within.
+    async def playing(self, contender: Contender) -> AsyncIterator[Meter]:
+        """Have a scheduler run meanwhile, and give what tells of its use; if it ends, so does what goes on within.
 
         Raises:
             ChildDied: It has ended on its own.
             WireError: The API server refused what it needs.
         """
         if not contender.starts:
-            yield
+            yield unknown if contender.pid is None else partial(usage_of, contender.pid)
             return
         child = await self._start(contender)
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(child.supervise())
-                yield
+                yield partial(usage_of, child.pid)
                 watch.cancel()
         except BaseExceptionGroup as errors:
             raise next(_leaves(errors)) from errors

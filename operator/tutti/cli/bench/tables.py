@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tutti.bench.compare import Row, change, written
 from tutti.bench.dataitems import DataItem
-from tutti.bench.measuring import LATENCY, OVERALL, THROUGHPUT
+from tutti.bench.measuring import CPU, LATENCY, OVERALL, THROUGHPUT
 from tutti.cli.bench.outcome import Outcome, Ratio
 
 _WIDE = 200
@@ -24,16 +24,19 @@ def console() -> Console:
 
 
 def found(outcome: Outcome) -> Table:
-    """A line for each measurement: throughput as scheduler_perf samples it, over all the time, and the waits."""
+    """A line for each measurement: throughput as sampled and over all the time, waits, and work."""
     table = _table(
-        "workload", "scheduler", right=("sampled, pods/s", "overall, pods/s", "bind p50, ms", "bind p99, ms")
+        "workload",
+        "scheduler",
+        right=("sampled, pods/s", "overall, pods/s", "bind p50, ms", "bind p99, ms", "CPU, ms/pod"),
     )
     for scheduler, items in outcome.items.items():
         for name in dict.fromkeys(one.name for one in items):
             overall = _figure(items, name, OVERALL, "Average")
             waits = (_figure(items, name, LATENCY, bucket) for bucket in ("Perc50", "Perc99"))
             sampled = _figure(items, name, THROUGHPUT, "Average")
-            table.add_row(name, scheduler, *map(written, (sampled, overall, *waits)))
+            cpu = _figure(items, name, CPU, "Average")
+            table.add_row(name, scheduler, *map(written, (sampled, overall, *waits, cpu)))
     return table
 
 

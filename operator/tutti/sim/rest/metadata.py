@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from tutti.sim.kinds.resource import Resource
@@ -15,6 +16,7 @@ ANNOTATION_BYTES = 256 * 1024
 GC_FINALIZERS = ("foregroundDeletion", "orphan")
 STANDARD_FINALIZERS = (*GC_FINALIZERS, "kubernetes")
 SYSTEM_FIELDS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+NAME_ATTEMPTS = 8
 KEPT = ("uid", "creationTimestamp", "generation", *SYSTEM_FIELDS)
 
 
@@ -25,14 +27,17 @@ def fresh_uid(draw: random.Random) -> str:
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
-def before_create(resource: Resource, meta: Json, draw: random.Random) -> Json:
-    """Metadata of a new object, in the order it is shown; refuses a resource version."""
+def before_create(resource: Resource, meta: Json, draw: random.Random, taken: Callable[[str], bool]) -> Json:
+    """Metadata of a new object, in the order it is shown; refuses a resource version.
+
+    A generated name that is `taken` is drawn again, as often as a real server tries (RetryGenerateName, since 1.32).
+    """
     if meta.get("resourceVersion"):
         raise internal("resourceVersion should not be set on objects to be created", reason="")
     for name in (*KEPT, "resourceVersion"):
         meta.pop(name, None)
     if not meta.get("name") and meta.get("generateName"):
-        meta["name"] = names.generated(meta["generateName"], draw)
+        meta["name"] = _free_name(meta["generateName"], draw, taken)
     head: Json = {}
     for name in ("name", "generateName", "namespace"):
         if meta.get(name):
@@ -45,6 +50,16 @@ def before_create(resource: Resource, meta: Json, draw: random.Random) -> Json:
         head["generation"] = 1
     head["creationTimestamp"] = clock.now()
     return {**head, **meta}
+
+
+def _free_name(prefix: str, draw: random.Random, taken: Callable[[str], bool]) -> str:
+    """A generated name; the last one drawn where all were taken, which the creation is then refused for."""
+    name = names.generated(prefix, draw)
+    for _ in range(NAME_ATTEMPTS - 1):
+        if not taken(name):
+            break
+        name = names.generated(prefix, draw)
+    return name
 
 
 def before_update(meta: Json, old: Json) -> Json:

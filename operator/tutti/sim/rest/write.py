@@ -97,7 +97,10 @@ async def insert(backend: Backend, resource: Resource, obj: Json, call: Call) ->
     strategy = resource.strategy
     namespace = obj["metadata"].get("namespace", "")
     write = Write(resource, namespace, obj["metadata"].get("name", ""), "CREATE", None, call)
-    meta = obj["metadata"] = metadata.before_create(resource, obj["metadata"], backend.draw)
+    stored = backend.collection(resource)
+    meta = obj["metadata"] = metadata.before_create(
+        resource, obj["metadata"], backend.draw, lambda name: stored.get(namespace, name) is not None
+    )
     for plugin in backend.admission:
         plugin(backend, write, obj)
     hooked = backend.hooks is not None and not call.trusted and backend.hooks.concern(write)
