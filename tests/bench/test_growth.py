@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench.drawing import Axis, Curve, Panel, drawn
-from bench.growth import DATA, GROWTHS, PLOT, panels
+from bench.growth import DATA, GROWTHS, PLOT, THROUGH_API, panels, taken_over
+from tutti.bench.dataitems import encode, item
 
 ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -17,9 +18,10 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def test_the_committed_plot_shows_the_committed_figures():
     data = json.loads((ROOT / DATA).read_text())
-    assert {name: [int(size) for size in curve] for name, curve in data["curves"].items()} == {
+    assert {name: [int(size) for size in data["curves"][name]] for name in GROWTHS} == {
         name: list(one.sizes) for name, one in GROWTHS.items()
     }
+    assert set(data["curves"]) == {*GROWTHS, *THROUGH_API}
     assert (ROOT / PLOT).read_text() == drawn(panels(data))
 
 
@@ -28,6 +30,13 @@ def test_the_committed_plot_shows_the_committed_figures():
 )  # fmt: skip
 def test_an_axis_is_logarithmic(figure, place):
     assert Axis(10.0, 1000.0, 0.0, 100.0).at(figure) == pytest.approx(place)
+
+
+def test_figures_of_a_benchmark_are_taken_over_by_nodes(tmp_path):
+    file = tmp_path / "items.json"
+    items = [item(f"SinglesByNodes/{n}/namespace-1", "SchedulerCPU", "ms/pod", {"Average": n / 7}) for n in (500, 1000)]
+    file.write_text(encode([*items, item("SinglesByNodes/500/namespace-1", "BindLatency", "ms", {"Average": 1.0})]))
+    assert taken_over(file) == {"api_singles_by_nodes": {"500": 71.429, "1000": 142.857}, "api_gangs_by_nodes": {}}
 
 
 def test_ticks_are_round_figures_within():
