@@ -100,6 +100,23 @@ def test_more_members_than_a_workload_declares_wait_for_one_to_leave():
     assert world.why("Workload", "w") is None
 
 
+def test_a_full_group_does_not_keep_the_others_from_room_that_comes():
+    world = World()
+    world.node("n1", gpus=3)
+    world.workload("w", {"name": "leader", "count": 1}, {"name": "workers", "count": 3, "minCount": 1})
+    for rank in range(2):
+        world.pod(f"leader-{rank}", workload="w", group="leader")
+    for rank in range(3):
+        world.pod(f"worker-{rank}", workload="w", group="workers")
+    world.run()
+    assert set(world.where()) == {"leader-0", "worker-0", "worker-1"}
+    assert world.reason("Workload", "w") == "Unschedulable"
+    world.node("n2", gpus=4)
+    world.run()
+    assert set(world.where()) == {"leader-0", "worker-0", "worker-1", "worker-2"}
+    assert world.reason("Workload", "w") == "GangFull"
+
+
 def test_a_job_with_more_completions_than_run_at_once_goes_on_with_the_next():
     world = World()
     world.node("n1")

@@ -158,18 +158,18 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
         return queue
     if not workload.tally().waiting:
         return None
-    waiting = [m for m in workload.members() if m.pod.placeable]
-    klass = waiting[0].pod.klass
-    never = unplaceable(klass)
-    if never is not None:
-        return never
     needs = needs_of(workload)
     if isinstance(needs, Explanation):
         return needs
-    mine = next((need for need in needs if waiting[0] in need.members), None)
-    if mine is None:
+    wanting = {member.pod.key: need for need in needs for member in need.members}
+    waiting = [m for m in workload.members() if m.pod.placeable]
+    first = next((m for m in waiting if m.pod.key in wanting), None)
+    if first is None:  # those that wait are more than may run at once
         return gang_full(workload.groups[state.home[waiting[0].pod.key][1]])
-    need = replace(mine, members=waiting[:1], required=1, extra=0, growth=0)
+    never = unplaceable(first.pod.klass)
+    if never is not None:
+        return never
+    need = replace(wanting[first.pod.key], members=[first], required=1, extra=0, growth=0)
     pod_sets = pod_sets_of([need])
     choice = None if queue is None else _chooser(state, queue, workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
