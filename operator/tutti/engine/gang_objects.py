@@ -50,6 +50,12 @@ class GangObjects:
                 del self._by_name[one.convention, one.namespace, one.name]
 
 
+def task_of(known: GangObjects, claim: Claim) -> str:
+    """Return the role of a member in a gang whose object counts by tasks; "" where it does not."""
+    found = known.of(claim) if claim.task else None
+    return claim.task if found is not None and found.roles else ""
+
+
 def take_sizes(workload: Workload, found: GangObject, name: str) -> None:
     """Take over how many members a gang needs, in all and of each role.
 

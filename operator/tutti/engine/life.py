@@ -6,9 +6,9 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 from __future__ import annotations
 
 from tutti.engine import approval, binding, eager, eviction, holders, limits, permits, reservation, volumes
-from tutti.engine.gathering import read_workload
 from tutti.engine.reporting import announce
 from tutti.engine.state import State
+from tutti.engine.wishes import read_workload
 from tutti.engine.workloads import ADMITTED, Phase, Tally, Workload
 
 
