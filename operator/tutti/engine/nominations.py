@@ -235,10 +235,8 @@ def respected(state: State, workload: Workload, priority: int, precedence: Prece
         precedence: How it stands to those that are nominated.
     """
     if workload.phase is Phase.SCHEDULED and workload.complete:
-        priority, precedence = (
-            _LEAST,
-            Precedence(),
-        )  # members beyond its need have nothing that others were taken out for
+        # Members beyond its need have nothing that others were taken out for.
+        priority, precedence = _LEAST, Precedence()
     standing = state.nominations.against(workload.key, priority, precedence)
     spots = [*(spot for one in standing for spot in one.spots), *state.nominations.foreign(priority)]
     rows: dict[PodClass, list[int]] = {}

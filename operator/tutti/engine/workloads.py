@@ -348,6 +348,10 @@ class Workload:
     counted: Counted = ("", "", "")
     gang_told: tuple[str, Mapping[str, Any]] | None = None
     asked_for: str = ""
+    _name: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._name = "/".join(self.key)
 
     @property
     def order(self) -> OrderKey:
@@ -364,7 +368,7 @@ class Workload:
     @property
     def name(self) -> str:
         """How messages call it."""
-        return "/".join(self.key)
+        return self._name
 
     def members(self) -> Iterator[Member]:
         """Yield the members of all groups."""

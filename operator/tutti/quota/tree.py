@@ -115,13 +115,14 @@ class QuotaNode:
         subtree, usage = self.subtree.get(what, 0), self.usage.get(what, 0)
         if self.parent is None:
             return _minus(subtree, usage)
-        local = self.local(what)
-        shared = self.parent.available(what)
-        limit = self._borrowing_limit(what)
+        shared, quota = self.parent.available(what), self.quotas.get(what)
+        if quota is None:
+            return shared  # it keeps nothing to itself, and may have all that there is
+        local, limit = self.local(what), quota.borrowing_limit
         if limit is not None:
             own = _minus(_minus(subtree, local), max(0, usage - local))
             shared = min(shared, _plus(own, limit))
-        return _plus(max(0, _minus(local, usage)), shared)
+        return _plus(max(0, _minus(local, usage)), shared) if local else shared
 
     def potential(self, what: FlavorResource) -> int:
         """Return the most that could ever be used here, were nothing used anywhere; asked of trees that are joined."""
