@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,12 +13,14 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from rich.console import Console
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.bench.dataitems import encode, item, read
 from tutti.cli.bench.command import command
 from tutti.cli.bench.contenders import Contender
 from tutti.cli.bench.outcome import Outcome
+from tutti.cli.bench.showing import Bars, Lines, show_on
 
 SCENARIO = """
 - name: Few
@@ -224,3 +227,21 @@ def test_items_name_their_scheduler_only_where_there_are_two():
     assert [each.labels["Scheduler"] for each in both.all_items()] == ["tutti", "kube-scheduler"]
     (ratio,) = both.ratios()
     assert ratio.ratio == 1.5
+
+
+@pytest.mark.parametrize(
+    ("terminal", "plain", "kind"), [(True, False, Bars), (True, True, Lines), (False, False, Lines)]
+)
+def test_a_terminal_shows_a_bar_and_a_log_lines(monkeypatch, terminal, plain, kind):
+    monkeypatch.setenv("TERM", "xterm")
+    out = io.StringIO()
+    with show_on(Console(file=out, force_terminal=terminal, width=100, highlight=False), plain=plain) as show:
+        assert isinstance(show, kind)
+        show.begin("Few/small", 2)
+        for number, opcode in enumerate(("createNodes", "createPods")):
+            show.operation(number, opcode)
+            show.progress(1, 2)
+        show.note("something else")
+    text = out.getvalue()
+    assert "something else" in text
+    assert "2/2 createPods" in text
