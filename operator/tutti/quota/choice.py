@@ -203,9 +203,9 @@ class _Search:
         resources = self.asked.groups[index]
         if self.only is not None and self._is_kept_from(name, resources[0], self.only):
             return None
-        listed = self.chooser.queue.groups[index].flavors
-        if any(name not in pods.kept and not pods.kept.isdisjoint(listed) for pods in self.asked.pod_sets):
-            return None
+        for pods in self.asked.pod_sets:
+            if pods.kept and name not in pods.kept and pods.kept.intersection(self.chooser.queue.groups[index].flavors):
+                return None
         wrong = self.known.wrong(self.chooser.queue, self.chooser.flavors, self.asked, index=index, name=name)
         if wrong:
             self.attempts.append(Attempt(name, Mode.NO_FIT, 0, index, NoFit.NO_MATCHING_FLAVOR, wrong))
