@@ -149,6 +149,7 @@ def test_two_files_are_put_side_by_side():
         "| gone | SchedulingDuration Duration, s | 3 | - | - |\n"
     )
     assert [row.bucket for row in compared(old, new, all_buckets=True)][:2] == ["Average", "Perc99"]
+    assert [row.name for row in compared(old, new, metrics=["SchedulingDuration"])] == ["gone"]
 
 
 def test_what_a_process_uses_is_read_from_the_kernel():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,15 +36,20 @@ class Row:
 Key = tuple[str, str, str, str]
 
 
-def compared(old: Iterable[DataItem], new: Iterable[DataItem], *, all_buckets: bool = False) -> list[Row]:
+def compared(
+    old: Iterable[DataItem], new: Iterable[DataItem], *, all_buckets: bool = False, metrics: Collection[str] = ()
+) -> list[Row]:
     """Return the figures of two files in the order of the new one, then what only the old one has.
 
     Args:
         old: The items of the previous run.
         new: The items of the current run.
         all_buckets: Whether percentiles are told too; else the average alone, or the duration.
+        metrics: Which metrics are told; all where none is named.
     """
-    before, after = _figures(old, all_buckets), _figures(new, all_buckets)
+    before, after = (
+        _figures((one for one in items if not metrics or one.metric in metrics), all_buckets) for items in (old, new)
+    )
     keys = [*after, *(key for key in before if key not in after)]
     return [Row(name, metric, bucket, unit, before.get(key), after.get(key))
             for key in keys for name, metric, bucket, unit in [key]]  # fmt: skip

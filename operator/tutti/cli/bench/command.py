@@ -116,11 +116,12 @@ def run(
 @click.argument("old", type=_FILE)
 @click.argument("new", type=_FILE)
 @click.option("--all", "all_buckets", is_flag=True, help="Percentiles, too.")
+@click.option("--metric", "metrics", multiple=True, help="Only this metric; may be given several times.")
 @click.option("-o", "--output", type=click.Choice(["table", "markdown", "json"]), default="table", show_default=True)
-def compare(*, old: Path, new: Path, all_buckets: bool, output: str) -> None:
+def compare(*, old: Path, new: Path, all_buckets: bool, metrics: tuple[str, ...], output: str) -> None:
     """Print what NEW.json has found beside what OLD.json had: previous, current and difference."""
     try:
-        rows = compared(read(old), read(new), all_buckets=all_buckets)
+        rows = compared(read(old), read(new), all_buckets=all_buckets, metrics=metrics)
     except NoDataItems as error:
         _fail(str(error))
     if output == "json":
