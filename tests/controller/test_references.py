@@ -166,6 +166,14 @@ def test_a_queue_being_deleted_says_which_workloads_hold_its_quota_and_how_many_
     assert verdict(known, "ClusterQueue", "cq").message == "It is being deleted; nothing uses it any more"
 
 
+def test_a_cohort_that_cannot_be_read_makes_the_queues_below_it_inactive():
+    known = specs(cluster_queue(cohort="below"), cohort("below", "top"), cohort("top"))
+    assert verdict(known, "ClusterQueue", "cq").active
+    known.broken["Cohort", "", "top"] = "spec.resourceGroups: wrong"
+    told = verdict(known, "ClusterQueue", "cq")
+    assert (told.reason, told.message) == ("CohortInvalid", "Cohort top cannot be used: spec.resourceGroups: wrong")
+
+
 def test_what_cannot_be_read_is_invalid_and_told_to_those_that_refer_to_it():
     known = specs(cluster_queue(flavors=["a"]), flavor("a"))
     known.broken["ResourceFlavor", "", "a"] = "spec.nodeLabels: wrong"

@@ -120,6 +120,21 @@ def test_a_cluster_queue_of_which_a_reference_cannot_be_read(world):
     assert "Topology t: spec.levels" in world.why("Pod", "p").message
 
 
+def test_a_cohort_that_cannot_be_read(world):
+    """Its limits are not known: nothing is admitted below it as if there were none."""
+    world.object("Cohort", "top", {"resourceGroups": [{"coveredResources": [GPU], "flavors": []}]})
+    world.object("Cohort", "below", {"parentName": "top"})
+    world.queue("broken", 8, cohort="below", local="broken")
+    world.pod("p", queue="broken")
+    world.run()
+    why = world.why("Pod", "p")
+    assert why.reason == "ClusterQueueInactive"
+    assert "Cohort top: spec.resourceGroups[0].flavors" in why.message
+    world.object("Cohort", "top", {})
+    world.run()
+    assert world.where("p") == {"p": "n1"}
+
+
 def test_a_local_queue_that_cannot_be_read(world):
     world.object("LocalQueue", "broken", {"clusterQueue": "cq", "stopPolicy": "Now"})
     world.pod("p", queue="broken")

@@ -361,9 +361,10 @@ class Histories(RuleBasedStateMachine):
             "ClusterQueue", name, {**self.world.objects["ClusterQueue", "", name]["spec"], "preemption": preempts}
         )
 
-    @rule(parent=st.sampled_from(["root", "root", "", "c"]))
-    def change_cohort(self, parent: str) -> None:
-        self.world.object("Cohort", "c", {"parentName": parent} if parent else {})
+    @rule(parent=st.sampled_from(["root", "root", "", "c"]), bad=RARELY)
+    def change_cohort(self, parent: str, bad: bool) -> None:
+        wrong = {"resourceGroups": [{"coveredResources": [GPU], "flavors": []}]} if bad else {}
+        self.world.object("Cohort", "c", ({"parentName": parent} if parent else {}) | wrong)
 
     @rule(name=st.sampled_from(["cq1", "cq2"]), bad=OFTEN)
     def break_queue(self, name: str, bad: bool) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.quota.flavors import Queue, ResourceGroup
-from tutti.quota.references import flavor_problem, queue_problem, ring_problem, rings
+from tutti.quota.flavors import Problem, Queue, ResourceGroup
+from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, ring_problem, rings
 
 NAMES = st.sampled_from("abcdef")
 
@@ -61,6 +61,14 @@ def test_what_cannot_be_read_is_told_before_what_is_missing():
     assert problem == ("FlavorInvalid", "ResourceFlavor y cannot be used: spec.a: wrong")
     problem = flavor_problem("racks", (), unreadable={"racks": "spec.b: wrong"})
     assert problem == ("TopologyInvalid", "Topology racks cannot be used: spec.b: wrong")
+
+
+def test_a_cohort_above_that_cannot_be_read_is_told():
+    parents, wrong = {"below": "top", "apart": ""}, {"top": "spec.c: wrong"}
+    told = Problem("CohortInvalid", "Cohort top cannot be used: spec.c: wrong")
+    assert cohort_problem("below", parents, unreadable=wrong) == cohort_problem("top", {}, unreadable=wrong) == told
+    assert cohort_problem("apart", parents, unreadable=wrong) is None
+    assert cohort_problem("", parents, unreadable=wrong) is None
 
 
 def test_a_queue_in_a_ring_has_the_ring_as_its_problem():

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tutti.controller.specs import ClusterQueueSpec, CohortSpec, FlavorSpec, LocalQueueSpec, ObjectKey, Specs
 from tutti.quota.flavors import Problem, Queue, ResourceGroup
-from tutti.quota.references import flavor_problem, queue_problem, ring_problem, rings
+from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, ring_problem, rings
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,10 @@ def _judge_cluster_queue(queue: ClusterQueueSpec, world: _World) -> Verdict:
         return _inactive("Stopped", f"spec.stopPolicy is {queue.stop_policy}; set it to None to admit workloads")
     admitting = Queue(queue.name, cohort=queue.cohort, groups=(ResourceGroup((), queue.flavors),))
     problem = queue_problem(admitting, world.flavors, world.caught, unreadable=world.unreadable("ResourceFlavor"))
-    return _of(problem or _spread(queue.flavors, world), _READY_TO_ADMIT)
+    problem = problem or _spread(queue.flavors, world)
+    parents = {cohort.name: cohort.parent for cohort in world.specs.cohorts.values()}
+    problem = problem or cohort_problem(queue.cohort, parents, unreadable=world.unreadable("Cohort"))
+    return _of(problem, _READY_TO_ADMIT)
 
 
 def _judge_local_queue(local: LocalQueueSpec, queues: Mapping[str, Verdict]) -> Verdict:

@@ -28,7 +28,7 @@ from tutti.api.kinds import (
 )
 from tutti.engine.compiling import Offered, flavor_of, queue_in, quotas_in, weight_of
 from tutti.quota.flavors import Assignment, Flavor, Problem, Queue, assignments
-from tutti.quota.references import flavor_problem, queue_problem, rings
+from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, rings
 from tutti.quota.tree import FlavorResource, Quota
 
 K = TypeVar("K", bound=Object)
@@ -195,11 +195,13 @@ class Catalog:
         }
         self.cohort_weights = {name: weight_of(one) for name, one in cohorts.items()}
         self.queues = {}
+        parents = {name: parent for name, (parent, _) in self.cohorts.items()}
         for one in self.all(ClusterQueue):
             queue = queue_in(one, quotas_in(one.spec.resource_groups, self.flavors, offered, self.parts))
             wrong = self._unreadable(ResourceFlavor)
             problem = queue_problem(queue, self.flavors, caught, unreadable=wrong)
             problem = problem or self._topology_problem(queue, topologies)
+            problem = problem or cohort_problem(queue.cohort, parents, unreadable=self._unreadable(Cohort))
             if one.metadata.deletion_timestamp:
                 problem = Problem("Terminating", "it is being deleted once nothing uses it")
             cohort = "" if queue.cohort in caught else queue.cohort

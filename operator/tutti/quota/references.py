@@ -74,6 +74,22 @@ def queue_problem(
     return None
 
 
+def cohort_problem(cohort: str, parents: Mapping[str, str], *, unreadable: Mapping[str, str]) -> Problem | None:
+    """Return what is wrong with a cohort ("" for none) because it, or one above it, cannot be read.
+
+    Its limits and quota are not known then, and nothing may be admitted as if it had none.
+
+    Args:
+        cohort: Its name; it must not be in a ring.
+        parents: Cohort -> its parent cohort, "" for none; of those that can be read.
+        unreadable: What is wrong with each Cohort that exists and cannot be read.
+    """
+    at = cohort
+    while at and at not in unreadable:
+        at = parents.get(at, "")
+    return Problem("CohortInvalid", f"Cohort {at} cannot be used: {unreadable[at]}") if at else None
+
+
 def flavor_problem(
     topology: str, topologies: Collection[str], *, unreadable: Mapping[str, str] = NOTHING_WRONG
 ) -> Problem | None:
