@@ -58,6 +58,7 @@ bench: $(READY) ## Our short scenarios through the embedded cluster; writes buil
 
 bench-envtest: $(READY) ## The same on a real kube-apiserver and etcd, and against a kube-scheduler beside them (KUBEBUILDER_ASSETS)
 	@$(BIN)/python -m bench.envtest
+	@$(BIN)/python -m bench.envtest --native-gangs
 
 bench-core: $(READY) ## How long the engine takes, and how much memory: no API server; writes build/bench-core.json
 	@$(BIN)/python -m bench.core

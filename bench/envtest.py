@@ -1,7 +1,8 @@
 """`tutti bench` on a real kube-apiserver and etcd from KUBEBUILDER_ASSETS. Run by `make bench-envtest`.
 
 Arguments are handed on; without any, our short scenarios are run. Where the folder also has a kube-scheduler, it is
-run afterwards on the same cluster, and the ratio is printed.
+run afterwards on the same cluster, and the ratio is printed. With `--native-gangs` first, the API server serves
+Kubernetes' own PodGroups, and kube-scheduler schedules them as gangs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from e2e.harness.clusters import envtest
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 RESULTS = Path("build/bench-envtest")
+NATIVE = "--native-gangs"
+GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
+SERVED = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
 
 
 def main() -> int:
@@ -24,26 +28,22 @@ def main() -> int:
     if not assets:
         print("skipped: set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd (setup-envtest use -p path)")  # noqa: T201
         return 0
-    given = sys.argv[1:] or [*map(str, sorted(SCENARIOS.glob("*.yaml"))), "--label-filter", "short", "--topic", "tutti"]
+    given, server = sys.argv[1:], []
     scheduler = Path(assets) / "kube-scheduler"
-    if scheduler.is_file() and "--against" not in given:
-        given += ["--against", f"kube-scheduler={scheduler}"]
+    against = ["--against", f"kube-scheduler={scheduler}"] if scheduler.is_file() else []
+    files = SCENARIOS
+    if given[:1] == [NATIVE]:
+        given, server, files = given[1:], [SERVED, GATES], SCENARIOS / "native"
+        against += [f"--argument={GATES}"] if against else []
+    if not given:
+        given = [*map(str, sorted(files.glob("*.yaml"))), "--label-filter", "short", "--topic", "tutti"]
     with (
         tempfile.TemporaryDirectory(prefix="tutti-bench-") as folder,
-        envtest(Path(folder), Path(assets), nodes=0) as up,
+        envtest(Path(folder), Path(assets), nodes=0, arguments=server) as up,
     ):
-        command = [
-            sys.executable,
-            "-m",
-            "tutti",
-            "bench",
-            "run",
-            *given,
-            "--kubeconfig",
-            str(up.kubeconfig),
-            "--operator",
-        ]
-        return subprocess.run([*command, "--data-items-dir", str(RESULTS)], check=False).returncode
+        where = ["--kubeconfig", str(up.kubeconfig), "--operator", "--data-items-dir", str(RESULTS)]
+        command = [sys.executable, "-m", "tutti", "bench", "run", *given, *where, *against]
+        return subprocess.run(command, check=False).returncode
 
 
 if __name__ == "__main__":

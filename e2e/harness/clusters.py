@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,8 +75,8 @@ def embedded(folder: Path) -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def envtest(folder: Path, assets: Path, nodes: int = NODES) -> Iterator[Cluster]:
-    """A real kube-apiserver and etcd from a folder of binaries, without kubelets and controllers."""
+def envtest(folder: Path, assets: Path, nodes: int = NODES, arguments: Sequence[str] = ()) -> Iterator[Cluster]:
+    """A real kube-apiserver, with further arguments, and etcd from a folder of binaries; no kubelets or controllers."""
     token, kubeconfig = secrets.token_hex(16), folder / "kubeconfig"
     etcd_port, peer_port, api_port = free_ports(3)
     (folder / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")

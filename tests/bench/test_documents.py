@@ -168,7 +168,8 @@ def test_every_opcode_that_is_read_is_performed():
         assert kind.model_fields["opcode"].annotation.__args__ == (opcode,)
 
 
-SCENARIOS = sorted((Path(__file__).parents[2] / "bench" / "scenarios").glob("*.yaml"))
+SCENARIOS = sorted((Path(__file__).parents[2] / "bench" / "scenarios").glob("**/*.yaml"))
+SCENARIOS = [path for path in SCENARIOS if path.parent.name != "templates"]
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)

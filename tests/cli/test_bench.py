@@ -219,6 +219,16 @@ def test_tutti_is_started_under_the_name_that_is_measured(tmp_path):
     assert not configuration.leader_election.enabled
 
 
+def test_kube_scheduler_is_started_with_a_name_of_its_own_and_what_was_added(tmp_path):
+    contender = Contender("kube-scheduler", "mine", Path("/bin/ks"), starts=True, more=("--v=4",))
+    arguments = contender.arguments(tmp_path / "kubeconfig", tmp_path)
+    assert (arguments[0], arguments[-1]) == ("/bin/ks", "--v=4")
+    written = yaml.safe_load(Path(arguments[arguments.index("--config") + 1]).read_text())
+    assert [profile["schedulerName"] for profile in written["profiles"]] == ["mine"]
+    assert written["clientConnection"]["kubeconfig"] == str(tmp_path / "kubeconfig")
+    assert written["leaderElection"] == {"leaderElect": False}
+
+
 def test_items_name_their_scheduler_only_where_there_are_two():
     one = item("a", "OverallThroughput", "pods/s", {"Average": 300.0})
     other = item("a", "OverallThroughput", "pods/s", {"Average": 200.0})

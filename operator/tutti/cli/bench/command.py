@@ -54,6 +54,7 @@ def command() -> None:
     metavar="kube-scheduler=PATH",
     help="Start this binary afterwards, on the same cluster, with the same workloads, and print the ratio.",
 )
+@click.option("--argument", "more", multiple=True, help="Further argument of the binary of --against.")
 @click.option("--label-filter", default="", help="Labels to have, and with - not to have: performance,-long.")
 @click.option("--only", default="", metavar="REGEX", help="Which workloads, by <scenario>/<workload>.")
 @click.option("--topic", help="Name of the results, and of the thresholds; the first file's if not given.")
@@ -70,6 +71,7 @@ def run(
     scheduler_name: str,
     pid: int | None,
     against: str | None,
+    more: tuple[str, ...],
     label_filter: str,
     only: str,
     topic: str | None,
@@ -89,7 +91,7 @@ def run(
         raise click.UsageError("--embedded has a cluster of its own; leave out --kubeconfig")
     starts = embedded or operator
     mine = Contender(scheduler_name if not starts else "tutti", scheduler_name, starts=starts, pid=pid)
-    contenders = [mine, *([_reference(against)] if against else [])]
+    contenders = [mine, *([_reference(against, more)] if against else [])]
     if kubeconfig is None and not embedded and any(one.starts for one in contenders):
         raise click.UsageError("to start a scheduler, say where: --kubeconfig or --embedded")
     try:
@@ -137,14 +139,14 @@ def _row(row: Any) -> dict[str, Any]:
     return {name: getattr(row, name) for name in names}
 
 
-def _reference(against: str) -> Contender:
+def _reference(against: str, more: tuple[str, ...]) -> Contender:
     label, _, path = against.partition("=")
     if label != KUBE_SCHEDULER or not path:
         raise click.UsageError(f"--against is written {KUBE_SCHEDULER}=PATH, not {against!r}")
     binary = Path(path)
     if not binary.is_file():
         raise click.UsageError(f"--against: there is no file {binary}")
-    return Contender(KUBE_SCHEDULER, REFERENCE_NAME, binary.resolve(), starts=True)
+    return Contender(KUBE_SCHEDULER, REFERENCE_NAME, binary.resolve(), starts=True, more=more)
 
 
 def _tasks(files: tuple[Path, ...], chosen: Filter) -> list[Task]:

@@ -28,6 +28,7 @@ class Contender:
         binary: What is started; None for this Python's `tutti`.
         starts: Whether it is started; else it runs already.
         pid: The process of one that runs already, on this machine.
+        more: Further arguments of the binary.
     """
 
     label: str
@@ -35,6 +36,7 @@ class Contender:
     binary: Path | None = None
     starts: bool = False
     pid: int | None = None
+    more: tuple[str, ...] = ()
 
     def arguments(self, kubeconfig: Path, directory: Path) -> Sequence[str]:
         """Write its configuration and return what it is started with."""
@@ -44,7 +46,7 @@ class Contender:
             files = ("--kubeconfig", str(kubeconfig), "--config", str(configuration))
             return ("run", *files, "--log-format", "json")
         configuration.write_text(yaml.safe_dump(_kube_scheduler(self.scheduler, kubeconfig)), encoding="utf-8")
-        return (str(self.binary), "--config", str(configuration), "--secure-port", "0")
+        return (str(self.binary), "--config", str(configuration), "--secure-port", "0", *self.more)
 
 
 def _tutti(scheduler: str) -> dict[str, Any]:
