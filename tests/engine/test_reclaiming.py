@@ -94,6 +94,8 @@ def test_victims_are_those_whose_nodes_help():
         world.pod(f"b-one-{number}", queue="b", selector={"zone": "one"})
         world.pod(f"b-two-{number}", queue="b", selector={"zone": "two"})
         later(world)
+        for zone in ("one", "two"):
+            world.start(f"b-{zone}-{number}")
     world.run()
     world.pod("a", gpus=2, queue="a", selector={"zone": "one"})
     world.run()

@@ -332,6 +332,12 @@ class World:
         self.pods[pod.metadata.namespace, pod.metadata.name] = pod
         self.tell(PodSeen(pod))
 
+    def start(self, *names: str) -> None:
+        """The kubelet starts the pod."""
+        for name in names:
+            pod = self.pods["default", name]
+            self.put(replaced(pod, status=replaced(pod.status, start_time=self._timestamp())))
+
     def finish(self, *names: str, phase: str = "Succeeded") -> None:
         for name in names:
             pod = self.pods["default", name]

@@ -95,7 +95,7 @@ class _Trial:
     def in_the_way(self, candidates: Iterable[Holder]) -> list[str]:
         """Return the names of those whose leaving makes room with the least harm; none where not even that of all does.
 
-        Quota is not asked here, so that it may be short still when they have left.
+        Quota is not asked here, so that it may be short still when they have left. None of them could stay.
         """
         cluster, found = self.state.cluster, [holder for holder in candidates if self._of(holder)]
         pods = [cluster.tenants.at(np.array(self._of(holder), dtype=np.int64)) for holder in found]
@@ -149,18 +149,24 @@ def _choose(
 def _victims(rules: Rules, snapshot: Snapshot, demand: Demand, trial: _Trial) -> list[Victim]:
     """Return whom to take out by the rules: in the order of these, or else first those who are in the way.
 
-    In their order, the last that came in are the first to leave. Quota may come to an end by that before there are
-    nodes, where others might leave by the same right that make room together.
+    In their order, the last that came in are the first to leave. Quota may suffice by that, or come to an end, long
+    before there are nodes, where others might leave by the same right that make room together. Trying one after the
+    other until there is a place comes last: it looks for nodes as often as there are candidates.
     """
 
     def placed() -> bool:
         return trial.rows(snapshot.missing()) is not None
 
-    victims = rules.victims(snapshot, demand, placed)
-    if victims or not rules.victims(snapshot, demand):
+    victims = rules.victims(snapshot, demand)
+    if not victims or trial.rows([*snapshot.missing(), *(victim.holder for victim in victims)]) is not None:
         return victims
-    first = trial.in_the_way(rules.candidates(snapshot, demand))
-    return rules.victims(snapshot, demand, placed, first=frozenset(first)) if first else []
+    first = frozenset(trial.in_the_way(rules.candidates(snapshot, demand)))
+
+    def cleared() -> bool:
+        return first <= {holder.name for holder in snapshot.missing()}
+
+    found = rules.victims(snapshot, demand, cleared, first=first) if first else []
+    return found or rules.victims(snapshot, demand, placed)
 
 
 def _demand(workload: Workload, queue: Queue, lacking: Lacking) -> Demand:
