@@ -71,6 +71,22 @@ async def test_a_lane_of_low_rank_has_one_write_under_way_however_much_waits_bef
     await crowd.end()
 
 
+async def test_one_event_at_a_time_is_written_while_a_bind_is_under_way():
+    crowd = Crowd(8)
+    await crowd.ask(Lane.BIND, *[Lane.EVENT] * 3)
+    assert crowd.inside == [Lane.BIND, Lane.EVENT]
+    await crowd.leave(Lane.BIND)
+    assert crowd.inside == [Lane.EVENT] * 3
+    await crowd.end()
+
+
+async def test_evictions_need_not_wait_for_binds_that_are_under_way():
+    crowd = Crowd(8)
+    await crowd.ask(Lane.BIND, *[Lane.EVICT] * 3)
+    assert crowd.inside == [Lane.BIND, *[Lane.EVICT] * 3]
+    await crowd.end()
+
+
 async def test_events_use_the_whole_limit_once_nothing_more_important_waits():
     crowd = Crowd(4)
     await crowd.ask(*[Lane.EVENT] * 10)

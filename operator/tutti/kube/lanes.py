@@ -1,7 +1,8 @@
 """Who writes next: binds before evictions before statuses before events, within one limit for all of them.
 
 A bind delayed by an event is a node that idles for a log line. So what is more important overtakes what waits; yet each
-lane may always have one write under way, so that nothing starves: in the busiest hour events still trickle out.
+lane may always have one write under way, so that nothing starves: in the busiest hour events still trickle out. Nobody
+waits for a status or an event, so these have no more than that one while anything more important is under way.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ class Lanes:
         """Whether there is a turn for this lane, given those that wait before it."""
         if not self._under_way[lane]:
             return True
+        if lane >= Lane.STATUS and any(self._under_way[:lane]):
+            return False  # it would take from the server what those that somebody waits for need
         return self._total < self._pace.limit and not any(self._waiting[:lane])
 
     def _count(self, lane: Lane, by: int) -> None:
