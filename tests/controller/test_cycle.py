@@ -180,3 +180,26 @@ async def test_a_flood_of_observations_lets_other_tasks_run_in_between():
         cycle.observe(NodeGone(str(number)))
     await running(cycle, bystander())
     assert len(set(turns)) > 5
+
+
+async def test_after_a_long_decision_the_loop_is_left_to_others_for_as_long_as_it_took():
+    now = [100.0]
+
+    class Slow(Recorder):
+        def decide(self, at, *, most=None):
+            now[0] += 0.02
+            return super().decide(at, most=most)
+
+    engine = Slow(alarms=[0.0] * 3)
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics(), clock=lambda: now[0])
+    turns = []
+
+    async def bystander():
+        while len(engine.asked) < 3:
+            turns.append(len(engine.asked))
+            await asyncio.sleep(0)
+
+    cycle.lead()
+    cycle.synced()
+    await running(cycle, bystander())
+    assert min(turns.count(1), turns.count(2)) > 5  # two rounds of the loop are what it had without

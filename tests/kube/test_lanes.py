@@ -173,12 +173,12 @@ async def write(server, fence=unfenced):
 async def test_a_server_that_refuses_is_asked_for_less(serve, kube):
     busy = Busy(kube, 5)
     server = await serve(busy.handle, concurrency=64)
-    assert limit_of(server) == 16
+    assert limit_of(server) == 32
     for _ in range(4):
         answers = await asyncio.gather(*(write(server) for _ in range(64)), return_exceptions=True)
         assert all(answer is None or isinstance(answer, ApiError) for answer in answers)
     assert busy.refused
-    assert limit_of(server) < 16
+    assert limit_of(server) < 32
 
 
 async def test_a_budget_that_refuses_an_eviction_is_no_sign_of_a_busy_server(serve, kube):
@@ -188,7 +188,7 @@ async def test_a_budget_that_refuses_an_eviction_is_no_sign_of_a_busy_server(ser
     server = await serve(refuse)
     with pytest.raises(ApiError):
         await write(server)
-    assert limit_of(server) == 16
+    assert limit_of(server) == 32
 
 
 async def test_the_fence_is_asked_when_the_turn_has_come_and_not_before(serve):

@@ -26,7 +26,7 @@ def answers_at_once(width):
 
 
 def test_what_is_answered_as_quickly_as_ever_grows_by_a_quarter_a_round():
-    assert rounds(Pace(64), 7, answers_at_once(1000)) == [20, 25, 31, 38, 47, 58, 64]
+    assert rounds(Pace(64, first=16), 7, answers_at_once(1000)) == [20, 25, 31, 38, 47, 58, 64]
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_a_server_is_kept_busy_and_its_queue_short(width, least, most):
 
 
 def test_a_server_that_becomes_slower_is_asked_for_less():
-    pace = Pace(64)
+    pace = Pace(64, first=16)
     rounds(pace, 20, answers_at_once(1000))
     assert rounds(pace, 20, answers_at_once(8))[-1] <= 40
 
 
 def test_a_quiet_hour_shows_anew_how_quick_a_server_is_that_has_moved_away():
-    pace = Pace(64)
+    pace = Pace(64, first=16)
     rounds(pace, 20, answers_at_once(1000))
     assert rounds(pace, 20, lambda limit: 10 * QUICK)[-1] < 64
     rounds(pace, 1, lambda limit: 10 * QUICK, pressed=False)
@@ -59,11 +59,11 @@ def test_a_quiet_hour_shows_anew_how_quick_a_server_is_that_has_moved_away():
 
 
 def test_a_limit_that_nobody_waits_for_stays():
-    assert rounds(Pace(64), 10, answers_at_once(1000), pressed=False)[-1] == 16
+    assert rounds(Pace(64, first=16), 10, answers_at_once(1000), pressed=False)[-1] == 16
 
 
 def test_refusals_halve_the_limit_once_for_all_that_were_sent_together():
-    pace = Pace(64)
+    pace = Pace(64, first=16)
     rounds(pace, 10, answers_at_once(1000))
     for _ in range(5):
         pace.refused()

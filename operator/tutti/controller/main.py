@@ -57,12 +57,18 @@ class Launch:
     plugins: Plugins = field(default_factory=dict)
 
 
-async def operate(launch: Launch, *, serves_at: Callable[[int], None] | None = None) -> None:
+async def operate(
+    launch: Launch,
+    *,
+    serves_at: Callable[[int], None] | None = None,
+    once_synced: Callable[[], None] = lambda: None,
+) -> None:
     """Run the operator until a signal, or what ends it.
 
     Args:
         launch: what to run.
         serves_at: called with the port of probes and metrics once they are served.
+        once_synced: called once everything was listed.
 
     Raises:
         CredentialsError: there is no usable way to a cluster.
@@ -87,7 +93,8 @@ async def operate(launch: Launch, *, serves_at: Callable[[int], None] | None = N
                 serves_at(port)
             around = Surroundings(client, configuration, health, metrics, journal)
             try:
-                await _operate(Room(Engine(configuration, launch.plugins), around), around, credentials, stop)
+                room = Room(Engine(configuration, launch.plugins), around, once_synced=once_synced)
+                await _operate(room, around, credentials, stop)
             except Exception as error:
                 said = dict.fromkeys(str(leaf) or repr(leaf) for leaf in leaves(error))
                 raise Crashed(", ".join(said)) from error
@@ -181,9 +188,15 @@ def run(launch: Launch) -> int:
         return runner.run(_exit_code(launch))
 
 
+def _keep_for_good() -> None:
+    """Have the garbage collector never again walk through what was listed: most of it lives as long as the process."""
+    gc.collect()
+    gc.freeze()
+
+
 async def _exit_code(launch: Launch) -> int:
     try:
-        await operate(launch)
+        await operate(launch, once_synced=_keep_for_good)
     except Crashed as crash:
         lost = all(isinstance(leaf, LeadershipLost) for leaf in leaves(crash.__cause__ or crash))
         # To lose the lease is the end of a process but no fault of it: no stack is of use.

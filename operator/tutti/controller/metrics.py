@@ -5,7 +5,7 @@ A registry per process part, not the library's global one: two operators in one 
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 # kube-scheduler's own spacing (1.36, pkg/scheduler/metrics): doubling from a millisecond, here from a quarter of one.
 _DECIDE_BUCKETS = tuple(0.00025 * 2**i for i in range(16))
@@ -58,4 +58,8 @@ class Metrics:
         self.loop_lag_seconds = Histogram(
             "tutti_event_loop_lag_seconds", "How late the event loop ran a timer.",
             registry=self.registry, buckets=_LAG_BUCKETS,
+        )  # fmt: skip
+        self.loop_longest_stall_seconds = Gauge(
+            "tutti_event_loop_longest_stall_seconds", "Its longest stall in the last minute or two.",
+            registry=self.registry,
         )  # fmt: skip

@@ -24,6 +24,7 @@ from tutti.controller.feeds import Feeds
 from tutti.controller.gang_feeds import GangFeeds
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.health import Check, Health
+from tutti.controller.lag import measure_lag
 from tutti.controller.metrics import Metrics
 from tutti.controller.supervisor import leaves
 from tutti.controller.usage import QueueGauges, charged
@@ -38,7 +39,6 @@ from tutti.kube.statuses import StatusWriter
 log = structlog.get_logger(__name__)
 
 _DRAIN_SECONDS = 15.0
-_LAG_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,8 @@ class Room:
         deciding: Set once this process leads and the engine has settled what it found.
     """
 
-    def __init__(self, engine: Engine, around: Surroundings) -> None:
+    def __init__(self, engine: Engine, around: Surroundings, *, once_synced: Callable[[], None] = lambda: None) -> None:
+        self._once_synced = once_synced
         self.catalogue = Catalogue(lambda: charged(engine.state))
         self.synced = asyncio.Event()
         self.deciding = asyncio.Event()
@@ -145,12 +146,13 @@ class Room:
             group.create_task(self._cycle.run(), name="cycle")
             group.create_task(self._dispatch.run(), name="dispatch")
             group.create_task(self._conditions.run(), name="condition writer")
-            group.create_task(_measure_lag(self._around.metrics), name="loop lag")
+            group.create_task(measure_lag(self._around.metrics), name="loop lag")
             await self._feeds.synced.wait()
             await self._gang_feeds.synced.wait()
             self._cycle.synced()
             self.synced.set()
             log.info("synced")
+            self._once_synced()
             if self._elector is not None:
                 log.info("waiting_for_lease", identity=self._elector.identity)
                 await self._elector.acquire()
@@ -216,12 +218,3 @@ def _elector(around: Surroundings) -> Elector | None:
     times = LeaseTimes(election.lease_duration_seconds, election.renew_deadline_seconds, election.retry_period_seconds)
     lease = (election.lease_namespace, election.lease_name)
     return Elector(around.client, namespace=lease[0], name=lease[1], times=times, clock=around.ticks)
-
-
-async def _measure_lag(metrics: Metrics) -> None:
-    """Note how late the loop comes back to a timer: what every lease renewal and webhook has to wait, too."""
-    loop = asyncio.get_running_loop()
-    while True:
-        due = loop.time() + _LAG_SECONDS
-        await asyncio.sleep(_LAG_SECONDS)
-        metrics.loop_lag_seconds.observe(max(0.0, loop.time() - due))

@@ -201,10 +201,13 @@ class Client:
         headers = dict(access.headers)
         if call.body is not None:
             headers["Content-Type"] = call.content_type
+        url = URL(access.server + call.path, encoded=True)
+        if call.query:
+            url = url.with_query(call.query)
         with self._translating(call):
             response = await self._session.request(
                 call.method,
-                URL(access.server + call.path, encoded=True).with_query(call.query),
+                url,
                 data=call.body,
                 headers=headers,
                 timeout=call.timeout,

@@ -23,7 +23,7 @@ class Pace:
         limit: Writes that may be under way.
     """
 
-    def __init__(self, most: int, *, first: int = 16) -> None:
+    def __init__(self, most: int, *, first: int = 32) -> None:
         self._most = most
         self._least = min(_LEAST, most)
         self.limit = min(first, most)
