@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kubernetes import client
 
 from e2e.harness.guests import serve
 from e2e.harness.story import PAUSE, Story
@@ -98,3 +99,26 @@ def _native_condition(story: Story) -> dict[str, Any]:
     )
     conditions = found.get("status", {}).get("conditions", [])
     return next((dict(one) for one in conditions if one["type"] == "PodGroupScheduled"), {})
+
+
+def test_a_pod_group_goes_with_the_job_it_was_made_for_though_nobody_is_there_to_delete_it(story: Story) -> None:
+    if not story.cluster.kubelets:
+        pytest.skip("without a control plane nobody makes the pods of a Job, or collects what it owned")
+    story.start_operator()
+    annotations = {f"{PFNET}-name": "trio", f"{PFNET}-size": "3"}
+    container = {"name": "c", "image": PAUSE, "resources": {"requests": {"cpu": "10m", "memory": "8Mi"}}}
+    template = {
+        "metadata": {"annotations": annotations},
+        "spec": {"schedulerName": "tutti", "restartPolicy": "Never", "containers": [container]},
+    }
+    body = {"metadata": {"name": "trio"}, "spec": {"parallelism": 3, "completions": 3, "template": template}}
+    jobs = client.BatchV1Api(story.api)
+    jobs.create_namespaced_job(story.namespace, body)
+    story.wait(lambda: len(story.where("trio-")) == 3, "the gang to be bound")
+    (owner,) = story.get("PodGroup", "trio")["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("Job", "trio")
+    assert story.stop_operator() == 0
+
+    jobs.delete_namespaced_job("trio", story.namespace, propagation_policy="Background")
+
+    story.wait(lambda: not _made(story), "the PodGroup to go")
