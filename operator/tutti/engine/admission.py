@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tutti.cluster.transaction import Transaction
-from tutti.engine import extenders, holders, partial, past_use
+from tutti.engine import extenders, holders, partial, past_use, repeats
 from tutti.engine.consultation import Query
 from tutti.engine.explanation import Explanation
-from tutti.engine.lines import Standing
+from tutti.engine.lines import Bunch, Standing
 from tutti.engine.needs import Lacking, Need, needs_of, pod_sets_of, unplaceable
 from tutti.engine.queues import queue_of
 from tutti.engine.shortages import closest, gang_full, misfit, no_room_left, short_of_quota, short_of_resources
@@ -135,7 +135,7 @@ def nominate(state: State, standing: Standing) -> Choice | None:
     if queue is None or not bunch.pod_sets:
         return None
     version = state.holdings.version(queue.name)
-    if bunch.choice is None or (bunch.version != version and not _stands(state, queue, bunch.choice, bunch.version)):
+    if bunch.choice is None or (bunch.version != version and not _stands(state, queue, bunch, bunch.choice)):
         bunch.choice = _chooser(state, queue, standing.workload, bunch.known).choose(bunch.pod_sets)
     bunch.version = version
     return bunch.choice
@@ -177,9 +177,11 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     return why or no_room_left()
 
 
-def _stands(state: State, queue: Queue, choice: Choice, version: tuple[int, int]) -> bool:
-    """Whether a choice would be made again because it still fits without borrowing: others can only have got worse."""
-    if choice.verdict is not Verdict.FIT or choice.level or not state.holdings.tight_since(queue.name, version):
+def _stands(state: State, queue: Queue, bunch: Bunch, choice: Choice) -> bool:
+    """Whether a choice would be made again: it still fits without borrowing, or nothing can be had now either."""
+    if choice.verdict is not Verdict.FIT:
+        return repeats.is_short(state, queue, bunch)
+    if choice.level or not state.holdings.tight_since(queue.name, bunch.version):
         return False
     node = state.holdings.tree.queues[queue.name]
     return all(

@@ -122,8 +122,9 @@ class Engine:
         self._candidates.update(state, changed)
         backfill.stir(state, self._candidates.standing_of)
         for standing in self._candidates.contest(state, changed, most=most):
-            if self._try(standing, changed) or not tells_later(state, standing.workload):
-                changed[standing.workload.key] = standing.workload
+            workload = standing.workload
+            if self._try(standing, changed) or not (workload.key in changed or tells_later(state, workload)):
+                changed[workload.key] = workload
         backfill.tell(state, changed)
         for workload in changed.values():
             eager.lose_patience(state, workload)

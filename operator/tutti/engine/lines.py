@@ -77,6 +77,9 @@ class Bunch:
         asks: What each of them asks for per resource, pods beyond the required ones included.
         door: Their LocalQueue (`namespace/name`), where it counts what that has used lately.
         why: Why the first of them had to wait, while they sleep.
+        before: The same of the last time that they slept.
+        fresh: Whether any has joined them since then.
+        stale: Whether they sleep by what was found before, so that its numbers may be others now.
         choice: The flavors that each could have, as of `version` of the tree.
         known: What does not change of what the pod sets ask of the queue.
     """
@@ -89,6 +92,9 @@ class Bunch:
     asks: Mapping[str, int]
     door: str = ""
     why: Explanation | None = None
+    before: Explanation | None = None
+    fresh: bool = False
+    stale: bool = False
     choice: Choice | None = None
     version: tuple[int, int] = (-1, -1)
     known: Known = field(default_factory=Known)
@@ -113,6 +119,7 @@ class Bunch:
     def add(self, standing: Standing, number: int) -> None:
         """Take one in; `number` tells apart what came when."""
         self.size += 1
+        self.fresh = True
         heapq.heappush(self._heap, (standing.key, number, standing))
 
 
@@ -195,7 +202,8 @@ class Line:
 
     def sleep(self, bunch: Bunch, why: Explanation) -> None:
         """Let a bunch wait until something happens; in a strict line, so does all that is behind its first."""
-        bunch.why = why
+        bunch.why = bunch.before = why
+        bunch.fresh = bunch.stale = False
         del self._awake[bunch]
         self._asleep[bunch] = None
 

@@ -83,7 +83,13 @@ def tells_later(state: State, workload: Workload) -> bool:
 
 
 def _put_off(state: State, workload: Workload, why: Explanation) -> None:
-    if why.message != workload.told[1] and workload.tell_at is None:
+    if why.message != workload.told[1]:
+        tell_in_time(state, workload)
+
+
+def tell_in_time(state: State, workload: Workload) -> None:
+    """Have a workload looked at when what it was told has stood long enough."""
+    if workload.tell_at is None:
         workload.tell_at = workload.told[2] + RETELL_SECONDS
         state.timed.add(workload)
 

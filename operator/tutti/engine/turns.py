@@ -12,13 +12,14 @@ from functools import partial
 from itertools import chain, islice
 
 from tutti.api.conditions import timestamp
-from tutti.engine import backfill, life, nominations, past_use, preemption
+from tutti.engine import backfill, life, nominations, past_use, preemption, repeats
 from tutti.engine.contest import contest
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extenders import WAITING
 from tutti.engine.lines import Bunch, Line, LineKey, Shape, Standing
 from tutti.engine.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
 from tutti.engine.queues import queue_of
+from tutti.engine.reporting import tell_in_time
 from tutti.engine.shortages import with_strangers
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
@@ -112,7 +113,7 @@ class Candidates:
         names, self._active = self._active, {}
         lines = [self._lines[name] for name in names if name in self._lines]
         broken, others = ([line for line in lines if (line.name == BROKEN) is wanted] for wanted in (True, False))
-        heads = chain(contest(state, broken, self._pending), contest(state, others, self._pending))
+        heads = self._worth_trying(state, contest(state, broken, self._pending), contest(state, others, self._pending))
         yield from islice(heads, most)
         self.cut_short = most is not None and next(heads, None) is not None
         for line in lines:
@@ -139,6 +140,19 @@ class Candidates:
             self._for_answers[bunch] = None
         for one in [standing] if line.strict else bunch.standings():
             _explain(one.workload, why, changed)
+
+    def _worth_trying(self, state: State, *contests: Iterator[Standing]) -> Iterator[Standing]:
+        """Yield the heads of some contests but those who would fail again; these sleep on until they may be told so."""
+        for standing in chain(*contests):
+            bunch = standing.bunch
+            if not repeats.fails_again(state, standing):
+                yield standing
+                continue
+            assert bunch.before is not None  # that is what it goes by
+            bunch.line.sleep(bunch, bunch.before)
+            bunch.stale = True
+            self._by_root.setdefault(bunch.root, {})[bunch] = None
+            tell_in_time(state, standing.workload)
 
     def drop(self, workload: Workload) -> None:
         """Take a workload out, because it has been admitted or is gone."""
@@ -212,9 +226,17 @@ class Candidates:
         else:
             self.drop(workload)
             standing = self._standing[workload.key] = self._join(state, workload, queue, needs)
+        self._look_anew(standing)
         if standing.bunch.why is not None and not standing.bunch.line.strict:
             workload.explanation = standing.bunch.why
         self._active[name] = None
+
+    def _look_anew(self, standing: Standing) -> None:
+        """Have a bunch tried whose numbers may be told by now."""
+        bunch = standing.bunch
+        if bunch.stale and bunch.first() is standing and standing.workload.tell_at is None:
+            bunch.before, bunch.stale = None, False
+            bunch.line.wake(bunch)
 
     def _stand_up(self, workload: Workload) -> None:
         """Have one tried again that blocked a strict line while its victims were leaving."""
