@@ -96,6 +96,27 @@ def test_room_that_does_not_help_for_other_reasons_changes_nothing():
     assert len(evicted(world)) == 4
 
 
+@pytest.mark.parametrize("cordoned", [True, False])
+def test_a_gang_that_is_to_be_whole_again_does_not_wait_either(cordoned):
+    world = World(victims_timeout_seconds=10_000)
+    world.hold_evictions = True
+    world.node("n0", gpus=3)
+    world.gang("g", 2, priority=10)
+    world.run()
+    world.delete("g-0")
+    for name in ("low-0", "low-1"):
+        world.pod(name)
+    world.run()
+    world.pod("g-2", group="g", priority=10)
+    world.run()
+    (victim,) = evicted(world)
+    world.node("n1", gpus=4, cordoned=cordoned)
+    world.until(2 * LOOK_SECONDS)
+    assert evicted(world) == [victim]
+    assert world.where("g-2") == ({} if cordoned else {"g-2": "n1"})
+    assert world.reason("PodGroup", "g") == ("WaitingForVictims" if cordoned else "")
+
+
 def test_quota_of_victims_is_not_to_be_had_before_they_are_gone():
     world = waiting()
     world.object("ClusterQueue", "cq", {**world.objects["ClusterQueue", "", "cq"]["spec"]})

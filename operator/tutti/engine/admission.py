@@ -109,13 +109,7 @@ def reserve(state: State, standing: Standing) -> Explanation | None:
 
 def _lacking_to_be_whole(state: State, standing: Standing) -> Sequence[Lacking]:
     """Return what a gang that runs with fewer members than it needs lacks for those; nothing where it has them."""
-    needs: list[Need] = []
-    missing = {id(group): group.min_count - group.tally().placed for group in standing.workload.groups.values()}
-    for need in standing.needs:
-        count = min(missing[id(need.group)], need.extra)
-        if count > 0:
-            missing[id(need.group)] -= count
-            needs.append(replace(need, members=need.members[:count], required=count, extra=0, growth=0))
+    needs = _to_be_whole(standing)
     if not needs:
         return ()
     queue, pod_sets = standing.queue, pod_sets_of(needs)
@@ -124,6 +118,18 @@ def _lacking_to_be_whole(state: State, standing: Standing) -> Sequence[Lacking]:
         attempt = Attempt(state, standing.workload, queue, transaction)
         _take_required(attempt, needs, pod_sets, choice)
     return attempt.lacking
+
+
+def _to_be_whole(standing: Standing) -> list[Need]:
+    """Return the pods that a gang which runs with fewer members than it needs wants nodes for, as required ones."""
+    needs: list[Need] = []
+    missing = {id(group): group.min_count - group.tally().placed for group in standing.workload.groups.values()}
+    for need in standing.needs:
+        count = min(missing[id(need.group)], need.extra)
+        if count > 0:
+            missing[id(need.group)] -= count
+            needs.append(replace(need, members=need.members[:count], required=count, extra=0, growth=0))
+    return needs
 
 
 def nominate(state: State, standing: Standing) -> Choice | None:
@@ -142,12 +148,19 @@ def nominate(state: State, standing: Standing) -> Choice | None:
 
 
 def look(state: State, standing: Standing) -> list[Taken] | Explanation:
-    """Return what would be reserved for the required pods of a workload, or why not; nothing changes."""
+    """Return what would be reserved for the required pods of a workload, or why not; nothing changes.
+
+    Of a gang that runs already these are the members that it has too few of.
+    """
     workload, queue, pod_sets = standing.workload, standing.queue, standing.bunch.pod_sets
+    needs = [need for need in standing.needs if need.required]
+    if not needs:
+        needs = _to_be_whole(standing)
+        pod_sets = pod_sets_of(needs)
     choice = None if queue is None or not pod_sets else _chooser(state, queue, workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, workload, queue, transaction)
-        why = _take_required(attempt, [need for need in standing.needs if need.required], pod_sets, choice)
+        why = _take_required(attempt, needs, pod_sets, choice)
     return attempt.taken if why is None else why
 
 
