@@ -330,3 +330,16 @@ def test_a_cluster_queue_that_goes_is_used_until_its_last_pod_has_ended():
     world.finish("g-1")
     world.run()
     assert world.used("cq") == 0
+
+
+def test_a_workload_that_is_set_inactive_is_not_pending():
+    """It waits for nothing until it is set active again (Kueue, pkg/cache/queue: only active workloads are queued)."""
+    world = World()
+    world.queue("cq", 4)
+    world.workload("w", {"name": "main", "count": 1}, queueName="queue", active=False)
+    world.pod("w-0", workload="w")
+    world.run()
+    assert world.status("ClusterQueue", "cq")["pendingWorkloads"] == 0
+    world.workload("w", {"name": "main", "count": 1}, queueName="queue", active=True)
+    world.run()
+    assert world.status("ClusterQueue", "cq")["pendingWorkloads"] == 1

@@ -8,6 +8,8 @@ from tests.simulation.server import Json
 from tests.simulation.world import World
 
 GANG_KINDS = ("PodGroup", "Workload")
+LASTING = ("QuotaReserved", "Admitted", "Scheduled", "PodsReady", "Finished")
+"""Conditions that say how it is; others say what has happened on the way, such as a preemption."""
 COUNTS = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
 
 
@@ -15,7 +17,7 @@ def unfinished(world: World) -> list[str]:
     """What still has to come: members that have not succeeded."""
     left = []
     for gang in world.gangs.values():
-        if gang.cancelled or gang.about is None:
+        if gang.about is None or world.is_given_up(gang):
             continue
         for name in gang.members:
             phase = _phase(world.server.pod(name))
@@ -50,12 +52,16 @@ def end_state(world: World) -> Json:
     gangs = {
         f"{one['kind']}/{one['metadata']['name']}": {
             "phase": _status(one).get("phase"),
-            "conditions": {each["type"]: each["status"] for each in _status(one).get("conditions", [])},
+            "conditions": {
+                each["type"]: each["status"] for each in _status(one).get("conditions", []) if each["type"] in LASTING
+            },
             "succeeded": _status(one).get("succeeded"),
         }
         for one in _gangs(world)
     }
-    pods = {one["metadata"]["name"]: _phase(one) for one in world.server.all_pods()}
+    # Whether members of what was set inactive are created once more depends on who was faster.
+    ended = [one for one in world.server.all_pods() if _phase(one) in ("Succeeded", "Failed")]
+    pods = {one["metadata"]["name"]: _phase(one) for one in ended}
     return {"gangs": gangs, "pods": pods, "untold": untold(world)}
 
 
@@ -66,7 +72,8 @@ def _gangs(world: World) -> list[Json]:
 def _is_over(gang: Json) -> bool:
     """Whether an object says that its gang is over."""
     conditions = _status(gang).get("conditions", [])
-    return any(one["type"] == "Finished" and one["status"] == "True" for one in conditions)
+    inactive = not gang["spec"].get("active", True)
+    return inactive or any(one["type"] == "Finished" and one["status"] == "True" for one in conditions)
 
 
 def _in_use(status: Json) -> list[str]:

@@ -139,13 +139,17 @@ class World:
             return
         await self.server.user.create(self.server.pods, "default", pod_of(gang.about, member))
 
+    def is_given_up(self, gang: Gang) -> bool:
+        """Whether nobody wants a gang to run any more: its user, or who has set its Workload inactive."""
+        workload = self.server.backend.find("workloads.scheduling.tutti.dev", "default", gang.name)
+        return gang.cancelled or (workload is not None and not workload["spec"].get("active", True))
+
     def _member_changed(self, old: Version | None, new: Version | None) -> None:
         """Have a member created anew that is gone or has failed."""
         version = new or old
         assert version is not None
         name = version.key[1]
-        gang = self.gangs.get(self._gang_of.get(name, ""))
-        if gang is None or gang.cancelled:
+        if name not in self._gang_of:
             return
         phase = version.obj.get("status", {}).get("phase")
         if new is None or phase == "Failed":
@@ -158,7 +162,7 @@ class World:
             found = self.server.backend.collection(self.server.pods).get("default", name)
             assert found is not None
             self.server.user.remove(self.server.pods, found, grace=0)
-        elif pod is None:
+        elif pod is None and not self.is_given_up(gang):
             self.loop.create_task(self._create(gang, gang.members[name]))
 
     # Another scheduler.

@@ -77,8 +77,9 @@ def invalid(state: State, key: ObjectKey, error: ObjectError) -> dict[str, Any]:
 def count(state: State, workload: Workload) -> None:
     """Count a workload in the queues it waits or runs in, and note which queues that changes."""
     bucket = ""
-    if workload.phase is Phase.WAITING and workload.queue and (workload.key[0] == "Workload" or workload.tally().live):
-        bucket = "pending"
+    if workload.phase is Phase.WAITING and workload.queue:
+        wanted = workload.key[0] == "Workload" or workload.tally().live
+        bucket = "pending" if workload.active and wanted else ""  # who is set inactive does not wait for anything
     elif workload.phase in ADMITTED and workload.queue:
         bucket = "admitted"
     elif workload.phase is Phase.LEAVING and workload.queue:

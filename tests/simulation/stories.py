@@ -1,0 +1,48 @@
+"""Short scenarios without faults, told by hand: what a test breaks into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.simulation.scenario import NODES, Scenario, Step, queue
+
+START = 3.0
+"""When the first gang comes: the operator has taken the lease by then."""
+
+
+def cluster(*, replicas: str = "a", nodes: int = 4, strategy: str = "BestEffortFIFO", **policy: Any) -> list[Step]:
+    """Nodes of four GPUs, the queues q1 and q2 of a cohort and q3 on its own, and an operator."""
+    steps = [Step(0.0, "node", {"name": name, "gpus": 4, "rack": rack}) for name, (_, rack) in NODES.items()][:nodes]
+    steps.append(Step(0.0, "put", {"kind": "ResourceFlavor", "name": "default", "spec": {}}))
+    steps += queue("cq1", "q1", 4, cohortName="c", **policy)
+    steps += queue("cq2", "q2", 4, cohortName="c", **policy)
+    steps += queue("cq3", "q3", 6, queueingStrategy=strategy, **policy)
+    return [*steps, *(Step(0.0, "start", {"replica": replica}) for replica in replicas)]
+
+
+def gang(
+    name: str,
+    size: int,
+    *,
+    at: float = START,
+    how: str = "PodGroup",
+    least: int | None = None,
+    queue: str = "",
+    gpus: int = 1,
+    priority: int = 0,
+    seconds: float = 5.0,
+    spread: float = 0.0,
+    **spec: Any,
+) -> list[Step]:
+    """A gang and its members, which come `spread` seconds apart."""
+    about = {"gang": name, "how": how, "queue": queue, "size": size, "least": size if least is None else least}
+    steps = [Step(at, "gang", {**about, "priority": priority, "spec": spec})]
+    for rank in range(size):
+        member = {"gang": name, "name": f"{name}-{rank}", "gpus": gpus, "gated": False, "seconds": seconds}
+        steps.append(Step(at + rank * spread, "member", member))
+    return steps
+
+
+def story(*parts: list[Step], seed: int = 0, heal_at: float = 10.0) -> Scenario:
+    """A scenario of these parts."""
+    return Scenario(seed, [step for part in parts for step in part], heal_at=heal_at)

@@ -1,0 +1,115 @@
+"""The operator is killed before and after each of its writes in turn; whoever comes after it reaches the same end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation.run import Outcome, play
+from tests.simulation.scenario import Scenario
+from tests.simulation.stories import cluster, gang, story
+from tests.simulation.wire import Sent
+from tests.simulation.world import World
+
+MORE_IMPORTANT = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+STORIES = {
+    "a gang of a queue": story(cluster(), gang("g", 3, queue="q1")),
+    "a gang that only annotations tell of": story(cluster(), gang("g", 3, how="pfnet", queue="q2", spread=0.5)),
+    "a workload with fewer members than it wants": story(
+        cluster(), gang("w", 3, how="Workload", least=2, queue="q3", readyTimeoutSeconds=60)
+    ),
+    "a gang that takes another's place": story(
+        cluster(**MORE_IMPORTANT),
+        gang("low", 3, how="Workload", queue="q3", gpus=2, seconds=30),
+        gang("high", 2, at=6.0, how="Workload", queue="q3", gpus=2, priority=10),
+    ),
+    "a workload that is out of time": story(
+        cluster(), gang("w", 2, how="Workload", queue="q1", seconds=600, maximumExecutionTimeSeconds=20), heal_at=60
+    ),
+}
+
+
+class Killer:
+    """Kills the process that sends the n-th write of all, before or after the server has it."""
+
+    def __init__(self, number: int, when: str) -> None:
+        self.number = number
+        self.when = when
+        self.count = 0
+        self.victim: Sent | None = None
+
+    def prepare(self, world: World) -> None:
+        def kill(sent: Sent) -> None:
+            world.operators[sent.owner.split(".")[0]].crash()
+
+        def sending(sent: Sent) -> None:
+            if counts(sent):
+                self.count += 1
+                if self.count == self.number:
+                    self.victim = sent
+                    if self.when == "before":
+                        kill(sent)
+
+        def handled(sent: Sent, _: int) -> None:
+            if sent is self.victim and self.when == "after":
+                kill(sent)
+
+        world.network.sending.append(sending)
+        world.network.handled.append(handled)
+
+
+def counts(sent: Sent) -> bool:
+    """Whether a request is a write that may be interrupted: renewals of the lease are all alike."""
+    return sent.is_write and sent.method != "PUT"
+
+
+def writes_of(scenario: Scenario) -> tuple[int, Outcome]:
+    """How many writes there are when nobody is killed, and the outcome of that."""
+    nobody = Killer(0, "never")
+    outcome = play(scenario, prepare=nobody.prepare)
+    return nobody.count, outcome
+
+
+@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_at_any_write_it_reaches_the_same_end(name: str, when: str):
+    scenario = STORIES[name]
+    writes, wanted = writes_of(scenario)
+    assert wanted.violations == []
+    assert writes > 10
+    wrong = []
+    for number in range(1, writes + 1):
+        killer = Killer(number, when)
+        outcome = play(scenario, prepare=killer.prepare)
+        assert killer.victim is not None, f"there was no write {number}"
+        if outcome.violations or outcome.state != wanted.state:
+            about = f"{when} write {number}, {killer.victim.method} {killer.victim.path}"
+            wrong.append(f"{about}: {outcome.violations or outcome.state}, wanted {wanted.state}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_stories_are_full_of_writes_of_every_kind():
+    """What is not written in them is not tried."""
+    written: set[tuple[str, str]] = set()
+
+    def note(world: World) -> None:
+        world.network.sending.append(lambda sent: written.add((sent.method, sent.what)))
+
+    prepare: Callable[[World], None] = note
+    for scenario in STORIES.values():
+        play(scenario, prepare=prepare)
+    for wanted in (
+        ("POST", "pods/binding"),
+        ("DELETE", "pods"),
+        ("PATCH", "pods/status"),
+        ("POST", "podgroups"),
+        ("DELETE", "podgroups"),
+        ("PATCH", "podgroups/status"),
+        ("PATCH", "workloads/status"),
+        ("PATCH", "workloads"),
+        ("PATCH", "clusterqueues/status"),
+        ("POST", "events"),
+        ("POST", "leases"),
+    ):
+        assert wanted in written
