@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.engine.invariants import Invariants
@@ -22,7 +22,9 @@ from tutti.controller.room import Room, Surroundings
 from tutti.controller.supervisor import leaves
 from tutti.engine.decisions import AnyDecision, Bind, Evict
 from tutti.engine.engine import Engine
+from tutti.engine.lines import Standing
 from tutti.engine.observations import AnyObservation, BindAnswer, BindFinished
+from tutti.engine.workloads import Phase, WorkloadKey
 from tutti.kube.fencing import LeadershipLost
 from tutti.kube.metrics import WireMetrics
 
@@ -35,16 +37,26 @@ CONFIGURATION = TuttiConfiguration(
 
 
 class CheckedEngine(Invariants, Engine):
-    """An engine whose decisions are checked as they are taken; what is wrong is handed to `complain`."""
+    """An engine whose decisions are checked as they are taken; what is wrong is handed to `complain`.
+
+    `lacks` says of a pod that is about to be bound, and of those that have nodes together with it, what its gang would
+    lack of what its user has asked for.
+    """
 
     def __init__(
-        self, configuration: TuttiConfiguration, *, complain: Callable[[str], None], local_queues: tuple[str, ...]
+        self,
+        configuration: TuttiConfiguration,
+        *,
+        complain: Callable[[str], None],
+        local_queues: tuple[str, ...],
+        lacks: Callable[[str, frozenset[str]], str],
     ) -> None:
         super().__init__(configuration)
         self.engine = self
         self.now = 0.0
         self.decisions = 0
         self._complain = complain
+        self._lacks = lacks
         self._under_way: dict[str, str] = {}
         self._unknown: dict[str, str] = {}
         self.begin_watching(window=configuration.bind_window_seconds, local_queues=local_queues)
@@ -59,15 +71,31 @@ class CheckedEngine(Invariants, Engine):
     def decide(self, now: float, *, most: int | None = None) -> list[AnyDecision]:
         self.now = now
         self.remember_reserved()
+        blocked = {line.name: line.blocked for line in self._candidates._lines.values()}
+        waiting = {key for key, one in self.state.workloads.items() if one.phase is Phase.WAITING}
         decisions = super().decide(now, most=most)
         self.decisions += 1
         try:
             self.check_state()
+            self._check_heads(blocked, waiting)
             for decision in decisions:
                 self._check(decision)
         except AssertionError as error:
             self._complain(_told(error))
         return decisions
+
+    def _check_heads(self, blocked: Mapping[object, Standing | None], waiting: set[WorkloadKey]) -> None:
+        """Nobody has overtaken the head of a strict line, which still waits."""
+        for line in self._candidates._lines.values():
+            head = blocked.get(line.name)
+            if head is None or line.blocked is not head:
+                continue
+            for member in self.newly_reserved():
+                workload = self.state.workloads[self.state.home[member.pod.key][0]]
+                same = workload.cluster_queue == head.workload.cluster_queue and workload.key in waiting
+                assert not same or workload.order < head.workload.order, (
+                    f"{workload.name} has overtaken {head.workload.name}"
+                )
 
     def _check(self, decision: AnyDecision) -> None:
         pods = self.state.cluster.pods
@@ -88,6 +116,10 @@ class CheckedEngine(Invariants, Engine):
             f"{decision.name} may be on {before} already"
         )
         self._under_way[decision.uid] = decision.node
+        workload = self.state.workloads[self.state.home[known.key][0]]
+        placed = frozenset(m.pod.name for m in workload.members() if m.pod.place or m.pod.phase == "Succeeded")
+        lacking = self._lacks(decision.name, placed)
+        assert not lacking, f"{decision.name} is bound, but {lacking}"
 
 
 def _told(error: AssertionError) -> str:
@@ -114,6 +146,7 @@ class Operator:
         complain: Callable[[str], None],
         local_queues: tuple[str, ...],
         draw: Callable[[], float],
+        lacks: Callable[[str, frozenset[str]], str],
         configuration: TuttiConfiguration = CONFIGURATION,
     ) -> None:
         self.replica = replica
@@ -127,6 +160,7 @@ class Operator:
         self._local_queues = local_queues
         self._configuration = configuration
         self._draw = draw
+        self._lacks = lacks
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._wanted = True
@@ -178,7 +212,9 @@ class Operator:
         self._stop = asyncio.Event()
         metrics = Metrics()
         wire: Any = Wire(self._network, self.name, WireMetrics(metrics.registry))
-        self.engine = CheckedEngine(self._configuration, complain=self._complain, local_queues=self._local_queues)
+        self.engine = CheckedEngine(
+            self._configuration, complain=self._complain, local_queues=self._local_queues, lacks=self._lacks
+        )
         around = Surroundings(
             wire, self._configuration, Health(), metrics, clock=self._loop.wall, ticks=self._loop.time
         )

@@ -35,6 +35,8 @@ class Gang:
     about: Json | None = None
     members: dict[str, Json] = field(default_factory=dict)
     cancelled: bool = False
+    together: bool = False
+    """Whether as many as must be have had nodes at once."""
 
 
 class World:
@@ -57,6 +59,17 @@ class World:
         self.network.sending.append(self._check_leader)
         self.network.handled.append(self._note)
         self.server.backend.after.append(self._follow)
+
+    def lacks(self, name: str, placed: frozenset[str]) -> str:
+        """What a gang would lack of what its user has asked for, if these of it had nodes; empty if nothing.
+
+        What a gang that has been together once has lost since, it may get back one by one.
+        """
+        gang = self.gangs.get(self._gang_of.get(name, ""))
+        if gang is None or gang.about is None or gang.about["how"] == "Pod" or gang.together:
+            return ""
+        least = gang.about["least"]
+        return f"only {len(placed)} of {least} have nodes" if len(placed) < least else ""
 
     def complain(self, what: str) -> None:
         """Note a violation; the run ends."""
@@ -211,6 +224,7 @@ class World:
                 complain=self.complain,
                 local_queues=LOCAL_QUEUES,
                 draw=self._draw.random,
+                lacks=self.lacks,
                 configuration=self.configuration,
             )
         one.start()
@@ -262,7 +276,15 @@ class World:
             return
         if new is not None and new.obj["spec"].get("nodeName") and (old is None or not old.obj["spec"].get("nodeName")):
             self._check_bound(new.obj)
+            self._note_together(new.key[1])
         self._member_changed(old, new)
+
+    def _note_together(self, name: str) -> None:
+        gang = self.gangs.get(self._gang_of.get(name, ""))
+        if gang is not None and gang.about is not None and not gang.together:
+            pods = [self.server.pod(one) for one in gang.members]
+            bound = sum(bool(pod and pod["spec"].get("nodeName")) for pod in pods)
+            gang.together = bound >= gang.about["least"]
 
     def _check_bound(self, pod: Json) -> None:
         """Ours alone never exceed a node, and those of a queue never what it and its cohort may use."""
