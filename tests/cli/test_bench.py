@@ -8,6 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -122,6 +125,35 @@ def test_a_given_scheduler_runs_the_same_and_the_ratio_is_told(folder):
     assert last[-2].split() == ["workload", "tutti", "kube-scheduler", "ratio"]
     assert last[-1].startswith("Few/small/namespace-1")
     assert float(last[-1].split()[-1]) > 0
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    with (folder / "other.log").open("ab") as log, subprocess.Popen(arguments, stdout=log, stderr=log) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def test_a_scheduler_that_runs_already_is_measured_where_it_runs(folder):
+    kubeconfig, config = folder / "kubeconfig", folder / "config.yaml"
+    document = {"clientConnection": {"kubeconfig": str(kubeconfig)}, "profiles": [{"schedulerName": "mine"}]}
+    config.write_text(yaml.safe_dump(document))
+    binary = executable(folder, FIRST_NODE.format(python=sys.executable))
+    source = "from tutti.cli.main import main; main()"
+    made = ("cluster", "--nodes", "0", "--no-tls", "--kubeconfig", str(kubeconfig))
+    with running(folder, sys.executable, "-c", source, *made) as cluster:
+        while not kubeconfig.exists():
+            assert cluster.poll() is None, (folder / "other.log").read_text()
+            time.sleep(0.05)
+        with running(folder, str(binary), "--config", str(config)) as scheduler:
+            where = ("--kubeconfig", str(kubeconfig), "--scheduler-name", "mine", "--pid", str(scheduler.pid))
+            done = bench(folder, "few.yaml", "--only", "small", *where, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    items = {one["labels"]["Metric"]: one for one in json.loads(done.stdout)["dataItems"]}
+    assert items["SchedulerMemory"]["data"]["Average"] > 1
+    assert items["BindLatency"]["data"]["Perc99"] > 0
 
 
 def test_a_missed_threshold_is_an_error_and_the_items_carry_it(folder):
