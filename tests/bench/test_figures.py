@@ -12,9 +12,9 @@ import pytest
 from tutti.bench.compare import compared, markdown
 from tutti.bench.dataitems import NoDataItems, encode, file_name, item, read
 from tutti.bench.document import Selector, Workload
+from tutti.bench.process import ELSEWHERE, Process
 from tutti.bench.thresholds import judged, threshold_of
 from tutti.bench.throughput import Sampler, summary
-from tutti.bench.usage import usage_of
 
 
 @pytest.mark.parametrize(
@@ -153,11 +153,20 @@ def test_two_files_are_put_side_by_side():
 
 
 def test_what_a_process_uses_is_read_from_the_kernel():
-    before = usage_of(os.getpid())
+    before = Process(os.getpid()).usage()
     sum(i * i for i in range(3_000_000))
-    after = usage_of(os.getpid())
+    after = Process(os.getpid()).usage()
     assert after.cpu_seconds > before.cpu_seconds
     assert 5e6 < after.memory_bytes < 64e9
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass
-    assert usage_of(process.pid) is None
+    assert Process(process.pid).usage() is None
+    assert ELSEWHERE.usage() is None
+
+
+def test_a_process_that_drains_stands_still_meanwhile():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        with Process(child.pid, drains=True).stopped():
+            assert os.WIFSTOPPED(os.waitpid(child.pid, os.WUNTRACED)[1])
+        assert os.WIFCONTINUED(os.waitpid(child.pid, os.WCONTINUED)[1])
+        child.communicate(b"\n")

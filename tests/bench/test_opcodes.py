@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 
 import msgspec
 import pytest
 
 from tests.bench.conftest import SCHEDULER, benching
+from tutti.bench.document import read
 from tutti.bench.pods import Stalled
+from tutti.bench.process import Process
 from tutti.bench.run import Limits
-from tutti.bench.session import WorkloadFailed
+from tutti.bench.session import WorkloadFailed, prepare
 
 
 def file(operations: str, params: str = "{}", more: str = "") -> str:
@@ -91,6 +96,40 @@ spec: {containers: [{name: c, image: pause}]}
     assert by_metric["OverallThroughput"].data["Average"] > 0
     assert set(by_metric["BindLatency"].data) == {"Average", "Perc50", "Perc90", "Perc95", "Perc99"}
     assert bench.reporter.operations == ["createNodes", "createPods"]
+
+
+@pytest.fixture
+def child():
+    """A process that does nothing until it is told to end."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        yield process
+        process.communicate(b"\n")
+
+
+def news_of(pid: int) -> int:
+    """What the kernel has to tell of a child: the last time it was stopped or went on; 0 where it was neither."""
+    return os.waitpid(pid, os.WCONTINUED | os.WUNTRACED | os.WNOHANG)[1]
+
+
+async def test_a_scheduler_is_held_back_until_all_pods_are_there(bench, child):
+    """The child stands for the scheduler's process: the kernel tells that it was stopped, and goes on."""
+    text = file("  - {opcode: createNodes, count: 1}\n  - {opcode: createPods, count: 5, collectMetrics: true}\n")
+    scenario = read(text, "test.yaml")[0]
+    task = prepare(scenario, scenario.workloads[0], bench.folder)
+    found = await bench.session.run(task, SCHEDULER, Process(child.pid, drains=True))
+    assert os.WIFCONTINUED(news_of(child.pid))
+    assert "BindLatency" not in {one.metric for one in found}
+    assert {one.labels["Drain"] for one in found} == {"true"}
+
+
+async def test_nobody_is_held_back_where_that_was_not_asked_for(bench, child):
+    text = file("  - {opcode: createNodes, count: 1}\n  - {opcode: createPods, count: 5, collectMetrics: true}\n")
+    scenario = read(text, "test.yaml")[0]
+    task = prepare(scenario, scenario.workloads[0], bench.folder)
+    found = await bench.session.run(task, SCHEDULER, Process(child.pid))
+    assert news_of(child.pid) == 0
+    assert {"SchedulerCPU", "BindLatency"} <= {one.metric for one in found}
+    assert not any("Drain" in one.labels for one in found)
 
 
 async def test_a_pod_that_names_its_own_scheduler_keeps_it(bench):

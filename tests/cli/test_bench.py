@@ -156,6 +156,18 @@ def test_a_scheduler_that_runs_already_is_measured_where_it_runs(folder):
     assert items["BindLatency"]["data"]["Perc99"] > 0
 
 
+def test_a_drain_is_timed_from_when_all_pods_are_there(folder):
+    binary = executable(folder, FIRST_NODE.format(python=sys.executable))
+    against = ("--against", f"kube-scheduler={binary}")
+    done = bench(folder, "few.yaml", "--embedded", "--only", "small", "--drain", "-o", "json", *against)
+    assert done.returncode == 0, done.stderr
+    items = json.loads(done.stdout)["dataItems"]
+    assert {(one["labels"]["Drain"], one["labels"]["Scheduler"]) for one in items} == {
+        ("true", "tutti"), ("true", "kube-scheduler"),
+    }  # fmt: skip
+    assert "BindLatency" not in {one["labels"]["Metric"] for one in items}
+
+
 def test_a_missed_threshold_is_an_error_and_the_items_carry_it(folder):
     done = bench(folder, "few.yaml", "--embedded", "--only", "never", "-o", "json")
     assert done.returncode == 1
@@ -197,6 +209,7 @@ def test_an_interrupted_run_takes_everything_down(folder):
     [
         (["few.yaml", "--embedded", "--kubeconfig", "x"], "--embedded has a cluster of its own"),
         (["few.yaml", "--operator"], "to start a scheduler, say where: --kubeconfig or --embedded"),
+        (["few.yaml", "--kubeconfig", "x", "--drain"], "to stop a scheduler that runs already for --drain, say which"),
         (["few.yaml", "--embedded", "--against", "volcano=x"], "--against is written kube-scheduler=PATH"),
         (["few.yaml", "--embedded", "--against", "kube-scheduler=none"], "there is no file none"),
         (["few.yaml", "--label-filter", "nobody"], "no workload has these labels and this name"),

@@ -47,6 +47,11 @@ def item(name: str, metric: str, unit: str, data: Mapping[str, float], **labels:
     return DataItem(dict(data), unit, {"Name": name, "Metric": metric, **labels})
 
 
+def with_label(one: DataItem, key: str, value: str) -> DataItem:
+    """Return an item with one more label."""
+    return msgspec.structs.replace(one, labels={**one.labels, key: value})
+
+
 def encode(items: Sequence[DataItem]) -> str:
     """Return the file's text: keys in order, two spaces to the level, the same labels on every item."""
     keys = {key for one in items for key in one.labels}

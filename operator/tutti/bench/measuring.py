@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from tutti.bench.dataitems import DataItem, item
+from tutti.bench.dataitems import DataItem, item, with_label
 from tutti.bench.pods import Known, PodBook
+from tutti.bench.process import ELSEWHERE, Process
 from tutti.bench.throughput import Sampler, summary
-from tutti.bench.usage import Meter, unknown
 
 INTERVAL_SECONDS: Final = 1.0
 """How often throughput is sampled, as in scheduler_perf."""
@@ -20,6 +20,8 @@ OVERALL: Final = "OverallThroughput"
 LATENCY: Final = "BindLatency"
 CPU: Final = "SchedulerCPU"
 MEMORY: Final = "SchedulerMemory"
+DRAIN: Final = "Drain"
+"""The label of items of pods that were all there before the scheduler was let go."""
 PODS_PER_SECOND: Final = "pods/s"
 
 
@@ -28,7 +30,7 @@ class Measurement:
 
     Besides scheduler_perf's samples it tells the throughput over all the time, which short runs have as well; how long
     it took from asking for a pod's creation to seeing it on a node; and, where that is known, what the scheduler has
-    used for each pod.
+    used for each pod. How long pods have waited says nothing where the scheduler was held back meanwhile.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class Measurement:
         namespaces: Sequence[str],
         selector: Mapping[str, str] | None = None,
         *,
-        meter: Meter = unknown,
+        process: Process = ELSEWHERE,
     ) -> None:
         self._book = book
         self._name = name
@@ -50,8 +52,8 @@ class Measurement:
         self._clock = asyncio.get_running_loop().time
         self._begun = self._clock()
         self._ticking: asyncio.Task[None] | None = None
-        self._meter = meter
-        self._usage = meter()
+        self._process = process
+        self._usage = process.usage()
 
     def start(self) -> None:
         """Begin."""
@@ -92,14 +94,15 @@ class Measurement:
         if self._count:
             took = self._last_at - self._begun
             found.append(item(self._name, OVERALL, PODS_PER_SECOND, {"Average": self._count / took}))
-        latencies = self._waits()
+        latencies = [] if self._process.drains else self._waits()
         if latencies:
             found.append(item(self._name, LATENCY, "ms", summary(latencies)))
-        return [*found, *self._used()]
+        found += self._used()
+        return [with_label(one, DRAIN, "true") for one in found] if self._process.drains else found
 
     def _used(self) -> Iterator[DataItem]:
         """Tell the processor time for each pod, and the memory at the end."""
-        before, after = self._usage, self._meter()
+        before, after = self._usage, self._process.usage()
         if before is None or after is None or not self._count:
             return
         cpu = (after.cpu_seconds - before.cpu_seconds) * 1e3 / self._count

@@ -14,7 +14,7 @@ from tutti.bench.measuring import Measurement
 from tutti.bench.namespaces import Namespaces
 from tutti.bench.objects import Object, Objects
 from tutti.bench.pods import PodBook
-from tutti.bench.usage import Meter, unknown
+from tutti.bench.process import ELSEWHERE, Process
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -59,7 +59,7 @@ class Run:
         folder: Where the paths of templates begin.
         default_pod_template: Of pods whose operation names none.
         background: Where operations go on after their turn; ends with the workload.
-        meter: Tells what the scheduler uses.
+        process: The scheduler's.
         items: What was found so far.
         measuring: What startCollectingMetrics has begun.
         devices: Driver, node and name of each device that was published and is free.
@@ -75,7 +75,7 @@ class Run:
     reporter: Reporter
     limits: Limits
     background: asyncio.TaskGroup
-    meter: Meter = unknown
+    process: Process = ELSEWHERE
     going_on: list[asyncio.Task[None]] = field(default_factory=list)
     items: list[DataItem] = field(default_factory=list)
     measuring: Measurement | None = None
@@ -101,7 +101,7 @@ class Run:
     def measure(self, name: str, namespaces: list[str], selector: Mapping[str, str] | None = None) -> Measurement:
         """Begin a measurement whose items are named `<workload>/<name>`, or after the workload alone."""
         full = f"{self.name}/{name}" if name else self.name
-        measurement = Measurement(self.book, full, namespaces, selector, meter=self.meter)
+        measurement = Measurement(self.book, full, namespaces, selector, process=self.process)
         measurement.start()
         return measurement
 

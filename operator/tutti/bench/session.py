@@ -18,8 +18,8 @@ from tutti.bench.opcodes.pods import default_pod
 from tutti.bench.operations.frame import Operation
 from tutti.bench.params import ParameterError, Params
 from tutti.bench.pods import PodBook, Stalled
+from tutti.bench.process import ELSEWHERE, Process
 from tutti.bench.run import Limits, Reporter, Run
-from tutti.bench.usage import Meter, unknown
 from tutti.kube.client import Client
 from tutti.kube.errors import WireError
 
@@ -110,13 +110,13 @@ class Session:
         finally:
             await self._sweep()
 
-    async def run(self, task: Task, scheduler: str, meter: Meter = unknown) -> list[DataItem]:
+    async def run(self, task: Task, scheduler: str, process: Process = ELSEWHERE) -> list[DataItem]:
         """Run one workload for a scheduler, take away all that it made, and return what was found.
 
         Args:
             task: The workload.
             scheduler: The schedulerName of its pods.
-            meter: Tells what the scheduler uses.
+            process: The scheduler's.
 
         Raises:
             WorkloadFailed: It could not be run to its end.
@@ -125,15 +125,15 @@ class Session:
         """
         self._reporter.begin(task.name, len(task.operations))
         try:
-            return await self._perform(task, scheduler, meter)
+            return await self._perform(task, scheduler, process)
         finally:
             await self._sweep()
 
-    async def _perform(self, task: Task, scheduler: str, meter: Meter) -> list[DataItem]:
+    async def _perform(self, task: Task, scheduler: str, process: Process) -> list[DataItem]:
         at = 0
         try:
             async with asyncio.timeout(self._limits.workload), asyncio.TaskGroup() as background:
-                run = self._run(task, scheduler, meter, background)
+                run = self._run(task, scheduler, process, background)
                 try:
                     for at, operation in enumerate(task.operations):
                         self._reporter.operation(at, operation.opcode)
@@ -149,7 +149,7 @@ class Session:
             raise WorkloadFailed(f"{task.name}: operation {at}, {task.operations[at].opcode}: {cause}") from errors
         return run.items
 
-    def _run(self, task: Task, scheduler: str, meter: Meter, background: asyncio.TaskGroup) -> Run:
+    def _run(self, task: Task, scheduler: str, process: Process, background: asyncio.TaskGroup) -> Run:
         return Run(
             name=task.name,
             scheduler=scheduler,
@@ -161,7 +161,7 @@ class Session:
             reporter=self._reporter,
             limits=self._limits,
             background=background,
-            meter=meter,
+            process=process,
         )
 
     async def _sweep(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from tutti.bench.opcodes.pacing import paced
@@ -41,19 +42,43 @@ async def create_pods(operation: CreatePods, run: Run, index: int) -> None:
     """
     namespace = operation.namespace or f"namespace-{index}"
     await run.namespaces.ensure(namespace)
-    measurement = run.measure(namespace, [namespace]) if operation.collect_metrics else None
-    try:
-        if operation.steady_state:
-            await _keep_steady(operation, run, namespace)
-        else:
+    if not operation.collect_metrics:
+        await _work(operation, run, namespace)
+        return
+    if run.process.drains and not operation.steady_state:
+        await _drain(operation, run, namespace)
+        return
+    async with measured(run, namespace):
+        await _work(operation, run, namespace)
+
+
+async def _work(operation: CreatePods, run: Run, namespace: str) -> None:
+    if operation.steady_state:
+        await _keep_steady(operation, run, namespace)
+        return
+    pods = await _create(operation, run, namespace)
+    if not operation.skip_wait_to_completion:
+        await _until_bound(run, pods)
+
+
+async def _drain(operation: CreatePods, run: Run, namespace: str) -> None:
+    """Create pods while the scheduler stands still, and measure from when it is let go."""
+    async with AsyncExitStack() as stack:
+        with run.process.stopped():
             pods = await _create(operation, run, namespace)
-            if not operation.skip_wait_to_completion:
-                await _until_bound(run, pods)
-        if measurement is not None:
-            run.items += await measurement.stop()
+            await stack.enter_async_context(measured(run, namespace))
+        await _until_bound(run, pods)
+
+
+@asynccontextmanager
+async def measured(run: Run, namespace: str) -> AsyncIterator[None]:
+    """Measure the pods of a namespace meanwhile, and note what was found."""
+    measurement = run.measure(namespace, [namespace])
+    try:
+        yield
+        run.items += await measurement.stop()
     finally:
-        if measurement is not None:
-            await measurement.cancel()
+        await measurement.cancel()
 
 
 async def create_pod_sets(operation: CreatePodSets, run: Run, index: int) -> None:

@@ -54,6 +54,9 @@ def command() -> None:
     metavar="kube-scheduler=PATH",
     help="Start this binary afterwards, on the same cluster, with the same workloads, and print the ratio.",
 )
+@click.option(
+    "--drain", is_flag=True, help="Stop the scheduler while measured pods are created; time what comes after."
+)
 @click.option("--argument", "more", multiple=True, help="Further argument of the binary of --against.")
 @click.option("--label-filter", default="", help="Labels to have, and with - not to have: performance,-long.")
 @click.option("--only", default="", metavar="REGEX", help="Which workloads, by <scenario>/<workload>.")
@@ -72,6 +75,7 @@ def run(
     pid: int | None,
     against: str | None,
     more: tuple[str, ...],
+    drain: bool,
     label_filter: str,
     only: str,
     topic: str | None,
@@ -90,8 +94,10 @@ def run(
     if embedded and kubeconfig is not None:
         raise click.UsageError("--embedded has a cluster of its own; leave out --kubeconfig")
     starts = embedded or operator
-    mine = Contender(scheduler_name if not starts else "tutti", scheduler_name, starts=starts, pid=pid)
-    contenders = [mine, *([_reference(against, more)] if against else [])]
+    if drain and not starts and pid is None:
+        raise click.UsageError("to stop a scheduler that runs already for --drain, say which --pid it has")
+    mine = Contender(scheduler_name if not starts else "tutti", scheduler_name, starts=starts, pid=pid, drains=drain)
+    contenders = [mine, *([_reference(against, more, drain)] if against else [])]
     if kubeconfig is None and not embedded and any(one.starts for one in contenders):
         raise click.UsageError("to start a scheduler, say where: --kubeconfig or --embedded")
     try:
@@ -139,14 +145,14 @@ def _row(row: Any) -> dict[str, Any]:
     return {name: getattr(row, name) for name in names}
 
 
-def _reference(against: str, more: tuple[str, ...]) -> Contender:
+def _reference(against: str, more: tuple[str, ...], drain: bool) -> Contender:
     label, _, path = against.partition("=")
     if label != KUBE_SCHEDULER or not path:
         raise click.UsageError(f"--against is written {KUBE_SCHEDULER}=PATH, not {against!r}")
     binary = Path(path)
     if not binary.is_file():
         raise click.UsageError(f"--against: there is no file {binary}")
-    return Contender(KUBE_SCHEDULER, REFERENCE_NAME, binary.resolve(), starts=True, more=more)
+    return Contender(KUBE_SCHEDULER, REFERENCE_NAME, binary.resolve(), starts=True, more=more, drains=drain)
 
 
 def _tasks(files: tuple[Path, ...], chosen: Filter) -> list[Task]:

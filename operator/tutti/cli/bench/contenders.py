@@ -29,6 +29,7 @@ class Contender:
         starts: Whether it is started; else it runs already.
         pid: The process of one that runs already, on this machine.
         more: Further arguments of the binary.
+        drains: Whether it is stopped while the pods that are measured are created.
     """
 
     label: str
@@ -37,6 +38,7 @@ class Contender:
     starts: bool = False
     pid: int | None = None
     more: tuple[str, ...] = ()
+    drains: bool = False
 
     def arguments(self, kubeconfig: Path, directory: Path) -> Sequence[str]:
         """Write its configuration and return what it is started with."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
-from tutti.bench.dataitems import DataItem
+from tutti.bench.dataitems import DataItem, with_label
 from tutti.bench.measuring import OVERALL
 from tutti.bench.thresholds import Verdict
 
@@ -54,11 +52,7 @@ class Outcome:
         """Return all items, each with the label of its scheduler where there is more than one."""
         if len(self.items) == 1:
             return [one for items in self.items.values() for one in items]
-        return [
-            msgspec.structs.replace(one, labels={**one.labels, SCHEDULER: label})
-            for label, items in self.items.items()
-            for one in items
-        ]
+        return [with_label(one, SCHEDULER, label) for label, items in self.items.items() for one in items]
 
     def ratios(self) -> list[Ratio]:
         """Return how the first scheduler stands to each other one, workload by workload."""

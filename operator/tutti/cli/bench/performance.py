@@ -18,10 +18,10 @@ from rich.console import Console
 from tutti.bench.dataitems import encode, file_name
 from tutti.bench.objects import Refused
 from tutti.bench.pods import Stalled
+from tutti.bench.process import Process
 from tutti.bench.run import Limits
 from tutti.bench.session import Session, Task, WorkloadFailed, opened
 from tutti.bench.thresholds import judged, threshold_of
-from tutti.bench.usage import Meter
 from tutti.cli.bench import tables
 from tutti.cli.bench.contenders import Contender
 from tutti.cli.bench.outcome import Outcome
@@ -79,8 +79,8 @@ class Performance:
                     opened(stage.client, show, self.limits) as session,
                 ):
                     for contender in self.contenders:
-                        async with stage.playing(contender) as meter:
-                            await self._play(session, contender, meter, show)
+                        async with stage.playing(contender) as process:
+                            await self._play(session, contender, process, show)
         except (ChildDied, NotReady, CredentialsError, WireError, Refused, Stalled) as error:
             self._tell(console)
             console.print(f"tutti bench: {error}", style="red", markup=False, soft_wrap=True)
@@ -92,13 +92,13 @@ class Performance:
         self._tell(console)
         return _GOOD if self.outcome.is_good else _BROKEN
 
-    async def _play(self, session: Session, contender: Contender, meter: Meter, show: Show) -> None:
+    async def _play(self, session: Session, contender: Contender, process: Process, show: Show) -> None:
         """Run all workloads for one scheduler; one that fails does not stop the others."""
         found = self.outcome.items.setdefault(contender.label, [])
         await session.probe(contender.scheduler, START_SECONDS)
         for task in self.tasks:
             try:
-                items = await session.run(task, contender.scheduler, meter)
+                items = await session.run(task, contender.scheduler, process)
             except WorkloadFailed as error:
                 self.outcome.failures.append(f"{contender.label}: {error}")
                 show.note(str(error))

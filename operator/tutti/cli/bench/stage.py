@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -15,7 +14,7 @@ import msgspec
 
 from tutti.api.crds import crd
 from tutti.api.kinds import KINDS
-from tutti.bench.usage import Meter, unknown, usage_of
+from tutti.bench.process import Process
 from tutti.cli.bench.contenders import Contender
 from tutti.cli.children import Child, Children
 from tutti.kube.client import Client
@@ -44,21 +43,21 @@ class Stage:
     children: Children
 
     @asynccontextmanager
-    async def playing(self, contender: Contender) -> AsyncIterator[Meter]:
-        """Have a scheduler run meanwhile, and give what tells of its use; if it ends, so does what goes on within.
+    async def playing(self, contender: Contender) -> AsyncIterator[Process]:
+        """Have a scheduler run meanwhile, and give its process; if it ends, so does what goes on within.
 
         Raises:
             ChildDied: It has ended on its own.
             WireError: The API server refused what it needs.
         """
         if not contender.starts:
-            yield unknown if contender.pid is None else partial(usage_of, contender.pid)
+            yield Process(contender.pid, contender.drains)
             return
         child = await self._start(contender)
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(child.supervise())
-                yield partial(usage_of, child.pid)
+                yield Process(child.pid, contender.drains)
                 watch.cancel()
         except BaseExceptionGroup as errors:
             raise next(_leaves(errors)) from errors
