@@ -110,9 +110,13 @@ def test_a_gang_that_is_to_be_whole_again_does_not_wait_either(cordoned):
     world.pod("g-2", group="g", priority=10)
     world.run()
     (victim,) = evicted(world)
+    (until,) = [one.until for one in world.engine.state.nominations.ours.values()]
+    world.now += 10
     world.node("n1", gpus=4, cordoned=cordoned)
     world.until(2 * LOOK_SECONDS)
     assert evicted(world) == [victim]
+    left = [one.until for one in world.engine.state.nominations.ours.values()]
+    assert left == ([until] if cordoned else [])  # it was not made anew
     assert world.where("g-2") == ({} if cordoned else {"g-2": "n1"})
     assert world.reason("PodGroup", "g") == ("WaitingForVictims" if cordoned else "")
 

@@ -21,6 +21,7 @@ from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import ObjectMeta, PriorityClass
 from tutti.cluster.muster import Doing
+from tutti.engine import past_use
 from tutti.engine.decisions import AnyDecision, Bind, Evict
 from tutti.engine.observations import BindAnswer, BindFinished, PriorityClassSeen
 from tutti.engine.workloads import WorkloadKey
@@ -123,6 +124,7 @@ class Watched(Invariants, World):
         self.check_racks()
         self.check_victims()
         self.check_flavors()
+        self.check_places()
 
     def running_since(self, since: float) -> dict[WorkloadKey, float]:
         """When those of queues with a minimum runtime began, of those who have not run since then or before."""
@@ -133,6 +135,18 @@ class Watched(Invariants, World):
             if "minimumRuntimeSeconds" in queue["spec"].get("preemption", {}) and began is not None and began > since:
                 out[key] = began
         return out
+
+    def check_places(self) -> None:
+        """Everybody pending stands where what a plugin says, past use, priority and age put him."""
+        state = self.engine.state
+        lines: dict[str, list[Any]] = {}
+        for workload in state.workloads.values():
+            if workload.counted[2] == "pending":
+                used = past_use.used_by(state, past_use.door_of(state, workload))
+                lines.setdefault(workload.counted[1], []).append(((workload.rank, used, workload.order), workload))
+        for queue, line in lines.items():
+            right = [workload.key for _, workload in sorted(line, key=lambda one: one[0])]
+            assert [one.key for one in state.places.heads(queue, len(right) + 1)] == right, queue
 
     def check_flavors(self) -> None:
         """Who gets quota now has the flavor of those like it in its group, where its queue has that flavor still."""
