@@ -300,6 +300,19 @@ def test_minima_of_tasks_beyond_that_of_the_job_are_not_looked_at():
     assert len(world.where()) == 2
 
 
+def test_a_task_that_no_longer_counts_is_not_waited_for():
+    world = World()
+    world.node("n1")
+    world.gang_object("scheduling.volcano.sh/v1beta1", "job", {"minMember": 2, "minTaskMember": {"ps": 1, "worker": 1}})
+    volcano(world, "worker-0", "worker")
+    volcano(world, "worker-1", "worker")
+    world.run()
+    assert world.where() == {}
+    world.gang_object("scheduling.volcano.sh/v1beta1", "job", {"minMember": 2})
+    world.run()
+    assert len(world.where()) == 2
+
+
 # koordinator.
 
 

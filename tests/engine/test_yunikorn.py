@@ -138,6 +138,18 @@ def test_nothing_is_kept_once_whoever_would_make_the_others_has_ended(end):
     assert world.engine.state.workloads == {}
 
 
+def test_an_executor_that_outlives_its_failed_driver_is_placed():
+    world = World()
+    world.node("n1")
+    spark(world)
+    world.run()
+    world.finish("driver", phase="Failed")
+    world.run()
+    app(world, "exec-0", "executor")
+    world.until(70)
+    assert "exec-0" in world.where()
+
+
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_restart_leaves_a_driver_alone_that_waits_for_its_executors(backwards):
     world = World()

@@ -64,18 +64,17 @@ def take_sizes(workload: Workload, found: GangObject, name: str) -> None:
     """
     assert found.spec is not None  # it can be read
     least = found.spec.min_count
-    if not found.roles:
+    roles = dict(found.roles)
+    for group in workload.groups.values():
+        if group.name not in roles:
+            group.min_count, group.count = 0, None  # it may have been a role before
+    if not roles:
         workload.groups.setdefault(name, Group(name)).min_count = least
         return
-    roles = dict(found.roles)
     for role, needed in roles.items():
         group = workload.groups.setdefault(role, Group(role))
         group.min_count = group.count = needed
-    groups = list(workload.groups.values())
-    for group in groups:
-        if group.name not in roles:
-            group.min_count = 0
-    _spread(groups, least - sum(roles.values()))
+    _spread(list(workload.groups.values()), least - sum(roles.values()))
 
 
 def _spread(groups: Iterable[Group], more: int) -> None:

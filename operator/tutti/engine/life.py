@@ -187,7 +187,8 @@ def _finished(state: State, workload: Workload) -> None:
         eviction.evict_members(state, workload, left, "WorkloadSucceeded", text)
     reservation.give_back_all(state, workload)
     workload.phase, workload.was_finished = Phase.FINISHED, True
-    workload.evicted = workload.running_since = None
+    workload.evicted = workload.running_since = workload.short_since = None
+    workload.scattered = False
 
 
 def _is_empty(tally: Tally) -> bool:

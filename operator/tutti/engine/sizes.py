@@ -60,13 +60,19 @@ def _take_roles(workload: Workload, roles: Mapping[str, int]) -> None:
         group.count = group.min_count  # it is looked for though it has no members yet
     for name, group in workload.groups.items():
         if name not in roles:
-            group.min_count = 0
+            group.min_count, group.count = 0, None
 
 
 def _scatter(workload: Workload) -> None:
     """Have members placed one by one: the first that finds a node starts, and others join it."""
-    for index, group in enumerate(sorted(workload.groups.values(), key=lambda group: not group.members)):
+    for index, group in enumerate(sorted(workload.groups.values(), key=_has_ended)):
         group.min_count, group.count, group.promised = int(not index), None, None
+
+
+def _has_ended(group: Group) -> bool:
+    """Whether a group has no member that runs, may run or has succeeded."""
+    tally = group.tally()
+    return not (tally.live or tally.succeeded)
 
 
 def _limit(group: Group) -> None:
