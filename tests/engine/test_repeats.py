@@ -73,6 +73,19 @@ def test_quota_that_one_takes_does_not_have_the_others_tried():
     assert evaluated(world) == before + 1
 
 
+def test_numbers_that_come_out_the_same_are_not_looked_at_at_every_turn():
+    world = crowded()
+    submit(world, *((f"a-one-{i}", "a", 1, 0) for i in range(4)))
+    world.run()
+    world.until(5 * RETELL_SECONDS)  # what they were told has stood long enough
+    before = evaluated(world)
+    for name in RUNNING:
+        world.finish(name)
+        world.run()
+    assert sum(f"a-one-{i}" in world.where() for i in range(4)) == 4
+    assert evaluated(world) <= before + 4 + len(THREES) + 1  # each that was admitted, and each head once
+
+
 def test_one_that_joins_those_who_were_not_tried_is_told_why_it_waits():
     world = crowded()
     world.finish(RUNNING[0])

@@ -79,6 +79,7 @@ class Bunch:
         why: Why the first of them had to wait, while they sleep.
         before: The same of the last time that they slept.
         fresh: Whether any has joined them since then.
+        looked_at: When that was last looked at because it might be told anew, Unix seconds.
         stale: Whether they sleep by what was found before, so that its numbers may be others now.
         choice: The flavors that each could have, as of `version` of the tree.
         known: What does not change of what the pod sets ask of the queue.
@@ -95,6 +96,7 @@ class Bunch:
     before: Explanation | None = None
     fresh: bool = False
     stale: bool = False
+    looked_at: float = 0.0
     choice: Choice | None = None
     version: tuple[int, int] = (-1, -1)
     known: Known = field(default_factory=Known)

@@ -87,10 +87,10 @@ def _put_off(state: State, workload: Workload, why: Explanation) -> None:
         tell_in_time(state, workload)
 
 
-def tell_in_time(state: State, workload: Workload) -> None:
-    """Have a workload looked at when what it was told has stood long enough."""
+def tell_in_time(state: State, workload: Workload, looked_at: float = 0.0) -> None:
+    """Have a workload looked at when what it was told, or found when it was last `looked_at`, has stood long enough."""
     if workload.tell_at is None:
-        workload.tell_at = workload.told[2] + RETELL_SECONDS
+        workload.tell_at = max(workload.told[2], looked_at) + RETELL_SECONDS
         state.timed.add(workload)
 
 

@@ -152,7 +152,7 @@ class Candidates:
             bunch.line.sleep(bunch, bunch.before)
             bunch.stale = True
             self._by_root.setdefault(bunch.root, {})[bunch] = None
-            tell_in_time(state, standing.workload)
+            tell_in_time(state, standing.workload, bunch.looked_at)
 
     def drop(self, workload: Workload) -> None:
         """Take a workload out, because it has been admitted or is gone."""
@@ -226,16 +226,16 @@ class Candidates:
         else:
             self.drop(workload)
             standing = self._standing[workload.key] = self._join(state, workload, queue, needs)
-        self._look_anew(standing)
+        self._look_anew(state, standing)
         if standing.bunch.why is not None and not standing.bunch.line.strict:
             workload.explanation = standing.bunch.why
         self._active[name] = None
 
-    def _look_anew(self, standing: Standing) -> None:
+    def _look_anew(self, state: State, standing: Standing) -> None:
         """Have a bunch tried whose numbers may be told by now."""
         bunch = standing.bunch
         if bunch.stale and bunch.first() is standing and standing.workload.tell_at is None:
-            bunch.before, bunch.stale = None, False
+            bunch.before, bunch.stale, bunch.looked_at = None, False, state.now
             bunch.line.wake(bunch)
 
     def _stand_up(self, workload: Workload) -> None:
