@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tutti.cluster.transaction import Transaction
-from tutti.engine import extenders, holders, partial, past_use, repeats
+from tutti.engine import extenders, holders, partial, past_use
+from tutti.engine.choices import chooser, nominate
 from tutti.engine.consultation import Query
 from tutti.engine.explanation import Explanation
-from tutti.engine.lines import Bunch, Standing
+from tutti.engine.lines import Standing
 from tutti.engine.needs import Lacking, Need, needs_of, pod_sets_of, unplaceable
 from tutti.engine.queues import queue_of
 from tutti.engine.shortages import closest, gang_full, misfit, no_room_left, short_of_quota, short_of_resources
@@ -25,10 +26,7 @@ from tutti.placement.framework import ANYWHERE, Rows
 from tutti.placement.gang import Ask, place
 from tutti.placement.profile import Profile
 from tutti.placement.together import Shortfall, place_together
-from tutti.quota.asked import Known
-from tutti.quota.choice import Chooser
 from tutti.quota.flavors import Assignment, Queue, assignments, usage_of, where_of
-from tutti.quota.oracle import Oracle
 from tutti.quota.outcome import Choice, PodSetChoice, Verdict
 from tutti.quota.podsets import PodSet
 from tutti.quota.policy import NOBODY
@@ -113,7 +111,7 @@ def _lacking_to_be_whole(state: State, standing: Standing) -> Sequence[Lacking]:
     if not needs:
         return ()
     queue, pod_sets = standing.queue, pod_sets_of(needs)
-    choice = None if queue is None else _chooser(state, queue, standing.workload).choose(pod_sets)
+    choice = None if queue is None else chooser(state, queue, standing.workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, standing.workload, queue, transaction)
         _take_required(attempt, needs, pod_sets, choice)
@@ -132,21 +130,6 @@ def _to_be_whole(standing: Standing) -> list[Need]:
     return needs
 
 
-def nominate(state: State, standing: Standing) -> Choice | None:
-    """Return the flavors that a workload could have by quota, as the tree is now; None where it needs no quota.
-
-    Equal workloads of a queue are told the same, and the choice is made anew only when their tree has changed.
-    """
-    bunch, queue = standing.bunch, standing.queue
-    if queue is None or not bunch.pod_sets:
-        return None
-    version = state.holdings.version(queue.name)
-    if bunch.choice is None or (bunch.version != version and not _stands(state, queue, bunch, bunch.choice)):
-        bunch.choice = _chooser(state, queue, standing.workload, bunch.known).choose(bunch.pod_sets)
-    bunch.version = version
-    return bunch.choice
-
-
 def look(state: State, standing: Standing) -> list[Taken] | Explanation:
     """Return what would be reserved for the required pods of a workload, or why not; nothing changes.
 
@@ -157,7 +140,7 @@ def look(state: State, standing: Standing) -> list[Taken] | Explanation:
     if not needs:
         needs = _to_be_whole(standing)
         pod_sets = pod_sets_of(needs)
-    choice = None if queue is None or not pod_sets else _chooser(state, queue, workload).choose(pod_sets)
+    choice = None if queue is None or not pod_sets else chooser(state, queue, workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, workload, queue, transaction)
         why = _take_required(attempt, needs, pod_sets, choice)
@@ -184,32 +167,10 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
         return never
     need = replace(wanting[first.pod.key], members=[first], required=1, extra=0, growth=0)
     pod_sets = pod_sets_of([need])
-    choice = None if queue is None else _chooser(state, queue, workload).choose(pod_sets)
+    choice = None if queue is None else chooser(state, queue, workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
         why = _take_required(Attempt(state, workload, queue, transaction), [need], pod_sets, choice)
     return why or no_room_left()
-
-
-def _stands(state: State, queue: Queue, bunch: Bunch, choice: Choice) -> bool:
-    """Whether a choice would be made again: it still fits without borrowing, or nothing can be had now either."""
-    if choice.verdict is not Verdict.FIT:
-        return repeats.is_short(state, queue, bunch)
-    if choice.level or not state.holdings.tight_since(queue.name, bunch.version):
-        return False
-    node = state.holdings.tree.queues[queue.name]
-    return all(
-        not amount or (amount <= node.available(what) and not node.borrows(what, amount))
-        for what, amount in choice.usage.items()
-    )
-
-
-def _chooser(state: State, queue: Queue, workload: Workload, known: Known | None = None) -> Chooser:
-    snapshot, rules = state.holdings.snapshot, state.rules
-    outward = queue.outward(workload.priority)
-    oracle = Oracle(snapshot, rules, queue.name, workload.priority, workload.queued_at, outward)
-    flavors = state.catalog.flavors
-    node = snapshot.queue(queue.name)
-    return Chooser(queue, node, flavors, queue.policy, oracle, fair=rules.fair, known=known)
 
 
 def _take_required(
@@ -234,13 +195,13 @@ def _take_required(
         whys.append(found.why)
         flavors = frozenset(one.flavor for one in choice.pod_sets[found.index].flavors.values())
         without.setdefault(pod_sets[found.index].name, []).append(flavors)
-        choice = _chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
+        choice = chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
     whys += short_of_quota(state, queue, choice)
     while queue.policy != NOBODY and choice.verdict is Verdict.PREEMPT:
         attempt.lacking.append(_terms(attempt, needs, choice.pod_sets).lacking(attempt, needs, choice.contested()))
         mine = next(one for one in choice.pod_sets if one.verdict is Verdict.PREEMPT)
         without.setdefault(mine.name, []).append(frozenset(one.flavor for one in mine.flavors.values()))
-        choice = _chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
+        choice = chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
     return closest(whys)
 
 
@@ -314,7 +275,7 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
         attempt.transaction.rollback()
         required = [need for need in sized if need.required]
         pod_sets = pod_sets_of(required)
-        choice = None if queue is None else _chooser(state, queue, attempt.workload).choose(pod_sets)
+        choice = None if queue is None else chooser(state, queue, attempt.workload).choose(pod_sets)
         return _take_required(attempt, required, pod_sets, choice) is None
 
     found = partial.widest(needs, again)

@@ -22,7 +22,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tutti.api.conditions import timestamp
 from tutti.engine import life, limits
-from tutti.engine.admission import look, nominate
+from tutti.engine.admission import look
+from tutti.engine.choices import nominate
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.lines import Standing
 from tutti.engine.shadowing import Prospect, fits_before, foresee, kept_quota, kept_room, still_fits

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from tutti.engine.admission import nominate
+from tutti.engine.choices import nominate
 from tutti.engine.lines import Line, Standing
 from tutti.engine.state import State
 from tutti.queueing.entries import EntryKey, entry_key
