@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tutti.api.conventions import Claim
 from tutti.engine.explanation import Explanation, Gate
-from tutti.engine.workloads import Group, Member, Workload
+from tutti.engine.workloads import Group, Workload
 
 IMPLICIT_LABEL = "scheduling.tutti.dev/implicit"
 """On PodGroups that were made for gangs which exist only as labels and annotations: these say how large they are."""
@@ -23,17 +24,20 @@ def read(workload: Workload) -> Explanation | None:
     Returns:
         On what the members do not agree; None where they do.
     """
-    members = [m for m in workload.members() if not (m.pod.terminated or m.pod.deleting)] or list(workload.members())
+    claims = _claims(workload)
     roles: dict[str, int] = {}
     said: dict[str, dict[int, str]] = {}
-    for member in members:
-        claim = member.claim
+    limits: dict[str, int] = {}
+    for claim, who in claims:
+        mine = claim.role or claim.group
+        if claim.most is not None:
+            limits[mine] = max(claim.most, limits.get(mine, 0))
         if claim.min_count is not None:
-            said.setdefault(claim.role or claim.group, {}).setdefault(claim.min_count, member.pod.name)
+            said.setdefault(mine, {}).setdefault(claim.min_count, who)
         for role, least in claim.roles:
             roles[role] = max(least, roles.get(role, 0))
             if least:
-                said.setdefault(role, {}).setdefault(least, member.pod.name)
+                said.setdefault(role, {}).setdefault(least, who)
     if workload.scattered or not (roles or said):
         _scatter(workload)
     elif roles:
@@ -41,8 +45,8 @@ def read(workload: Workload) -> Explanation | None:
     elif workload.key[2] in workload.groups:
         workload.groups[workload.key[2]].min_count = max(*next(iter(said.values())), 0)
     for group in workload.groups.values():
-        _limit(group)
-    return _contradiction(said, "sizes") or _contradiction(_timeouts(members), "timeouts")
+        group.most = limits.get(group.name)
+    return _contradiction(said, "sizes") or _contradiction(_timeouts(claims), "timeouts")
 
 
 def are_told(workload: Workload) -> bool:
@@ -75,18 +79,25 @@ def _has_ended(group: Group) -> bool:
     return not (tally.live or tally.succeeded)
 
 
-def _limit(group: Group) -> None:
-    limits = [m.claim.most for m in group.members.values() if m.claim.most is not None]
-    group.most = max(limits, default=None)
+def _claims(workload: Workload) -> list[tuple[Claim, str]]:
+    """Return what members say, each different claim once, with the name of the first that says so."""
+    found: dict[tuple[object, ...], tuple[Claim, str]] = {}
+    ended: dict[tuple[object, ...], tuple[Claim, str]] = {}
+    for member in workload.members():
+        claim, pod = member.claim, member.pod
+        kind = (claim.role, claim.min_count, claim.roles, claim.timeout_seconds, claim.most)
+        into = ended if pod.terminated or pod.deleting else found
+        if kind not in into:
+            into[kind] = (claim, pod.name)
+    return list((found or ended).values())
 
 
-def _timeouts(members: Iterable[Member]) -> dict[str, dict[int, str]]:
+def _timeouts(claims: Iterable[tuple[Claim, str]]) -> dict[str, dict[int, str]]:
     """Return the timeouts that members say, where they must be the same (pfnet: the spec of the gang)."""
     said: dict[int, str] = {}
-    for member in members:
-        claim = member.claim
+    for claim, who in claims:
         if claim.convention == "pfnet" and claim.timeout_seconds is not None:
-            said.setdefault(claim.timeout_seconds, member.pod.name)
+            said.setdefault(claim.timeout_seconds, who)
     return {"": said}
 
 
