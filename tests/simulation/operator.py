@@ -22,9 +22,8 @@ from tutti.controller.room import Room, Surroundings
 from tutti.controller.supervisor import leaves
 from tutti.engine.decisions import AnyDecision, Bind, Evict
 from tutti.engine.engine import Engine
-from tutti.engine.lines import Standing
 from tutti.engine.observations import AnyObservation, BindAnswer, BindFinished
-from tutti.engine.workloads import Phase, WorkloadKey
+from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.kube.fencing import LeadershipLost
 from tutti.kube.metrics import WireMetrics
 
@@ -71,31 +70,39 @@ class CheckedEngine(Invariants, Engine):
     def decide(self, now: float, *, most: int | None = None) -> list[AnyDecision]:
         self.now = now
         self.remember_reserved()
-        blocked = {line.name: line.blocked for line in self._candidates._lines.values()}
+        heads = self._strict_heads()
         waiting = {key for key, one in self.state.workloads.items() if one.phase is Phase.WAITING}
         decisions = super().decide(now, most=most)
         self.decisions += 1
         try:
             self.check_state()
-            self._check_heads(blocked, waiting)
+            self._check_heads(heads, waiting)
             for decision in decisions:
                 self._check(decision)
         except AssertionError as error:
             self._complain(_told(error))
         return decisions
 
-    def _check_heads(self, blocked: Mapping[object, Standing | None], waiting: set[WorkloadKey]) -> None:
-        """Nobody has overtaken the head of a strict line, which still waits."""
-        for line in self._candidates._lines.values():
-            head = blocked.get(line.name)
-            if head is None or line.blocked is not head:
+    def _strict_heads(self) -> dict[str, Workload]:
+        """Who is first of those that stand in line at each strict queue."""
+        heads: dict[str, Workload] = {}
+        for standing in self._candidates._standing.values():
+            queue, workload = standing.queue, standing.workload
+            if queue is not None and queue.strict and workload.phase is Phase.WAITING:
+                first = heads.setdefault(queue.name, workload)
+                heads[queue.name] = min(first, workload, key=lambda one: one.order)
+        return heads
+
+    def _check_heads(self, before: Mapping[str, Workload], waiting: set[WorkloadKey]) -> None:
+        """Nobody has overtaken the head of a strict queue, which still waits."""
+        after = self._strict_heads()
+        for name, head in before.items():
+            if after.get(name) is not head:
                 continue
             for member in self.newly_reserved():
                 workload = self.state.workloads[self.state.home[member.pod.key][0]]
-                same = workload.cluster_queue == head.workload.cluster_queue and workload.key in waiting
-                assert not same or workload.order < head.workload.order, (
-                    f"{workload.name} has overtaken {head.workload.name}"
-                )
+                same = workload.cluster_queue == name and workload.key in waiting
+                assert not same or workload.order < head.order, f"{workload.name} has overtaken {head.name}"
 
     def _check(self, decision: AnyDecision) -> None:
         pods = self.state.cluster.pods

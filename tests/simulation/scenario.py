@@ -59,7 +59,14 @@ class Scenario(msgspec.Struct, frozen=True):
 def drawn(seed: int) -> Scenario:
     """The scenario of a seed."""
     draw = random.Random(seed)
-    steps = [*_cluster(draw), *_gangs(draw), *_wire_faults(draw), *_process_faults(draw), *_accidents(draw)]
+    steps = [
+        *_cluster(draw),
+        *_gangs(draw),
+        *_wire_faults(draw),
+        *_lasting_faults(draw),
+        *_process_faults(draw),
+        *_accidents(draw),
+    ]
     return Scenario(seed, steps, heal_at=150.0, slowness=draw.choice((1.0, 1.0, 1.0, 5.0, 20.0)))
 
 
@@ -161,16 +168,35 @@ def _wire_faults(draw: random.Random) -> list[Step]:
             case "forget":
                 steps.append(Step(at, "forget", {}))
             case "down":
-                steps.append(Step(at, "down", {"seconds": round(draw.uniform(0.5, 12), 1)}))
+                seconds = round(draw.uniform(0.5, 12), 1)
+                steps.append(Step(at, "down", {"seconds": seconds}))
+                unseen = Step(at + draw.uniform(0, seconds), "cancel", {"gang": f"g{draw.randint(0, 6)}"})
+                steps += [unseen] if draw.random() < 0.5 else []
+    return steps
+
+
+def _lasting_faults(draw: random.Random) -> list[Step]:
+    """Pods that cannot be bound, and pods that cannot be deleted, until the faults are over."""
+    steps: list[Step] = []
+    if draw.random() < 0.3:
+        name = f"g{draw.randint(0, 5)}-{draw.randint(0, 2)}"
+        code = draw.choice((403, 500, 503))
+        stuck = {"what": "pods/binding", "method": "POST", "how": "refuse", "code": code, "times": 10_000, "name": name}
+        steps.append(Step(draw.uniform(0, 60), "trouble", stuck))
+    if draw.random() < 0.3:
+        times = draw.choice((4, 12, 40))
+        stays = {"what": "pods", "method": "DELETE", "how": "refuse", "code": draw.choice((403, 500)), "times": times}
+        steps.append(Step(draw.uniform(0, 100), "trouble", stays))
     return steps
 
 
 def _process_faults(draw: random.Random) -> list[Step]:
-    """Processes that die or stand still."""
+    """Processes that die or stand still, whoever leads more often than not."""
     crashes = range(draw.choice((0, 0, 1, 2, 4)))
-    steps = [Step(draw.uniform(1, 140), "crash", {"replica": draw.choice("aab")}) for _ in crashes]
+    who = ("leader", "leader", "a", "b")
+    steps = [Step(draw.uniform(1, 140), "crash", {"replica": draw.choice(who)}) for _ in crashes]
     for _ in range(draw.choice((0, 0, 0, 1, 2))):
-        pause = {"replica": draw.choice("aab"), "seconds": round(draw.uniform(1, 40), 1)}
+        pause = {"replica": draw.choice(who), "seconds": round(draw.uniform(1, 40), 1)}
         steps.append(Step(draw.uniform(1, 110), "pause", pause))
     return steps
 

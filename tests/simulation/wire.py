@@ -66,7 +66,8 @@ class Trouble:
     """What is to happen to the next requests that match, so many of them.
 
     `how` is `refuse` (the server answers `code` and does nothing), `spoil` (it answers `code` and has done it), `lose`
-    (the request is lost on its way), `swallow` (its answer is) or `hold` (it takes `seconds` longer).
+    (the request is lost on its way), `swallow` (its answer is) or `hold` (it takes `seconds` longer). `name` is that of an
+    object, empty for all.
     """
 
     what: str
@@ -75,9 +76,11 @@ class Trouble:
     code: int = 500
     seconds: float = 0.0
     times: int = 1
+    name: str = ""
 
     def concerns(self, sent: Sent) -> bool:
-        return self.times > 0 and self.what in ("", sent.what) and self.method in ("", sent.method)
+        about = self.what in ("", sent.what) and self.method in ("", sent.method)
+        return self.times > 0 and about and (not self.name or f"/{self.name}/" in f"{sent.path}/")
 
 
 @dataclass

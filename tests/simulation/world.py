@@ -230,12 +230,18 @@ class World:
         one.start()
 
     async def do_crash(self, replica: str) -> None:
-        if replica in self.operators:
-            self.operators[replica].crash()
+        for one in self._meant(replica):
+            one.crash()
 
     async def do_pause(self, replica: str, seconds: float) -> None:
-        if replica in self.operators:
-            self.operators[replica].pause(seconds)
+        for one in self._meant(replica):
+            one.pause(seconds)
+
+    def _meant(self, replica: str) -> list[Operator]:
+        """The replica of that name, or whoever leads; nobody where there is none."""
+        if replica == "leader":
+            return [one for one in self.operators.values() if one.leads]
+        return [one for name, one in self.operators.items() if name == replica]
 
     # The end of the faults.
 

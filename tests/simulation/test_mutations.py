@@ -1,0 +1,159 @@
+"""The simulation is worth what it finds: each of these breakages, made on purpose, shows within a few seeds.
+
+A breakage replaces one real function for the length of a test.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.simulation.run import play
+from tests.simulation.scenario import drawn
+from tutti.cluster.cluster import Cluster
+from tutti.cluster.muster import Doing
+from tutti.cluster.pods import PodRecord
+from tutti.controller.dispatch import Dispatch
+from tutti.engine import binding, life, reservation
+from tutti.engine.engine import Engine
+from tutti.kube.changes import Change, Gone
+from tutti.kube.informer import Informer
+from tutti.kube.lease import Elector
+from tutti.kube.statuses import StatusWriter
+from tutti.quota.tree import QuotaNode
+
+SEEDS = 12
+"""How many seeds a breakage has to show in; most show in the first."""
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def placeable_but(ignored: str, hindered: Doing) -> Break:
+    """Members count as waiting for a node although something forbids to bind them."""
+    doing = PodRecord.doing.fget
+    assert doing is not None
+
+    def placeable(record: PodRecord) -> bool:
+        hinders = {"node", "assumed", "gated", "deleting", "terminated"} - {ignored}
+        return not any(getattr(record, one) for one in hinders)
+
+    def counted(record: PodRecord) -> Doing:
+        found: Doing = doing(record)
+        return Doing.WAITING if found is hindered and placeable(record) else found
+
+    def make(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(PodRecord, "placeable", property(placeable))
+        patch.setattr(PodRecord, "doing", property(counted))
+
+    return make
+
+
+def nothing(owner: Any, name: str) -> Break:
+    """A function does nothing."""
+    return lambda patch: patch.setattr(owner, name, lambda *_, **__: None)
+
+
+def coroutine_of_nothing(owner: Any, name: str) -> Break:
+    """A coroutine function does nothing."""
+
+    async def nothing_done(*_: Any, **__: Any) -> None:
+        return None
+
+    return lambda patch: patch.setattr(owner, name, nothing_done)
+
+
+def always(owner: Any, name: str, value: Any) -> Break:
+    """A property or method says the same whatever is."""
+    made = property(lambda *_: value) if isinstance(getattr(owner, name), property) else lambda *_, **__: value
+    return lambda patch: patch.setattr(owner, name, made)
+
+
+def one_member_less(patch: pytest.MonkeyPatch) -> None:
+    """A gang is satisfied with one member less than it needs."""
+    read = life.read_workload
+
+    def wrongly(state: Any, workload: Any) -> None:
+        read(state, workload)
+        for group in workload.groups.values():
+            group.min_count = max(1, group.min_count - 1)
+
+    patch.setattr(life, "read_workload", wrongly)
+
+
+def quota_is_never_given_back(patch: pytest.MonkeyPatch) -> None:
+    """What has ended goes on using quota."""
+
+    def keep(state: Any, workload: Any) -> None:
+        for member in workload.members():
+            if member.charge is None and member.pod.node and not member.pod.terminated:
+                member.charge = reservation._found_charge(state, workload, member)
+                if member.charge is not None:
+                    state.charge(member.charge)
+
+    patch.setattr(reservation, "settle_charges", keep)
+
+
+def one_gpu_more(patch: pytest.MonkeyPatch) -> None:
+    """Every queue has one more of everything than it has."""
+    available = QuotaNode.available
+    patch.setattr(QuotaNode, "available", lambda node, what: available(node, what) + 1)
+
+
+def bound_pods_take_no_room(patch: pytest.MonkeyPatch) -> None:
+    """Only what is reserved takes room; what is bound takes none."""
+    charge = Cluster._charge
+
+    def wrongly(cluster: Any, row: int, record: PodRecord, sign: int) -> None:
+        if not record.node:
+            charge(cluster, row, record, sign)
+
+    patch.setattr(Cluster, "_charge", wrongly)
+
+
+def deletions_go_unseen(patch: pytest.MonkeyPatch) -> None:
+    """The informer says nothing of what is gone."""
+    hand_over = Informer._hand_over
+
+    def wrongly(informer: Any, changes: Sequence[Change[Any]]) -> None:
+        hand_over(informer, [one for one in changes if not isinstance(one, Gone)])
+
+    patch.setattr(Informer, "_hand_over", wrongly)
+
+
+def sends_twice(patch: pytest.MonkeyPatch) -> None:
+    """A member that is on its way is sent once more."""
+    send = binding.send
+
+    def wrongly(state: Any, workload: Any) -> None:
+        for member in workload.members():
+            member.sent = False
+        send(state, workload)
+
+    patch.setattr(binding, "send", wrongly)
+
+
+BREAKAGES: dict[str, Break] = {
+    "a gated member counts as one that can be bound": placeable_but("gated", Doing.GATED),
+    "a gang is satisfied with one member less": one_member_less,
+    "quota of what has ended is kept": quota_is_never_given_back,
+    "queues have one GPU too many": one_gpu_more,
+    "what is gone keeps its room": nothing(Cluster, "_uncharge"),
+    "bound pods take no room": bound_pods_take_no_room,
+    "members are sent twice": sends_twice,
+    "an eviction is decided and not sent": coroutine_of_nothing(Dispatch, "_evict"),
+    "a standby remembers what has gone": nothing(Engine, "_let_go"),
+    "deletions go unseen": deletions_go_unseen,
+    "a lease is taken from whoever holds it": always(Elector, "_takeable", True),
+    "statuses are not written": nothing(StatusWriter, "put"),
+    "groups that were made for pods are not deleted": coroutine_of_nothing(Dispatch, "_delete"),
+}
+
+
+@pytest.mark.parametrize("breakage", BREAKAGES)
+def test_the_simulation_finds_it(monkeypatch: pytest.MonkeyPatch, breakage: str):
+    BREAKAGES[breakage](monkeypatch)
+    found = (seed for seed in itertools.islice(itertools.count(), SEEDS) if play(drawn(seed)).violations)
+    assert next(found, None) is not None, f"{SEEDS} seeds did not show that {breakage}"
