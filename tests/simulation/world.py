@@ -143,8 +143,8 @@ class World:
         found.cancelled = True
         for name in found.members:
             await self.do_delete_pod(name)
-        if found.about is not None and found.about["how"] in ("PodGroup", "Workload"):
-            self.server.remove(found.about["how"], gang)
+        if found.about is not None and found.about["how"] in ("PodGroup", "pods of a PodGroup", "Workload"):
+            self.server.remove("Workload" if found.about["how"] == "Workload" else "PodGroup", gang)
 
     async def _create(self, gang: Gang, member: Json) -> None:
         """Create a pod of a gang, once it is known how the gang is told of."""
@@ -331,7 +331,7 @@ def pod_of(about: Json, member: Json) -> Json:
     """A member as its user creates it, by the convention of its gang."""
     labels, annotations = {}, {}
     match about["how"]:
-        case "PodGroup":
+        case "PodGroup" | "pods of a PodGroup":
             labels[f"{GROUP}/pod-group"] = about["gang"]
         case "Workload":
             labels |= {f"{GROUP}/workload": about["gang"], f"{GROUP}/pod-group": "main"}
