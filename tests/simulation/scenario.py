@@ -151,7 +151,7 @@ def _wire_faults(draw: random.Random) -> list[Step]:
             "method": method,
             "how": draw.choice(("refuse", "spoil", "lose", "swallow", "hold")),
             "code": draw.choice(CODES[1:] if method == "GET" else CODES),
-            "seconds": round(draw.uniform(0.5, 4.0), 1),
+            "seconds": round(draw.uniform(0.5, 2.5), 1),
             "times": draw.choice((1, 1, 2, 6)),
         }
         steps.append(Step(draw.uniform(0, 140), "trouble", trouble))

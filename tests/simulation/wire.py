@@ -33,6 +33,8 @@ from tutti.sim.meta.errors import expired
 from tutti.sim.store.collection import Compacted
 
 BACKLOG = 10_000
+LONGEST_WAY_SECONDS = 2.0
+"""With what a held message waits besides, less than lies between the end of a leader's term and that of its lease."""
 _MOMENT = 1e-6
 
 
@@ -124,9 +126,9 @@ class Network:
         self.watches: list[Watch] = []
 
     def latency(self) -> float:
-        """Mostly milliseconds, now and then a second."""
+        """Mostly milliseconds, now and then a second; never so long that a lease could run out on the way."""
         base = 0.001 + 0.01 * self._draw.random()
-        return self.slowness * (base if self._draw.random() < 0.9 else 100 * base)
+        return min(LONGEST_WAY_SECONDS, self.slowness * (base if self._draw.random() < 0.9 else 100 * base))
 
     def trouble_for(self, sent: Sent) -> Trouble | None:
         for one in self.troubles:
