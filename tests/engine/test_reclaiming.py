@@ -282,6 +282,23 @@ def test_what_is_held_for_one_preemptor_does_not_stand_in_the_way_of_another():
     assert len(evicted(world)) == 8
 
 
+def test_what_one_that_leaves_anyway_hands_over_is_told_as_used_once():
+    world = cohort_of(("a", 4), gpus=8)
+    world.gang("low", 4, queue="a")
+    later(world)
+    world.hold_evictions = True
+    spec = world.objects["ClusterQueue", "", "a"]["spec"]
+    world.object("ClusterQueue", "a", {**spec, "stopPolicy": "HoldAndDrain"})
+    world.run()
+    world.object("ClusterQueue", "a", spec)
+    world.run()
+    world.gang("high", 2, queue="a", priority=10)
+    world.run()
+    assert world.reason("PodGroup", "high") == "WaitingForVictims"
+    reserved = world.engine.state.counts.of("default/a").reserved
+    assert reserved["default", GPU] == 4
+
+
 def test_two_reclaimers_share_what_one_gang_leaves():
     """It leaves once; the first reclaimer takes half of it, the second the rest; one that goes gives back its half."""
     world = cohort_of(("a", 4), ("b", 4), ("c", 0), gpus=8)

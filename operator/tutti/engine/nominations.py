@@ -64,6 +64,7 @@ def begin(state: State, key: WorkloadKey, nomination: Nomination) -> None:
         for what, amount in (item for one in handed for item in one.usage.items()):
             wanted[what] -= amount
         nomination.handed += handed
+    _count_anew(state, nomination)
     for charge, pods in nomination.charges:
         state.charge(charge, pods)
 
@@ -153,10 +154,15 @@ def end(state: State, key: WorkloadKey) -> Nomination | None:
     for charge, pods in nomination.charges:
         state.refund(charge, pods)
     state.holdings.take_back(nomination.handed)
+    _count_anew(state, nomination)
+    return nomination
+
+
+def _count_anew(state: State, nomination: Nomination) -> None:
+    """Have the queues of victims count again what these have: for some of it somebody else is, or was, counted."""
     for one in nomination.handed:
         kind, namespace, name = one.who.split("/")
-        state.touch((kind, namespace, name))  # its queue counts what it has again
-    return nomination
+        state.touch((kind, namespace, name))
 
 
 def give_up(state: State, key: WorkloadKey) -> None:
