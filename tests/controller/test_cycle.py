@@ -182,7 +182,7 @@ async def test_a_flood_of_observations_lets_other_tasks_run_in_between():
     assert len(set(turns)) > 5
 
 
-async def test_after_a_long_decision_the_loop_is_left_to_others_for_as_long_as_it_took():
+async def test_after_a_long_decision_the_loop_is_left_to_others_for_a_while():
     now = [100.0]
 
     class Slow(Recorder):

@@ -25,6 +25,7 @@ log = structlog.get_logger(__name__)
 # microseconds per observation, and less than a millisecond per single pod tried, both stay below twenty milliseconds.
 _BATCH = 200
 _TRIES = 32
+_REST = 0.25
 _LONGEST_REST_SECONDS = 0.05
 
 
@@ -120,9 +121,10 @@ class Cycle:
             await self._feed()
             if self._may_decide:
                 self._decide()
-            # As long as the engine has taken, the loop is left to what it decided: a bind needs several rounds of the
-            # loop to be sent and answered. What is observed meanwhile is decided about together.
-            await asyncio.sleep(min(max(0.0, self._clock() - began), _LONGEST_REST_SECONDS))
+            # For a part of what the engine took the loop is left to what it decided: a bind needs several rounds of
+            # the loop to be sent and answered. What is observed meanwhile is decided about together.
+            rest = _REST * (self._clock() - began)
+            await asyncio.sleep(min(max(0.0, rest), _LONGEST_REST_SECONDS))
 
     async def _wait(self) -> None:
         """Return once something was observed or the engine wants to be asked again."""
