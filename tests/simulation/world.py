@@ -63,12 +63,13 @@ class World:
     def lacks(self, name: str, placed: frozenset[str]) -> str:
         """What a gang would lack of what its user has asked for, if these of it had nodes; empty if nothing.
 
-        What a gang that has been together once has lost since, it may get back one by one.
+        What a gang that has had nodes for all at once has lost since, it may get back one by one.
         """
         gang = self.gangs.get(self._gang_of.get(name, ""))
         if gang is None or gang.about is None or gang.about["how"] == "Pod" or gang.together:
             return ""
         least = gang.about["least"]
+        gang.together = len(placed) >= least
         return f"only {len(placed)} of {least} have nodes" if len(placed) < least else ""
 
     def complain(self, what: str) -> None:
