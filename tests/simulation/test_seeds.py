@@ -19,8 +19,6 @@ from tests.simulation.shrink import shrunk
 SEEDS = 500
 AT_ONCE = 10
 KNOWN = {
-    53: "a group of one whose pod has ended is not told to have finished",
-    374: "a workload that lost a member and got it back is not told to have finished",
     423: "a queue goes on counting what it no longer has reserved",
 }
 """Seeds that show what is not mended yet."""

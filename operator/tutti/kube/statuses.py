@@ -28,6 +28,7 @@ from tutti.kube.timestamps import now, second_time
 log = structlog.get_logger(__name__)
 
 _DIGEST_BYTES: Final = 16
+_CONFLICTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +239,9 @@ class StatusWriter:
     def _after_error(self, target: Target, slot: _Slot, write: _Write, error: WireError) -> float:
         """Keep the value for another try where that may help; drop it where the object is gone or refuses it."""
         slot.written = b""
-        if is_retryable(error):
+        # A uid that is another's, or a patch that others were faster than each time the server tried: both are a 409.
+        conflict = isinstance(error, ApiError) and error.status == HTTPStatus.CONFLICT
+        if is_retryable(error) or (conflict and slot.backoff.failures < _CONFLICTS):
             self._count("retried")
             if slot.wanted is None:
                 slot.wanted = write
