@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("fixed", derandomize=True, database=None, print_blob=True)
-settings.register_profile("fuzz", print_blob=True)
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+"""No test depends on how busy the machine is."""
+
+settings.register_profile("fixed", PATIENT, derandomize=True, database=None)
+settings.register_profile("fuzz", PATIENT)
 settings.load_profile("fuzz" if "TUTTI_FUZZ" in os.environ else "fixed")
