@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.world import World
 from tutti.engine.decisions import Evict
-from tutti.engine.nominations import LOOK_SECONDS
+from tutti.engine.displacing.nominations import LOOK_SECONDS
 
 RANK = {"withinClusterQueue": "LowerPriority"}
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import World
-from tutti.engine import eviction, limits
 from tutti.engine.decisions import Deactivate, Evict
+from tutti.engine.living import eviction, limits
 from tutti.engine.reasons import Reason
 from tutti.engine.workloads import Phase
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import precondition, rule
 from tests.engine.test_invariants import FUZZ, Histories, Watched
 from tests.engine.world import GPU
 from tutti.engine.decisions import AnyDecision, AskExtender
-from tutti.engine.extension import Enabled
+from tutti.engine.extending.extension import Enabled
 from tutti.engine.observations import ExtenderAnswered
 from tutti.plugins import Go, Wait
 

@@ -21,9 +21,9 @@ from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import ObjectMeta, PriorityClass
 from tutti.cluster.muster import Doing
-from tutti.engine import past_use
 from tutti.engine.decisions import AnyDecision, Bind, Evict
 from tutti.engine.observations import BindAnswer, BindFinished, PriorityClassSeen
+from tutti.engine.waiting import past_use
 from tutti.engine.workloads import WorkloadKey
 
 FUZZ = int(os.environ.get("TUTTI_FUZZ", "1"))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.engine.world import START, World
 from tutti.api.kinds import KINDS
 from tutti.engine.decisions import PatchStatus
-from tutti.engine.places import Places
-from tutti.engine.retelling import LOOK_SECONDS, MOST_WRITES
+from tutti.engine.telling.retelling import LOOK_SECONDS, MOST_WRITES
+from tutti.engine.waiting.places import Places
 from tutti.engine.workloads import Workload
 
 

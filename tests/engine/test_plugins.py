@@ -7,7 +7,7 @@ import pytest
 
 from tests.engine.world import GPU, START, World, merged
 from tutti.engine.decisions import NotePluginFault
-from tutti.engine.extension import Enabled
+from tutti.engine.extending.extension import Enabled
 from tutti.plugins import Go, Refuse, Wait
 
 

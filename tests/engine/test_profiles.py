@@ -14,7 +14,7 @@ from tests.placement.scenes import node, pod, service
 from tutti.api.configuration import load
 from tutti.api.core import Node, NodeStatus, ObjectMeta
 from tutti.cluster.cluster import Cluster
-from tutti.engine.profiles import profile_of
+from tutti.engine.reading.profiles import profile_of
 from tutti.placement.decision import Decision, decide
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
 

@@ -48,7 +48,7 @@ from tutti.engine.decisions import (
 )
 from tutti.engine.engine import Engine
 from tutti.engine.explanation import Explanation
-from tutti.engine.hosting import Plugins
+from tutti.engine.extending.hosting import Plugins
 from tutti.engine.journal import JournalWriter, Replay, replay
 from tutti.engine.observations import (
     AnyObservation,

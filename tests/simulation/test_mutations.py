@@ -17,8 +17,8 @@ from tutti.cluster.cluster import Cluster
 from tutti.cluster.muster import Doing
 from tutti.cluster.pods import PodRecord
 from tutti.controller.dispatch import Dispatch
-from tutti.engine import binding, life, reservation
 from tutti.engine.engine import Engine
+from tutti.engine.living import binding, life, reservation
 from tutti.kube.changes import Change, Gone
 from tutti.kube.informer import Informer
 from tutti.kube.lease import Elector

@@ -31,7 +31,7 @@ from tutti.controller.serving import application, serving
 from tutti.controller.supervisor import Supervisor, leaves
 from tutti.controller.webhooks import Reviewer
 from tutti.engine.engine import Engine
-from tutti.engine.hosting import Plugins
+from tutti.engine.extending.hosting import Plugins
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.fencing import LeadershipLost

@@ -20,37 +20,28 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine import (
-    backfill,
-    binding,
-    eager,
-    life,
-    nominations,
-    past_use,
-    permits,
-    preemption,
-    queue_statuses,
-    reclaiming,
-    reservation,
-    retelling,
-    sparing,
-    statuses,
-)
-from tutti.engine.admission import look, reserve, why_surplus_waits
-from tutti.engine.claims import Nomination
-from tutti.engine.counting import NOWHERE
+from tutti.engine.admitting.admission import look, reserve, why_surplus_waits
+from tutti.engine.backfilling import backfill
+from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.decisions import AnyDecision
+from tutti.engine.displacing import nominations, preemption, reclaiming, sparing
+from tutti.engine.displacing.claims import Nomination
+from tutti.engine.displacing.holders import is_spared
+from tutti.engine.displacing.precedence import precedence
 from tutti.engine.explanation import Explanation
-from tutti.engine.holders import is_spared
-from tutti.engine.hosting import Plugins
-from tutti.engine.lines import Standing
+from tutti.engine.extending import permits
+from tutti.engine.extending.hosting import Plugins
+from tutti.engine.gathering import eager
+from tutti.engine.living import binding, life, reservation
 from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.observing import observe
-from tutti.engine.precedence import precedence
-from tutti.engine.reporting import report, tells_later
-from tutti.engine.shadows import Shadow
 from tutti.engine.state import State
-from tutti.engine.turns import Candidates
+from tutti.engine.telling import queue_statuses, retelling, statuses
+from tutti.engine.telling.counting import NOWHERE
+from tutti.engine.telling.reporting import report, tells_later
+from tutti.engine.waiting import past_use
+from tutti.engine.waiting.lines import Standing
+from tutti.engine.waiting.turns import Candidates
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 
 

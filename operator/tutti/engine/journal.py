@@ -17,7 +17,7 @@ from tutti import __version__
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.engine import Engine
-from tutti.engine.hosting import Plugins
+from tutti.engine.extending.hosting import Plugins
 from tutti.engine.observations import AnyObservation
 
 _ENCODER = msgspec.json.Encoder()

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import assert_never
 
 from tutti.api.kinds import PodGroup
-from tutti.engine import binding, eviction, extenders, implicit, limits, nominations, volumes
-from tutti.engine.catalog import SHARED
-from tutti.engine.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
+from tutti.engine.displacing import nominations
+from tutti.engine.extending import extenders
+from tutti.engine.gathering import implicit
+from tutti.engine.gathering.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
+from tutti.engine.living import binding, eviction, limits, volumes
+from tutti.engine.living.reservation import lost_node
 from tutti.engine.observations import (
     AnyObservation,
     AttachmentSeen,
@@ -42,7 +45,7 @@ from tutti.engine.observations import (
     Synced,
     VolumeSeen,
 )
-from tutti.engine.reservation import lost_node
+from tutti.engine.reading.catalog import SHARED
 from tutti.engine.state import State
 from tutti.placement.preemption.budgets import budget_of
 

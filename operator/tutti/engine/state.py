@@ -12,17 +12,17 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
 from tutti.cluster.supply import Room, offered
-from tutti.engine.catalog import Catalog
-from tutti.engine.claims import Nominations
-from tutti.engine.consultation import Consultations
-from tutti.engine.counting import QueueCounts
+from tutti.engine.backfilling.shadows import Shadows
 from tutti.engine.decisions import AnyDecision
-from tutti.engine.gang_objects import GangObjects
-from tutti.engine.hosting import Held, Hosting, Plugins
-from tutti.engine.places import Places
-from tutti.engine.profiles import profiles_of, rules_of
-from tutti.engine.shadows import Shadows
-from tutti.engine.timers import Timers
+from tutti.engine.displacing.claims import Nominations
+from tutti.engine.extending.consultation import Consultations
+from tutti.engine.extending.hosting import Held, Hosting, Plugins
+from tutti.engine.gathering.gang_objects import GangObjects
+from tutti.engine.living.timers import Timers
+from tutti.engine.reading.catalog import Catalog
+from tutti.engine.reading.profiles import profiles_of, rules_of
+from tutti.engine.telling.counting import QueueCounts
+from tutti.engine.waiting.places import Places
 from tutti.engine.workloads import Charge, Member, Workload, WorkloadKey
 from tutti.placement.preemption.budgets import Budget
 from tutti.placement.profile import Profile

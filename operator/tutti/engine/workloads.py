@@ -26,7 +26,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Muster
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.explanation import Explanation
-from tutti.engine.nearness import Near
+from tutti.engine.gathering.nearness import Near
 from tutti.engine.reasons import Reason
 from tutti.queueing.order import OrderKey, order_key
 from tutti.queueing.timestamps import queued_at

@@ -1,0 +1,389 @@
+"""The one decision: quota and a node for every required pod of a workload, together or not at all.
+
+`reserve` is where a gang gets its nodes; `binding.send` is where they go out.
+
+Flavors are chosen by quota first (`quota/choice.py`). Where the nodes of the chosen flavors have no room, the choice
+is made again without these, until both hold or no flavors are left: nothing is used of quota before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tutti.cluster.transaction import Transaction
+from tutti.engine.admitting import partial
+from tutti.engine.admitting.choices import chooser, nominate
+from tutti.engine.admitting.shortages import (
+    closest,
+    gang_full,
+    misfit,
+    no_room_left,
+    short_of_quota,
+    short_of_resources,
+)
+from tutti.engine.displacing import holders
+from tutti.engine.explanation import Explanation
+from tutti.engine.extending import extenders
+from tutti.engine.extending.consultation import Query
+from tutti.engine.gathering.needs import Lacking, Need, needs_of, pod_sets_of, unplaceable
+from tutti.engine.state import State
+from tutti.engine.waiting import past_use
+from tutti.engine.waiting.lines import Standing
+from tutti.engine.waiting.queues import queue_of
+from tutti.engine.workloads import Charge, Hold, Phase, Workload
+from tutti.placement.framework import ANYWHERE, Rows
+from tutti.placement.gang import Ask, place
+from tutti.placement.profile import Profile
+from tutti.placement.together import Shortfall, place_together
+from tutti.quota.flavors import Assignment, Queue, assignments, usage_of, where_of
+from tutti.quota.outcome import Choice, PodSetChoice, Verdict
+from tutti.quota.podsets import PodSet
+from tutti.quota.policy import NOBODY
+from tutti.quota.tree import FlavorResource
+
+
+@dataclass(slots=True)
+class Taken:
+    """What has been reserved of one need, from member `start` on: one row per pod, and what each uses of quota."""
+
+    need: Need
+    start: int
+    rows: Rows
+    charge: Charge | None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One try at one workload; leaving its transaction without commit gives all nodes back.
+
+    Attributes:
+        probes: Whether it only looks for more than it has already got, for which no extender is asked again.
+    """
+
+    state: State
+    workload: Workload
+    queue: Queue | None
+    transaction: Transaction
+    probes: bool = False
+    taken: list[Taken] = field(default_factory=list)
+    lacking: list[Lacking] = field(default_factory=list)
+
+    @property
+    def profile(self) -> Profile:
+        """The profile that the members name; a gang without members yet takes the first."""
+        scheduler = next((member.scheduler for member in self.workload.members()), "")
+        return self.state.profiles.get(scheduler) or next(iter(self.state.profiles.values()))
+
+
+def reserve(state: State, standing: Standing) -> Explanation | None:
+    """Reserve quota and nodes for all required pods of a workload, and for more where there is room.
+
+    Returns:
+        None where it is done; otherwise why not, and nothing has changed.
+    """
+    extenders.begin_try(state, standing.workload.key)
+    scarce = short_of_resources(state, standing.workload)
+    if scarce is not None:
+        standing.lacking = ()
+        return scarce
+    with state.cluster.transaction() as transaction:
+        attempt = Attempt(state, standing.workload, standing.queue, transaction)
+        required = [need for need in standing.needs if need.required]
+        why = _take_required(attempt, required, standing.bunch.pod_sets, nominate(state, standing))
+        if why is not None:
+            standing.lacking = attempt.lacking
+            return past_use.explained(state, standing.workload, why)
+        needs = _take_most(attempt, standing.needs) if required else standing.needs
+        for one in attempt.taken:
+            if one.charge is not None:
+                state.charge(one.charge, len(one.rows))
+        for need in needs:
+            if need.extra:
+                _take_extra(attempt, need)
+        if not attempt.taken and standing.needs:
+            standing.lacking = _lacking_to_be_whole(state, standing)
+            return why_surplus_waits(state, standing.workload)
+        transaction.commit()
+    _assign(state, attempt.taken)
+    workload = standing.workload
+    past_use.admitted(state, workload, [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None])
+    workload.cluster_queue = standing.queue.name if standing.queue else ""
+    if workload.phase is Phase.WAITING:
+        workload.reserved_at = state.now
+    holders.describe(state, workload)
+    return None
+
+
+def _lacking_to_be_whole(state: State, standing: Standing) -> Sequence[Lacking]:
+    """Return what a gang that runs with fewer members than it needs lacks for those; nothing where it has them."""
+    needs = _to_be_whole(standing)
+    if not needs:
+        return ()
+    queue, pod_sets = standing.queue, pod_sets_of(needs)
+    choice = None if queue is None else chooser(state, queue, standing.workload).choose(pod_sets)
+    with state.cluster.transaction() as transaction:
+        attempt = Attempt(state, standing.workload, queue, transaction)
+        _take_required(attempt, needs, pod_sets, choice)
+    return attempt.lacking
+
+
+def _to_be_whole(standing: Standing) -> list[Need]:
+    """Return the pods that a gang which runs with fewer members than it needs wants nodes for, as required ones."""
+    needs: list[Need] = []
+    missing = {id(group): group.min_count - group.tally().placed for group in standing.workload.groups.values()}
+    for need in standing.needs:
+        count = min(missing[id(need.group)], need.extra)
+        if count > 0:
+            missing[id(need.group)] -= count
+            needs.append(replace(need, members=need.members[:count], required=count, extra=0, growth=0))
+    return needs
+
+
+def look(state: State, standing: Standing) -> list[Taken] | Explanation:
+    """Return what would be reserved for the required pods of a workload, or why not; nothing changes.
+
+    Of a gang that runs already these are the members that it has too few of.
+    """
+    workload, queue, pod_sets = standing.workload, standing.queue, standing.bunch.pod_sets
+    needs = [need for need in standing.needs if need.required]
+    if not needs:
+        needs = _to_be_whole(standing)
+        pod_sets = pod_sets_of(needs)
+    choice = None if queue is None or not pod_sets else chooser(state, queue, workload).choose(pod_sets)
+    with state.cluster.transaction() as transaction:
+        attempt = Attempt(state, workload, queue, transaction)
+        why = _take_required(attempt, needs, pod_sets, choice)
+    return attempt.taken if why is None else why
+
+
+def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
+    """Return why the members that are still without a node, beyond the required ones, have none; None if none are."""
+    queue = queue_of(state, workload)
+    if isinstance(queue, Explanation):
+        return queue
+    if not workload.tally().waiting:
+        return None
+    needs = needs_of(workload)
+    if isinstance(needs, Explanation):
+        return needs
+    wanting = {member.pod.key: need for need in needs for member in need.members}
+    waiting = [m for m in workload.members() if m.pod.placeable]
+    first = next((m for m in waiting if m.pod.key in wanting), None)
+    if first is None:  # those that wait are more than may run at once
+        return gang_full(workload.groups[state.home[waiting[0].pod.key][1]])
+    never = unplaceable(first.pod.klass)
+    if never is not None:
+        return never
+    need = replace(wanting[first.pod.key], members=[first], required=1, extra=0, growth=0)
+    pod_sets = pod_sets_of([need])
+    choice = None if queue is None else chooser(state, queue, workload).choose(pod_sets)
+    with state.cluster.transaction() as transaction:
+        why = _take_required(Attempt(state, workload, queue, transaction), [need], pod_sets, choice)
+    return why or no_room_left()
+
+
+def _take_required(
+    attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None
+) -> Explanation | None:
+    """Take nodes for the required pods of all needs, in the first flavors that have both quota and nodes for them."""
+    if not needs:
+        return None
+    if choice is None:
+        unplaced = _place(attempt, needs, [None] * len(needs))
+        return None if unplaced is None else unplaced.why
+    state, queue = attempt.state, attempt.queue
+    assert queue is not None  # there is a choice of its flavors
+    without: dict[str, list[frozenset[str]]] = {}
+    whys: list[Explanation] = []
+    while choice.verdict is Verdict.FIT:
+        found = _place(attempt, needs, choice.pod_sets)
+        if found is None:
+            return None
+        if found.why.reason == extenders.WAITING:
+            return found.why  # the next flavor is for when this one is refused
+        whys.append(found.why)
+        flavors = frozenset(one.flavor for one in choice.pod_sets[found.index].flavors.values())
+        without.setdefault(pod_sets[found.index].name, []).append(flavors)
+        choice = chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
+    whys += short_of_quota(state, queue, choice)
+    while queue.policy != NOBODY and choice.verdict is Verdict.PREEMPT:
+        attempt.lacking.append(_terms(attempt, needs, choice.pod_sets).lacking(attempt, needs, choice.contested()))
+        mine = next(one for one in choice.pod_sets if one.verdict is Verdict.PREEMPT)
+        without.setdefault(mine.name, []).append(frozenset(one.flavor for one in mine.flavors.values()))
+        choice = chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
+    return closest(whys)
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What is asked for, per need: its flavors, of nodes, and of quota."""
+
+    given: list[Assignment]
+    asks: list[Ask]
+    charges: list[Charge | None]
+
+    def lacking(
+        self, attempt: Attempt, needs: Sequence[Need], contested: frozenset[FlavorResource] = frozenset()
+    ) -> Lacking:
+        """Return it as what could be had if others were gone."""
+        return Lacking(needs, self.asks, self.charges, attempt.profile, contested)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unplaced:
+    """Which need found no nodes, and why; the first, where an extender has to be asked about any."""
+
+    index: int
+    why: Explanation
+
+
+def _place(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoice | None]) -> _Unplaced | None:
+    """Take nodes for the required pods of all needs, under the flavors chosen for each; or none."""
+    state, terms = attempt.state, _terms(attempt, needs, chosen)
+    queries = [_query(ask, need) for ask, need in zip(terms.asks, needs, strict=True)]
+    waits = extenders.consult(state, queries, attempt.profile)
+    if waits is not None:
+        return _Unplaced(0, waits)
+    found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, attempt.profile)
+    if isinstance(found, Shortfall):
+        again = None if attempt.probes else extenders.ask_again(state, queries, attempt.profile)
+        if again is None:
+            attempt.lacking.append(terms.lacking(attempt, needs))
+        return _Unplaced(found.index, again or misfit(found.misfit, terms.given[found.index], tried=found.tried))
+    attempt.taken = [
+        Taken(need, 0, rows, charge) for need, rows, charge in zip(needs, found, terms.charges, strict=True)
+    ]
+    return None
+
+
+def _terms(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoice | None]) -> _Terms:
+    """Return what the required pods of all needs ask for under the flavors chosen for each."""
+    given: list[Assignment] = [
+        {name: one.flavor for name, one in mine.flavors.items()} if mine is not None else {} for mine in chosen
+    ]
+    pairs = list(zip(needs, given, strict=True))
+    asks = [_ask(attempt.state, need, flavors, required=need.required) for need, flavors in pairs]
+    return _Terms(given, asks, [_charge(attempt, need, flavors) for need, flavors in pairs])
+
+
+def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
+    """Take nodes for more pods than are required, in flavors that have room for all of them, where there are such.
+
+    Args:
+        attempt: Has taken nodes for the required pods of the needs, and nothing else.
+        needs: All of them.
+
+    Returns:
+        The needs with those counted as required that have got their nodes now.
+    """
+    state, queue, taken = attempt.state, attempt.queue, attempt.taken
+    least = [need for need in needs if need.required]
+    attempt.probes = True  # an answer asked for again would be out when what has been found is taken once more
+
+    def again(sized: Sequence[Need]) -> bool:
+        attempt.transaction.rollback()
+        required = [need for need in sized if need.required]
+        pod_sets = pod_sets_of(required)
+        choice = None if queue is None else chooser(state, queue, attempt.workload).choose(pod_sets)
+        return _take_required(attempt, required, pod_sets, choice) is None
+
+    found = partial.widest(needs, again)
+    if found is not None and again(found):
+        return found
+    if any(need.extra for need in needs):  # it was tried with others, and has nothing now
+        attempt.taken = []
+        again(least)
+    assert len(attempt.taken) == len(taken)  # what could be had before can be had again
+    return needs
+
+
+def _take_extra(attempt: Attempt, need: Need) -> None:
+    """Take quota and nodes for as many extra pods of a need as there is room for, in the flavors of those like them."""
+    state, queue = attempt.state, attempt.queue
+    if unplaceable(need.klass) is not None:
+        return
+    ways: list[Assignment] = [{}]
+    if queue is not None:
+        ways = _ways(attempt, queue, need)
+    left, start = need.extra, need.required
+    for assignment in ways:
+        charge = _charge(attempt, need, assignment)
+        most = left if charge is None else min(left, state.holdings.room_for(charge.queue, charge.usage))
+        ask = _ask(state, need, assignment, extra=most, taken=attempt.taken)
+        if extenders.consult(state, [_query(ask, need)], attempt.profile) is not None:
+            return
+        rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
+        if rows is None or not len(rows):
+            continue
+        if charge is not None:
+            state.charge(charge, len(rows))
+        attempt.taken.append(Taken(need, start, rows, charge))
+        left, start = left - len(rows), start + len(rows)
+        if not left:
+            return
+
+
+def _ways(attempt: Attempt, queue: Queue, need: Need) -> list[Assignment]:
+    """Return how extra pods of a need may be counted: as those like them in their group are, where there are any."""
+    klass, known = need.klass, attempt.state.catalog.flavors
+    mine = (one.charge for one in attempt.taken if one.need.group is need.group and one.need.klass is klass)
+    kept = need.kept.union(*(charge.flavors.values() for charge in mine if charge is not None))
+    ways = list(assignments(queue, known, klass.requests, klass.spec.tolerations))
+    for group in queue.groups:
+        here = kept.intersection(group.flavors)
+        barred = set(group.flavors) - here if here else set()
+        ways = [way for way in ways if barred.isdisjoint(way.values())]
+    return ways
+
+
+def _ask(
+    state: State,
+    need: Need,
+    flavors: Assignment,
+    *,
+    required: int = 0,
+    extra: int = 0,
+    taken: Sequence[Taken] = (),
+) -> Ask:
+    """Return what is asked of nodes for a need in these flavors; `taken` is what its party may have got in this try."""
+    known = state.catalog.flavors
+    where = where_of(flavors, known) if flavors else ANYWHERE
+    if need.near is None:
+        return Ask(need.klass, required, extra, where)
+    levels = next((known[name].levels for name in dict.fromkeys(flavors.values()) if known[name].levels), ())
+    near = need.near.on(levels, need.party, need.group.name, 0 if extra else need.growth)
+    if near is not None:
+        rows = state.cluster.nodes.rows
+        there, own = ([rows[name] for name in names if name in rows] for names in (need.there, need.own))
+        for one in taken:
+            if one.need.party == need.party:
+                there += one.rows.tolist()
+                own += one.rows.tolist() if one.need.group is need.group else []
+        near = near.joining(there, own)
+    return Ask(need.klass, required, extra, where, near)
+
+
+def _query(ask: Ask, need: Need) -> Query:
+    return Query(ask, need.members[0].pod if need.members else None)
+
+
+def _charge(attempt: Attempt, need: Need, assignment: Assignment) -> Charge | None:
+    if attempt.queue is None:
+        return None
+    usage = usage_of(assignment, need.klass.requests)
+    return Charge(attempt.queue.name, assignment, usage, attempt.workload.name)
+
+
+def _assign(state: State, taken: list[Taken]) -> None:
+    """Hand the reserved rows to the members, and keep what is left for those that are only promised."""
+    for one in taken:
+        rows = one.rows.tolist()
+        members = one.need.members[one.start : one.start + len(rows)]
+        state.cluster.assume_all([member.pod for member in members], rows[: len(members)])
+        if one.charge is not None:
+            for member in members:
+                member.charge = one.charge
+        for row in rows[len(members) :]:
+            node, number = state.cluster.hold(one.need.klass, row)
+            one.need.group.holds.append(Hold(one.need.klass, node, number, one.charge))

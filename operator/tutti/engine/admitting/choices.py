@@ -1,0 +1,54 @@
+"""Which flavors a workload could have by quota, remembered for as long as the answer would be the same.
+
+Every head in a cohort tree is asked about whenever anything in the tree moves; most of the answers stay as they were.
+"""
+
+from __future__ import annotations
+
+from tutti.engine.state import State
+from tutti.engine.waiting import repeats
+from tutti.engine.waiting.lines import Bunch, Standing
+from tutti.engine.workloads import Workload
+from tutti.quota.asked import Known
+from tutti.quota.choice import Chooser
+from tutti.quota.flavors import Queue
+from tutti.quota.oracle import Oracle
+from tutti.quota.outcome import Choice, Verdict
+
+
+def nominate(state: State, standing: Standing) -> Choice | None:
+    """Return the flavors that a workload could have by quota, as the tree is now; None where it needs no quota.
+
+    Equal workloads of a queue are told the same, and the choice is made anew only when their tree has changed.
+    """
+    bunch, queue = standing.bunch, standing.queue
+    if queue is None or not bunch.pod_sets:
+        return None
+    version = state.holdings.version(queue.name)
+    if bunch.choice is None or (bunch.version != version and not _stands(state, queue, bunch, bunch.choice)):
+        bunch.choice = chooser(state, queue, standing.workload, bunch.known).choose(bunch.pod_sets)
+    bunch.version = version
+    return bunch.choice
+
+
+def _stands(state: State, queue: Queue, bunch: Bunch, choice: Choice) -> bool:
+    """Whether a choice would be made again: it still fits without borrowing, or nothing can be had now either."""
+    if choice.verdict is not Verdict.FIT:
+        return repeats.is_short(state, queue, bunch)
+    if choice.level or not state.holdings.tight_since(queue.name, bunch.version):
+        return False
+    node = state.holdings.tree.queues[queue.name]
+    return all(
+        not amount or (amount <= node.available(what) and not node.borrows(what, amount))
+        for what, amount in choice.usage.items()
+    )
+
+
+def chooser(state: State, queue: Queue, workload: Workload, known: Known | None = None) -> Chooser:
+    """Return what chooses flavors for a workload by quota as it is now; what is `known` of its pod sets is kept."""
+    snapshot, rules = state.holdings.snapshot, state.rules
+    outward = queue.outward(workload.priority)
+    oracle = Oracle(snapshot, rules, queue.name, workload.priority, workload.queued_at, outward)
+    flavors = state.catalog.flavors
+    node = snapshot.queue(queue.name)
+    return Chooser(queue, node, flavors, queue.policy, oracle, fair=rules.fair, known=known)

@@ -1,0 +1,52 @@
+"""What preemption goes by of those that hold quota: how important they are, since when, and who is spared."""
+
+from __future__ import annotations
+
+import math
+
+from tutti.engine.living.limits import protected_until
+from tutti.engine.state import State
+from tutti.engine.workloads import Phase, Workload
+from tutti.quota.snapshot import Holder
+
+
+def describe(state: State, workload: Workload) -> None:
+    """Have what a workload holds described as it is now; nothing happens where it holds nothing."""
+    if not state.holdings.holds(workload.name):
+        return
+    queue = state.catalog.queues.get(workload.cluster_queue)
+    like = Holder(
+        workload.name,
+        workload.cluster_queue,
+        {},
+        priority=workload.priority,
+        queued_at=workload.queued_at,
+        reserved_at=_reserved_at(workload),
+        evicted=workload.phase is Phase.LEAVING,
+        uid=workload.uid,
+        local_queue=f"{workload.key[1]}/{workload.queue}",
+        outward=None if queue is None else queue.outward(workload.priority),
+    )
+    state.holdings.describe(workload.name, like)
+
+
+def is_spared(state: State, holder: Holder) -> bool:
+    """Whether a holder may not be preempted: it has not run long enough, or is none that could be told to leave."""
+    workload = workload_of(state, holder)
+    if workload is None or workload.key in state.nominations.ours:
+        return True
+    return protected_until(state, workload) > state.now
+
+
+def workload_of(state: State, holder: Holder) -> Workload | None:
+    """Return the workload of a holder."""
+    kind, namespace, name = holder.name.split("/")
+    return state.workloads.get((kind, namespace, name))
+
+
+def _reserved_at(workload: Workload) -> float:
+    """Return when a workload was given quota; of one found bound, when the last of its pods had started."""
+    if workload.reserved_at is not None:
+        return workload.reserved_at
+    started = [member.pod.started for member in workload.members() if member.pod.place]
+    return max((time for time in started if time is not None), default=math.inf)

@@ -1,0 +1,341 @@
+"""Room that is held for those whose victims are leaving, until they have it or their time is over.
+
+A nomination takes nothing: the victims are still there. It is respected: whoever is tried while it stands is tried as
+if its pods were on their nodes already, unless he goes before them by his pods' priority (kube-scheduler 1.36,
+framework/runtime, RunFilterPluginsWithNominatedPods). Pods that other schedulers have nominated are respected alike.
+The quota that goes with it is used, so that nobody else is given it; what victims still use of it does not count as
+well, or it would stand in the way of others that wait for theirs.
+
+Its workload stands aside while victims are left. It is tried again, without its nomination, when the last one has
+gone; that is also done when its time is over, and then it may find others. When room has become free that is none of
+its victims', it is looked whether it fits by now; if so it starts there, and those of its victims that could not be
+asked to leave yet are spared. Members beyond the need of a gang that runs
+take nobody out, and have no room that somebody was taken out for, whatever their priority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.core import Pod
+from tutti.cluster.classes import PodClass
+from tutti.cluster.pods import PodKey
+from tutti.cluster.transaction import Transaction
+from tutti.engine.displacing.claims import Covered, Nomination, Precedence, Spot, Wants
+from tutti.engine.explanation import Explanation
+from tutti.engine.gathering.needs import Need, needs_of
+from tutti.engine.state import State
+from tutti.engine.workloads import Phase, Workload, WorkloadKey
+from tutti.quota.tree import Usage
+
+LOOK_SECONDS = 1.0
+"""How often, at most, it is looked whether those that wait for victims fit elsewhere."""
+
+_LEAST = -(2**31) - 1
+"""Below every priority that a pod can have."""
+
+
+def wants_of(needs: Sequence[Need]) -> Wants:
+    """Return what some needs want, to tell whether they have changed: what is required, or all where nothing is."""
+    required = any(need.required for need in needs)
+    each = ((need.group.name, need.klass, need.required if required else need.extra) for need in needs)
+    return tuple(one for one in each if one[2])
+
+
+def begin(state: State, key: WorkloadKey, nomination: Nomination) -> None:
+    """Hold room and quota for a workload that stands aside from now on."""
+    book = state.nominations
+    book.kept.clear()
+    assert key not in book.ours  # whoever has one is not tried with it
+    book.ours[key] = nomination
+    for spot in nomination.spots:
+        if spot.pod is not None:
+            book.nodes[spot.pod] = spot.node
+    wanted: Usage = {}
+    for charge, pods in nomination.charges:
+        for what, amount in charge.usage.items():
+            wanted[what] = wanted.get(what, 0) + amount * pods
+    for who in nomination.leaving:
+        handed = state.holdings.hand_over(who, wanted)
+        for what, amount in (item for one in handed for item in one.usage.items()):
+            wanted[what] -= amount
+        nomination.handed += handed
+    _count_anew(state, nomination)
+    for charge, pods in nomination.charges:
+        state.charge(charge, pods)
+
+
+@contextmanager
+def without(state: State, nomination: Nomination) -> Iterator[None]:
+    """Inside, count the quota that is held by a nomination as if it were not; nobody is told that it is free."""
+    snapshot = state.holdings.snapshot
+    with snapshot.trial():
+        for charge, pods in nomination.charges:
+            snapshot.refund(charge.queue, {what: amount * pods for what, amount in charge.usage.items()})
+        for counted, whole in state.holdings.with_handed(nomination.handed):
+            snapshot.remove(counted)
+            snapshot.add(whole)
+        yield
+
+
+def elsewhere(state: State, freed: int) -> list[Workload]:
+    """Return who waits for victims and may fit by now, because of room that is not that of victims.
+
+    However often something becomes free, they are looked at once in LOOK_SECONDS: in a busy cluster that is always.
+
+    Args:
+        state: The engine's memory.
+        freed: How often room has become free since the last turn.
+    """
+    book = state.nominations
+    book.missed = book.missed or freed > book.left
+    if not book.missed or state.now < book.looked_at + LOOK_SECONDS:
+        return []
+    book.missed, book.looked_at = False, state.now
+    room: dict[PodClass, int] = {}
+    waiting = [(state.workloads[key], one) for key, one in book.ours.items() if one.victims and key in state.workloads]
+    return [
+        workload
+        for workload, one in waiting
+        if _may_fit(state, needs_of(workload), room) and _may_have_quota(state, one)
+    ]
+
+
+def _may_fit(state: State, needs: Sequence[Need] | Explanation, room: dict[PodClass, int]) -> bool:
+    """Whether there is room for the required pods of all needs, each for itself, going by amounts alone."""
+    if isinstance(needs, Explanation):
+        return False
+    for need in needs:
+        if need.klass not in room:
+            room[need.klass] = _room_for(state, need.klass)
+        if need.required > room[need.klass]:
+            return False
+    return True
+
+
+def _room_for(state: State, klass: PodClass) -> int:
+    """Return how many pods of a class all nodes together have room for."""
+    nodes = state.cluster.nodes
+    request = nodes.vector(klass.requests)
+    asked = np.flatnonzero(request)
+    if not len(asked):
+        return 2**62
+    free = (nodes.allocatable - nodes.requested)[nodes.present][:, asked]
+    return int((free // request[asked]).min(axis=1).clip(0).sum())
+
+
+def _may_have_quota(state: State, nomination: Nomination) -> bool:
+    """Whether there is a flavor with so much of each resource that a nomination is for, each for itself."""
+    with without(state, nomination):
+        for charge, pods in nomination.charges:
+            node = state.holdings.tree.queues.get(charge.queue)
+            if node is None:
+                return False
+            for (_, resource), amount in charge.usage.items():
+                here = (node.available(what) for what in node.quotas if what[1] == resource)
+                if amount * pods > max(here, default=0):
+                    return False
+    return True
+
+
+def end(state: State, key: WorkloadKey) -> Nomination | None:
+    """Hold nothing for a workload any more; returns what was held, for whoever has it next."""
+    book = state.nominations
+    nomination = book.ours.pop(key, None)
+    if nomination is None:
+        return None
+    for spot in nomination.spots:
+        if spot.pod is not None:
+            book.nodes.pop(spot.pod, None)
+    for charge, pods in nomination.charges:
+        state.refund(charge, pods)
+    state.holdings.take_back(nomination.handed)
+    _count_anew(state, nomination)
+    return nomination
+
+
+def _count_anew(state: State, nomination: Nomination) -> None:
+    """Have the queues of victims count again what these have: for some of it somebody else is, or was, counted."""
+    for one in nomination.handed:
+        kind, namespace, name = one.who.split("/")
+        state.touch((kind, namespace, name))
+
+
+def give_up(state: State, key: WorkloadKey) -> None:
+    """Let others have what was held for a workload."""
+    if end(state, key) is not None:
+        state.cluster.freed += 1
+        state.touch(key)
+
+
+def waiting(state: State, workload: Workload, needs: Sequence[Need]) -> Explanation | None:
+    """Return what a workload waits for while its victims leave; None where it may be tried.
+
+    A nomination for something else than it wants now is given up.
+    """
+    nomination = state.nominations.ours.get(workload.key)
+    if nomination is None:
+        return None
+    if nomination.wants != wants_of(needs):
+        give_up(state, workload.key)
+        return None
+    return nomination.why if nomination.victims else None
+
+
+def stir(state: State) -> None:
+    """Take note of victims that have left, and give up what is held for those that are gone."""
+    state.nominations.kept.clear()
+    gone: dict[PodKey, None] = {}
+    again_at = state.nominations.again_at
+    if again_at is not None and again_at <= state.now:
+        state.nominations.again_at = None
+        state.cluster.freed += 1
+        state.holdings.rouse()
+    for key, nomination in list(state.nominations.ours.items()):
+        workload = state.workloads.get(key)
+        over = workload is None or not _still_waits(workload)
+        if over or nomination.until <= state.now:
+            give_up(state, key)  # and it is tried again, if it can be
+            state.nominations.needless += [nomination] if over else []
+            continue
+        left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid)]
+        for victim in left:
+            del nomination.victims[victim]
+        gone.update(dict.fromkeys(left))
+        if not all(_is_asked(state, victim) for victim in nomination.victims):
+            give_up(state, key)
+        elif left and not nomination.victims:
+            state.touch(key)
+    state.nominations.left = len(gone)
+
+
+def refused(state: State, key: PodKey, uid: str) -> None:
+    """Note that a victim of another scheduler could not be asked to leave; victims are chosen again after a while."""
+    soon = state.now + state.configuration.backoff.max_seconds
+    for nomination in state.nominations.ours.values():
+        if nomination.victims.get(key) == uid:
+            nomination.until = min(nomination.until, soon)
+
+
+def next_due(state: State) -> float | None:
+    """Return when a nomination is given up, or somebody else may be taken out, Unix seconds; None: not at all."""
+    times = [one.until for one in state.nominations.ours.values() if one.until > state.now]
+    if state.nominations.again_at is not None:
+        times.append(state.nominations.again_at)
+    if state.nominations.missed and any(one.victims for one in state.nominations.ours.values()):
+        times.append(state.nominations.looked_at + LOOK_SECONDS)
+    return min(times, default=None)
+
+
+def respected(state: State, workload: Workload, priority: int, precedence: Precedence) -> AbstractContextManager[None]:
+    """Let nominated pods take their room while a workload is tried, but those that it goes before.
+
+    Args:
+        state: The engine's memory.
+        workload: Who is tried.
+        priority: That of its pods; it goes before nominated pods of lower priority.
+        precedence: How it stands to those that are nominated.
+    """
+    if workload.phase is Phase.SCHEDULED and workload.complete:
+        # Members beyond its need have nothing that others were taken out for.
+        priority, precedence = _LEAST, Precedence()
+    standing = state.nominations.against(workload.key, priority, precedence)
+    spots = [*(spot for one in standing for spot in one.spots), *state.nominations.foreign(priority)]
+    rows: dict[PodClass, list[int]] = {}
+    for spot in spots:
+        row = state.cluster.nodes.rows.get(spot.node)
+        if row is not None:
+            rows.setdefault(spot.klass, []).append(row)
+    return _withheld(state, workload, standing, rows) if rows else nullcontext()
+
+
+@contextmanager
+def _withheld(
+    state: State, workload: Workload, standing: Sequence[Nomination], rows: Mapping[PodClass, list[int]]
+) -> Iterator[None]:
+    with state.cluster.transaction() as claims:
+        for klass, where in rows.items():
+            claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), klass)
+        if not any(member.pod.klass.company.affinity for member in workload.members()):
+            claims.show()  # nobody may rely on the company of pods that may never come
+        covered = state.nominations.covered = _covered(state, standing)
+        for row, one in covered.items():
+            claims.withhold(np.array([row]), -one.without(())[None, :])
+        try:
+            yield
+        finally:
+            state.nominations.covered = {}
+
+
+def uncover(state: State, transaction: Transaction, gone: Collection[int] | None = None) -> None:
+    """Take the room that others are nominated for and their victims still use, for the case that these have gone.
+
+    Args:
+        state: The engine's memory; somebody is being tried.
+        transaction: Takes it.
+        gone: The slots of those who are taken to have gone; None for all of them.
+    """
+    for row, one in state.nominations.covered.items():
+        left = one.without(one.victims if gone is None else gone)
+        more = one.without(()) - left
+        if more.any():
+            transaction.withhold(np.array([row]), more[None, :])
+
+
+def _covered(state: State, standing: Iterable[Nomination]) -> dict[int, Covered]:
+    """Return what of the nominated room its victims still use: counted twice, it would stand in everybody's way."""
+    nodes, covered = state.cluster.nodes, dict[int, Covered]()
+    width, amounts = len(nodes.axis), dict[PodClass, NDArray[np.int64]]()
+
+    def of(klass: PodClass) -> NDArray[np.int64]:
+        if klass not in amounts:
+            vector = nodes.vector(klass.requests)
+            amounts[klass] = np.pad(vector, (0, width - len(vector)))
+        return amounts[klass]
+
+    waiting = [one for one in standing if one.victims]
+    for spot in (spot for one in waiting for spot in one.spots):
+        row = nodes.rows.get(spot.node)
+        if row is not None:
+            found = covered.setdefault(row, Covered(np.zeros(width, dtype=np.int64)))
+            found.spots += of(spot.klass)
+    for victim in (victim for one in waiting for victim in one.victims):
+        record = state.cluster.pods.get(victim)
+        row = None if record is None else nodes.rows.get(record.place)
+        if record is not None and row in covered and record.slot >= 0:
+            covered[row].victims[record.slot] = of(record.klass)
+    return {row: one for row, one in covered.items() if one.victims}
+
+
+def note(state: State, pod: Pod) -> None:
+    """Remember where another scheduler wants a pod of its own to go, while it waits for that."""
+    key, node = (pod.metadata.namespace, pod.metadata.name), pod.status.nominated_node_name
+    drop(state, key)
+    if node and not pod.spec.node_name and not pod.terminated and pod.metadata.deletion_timestamp is None:
+        klass = state.cluster.classes.of(pod.spec, key[0], pod.metadata.labels, waits=False)
+        state.nominations.others[key] = (pod.spec.priority or 0, Spot(klass, node, key))
+
+
+def drop(state: State, key: PodKey) -> None:
+    """Forget that another scheduler wants a pod to go somewhere."""
+    if state.nominations.others.pop(key, None) is not None:
+        state.cluster.freed += 1
+
+
+def _still_waits(workload: Workload) -> bool:
+    return workload.active and any(member.pod.placeable for member in workload.members())
+
+
+def _is_asked(state: State, key: PodKey) -> bool:
+    """Whether a victim that is there has been asked to leave; one of ours may have come to another gang since."""
+    member = state.members.get(key)
+    return member is None or member.pod.deleting or member.evicting or member.leave is not None
+
+
+def _is_there(state: State, key: PodKey, uid: str) -> bool:
+    record = state.cluster.pods.get(key)
+    return record is not None and record.uid == uid and record.place in state.cluster.nodes.rows

@@ -1,0 +1,247 @@
+"""Taking workloads out by the quota rules, so that one that waits gets quota and nodes.
+
+Whom a queue may preempt, and in which order, are Kueue's rules (`quota/reclaim.py`, `quota/fair_reclaim.py`). What is
+ours: victims are chosen only such that all required pods of the preemptor have nodes once these are gone, by all the
+rules of placement; and the quota and the nodes are held for it from then on, so that nobody else is admitted to them,
+the victims themselves among them, while it waits for the last of them to leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tutti.api.conditions import timestamp
+from tutti.engine.displacing import holders, nominations
+from tutti.engine.displacing.claims import Nomination
+from tutti.engine.displacing.precedence import precedence
+from tutti.engine.displacing.preemption import may_preempt, priority_of, spots_of
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.gathering.needs import Lacking
+from tutti.engine.living.eviction import evict
+from tutti.engine.living.limits import protected_until
+from tutti.engine.reasons import Reason
+from tutti.engine.state import State
+from tutti.engine.waiting.lines import Standing
+from tutti.engine.workloads import Phase, Workload, WorkloadKey
+from tutti.placement.framework import Rows
+from tutti.placement.preemption.by_room import looks_around
+from tutti.placement.preemption.gang import choose
+from tutti.placement.preemption.lifting import Lifting
+from tutti.placement.preemption.units import Party, Units
+from tutti.placement.together import Shortfall, place_together
+from tutti.quota import victims as quota_victims
+from tutti.quota.flavors import Queue
+from tutti.quota.oracle import Rules
+from tutti.quota.policy import NOBODY
+from tutti.quota.snapshot import Demand, Holder, Snapshot
+from tutti.quota.tree import Usage
+from tutti.quota.victims import Victim
+
+MOST_NAMES = 3
+"""How many victims are named in a message."""
+
+_BY = {
+    quota_victims.Reason.IN_CLUSTER_QUEUE: "both are in ClusterQueue {queue}, whose withinClusterQueue allows it",
+    quota_victims.Reason.IN_COHORT_RECLAMATION: "ClusterQueue {queue} takes back what is its own",
+    quota_victims.Reason.IN_COHORT_RECLAIM_WHILE_BORROWING: "ClusterQueue {queue} may borrow in its place",
+    quota_victims.Reason.IN_COHORT_FAIR_SHARING: "ClusterQueue {queue} has less than its fair share",
+}
+
+
+def reclaim(state: State, standing: Standing) -> Explanation | None:
+    """Take others out for a workload by what its queue allows, and hold quota and room for it.
+
+    Returns:
+        What it waits for from now on; None where nobody is taken out.
+    """
+    queue = standing.queue
+    if queue is None or queue.policy == NOBODY or not may_preempt(standing.needs):
+        return None
+    if not any(need.required for need in standing.needs):
+        return None  # nobody leaves for members that a gang can do without
+    behind = precedence(state, standing).lesser
+    for aside in ([], behind) if behind else ([],):
+        for lacking in standing.lacking:
+            found = _choose(state, standing.workload, queue, lacking, aside)
+            if found is not None:
+                for key in aside:
+                    nominations.give_up(state, key)
+                return _take_out(state, standing, queue, lacking, *found)
+    _look_again(state, queue)
+    return None
+
+
+@dataclass(slots=True)
+class _Trial:
+    """Tries where the preemptor's pods would go if some holders were gone."""
+
+    state: State
+    lacking: Lacking
+    seen: bool
+    _slots: dict[str, list[int]] = field(default_factory=dict)
+
+    def rows(self, gone: Iterable[Holder]) -> list[Rows] | None:
+        """Return the rows of all required pods; None where they do not fit."""
+        cluster = self.state.cluster
+        slots = np.array([slot for holder in gone for slot in self._of(holder)], dtype=np.int64)
+        with Lifting(cluster, slots, seen=self.seen), cluster.transaction() as transaction:
+            nominations.uncover(self.state, transaction, set(slots.tolist()))
+            found = place_together(cluster.nodes, transaction, self.lacking.asks, self.lacking.profile)
+        return None if isinstance(found, Shortfall) else found
+
+    def in_the_way(self, candidates: Iterable[Holder]) -> list[str]:
+        """Return the names of those whose leaving makes room with the least harm; none where not even that of all does.
+
+        Quota is not asked here, so that it may be short still when they have left. None of them could stay.
+        """
+        cluster, found = self.state.cluster, [holder for holder in candidates if self._of(holder)]
+        pods = [cluster.tenants.at(np.array(self._of(holder), dtype=np.int64)) for holder in found]
+        parties = [Party(their, one.priority, harmless=one.evicted) for one, their in zip(found, pods, strict=True)]
+        units = Units.among(cluster, np.zeros(0, dtype=np.int64), parties)
+        with cluster.transaction() as transaction:
+            nominations.uncover(self.state, transaction)
+            chosen = choose(cluster, self.lacking.asks, units, profile=self.lacking.profile)
+        return [] if chosen is None else [found[unit].name for unit in chosen.units.tolist()]
+
+    def _of(self, holder: Holder) -> list[int]:
+        slots = self._slots.get(holder.name)
+        if slots is None:
+            workload = holders.workload_of(self.state, holder)
+            members = workload.members() if workload is not None else ()
+            slots = self._slots[holder.name] = [one.pod.slot for one in members if one.pod.slot >= 0]
+        return slots
+
+
+def _choose(
+    state: State, workload: Workload, queue: Queue, lacking: Lacking, aside: Sequence[WorkloadKey]
+) -> tuple[list[Victim], list[Rows]] | None:
+    """Return whom to take out, and where the pods go then; nothing is held for those `aside`."""
+    snapshot, demand = state.holdings.snapshot, _demand(workload, queue, lacking)
+    seen = any(looks_around(state.cluster, ask, lacking.profile) for ask in lacking.asks)
+    trial = _Trial(state, lacking, seen)
+    everybody = [
+        holder for leaf in snapshot.queue(queue.name).root().leaves() for holder in snapshot.holders(leaf.name)
+    ]
+    if not everybody or trial.rows(everybody) is None:
+        return None
+    names = {"/".join(key) for key in aside}
+    with snapshot.trial():
+        for counted, whole in state.holdings.with_handed(
+            [one for key in aside for one in state.nominations.ours[key].handed]
+        ):
+            snapshot.remove(counted)
+            snapshot.add(whole)
+        for holder in everybody:
+            if holder.name in names:
+                snapshot.remove(holder)
+        if names and quota_victims.fits(snapshot, demand, borrowing=True):
+            rows = trial.rows(())
+            if rows is not None:
+                return [], rows
+        victims = _victims(state.rules, snapshot, demand, trial)
+    rows = trial.rows(victim.holder for victim in victims) if victims else None
+    return None if rows is None else (victims, rows)
+
+
+def _victims(rules: Rules, snapshot: Snapshot, demand: Demand, trial: _Trial) -> list[Victim]:
+    """Return whom to take out by the rules: in the order of these, or else first those who are in the way.
+
+    In their order, the last that came in are the first to leave. Quota may suffice by that, or come to an end, long
+    before there are nodes, where others might leave by the same right that make room together. Trying one after the
+    other until there is a place comes last: it looks for nodes as often as there are candidates.
+    """
+
+    def placed() -> bool:
+        return trial.rows(snapshot.missing()) is not None
+
+    victims = rules.victims(snapshot, demand)
+    if not victims or trial.rows([*snapshot.missing(), *(victim.holder for victim in victims)]) is not None:
+        return victims
+    first = frozenset(trial.in_the_way(rules.candidates(snapshot, demand)))
+
+    def cleared() -> bool:
+        return first <= {holder.name for holder in snapshot.missing()}
+
+    found = rules.victims(snapshot, demand, cleared, first=first) if first else []
+    return found or rules.victims(snapshot, demand, placed)
+
+
+def _demand(workload: Workload, queue: Queue, lacking: Lacking) -> Demand:
+    wanted = _usage(lacking)
+    contested = lacking.contested or frozenset(wanted)  # nodes alone are short: whoever is counted in the same
+    outward = queue.outward(workload.priority)
+    return Demand(queue.name, wanted, contested, workload.priority, workload.queued_at, outward)
+
+
+def _usage(lacking: Lacking) -> Usage:
+    total: Usage = {}
+    for charge, need in zip(lacking.charges, lacking.needs, strict=True):
+        for what, amount in charge.usage.items() if charge is not None else ():
+            if amount:
+                total[what] = total.get(what, 0) + amount * need.required
+    return total
+
+
+def _take_out(
+    state: State, standing: Standing, queue: Queue, lacking: Lacking, victims: Sequence[Victim], rows: Sequence[Rows]
+) -> Explanation:
+    """Have the victims leave, and hold what they leave for the preemptor."""
+    workload = standing.workload
+    leaving: list[Workload] = []
+    for victim in victims:
+        other = holders.workload_of(state, victim.holder)
+        assert other is not None  # else it would have been spared
+        leaving.append(other)
+        by = _BY[victim.reason].format(queue=queue.name)
+        text = f"it makes room for {workload.name} of ClusterQueue {queue.name}: {by}"
+        if other.phase is Phase.WAITING:  # it holds what others have left for it
+            nominations.give_up(state, other.key)
+            state.touch(other.key)
+        else:
+            evict(state, other, Reason.PREEMPTED, text, preempted=victim.reason.value)
+    pods = {one.pod.key: one.pod.uid for other in leaving for one in other.members() if one.pod.place}
+    until = state.now + state.configuration.victims_timeout_seconds
+    why = _waiting_for(victims, sum(need.required for need in lacking.needs), until)
+    nomination = Nomination(
+        priority=priority_of(state, workload, standing.needs),
+        spots=list(spots_of(state, lacking.needs, rows)),
+        wants=nominations.wants_of(standing.needs),
+        victims=pods,
+        charges=[
+            (charge, need.required) for charge, need in zip(lacking.charges, lacking.needs, strict=True) if charge
+        ],
+        until=until,
+        why=why,
+        leaving=[other.name for other in leaving],
+    )
+    nominations.begin(state, workload.key, nomination)
+    workload.cluster_queue = queue.name
+    holders.describe(state, workload)
+    if not pods:
+        state.touch(workload.key)  # there is nobody to wait for
+    return why
+
+
+def _waiting_for(victims: Sequence[Victim], pods: int, until: float) -> Explanation:
+    names = [f"{one.holder.name} of {one.holder.queue}, {one.reason}" for one in victims[:MOST_NAMES]]
+    more = f"; and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
+    again = timestamp(until)
+    text = f"waits for {len(victims)} workloads to leave ({'; '.join(names)}{more}); their"
+    if not victims:
+        text = "takes over what was held for workloads that go after it; the"
+    text += f" quota and the room for its {pods} pods are held until {again}"
+    return Explanation(Gate.VICTIMS, "WaitingForVictims", text, {"victims": str(len(victims)), "until": again})
+
+
+def _look_again(state: State, queue: Queue) -> None:
+    """Have those that found no victims tried again when the first of those that are spared may go."""
+    snapshot = state.holdings.snapshot
+    for leaf in snapshot.queue(queue.name).root().leaves():
+        for holder in snapshot.holders(leaf.name):
+            other = holders.workload_of(state, holder)
+            until = 0.0 if other is None else protected_until(state, other)
+            if until > state.now:
+                state.nominations.look_again(until)

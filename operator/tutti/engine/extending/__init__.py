@@ -1,0 +1,1 @@
+"""What users' own code is asked: plugins, permits, HTTP extenders."""

@@ -1,0 +1,1 @@
+"""Which pods belong together, and what they ask for together."""

@@ -1,0 +1,68 @@
+"""An approval from outside: a complete reservation is held until an annotation is taken off.
+
+The annotation may be on the workload's object, on a PodGroup that is a part of it, or on any of its pods; what it says
+is told to whoever asks what the workload waits for. Members that join a gang which runs already need no approval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.gathering.gathering import GATE_ANNOTATION
+from tutti.engine.living.reservation import break_up, permit_seconds
+from tutti.engine.state import State
+from tutti.engine.telling.reporting import announce
+from tutti.engine.workloads import Phase, Workload
+
+REASON = "WaitingForApproval"
+
+
+def is_given(state: State, workload: Workload) -> bool:
+    """Whether nothing asks for an approval; where something does, the reservation is held, and says so."""
+    asked = next(_asking(state, workload), None)
+    if asked is None:
+        return True
+    who, what = asked
+    if workload.phase is Phase.WAITING or workload.deadline is None:
+        workload.phase = Phase.RESERVED
+        state.set_deadline(workload, permit_seconds(state, workload))
+    assert workload.deadline is not None  # it has just been set
+    seconds = int(workload.deadline - state.now)
+    text = f"quota and nodes are reserved; {who} asks for an approval"
+    text += f" ({what})" if what else ""
+    text += f": take annotation {GATE_ANNOTATION} off to let it go"
+    news = workload.explanation is None or workload.explanation.reason != REASON
+    if news:
+        text += f" (given back after {seconds} s)"
+        workload.explanation = Explanation(Gate.PERMIT, REASON, text, {"gate": what})
+        announce(state, workload, "Normal", REASON, text)
+    return False
+
+
+def is_awaited(workload: Workload) -> bool:
+    """Whether an approval is what a reservation is held for."""
+    why = workload.explanation
+    return workload.phase is Phase.RESERVED and why is not None and why.reason == REASON
+
+
+def time_out(state: State, workload: Workload) -> None:
+    """Give back a reservation that was not approved in time, and try again later."""
+    text = f"it was not approved in time (annotation {GATE_ANNOTATION}); its reservation is given back"
+    break_up(state, workload)
+    state.back_off(workload)
+    workload.explanation = Explanation(Gate.PERMIT, "PermitTimeout", text, {"attempts": str(workload.attempts)})
+    announce(state, workload, "Warning", "PermitTimeout", text)
+
+
+def _asking(state: State, workload: Workload) -> Iterator[tuple[str, str]]:
+    """Yield who asks for an approval, and what it says."""
+    kind, namespace, name = workload.key
+    parts = state.catalog.referring(namespace, name) if kind == "Workload" else {}
+    for key in (workload.key, *(("PodGroup", namespace, part) for part in parts)):
+        found = state.catalog.find(key)
+        if found is not None and GATE_ANNOTATION in found.metadata.annotations:
+            yield f"{key[0]} {key[2]}", found.metadata.annotations[GATE_ANNOTATION]
+    for member in workload.members():
+        if member.gate is not None and not (member.pod.terminated or member.pod.deleting):
+            yield f"pod {member.pod.name}", member.gate

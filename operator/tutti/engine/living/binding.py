@@ -1,0 +1,122 @@
+"""Binds go out, their results come back, and a gang that cannot be completed is given up."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+
+from tutti.cluster.muster import Doing
+from tutti.engine.decisions import Bind
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.gathering import eager
+from tutti.engine.gathering.gathering import ADMISSION_ANNOTATION
+from tutti.engine.living import volumes
+from tutti.engine.living.eviction import evict
+from tutti.engine.living.reservation import give_back, permit_seconds
+from tutti.engine.observations import BindAnswer, BindFinished
+from tutti.engine.reasons import Reason
+from tutti.engine.state import State
+from tutti.engine.telling.reporting import announce
+from tutti.engine.workloads import Charge, Phase, Workload
+
+
+def send(state: State, workload: Workload) -> None:
+    """Bind every member that has a reserved node and has not been sent there yet, as soon as its volumes are bound.
+
+    A gang that is not bound in part is bound when the volumes of all its members are.
+    """
+    unready = volumes.prepare(state, workload)
+    if unready is None:
+        return
+    name = workload.name
+    annotations: dict[int, dict[str, str]] = {}  # members of one need share one charge
+    for member in workload.members():
+        pod = member.pod
+        if pod.assumed and not member.sent and not pod.deleting and not (unready and pod.key in unready):
+            member.sent, member.unknown = True, False
+            said = annotations.get(id(member.charge))
+            if said is None:
+                said = annotations[id(member.charge)] = _annotations(member.charge)
+            state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, said))
+    if workload.phase in (Phase.WAITING, Phase.RESERVED):
+        begin(state, workload)
+    workload.explanation = None
+
+
+def begin(state: State, workload: Workload) -> None:
+    """Open the bind window; members that have ended before are none of those that must be bound in it."""
+    workload.phase = Phase.BINDING
+    workload.running_since = workload.unready_since = None
+    seconds = permit_seconds(state, workload) if eager.is_open(workload) else state.configuration.bind_window_seconds
+    state.set_deadline(workload, seconds)
+    if workload.tally().failed:
+        for member in workload.members():
+            member.over = member.pod.counted is Doing.FAILED
+
+
+def finished(state: State, result: BindFinished) -> None:
+    """Take in what became of a Bind.
+
+    A bind that succeeded is done when the pod is seen on its node. One that failed gives its room and quota back,
+    and the member is placed again together with what else its gang still needs.
+    """
+    member = state.members.get((result.namespace, result.name))
+    if member is None or member.pod.uid != result.uid:
+        return
+    member.sent = False
+    workload = state.workloads[state.home[member.pod.key][0]]
+    state.touch(workload.key)
+    if result.outcome is BindAnswer.BOUND:
+        member.sent = not member.pod.node  # until it is seen there, it must not be sent again
+        return
+    if member.pod.node:
+        return  # it is bound after all, and was seen so before the answer came
+    # Not where its room was lost with its node.
+    unknown = member.unknown = result.outcome is BindAnswer.UNKNOWN and member.pod.assumed == result.node
+    if not unknown:
+        give_back(state, member)
+    if workload.phase is Phase.LEAVING or workload.not_before > state.now:
+        return  # it is not wanted any more; or several binds failed together, which is one failure
+    state.back_off(workload)
+    if unknown:
+        return  # the same bind is sent again after the backoff, which is safe: the server knows the pod's uid
+    text = f"pod {result.name} was not bound to {result.node}: {result.message}"
+    workload.explanation = Explanation(Gate.PERMIT, "BindFailed", text, {"attempts": str(workload.attempts)})
+    announce(state, workload, "Warning", "BindFailed", text)
+
+
+def roll_back(state: State, workload: Workload) -> None:
+    """Take out a gang that is bound in part and could not be completed within its bind window."""
+    bound, missing = _came_to(workload)
+    text = (
+        f"{missing} required members could not be bound within {state.configuration.bind_window_seconds} s of the "
+        f"others; the {bound} bound members are evicted, so that the gang can start whole"
+    )
+    evict(state, workload, Reason.BIND_WINDOW_OVER, text)
+
+
+def keep_trying(state: State, workload: Workload) -> None:
+    """Open another bind window for a gang that is bound in part and is to stay so until it can be completed."""
+    bound, missing = _came_to(workload)
+    text = (
+        f"{missing} required members could not be bound within {state.configuration.bind_window_seconds} s of the "
+        f"others; the {bound} bound members stay, and the others are tried on (onBindFailure: Retry)"
+    )
+    state.set_deadline(workload, state.configuration.bind_window_seconds)
+    announce(state, workload, "Warning", Reason.BIND_WINDOW_OVER.value, text)
+
+
+def _came_to(workload: Workload) -> tuple[int, int]:
+    """Return how many members are bound, and how many that are required are not."""
+    bound = sum(bool(m.pod.node) and not m.pod.terminated for m in workload.members())
+    return bound, sum(max(0, g.min_count - g.tally().placed) for g in workload.groups.values())
+
+
+def _annotations(charge: Charge | None) -> dict[str, str]:
+    """Carry the admission in the Binding, so that a restart finds the flavors that a pod was admitted in."""
+    return {} if charge is None else {ADMISSION_ANNOTATION: _written(charge.queue, tuple(charge.flavors.items()))}
+
+
+@lru_cache(maxsize=4096)  # most of what a queue admits is counted in the same flavors
+def _written(queue: str, flavors: tuple[tuple[str, str], ...]) -> str:
+    return json.dumps({"clusterQueue": queue, "flavors": dict(flavors)}, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,254 @@
+"""Reservations: room and quota held in memory between admission and bind, and how they are given back.
+
+A reservation is always complete: every required member has its node, or room is held for it. Whatever breaks it
+gives all of it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tutti.api.taints import Toleration
+from tutti.cluster.classes import PodClass
+from tutti.cluster.pods import PodRecord
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.state import State
+from tutti.engine.telling.reporting import announce
+from tutti.engine.workloads import Charge, Group, Hold, Member, Phase, Workload
+from tutti.quota.flavors import uncovered, usage_of
+
+ADDED_TOLERATIONS = tuple(
+    Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoExecute", toleration_seconds=300)
+    for state in ("not-ready", "unreachable")
+)
+"""What the API server adds to a pod that does not say otherwise (admission plugin DefaultTolerationSeconds)."""
+
+
+class Admission(msgspec.Struct, frozen=True, rename="camel"):
+    """What a member was admitted to, as its admission annotation says."""
+
+    cluster_queue: str
+    flavors: dict[str, str]
+
+
+def give_back(state: State, member: Member) -> None:
+    """Give back the room and quota reserved for one member that is not bound."""
+    member.unknown = False
+    state.cluster.forget(member.pod)
+    if member.charge is not None and not member.pod.node:
+        state.refund(member.charge)
+        member.charge = None
+
+
+def lost_node(state: State, stranded: Iterable[PodRecord]) -> None:
+    """Take back the quota of pods whose reserved node is gone, and look again at all that is reserved."""
+    for workload in state.timed:
+        if workload.phase is Phase.RESERVED:
+            state.touch(workload.key)
+    for record in stranded:
+        member = state.members.get(record.key)
+        if member is None:
+            continue
+        if member.charge is not None:
+            state.refund(member.charge)
+            member.charge = None
+        state.touch(state.home[record.key][0])
+
+
+def give_back_leaving(state: State, workload: Workload) -> None:
+    """Give back what is reserved for members that are being deleted; one that was sent is answered for first."""
+    if not workload.tally().leaving:
+        return
+    for member in workload.members():
+        if member.pod.deleting and member.pod.assumed and not member.sent:
+            give_back(state, member)
+
+
+def give_back_all(state: State, workload: Workload) -> None:
+    """Give back everything reserved for a workload that is not bound, and not, or perhaps not, on its way."""
+    for group in workload.groups.values():
+        _release_holds(state, group)
+    for member in workload.members():
+        if member.pod.assumed and not member.sent and not member.unknown:
+            give_back(state, member)
+
+
+def settle_charges(state: State, workload: Workload) -> None:
+    """Let quota follow the pods: what has ended uses none, what was found bound uses what it was admitted in."""
+    for member in workload.members():
+        pod = member.pod
+        if member.charge is not None and not pod.place:
+            state.refund(member.charge)
+            member.charge = None
+        elif member.charge is None and pod.node and not pod.terminated:
+            member.charge = _found_charge(state, workload, member)
+            if member.charge is not None:
+                state.charge(member.charge)
+                workload.cluster_queue = workload.cluster_queue or member.charge.queue
+
+
+def hand_over_holds(state: State, workload: Workload) -> None:
+    """Give held room to members that have come to exist and are of the class that was promised."""
+    for group in workload.groups.values():
+        for member in group.members.values():
+            held = (h for h in group.holds if _stands(state, h) and _is_promised(h.klass, member.pod.klass))
+            hold = next(held, None) if member.pod.placeable else None
+            if hold is not None:
+                group.holds.remove(hold)
+                state.cluster.adopt((hold.node, hold.number), member.pod)
+                member.charge = hold.charge
+
+
+def release_holds(state: State, group: Group, count: int) -> None:
+    """Give back so much of the room that is held for a group, and what was lost with its node."""
+    for hold in [*(hold for hold in group.holds if not _stands(state, hold)), *group.holds[:count]]:
+        if hold in group.holds:
+            _release(state, group, hold)
+
+
+def trim_holds(state: State, workload: Workload) -> None:
+    """Give back what is held beyond the required members, because fewer are required than when it was reserved."""
+    for group in workload.groups.values():
+        tally = group.tally()
+        excess = tally.placed + tally.reserved + len(group.holds) - group.min_count
+        for hold in group.holds[: max(0, excess)]:
+            _release(state, group, hold)
+
+
+def is_whole(state: State, workload: Workload) -> bool:
+    """Whether a reservation still covers every required member.
+
+    It does not where a member came that is not what was promised, or where a node has become too small meanwhile.
+    """
+    for group in workload.groups.values():
+        tally = group.tally()
+        if tally.placed + tally.reserved + len(group.holds) < group.min_count:
+            return False
+        if not all(_stands(state, hold) for hold in group.holds):
+            return False
+        if group.holds and tally.waiting:
+            return False
+        reserved = [(hold.klass, hold.node) for hold in group.holds]
+        reserved += [(m.pod.klass, m.pod.assumed) for m in group.members.values() if m.pod.assumed]
+        if any(_is_overfull(state, klass, node) for klass, node in reserved):
+            return False
+    return True
+
+
+def all_there(workload: Workload) -> bool:
+    """Whether every required member exists and has its node, so that binding may begin."""
+    return all(g.tally().placed + g.tally().reserved >= g.min_count for g in workload.groups.values())
+
+
+def permit_seconds(state: State, workload: Workload) -> int:
+    """Return how long a complete reservation is held: as its gang says, or its ClusterQueue, or the configuration."""
+    seconds = workload.permit_seconds
+    queue = state.catalog.queues.get(workload.cluster_queue)
+    if seconds is None and queue is not None:
+        seconds = queue.permit_seconds
+    if seconds is None:
+        seconds = state.configuration.permit_timeout_seconds
+    return seconds + (state.random.randrange(workload.permit_jitter) if workload.permit_jitter else 0)
+
+
+def await_members(state: State, workload: Workload) -> None:
+    """Begin to hold a complete reservation until the promised members exist."""
+    seconds = permit_seconds(state, workload)
+    held = sum(len(g.holds) for g in workload.groups.values())
+    workload.phase = Phase.RESERVED
+    state.set_deadline(workload, seconds)
+    workload.explanation = Explanation(
+        Gate.PERMIT,
+        "WaitingForMembers",
+        f"quota and nodes are reserved; {held} promised members have not been created yet "
+        f"(given back after {seconds} s)",
+        {"missing": str(held), "timeoutSeconds": str(seconds)},
+    )
+
+
+def time_out(state: State, workload: Workload) -> None:
+    """Give back a reservation whose permit has run out, and try again later."""
+    held = sum(len(g.holds) for g in workload.groups.values())
+    text = f"{held} promised members were not created in time; its reservation is given back"
+    break_up(state, workload)
+    state.back_off(workload)
+    workload.explanation = Explanation(Gate.PERMIT, "PermitTimeout", text, {"attempts": str(workload.attempts)})
+    announce(state, workload, "Warning", "PermitTimeout", text)
+
+
+def break_up(state: State, workload: Workload) -> None:
+    """Give back a whole reservation; the workload waits as before."""
+    give_back_all(state, workload)
+    state.held.pop(workload.key, None)
+    workload.phase, workload.deadline = Phase.WAITING, None
+
+
+def _is_promised(promised: PodClass, klass: PodClass) -> bool:
+    """Whether a member is what was promised, but for the tolerations that the API server adds to every pod."""
+    if klass is promised:
+        return True
+    plain = [one for one in klass.spec.tolerations if one not in ADDED_TOLERATIONS]
+    alike = (klass.namespace, klass.labels, klass.volumes) == (promised.namespace, promised.labels, promised.volumes)
+    return alike and msgspec.structs.replace(klass.spec, tolerations=plain) == promised.spec
+
+
+def _is_overfull(state: State, klass: PodClass, node: str) -> bool:
+    """Whether a node has less than is taken of anything that pods of a class ask for."""
+    nodes = state.cluster.nodes
+    row = nodes.rows[node]
+    asked = nodes.vector(klass.requests) > 0
+    return bool((nodes.requested[row] > nodes.allocatable[row])[asked].any())
+
+
+def _stands(state: State, hold: Hold) -> bool:
+    return state.cluster.is_held((hold.node, hold.number))
+
+
+def _release_holds(state: State, group: Group) -> None:
+    for hold in tuple(group.holds):
+        _release(state, group, hold)
+
+
+def _release(state: State, group: Group, hold: Hold) -> None:
+    group.holds.remove(hold)
+    state.cluster.release((hold.node, hold.number))
+    if hold.charge is not None:
+        state.refund(hold.charge)
+
+
+def _found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
+    """Work out what a pod that was found bound uses: by its admission annotation, else by the node it is on.
+
+    The annotation tells flavors only: anybody who may edit a pod could name another's queue there. Only where what
+    told the queue is gone, one is believed: without the object of its workload, one that a LocalQueue of the namespace
+    leads to; without the LocalQueue that it names, one that lets the namespace in.
+    """
+    requests, namespace = member.pod.klass.requests, workload.key[1]
+    queue = state.leads_to(namespace, workload.queue)
+    said = _read_annotation(member.annotation)
+    if said is not None and workload.queue and state.catalog.local_queue(namespace, workload.queue) is None:
+        queue = said.cluster_queue if state.lets_in(said.cluster_queue, namespace) else ""
+    elif said is not None and not workload.queue and _lost_object(state, workload):
+        queue = said.cluster_queue if said.cluster_queue in state.catalog.led_to(namespace) else ""
+    if said is not None and said.cluster_queue == queue:
+        flavors = {name: flavor for name, flavor in said.flavors.items() if requests.get(name, 0) > 0}
+        return Charge(queue, flavors, usage_of(flavors, requests), workload.name)
+    queue_spec = state.catalog.queues.get(queue)
+    row = state.cluster.nodes.rows.get(member.pod.node)
+    if queue_spec is None or row is None or uncovered(queue_spec, requests):
+        return None
+    flavors = state.catalog.flavors_on(queue_spec, requests, state.cluster.nodes.labels[row])
+    return Charge(queue_spec.name, flavors, usage_of(flavors, requests), workload.name)
+
+
+def _lost_object(state: State, workload: Workload) -> bool:
+    return workload.problem is not None and state.catalog.find(workload.key) is None
+
+
+def _read_annotation(text: str) -> Admission | None:
+    try:
+        return msgspec.json.decode(text, type=Admission) if text else None
+    except msgspec.MsgspecError:
+        return None  # written over by somebody; the node the pod is on tells its flavors just as well

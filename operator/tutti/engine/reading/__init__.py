@@ -1,0 +1,1 @@
+"""What users wrote, as the engine reads it."""

@@ -1,0 +1,1 @@
+"""What is told to people and machines, and no more often than it changes."""

@@ -1,0 +1,137 @@
+"""What is told to people and machines: conditions, statuses and events, each written only when it changes.
+
+A message with numbers in it changes with everything that happens in the cluster, so a newer text under the same
+reason is written at most every `RETELL_SECONDS`; a new reason is written at once.
+"""
+
+from __future__ import annotations
+
+from tutti.api.kinds import PodGroup
+from tutti.api.model import API_VERSION
+from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.extending.extenders import WAITING
+from tutti.engine.gathering.implicit import keep_pod_group
+from tutti.engine.state import State
+from tutti.engine.telling import gang_conditions, queue_statuses, statuses
+from tutti.engine.waiting import past_use
+from tutti.engine.workloads import Member, Told, Workload, WorkloadKey
+
+RETELL_SECONDS = 10.0
+"""How long a text stands before a newer one under the same reason replaces it."""
+
+SILENT = ("WaitingForMembers", "SchedulingGated")
+"""Reasons that are told in the status only: a gang that is still gathering has not failed at anything."""
+
+
+def announce(state: State, workload: Workload, kind: str, reason: str, note: str) -> None:
+    """Record one event about a workload: on its object, or on a pod where it has none (yet)."""
+    what, namespace, name = workload.key
+    if what == "Pod" or not workload.uid:
+        pod = next((m.pod for m in workload.members()), None)
+        if pod is None:
+            return
+        api_version, what, name, uid = "v1", "Pod", pod.name, pod.uid
+    else:
+        api_version, uid = API_VERSION, workload.uid
+    action = "Binding" if reason == "Scheduled" else "Scheduling"
+    state.out.append(EmitEvent(api_version, what, namespace, name, uid, kind, reason, action, note))
+
+
+def report(state: State, changed: dict[WorkloadKey, Workload]) -> None:
+    """Tell what has become of the workloads that something happened to, and of their queues."""
+    living = [workload for workload in changed.values() if workload.key in state.workloads]
+    for workload in living:
+        statuses.count(state, workload)
+        state.places.put(workload, past_use.door_of(state, workload))
+    for workload in living:
+        keep_pod_group(state, workload)
+        _tell_why(state, workload)
+        tell_status(state, workload)
+        gang_conditions.tell(state, workload)
+    _tell_broken(state)
+    state.places.moved.update((name, None) for name in state.changed_queues if "/" not in name)
+    queue_statuses.tell(state)
+
+
+def _tell_why(state: State, workload: Workload) -> None:
+    why = workload.explanation
+    if why is None:
+        workload.told, workload.tell_at, workload.shown = ("", "", 0.0), None, None
+        return
+    if why.reason == WAITING:
+        return  # it lasts as long as a call; what was told before stands until there is an answer
+    gathering = why.gate is Gate.GATHER and why.reason in SILENT
+    announced = why.gate is Gate.PERMIT  # by whoever gave the reservation back
+    if why.reason != workload.told[0] and not gathering and not announced:
+        announce(state, workload, "Warning", "FailedScheduling", why.message)
+    if not _is_news(state, why.reason, why.message, workload.told):
+        _put_off(state, workload, why)
+        return
+    workload.told, workload.shown = (why.reason, why.message, state.now), why
+    if not gathering:
+        for member in workload.members():
+            _tell_pod(state, member, why)
+
+
+def tells_later(state: State, workload: Workload) -> bool:
+    """Whether all that is new about a workload is the text of why it waits, which is then told when its time comes."""
+    why = workload.explanation
+    if why is None or why.reason != workload.told[0]:
+        return False
+    _put_off(state, workload, why)
+    return True
+
+
+def _put_off(state: State, workload: Workload, why: Explanation) -> None:
+    if why.message != workload.told[1]:
+        tell_in_time(state, workload)
+
+
+def tell_in_time(state: State, workload: Workload, looked_at: float = 0.0) -> None:
+    """Have a workload looked at when what it was told, or found when it was last `looked_at`, has stood long enough."""
+    if workload.tell_at is None:
+        workload.tell_at = max(workload.told[2], looked_at) + RETELL_SECONDS
+        state.timed.add(workload)
+
+
+def _tell_pod(state: State, member: Member, why: Explanation) -> None:
+    pod, node = member.pod, state.nominations.nodes.get(member.pod.key, "")
+    if not pod.placeable or (member.told[:2] == (why.pod_reason, why.message) and member.nominated == node):
+        return
+    nominated = node if node or member.nominated else None
+    member.told, member.nominated = (why.pod_reason, why.message, state.now), node
+    told = (pod.namespace, pod.name, pod.uid, why.pod_reason, why.message, pod.generation)
+    state.out.append(SetPodCondition(*told, nominated_node=nominated))
+
+
+def _is_news(state: State, reason: str, message: str, told: Told) -> bool:
+    return reason != told[0] or (message != told[1] and state.now >= told[2] + RETELL_SECONDS)
+
+
+def tell_status(state: State, workload: Workload, place: statuses.Place | None = None) -> None:
+    """Write what is new in the statuses of a workload's objects; where it stands, if that is given, is told anew."""
+    _, namespace, name = workload.key
+    for pod_group, group in state.catalog.referring(namespace, name).items():
+        part = state.catalog.get(PodGroup, namespace, pod_group)
+        if workload.key[0] == "Workload" and part is not None and group in workload.groups:
+            news = statuses.part_status_of(state, workload, workload.groups[group], part, place)
+            if news:
+                state.out.append(PatchStatus("PodGroup", namespace, pod_group, part.metadata.uid, news))
+    found = state.catalog.find(workload.key)
+    if found is None or not workload.uid:
+        return
+    status = statuses.status_of(state, workload, found, place)
+    if status:
+        state.out.append(PatchStatus(*workload.key, workload.uid, status))
+
+
+def _tell_broken(state: State) -> None:
+    """Tell each object that cannot be read what is wrong with it, once.
+
+    The conditions of queues, cohorts and flavors are the controller's, which says the same there.
+    """
+    for key, error, uid in state.catalog.news():
+        state.out.append(EmitEvent(API_VERSION, *key, uid, "Warning", "Invalid", "Validating", str(error)))
+        if key[0] in ("Workload", "PodGroup"):
+            state.out.append(PatchStatus(*key, uid, statuses.invalid(state, key, error)))

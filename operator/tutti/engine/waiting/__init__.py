@@ -1,0 +1,1 @@
+"""Who waits in which line, who is next, and when."""

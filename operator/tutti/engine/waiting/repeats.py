@@ -1,0 +1,42 @@
+"""Who would fail again for want of the same quota, so that nobody is tried for nothing.
+
+Quota that is given back wakes everybody in its tree, and the first may take all of it. The others lack what they lacked
+before, only by other numbers: they go on sleeping, and are tried again when these may be told anew.
+"""
+
+from __future__ import annotations
+
+from tutti.engine.explanation import Gate
+from tutti.engine.state import State
+from tutti.engine.waiting.lines import Bunch, Standing
+from tutti.quota.flavors import Queue
+from tutti.quota.outcome import NoFit, Verdict
+from tutti.quota.policy import NOBODY
+
+
+def is_short(state: State, queue: Queue, bunch: Bunch) -> bool:
+    """Whether what did not fit its quota surely does not fit it now either, and nobody may be preempted for it.
+
+    Only asked of pods of one shape that need one resource group: then no flavor of it has enough for all resources.
+    """
+    known = bunch.known.asked
+    if queue.policy != NOBODY or len(known) != 1 or len(known[0].groups) != 1 or known[0].uncovered:
+        return False
+    node, requests = state.holdings.tree.queues[queue.name], known[0].requests
+    for index, resources in known[0].groups.items():
+        for flavor in queue.groups[index].flavors:
+            if all(requests[one] <= max(0, node.available((flavor, one))) for one in resources):
+                return False
+    return True
+
+
+def fails_again(state: State, standing: Standing) -> bool:
+    """Whether a head that is next would only be told other numbers than its bunch was told before."""
+    bunch, queue, why = standing.bunch, standing.queue, standing.bunch.before
+    if why is None or queue is None or bunch.fresh or bunch.choice is None or len(bunch.pod_sets) != 1:
+        return False
+    if why.gate is not Gate.QUOTA or why.reason != NoFit.WAITING_FOR_QUOTA.reason or queue.reserves:
+        return False
+    workload = standing.workload
+    told = workload.told[0] == why.reason and workload.key not in state.nominations.ours
+    return told and queue.policy == NOBODY and bunch.choice.verdict is not Verdict.FIT

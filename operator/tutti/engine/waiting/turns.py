@@ -1,0 +1,342 @@
+"""Who is tried in this turn, and what wakes those that wait.
+
+A workload that lacks something of its own, its members or a queue, stands aside until that changes. The others stand
+in line for quota and nodes; what failed there sleeps until something happened that can help: quota that was given back
+in its own cohort tree, or room that appeared where it lacked nodes. Nothing is polled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain, islice
+
+from tutti.api.conditions import timestamp
+from tutti.engine.admitting.shortages import with_strangers
+from tutti.engine.backfilling import backfill
+from tutti.engine.displacing import nominations, preemption
+from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.extending.extenders import WAITING
+from tutti.engine.gathering.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
+from tutti.engine.living import life
+from tutti.engine.state import State
+from tutti.engine.telling.reporting import tell_in_time
+from tutti.engine.waiting import past_use, repeats
+from tutti.engine.waiting.contest import contest
+from tutti.engine.waiting.lines import Bunch, Line, LineKey, Shape, Standing
+from tutti.engine.waiting.queues import queue_of
+from tutti.engine.workloads import Phase, Workload, WorkloadKey
+from tutti.queueing.heads import head_key
+from tutti.quota.flavors import Queue
+from tutti.quota.policy import NOBODY
+from tutti.quota.proportion import Pending
+
+Changed = dict[WorkloadKey, Workload]
+BROKEN = ("", "broken")
+"""The line of gangs that run with fewer members than they need; it goes before all others."""
+
+
+class Candidates:
+    """The workloads that want nodes: aside, or in line.
+
+    Attributes:
+        evaluated: How many workloads have been looked at since the start, for tests and metrics.
+        cut_short: Whether the last contest ended with some not tried who could be.
+    """
+
+    def __init__(self) -> None:
+        self.evaluated = 0
+        self.cut_short = False
+        self._aside: dict[WorkloadKey, Workload] = {}
+        self._standing: dict[WorkloadKey, Standing] = {}
+        self._lines: dict[tuple[str, str], Line] = {}
+        self._active: dict[tuple[str, str], None] = {}
+        self._by_root: dict[str, dict[Bunch, None]] = {}
+        self._for_nodes: dict[Bunch, None] = {}
+        self._for_answers: dict[Bunch, None] = {}
+        self._pending = Pending()
+        self._seen = (0, 0)
+
+    def due(self, state: State) -> list[Workload]:
+        """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
+        out = []
+        for workload in state.timed.take_due(state.now):
+            if workload.deadline is not None and workload.deadline <= state.now:
+                out.append(workload)
+            if workload.tell_at is not None and workload.tell_at <= state.now:
+                workload.tell_at = None
+                state.touch(workload.key)
+            if workload.alarm is not None and workload.alarm <= state.now:
+                workload.alarm = None  # set anew where it is looked at
+                state.touch(workload.key)
+            if 0 < workload.not_before <= state.now:
+                workload.not_before = 0.0
+                state.touch(workload.key)
+            state.timed.settle(workload, state.now)
+        return out
+
+    def next_due(self, state: State) -> float | None:
+        """Return when to decide again though nothing is observed, Unix seconds.
+
+        A deadline that has passed and still stands waits for an answer, and that will be observed.
+        """
+        if self._woken_meanwhile(state):
+            return state.now
+        return state.timed.next(state.now)
+
+    def update(self, state: State, changed: Changed) -> None:
+        """Put those that something was observed about where they belong, and wake whom something may help."""
+        catalog, room = self._seen
+        self._seen = (state.catalog.version, state.cluster.freed)
+        freed = state.holdings.take_freed()
+        if catalog != state.catalog.version:
+            self._begin_anew(state)
+        for workload in list(changed.values()):
+            self._put(state, workload)
+        for root in freed:
+            self._wake(self._by_root.pop(root, {}))
+        if room != state.cluster.freed:
+            woken, self._for_nodes = self._for_nodes, {}
+            self._wake(woken)
+        for workload in nominations.elsewhere(state, state.cluster.freed - room):
+            self._look_elsewhere(state, workload)
+        if state.consultations.take_roused():
+            woken, self._for_answers = self._for_answers, {}
+            self._wake(woken)
+
+    def standing_of(self, key: WorkloadKey) -> Standing | None:
+        """Return the place of a workload that stands in line."""
+        return self._standing.get(key)
+
+    def contest(self, state: State, changed: Changed, *, most: int | None = None) -> Iterator[Standing]:
+        """Yield whom to try now, the next one first; each must be admitted and dropped, or reported as failed.
+
+        After `most` the contest is cut short: those who are left compete anew in the next one.
+        """
+        names, self._active = self._active, {}
+        lines = [self._lines[name] for name in names if name in self._lines]
+        broken, others = ([line for line in lines if (line.name == BROKEN) is wanted] for wanted in (True, False))
+        heads = self._worth_trying(state, contest(state, broken, self._pending), contest(state, others, self._pending))
+        yield from islice(heads, most)
+        self.cut_short = most is not None and next(heads, None) is not None
+        for line in lines:
+            line.close()
+            if not self.cut_short:
+                self._tell_those_behind(line, changed)
+            if not line:
+                self._lines.pop(line.name, None)
+        if self.cut_short:
+            self._active = {**names, **self._active}
+
+    def fail(self, standing: Standing, why: Explanation, changed: Changed) -> None:
+        """Let a workload that could not be admitted sleep, together with those that are equal to it."""
+        bunch, line = standing.bunch, standing.bunch.line
+        line.sleep(bunch, why)
+        if bunch.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
+            self._by_root.setdefault(bunch.root, {})[bunch] = None
+        unlike = len(standing.needs) > 1 and not any(need.required for need in standing.needs)
+        if (
+            why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or unlike
+        ):  # of unlike surplus members, only what the first lacks is told
+            self._for_nodes[bunch] = None
+        if why.reason == WAITING:
+            self._for_answers[bunch] = None
+        for one in [standing] if line.strict else bunch.standings():
+            _explain(one.workload, why, changed)
+
+    def _worth_trying(self, state: State, *contests: Iterator[Standing]) -> Iterator[Standing]:
+        """Yield the heads of some contests but those who would fail again; these sleep on until they may be told so."""
+        for standing in chain(*contests):
+            bunch = standing.bunch
+            if not repeats.fails_again(state, standing):
+                yield standing
+                continue
+            assert bunch.before is not None  # that is what it goes by
+            bunch.line.sleep(bunch, bunch.before)
+            bunch.stale = True
+            self._by_root.setdefault(bunch.root, {})[bunch] = None
+            tell_in_time(state, standing.workload, bunch.looked_at)
+
+    def drop(self, workload: Workload) -> None:
+        """Take a workload out, because it has been admitted or is gone."""
+        self._aside.pop(workload.key, None)
+        standing = self._standing.pop(workload.key, None)
+        if standing is not None:
+            standing.bunch.line.leave(standing)
+            if standing.queue is not None:
+                self._pending.go(standing.queue.name, standing.bunch.asks)
+            self._active[standing.bunch.line.name] = None
+
+    def _begin_anew(self, state: State) -> None:
+        """Put everybody where they belong by what is written now: queues, flavors, priorities, namespaces."""
+        everybody = [*self._aside.values(), *(one.workload for one in self._standing.values())]
+        for line in self._lines.values():
+            line.clear()
+        for index in (self._aside, self._standing, self._lines, self._active, self._by_root):
+            index.clear()
+        for sleepers in (self._for_nodes, self._for_answers):
+            sleepers.clear()
+        self._pending.clear()
+        for workload in everybody:
+            self._put(state, workload)
+
+    def _put(self, state: State, workload: Workload) -> None:
+        """Put one workload where it belongs."""
+        if not life.wants_nodes(workload):
+            self.drop(workload)
+            return
+        if workload.not_before > state.now:
+            self.drop(workload)
+            if workload.explanation is None and workload.phase is Phase.WAITING:
+                workload.explanation = _backing_off(workload)
+            return
+        queue = queue_of(state, workload)
+        if isinstance(queue, Explanation):
+            nominations.give_up(state, workload.key)  # it may not have it
+            self.put_aside(workload, queue)
+            return
+        needs = needs_of(workload)
+        if isinstance(needs, Explanation):
+            self.put_aside(workload, with_strangers(state, workload, needs))
+            return
+        never = never_admitted(queue, needs)
+        waits = nominations.waiting(state, workload, needs)
+        if never is not None:
+            nominations.give_up(state, workload.key)
+            self.put_aside(workload, never)
+        elif waits is not None and not (queue is not None and queue.strict):
+            self.put_aside(workload, waits)
+        else:
+            self._stand(state, workload, queue, needs)
+            if waits is None:
+                self._stand_up(workload)
+
+    def put_aside(self, workload: Workload, why: Explanation) -> None:
+        """Have a workload wait for something of its own, so that it stands in nobody's way."""
+        if workload.key not in self._aside:
+            self.drop(workload)
+            self._aside[workload.key] = workload
+            self.evaluated += 1
+        workload.explanation = why
+
+    def _stand(self, state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> None:
+        """Have a workload stand in line; one that stands there already as it is stays where it is."""
+        name, key, shape = _line_of(workload, queue), _key(workload), _shape(state, workload, queue, needs)
+        standing = self._standing.get(workload.key)
+        if standing is not None and standing.is_at(name, key, shape):
+            standing.needs = needs
+            standing.bunch.line.look_again(standing)
+        else:
+            self.drop(workload)
+            standing = self._standing[workload.key] = self._join(state, workload, queue, needs)
+        self._look_anew(state, standing)
+        if standing.bunch.why is not None and not standing.bunch.line.strict:
+            workload.explanation = standing.bunch.why
+        self._active[name] = None
+
+    def _look_anew(self, state: State, standing: Standing) -> None:
+        """Have a bunch tried whose numbers may be told by now."""
+        bunch = standing.bunch
+        if bunch.stale and bunch.first() is standing and standing.workload.tell_at is None:
+            bunch.before, bunch.stale, bunch.looked_at = None, False, state.now
+            bunch.line.wake(bunch)
+
+    def _stand_up(self, workload: Workload) -> None:
+        """Have one tried again that blocked a strict line while its victims were leaving."""
+        bunch = self._standing[workload.key].bunch
+        if bunch.why is not None and bunch.why.gate is Gate.VICTIMS:
+            bunch.line.wake(bunch)
+
+    def _look_elsewhere(self, state: State, workload: Workload) -> None:
+        """Have one tried that waits for its victims."""
+        queue, needs = queue_of(state, workload), needs_of(workload)
+        if isinstance(queue, Explanation) or isinstance(needs, Explanation):
+            return
+        if workload.key in self._aside:
+            self._stand(state, workload, queue, needs)
+        elif workload.key in self._standing:
+            self._stand_up(workload)
+            self._active[self._standing[workload.key].bunch.line.name] = None
+
+    def _join(self, state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Standing:
+        name, shape = _line_of(workload, queue), _shape(state, workload, queue, needs)
+        line = self._lines.get(name)
+        if line is None:
+            strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
+            line = self._lines[name] = Line(name, strict, partial(past_use.used_by, state))
+        bunch = line.bunch(shape)
+        if bunch is None:
+            root = "" if queue is None else state.holdings.root_of(queue.name)
+            required = [need for need in needs if need.required]
+            door = past_use.door_of(state, workload)
+            sets = [] if queue is None else pod_sets_of(required)
+            bunch = Bunch(line, shape, queue, root, sets, asked_by(needs), door)
+            line.open_bunch(bunch)
+        standing = Standing(workload, needs, _key(workload), bunch)
+        line.add(standing)
+        if queue is not None:
+            self._pending.come(queue.name, bunch.asks)
+        return standing
+
+    def _woken_meanwhile(self, state: State) -> bool:
+        """Whether something that can help somebody who sleeps has happened in this turn itself."""
+        room = bool(self._for_nodes) and self._seen[1] != state.cluster.freed
+        return room or state.holdings.has_freed(self._by_root.keys())
+
+    def _wake(self, bunches: dict[Bunch, None]) -> None:
+        for bunch in bunches:
+            bunch.line.wake(bunch)
+            self._active[bunch.line.name] = None
+
+    def _tell_those_behind(self, line: Line, changed: Changed) -> None:
+        """Tell those behind a head that blocks its strict line; the head itself knows why it waits."""
+        head = line.blocked
+        behind = line.behind()
+        if head is None:
+            return
+        assert head.bunch.why is not None  # it sleeps
+        _explain(head.workload, head.bunch.why, changed)
+        strategy = "StrictFIFO" if head.queue is None else head.queue.strategy
+        text = f"ClusterQueue {line.name[0]} is {strategy} and {head.workload.name} is before it"
+        why = Explanation(Gate.QUEUE, "BehindHead", text)
+        for one in behind:
+            _explain(one.workload, why, changed)
+
+
+def _explain(workload: Workload, why: Explanation, changed: Changed) -> None:
+    """Say why a workload waits; numbers alone are told when something else is."""
+    if workload.told[0] != why.reason:
+        changed[workload.key] = workload
+    workload.explanation = why
+
+
+def _backing_off(workload: Workload) -> Explanation:
+    again = timestamp(workload.not_before)
+    text = f"its last attempt was given up; it is tried again at {again}"
+    return Explanation(Gate.PERMIT, "BackingOff", text, {"attempts": str(workload.attempts), "at": again})
+
+
+def _line_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
+    """Return the name of the line that a workload stands in; members beyond the required ones have their own."""
+    if life.is_broken(workload):
+        return BROKEN
+    name = "" if queue is None else queue.name
+    return name, "" if workload.phase is Phase.WAITING else "surplus"
+
+
+def _key(workload: Workload) -> LineKey:
+    return workload.rank, head_key(workload.priority, workload.queued_at, workload.name)
+
+
+def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Shape:
+    """Return what decides whether a workload can be admitted: equal shapes of one line fare alike."""
+    scheduler = next((member.scheduler for member in workload.members()), "")
+    asked = tuple(need.shape for need in needs)
+    important = 0 if queue is None or queue.policy == NOBODY else workload.priority  # for whom it may preempt
+    before = preemption.standing_of(state, workload, needs)
+    lasts = backfill.lasts(workload) if state.catalog.reserving else None  # who ends in time is let by
+    door = past_use.door_of(state, workload)
+    own = workload.key if workload.key in state.nominations.ours else None  # what is held for it, nobody else has
+    whom = (None if queue is None else queue.name, workload.phase, scheduler, asked)
+    least = tuple(sorted(workload.min_resources.items()))
+    return (*whom, important, before, lasts, door, own, least)
