@@ -497,3 +497,22 @@ def test_without_a_minimum_nobody_is_protected(world):
     running(world)
     state = world.engine.state
     assert limits.protected_until(state, state.workloads["Workload", "default", "w"]) == 0.0
+
+
+def test_a_member_that_ended_before_it_was_seen_on_its_node_has_left():
+    """Found by the simulation: its bind had been answered before it was seen there, and its workload left for ever."""
+    world = World()
+    world.node("n1")
+    world.flavor()
+    world.queue("cq", 4)
+    world.workload("w", {"name": "main", "count": 1}, queueName="queue")
+    world.pod("w-0", workload="w")
+    world.hold_binds = world.hold_evictions = True
+    world.run()
+    world.answer(world.pending_binds[0], seen=False)
+    world.workload("w", {"name": "main", "count": 1}, queueName="queue", active=False)
+    world.run()
+    world.finish("w-0")
+    world.run()
+    count = world.engine.state.counts.of("cq")
+    assert (count.leaving, count.admitted, count.pending) == (0, 0, 0)

@@ -182,7 +182,7 @@ def _take_out(state: State, workload: Workload, eviction: Eviction) -> None:
 
 def _is_there(member: Member) -> bool:
     """Whether a member is on a node, or may come to be there though nothing is sent any more."""
-    return bool(member.pod.node and not member.pod.terminated) or member.sent or member.unknown
+    return not member.pod.terminated if member.pod.node else member.sent or member.unknown
 
 
 def _mark(workload: Workload) -> tuple[str, str]:
