@@ -307,3 +307,25 @@ def test_whoever_is_left_for_the_next_turn_is_tried_without_anything_being_obser
         world.pod(f"p{number}")
     assert [sum(isinstance(one, Bind) for one in world.decide()) for _ in range(3)] == [2, 2, 1]
     assert world.engine.wakeup() != world.now
+
+
+def test_whoever_fits_is_reached_though_something_wakes_those_before_it_at_every_turn():
+    world = World()
+    world.most = 2
+    for name in ("n0", "n1"):
+        world.node(name)
+    for number in range(8):
+        world.pod(f"other-{number}", node="n0", scheduler="other")
+    for number in range(9):
+        world.pod(f"too-large-{number}", gpus=9 + number, priority=1)
+    world.pod("small")
+    for number in range(8):
+        world.delete(f"other-{number}")
+        world.decide()
+    assert "small" in world.where()
+    world.run()
+    before = evaluated(world)
+    world.node("n2")
+    world.decide()
+    assert evaluated(world) == before + 2  # as few in a turn as before
+    assert world.replay().differences == []

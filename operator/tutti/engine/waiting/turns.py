@@ -56,6 +56,8 @@ class Candidates:
         self._for_answers: dict[Bunch, None] = {}
         self._pending = Pending()
         self._seen = (0, 0)
+        self._tried: set[WorkloadKey] = set()
+        self._stretch = 1
 
     def due(self, state: State) -> list[Workload]:
         """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
@@ -111,14 +113,24 @@ class Candidates:
     def contest(self, state: State, changed: Changed, *, most: int | None = None) -> Iterator[Standing]:
         """Yield whom to try now, the next one first; each must be admitted and dropped, or reported as failed.
 
-        After `most` the contest is cut short: those who are left compete anew in the next one.
+        After `most` the contest is cut short: those who are left compete anew in the next one. Where something woke
+        some meanwhile that were tried already, each of the next tries twice as many as the one before, until nobody is
+        left: in a busy cluster those who go first would be tried for ever, and the others never.
         """
         names, self._active = self._active, {}
         lines = [self._lines[name] for name in names if name in self._lines]
         broken, others = ([line for line in lines if (line.name == BROKEN) is wanted] for wanted in (True, False))
         heads = self._worth_trying(state, contest(state, broken, self._pending), contest(state, others, self._pending))
-        yield from islice(heads, most)
+        again = False
+        for standing in islice(heads, None if most is None else most * self._stretch):
+            again = again or standing.workload.key in self._tried
+            self._tried.add(standing.workload.key)
+            yield standing
         self.cut_short = most is not None and next(heads, None) is not None
+        if not self.cut_short:
+            self._tried, self._stretch = set(), 1
+        elif again:
+            self._stretch *= 2
         for line in lines:
             line.close()
             if not self.cut_short:
