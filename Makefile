@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 TIMES ?= 5
 FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py)
 
-.PHONY: help setup demo test fuzz lint fix crds bench bench-envtest bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind test-envtest lock clean
+.PHONY: help setup demo test fuzz lint fix crds bench bench-envtest bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim test-envtest lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-20s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
