@@ -6,6 +6,7 @@ import pytest
 
 from tests.engine.world import World
 from tutti.api.taints import Toleration
+from tutti.engine.decisions import Evict
 
 TEMPLATE = {
     "spec": {
@@ -230,3 +231,50 @@ def test_nothing_is_reserved_again_for_a_workload_that_has_finished():
     world.run()
     assert world.used("cq") == 0
     assert world.condition("Workload", "w", "Finished")["status"] == "True"
+
+
+@pytest.mark.parametrize("policy", [{"withinClusterQueue": "LowerPriority"}, {}], ids=["by quota", "by priority"])
+def test_room_that_others_make_is_held_for_members_that_are_only_promised(policy):
+    world = World()
+    world.flavor()
+    world.queue("cq", 8 if policy else 20, preemption=policy)
+    world.node("n1", gpus=8)
+    for number in range(8):
+        world.pod(f"low-{number}", queue="queue", priority=-1)
+    world.run()
+    world.hold_evictions = True
+    world.workload("w", {"count": 3, "template": TEMPLATE}, queueName="queue")
+    world.run()
+    leaving = [one.name for one in world.log if isinstance(one, Evict)]
+    assert len(leaving) == 3
+    why = world.why("Workload", "w")
+    assert why.reason == "WaitingForVictims"
+    world.pod("late", queue="queue", priority=-1)
+    world.delete(leaving[0])
+    world.until(5)
+    assert "late" not in world.where()
+    assert world.why("Workload", "w") == why
+    world.delete(*leaving[1:])
+    world.run()
+    assert world.reason("Workload", "w") == "WaitingForMembers"
+    assert (world.used("cq"), free(world)) == (8, 0)
+    world.remove_object("Workload", "w")
+    world.run()
+    assert "late" in world.where()
+
+
+def test_nothing_is_held_any_more_where_nothing_is_promised_any_more():
+    world = World()
+    world.flavor()
+    world.queue("cq", 8, preemption={"withinClusterQueue": "LowerPriority"})
+    world.node("n1", gpus=8)
+    world.gang("low", 8, queue="queue", priority=-1)
+    world.run()
+    world.hold_evictions = True
+    world.workload("w", {"count": 3, "template": TEMPLATE}, queueName="queue")
+    world.run()
+    assert world.engine.state.nominations.ours
+    world.workload("w", {"count": 3}, queueName="queue")
+    world.run()
+    assert not world.engine.state.nominations.ours
+    assert world.reason("Workload", "w") == "WaitingForMembers"

@@ -327,7 +327,11 @@ def drop(state: State, key: PodKey) -> None:
 
 
 def _still_waits(workload: Workload) -> bool:
-    return workload.active and any(member.pod.placeable for member in workload.members())
+    """Whether a workload has, or is promised, members that want nodes."""
+    if any(member.pod.placeable for member in workload.members()):
+        return workload.active
+    promised = any(group.promised is not None for group in workload.groups.values())
+    return workload.active and promised and workload.phase is Phase.WAITING
 
 
 def _is_asked(state: State, key: PodKey) -> bool:
