@@ -106,6 +106,23 @@ def test_a_gang_or_any_of_its_pods_may_ask_for_the_approval(on):
     assert len(world.where()) == 2
 
 
+def test_whoever_asks_still_is_named_when_another_has_approved():
+    world = held()
+    annotate(world, "Workload", "w", gate="finance")
+    world.pod("w-0", workload="w", annotations={GATE: "legal"})
+    world.pod("w-1", workload="w")
+    world.run()
+    world.until(10)
+    annotate(world, "Workload", "w", gate="")
+    world.run()
+    why = world.why("Workload", "w")
+    assert why.details == {"gate": "legal"}
+    assert "pod w-0 asks for an approval (legal)" in why.message
+    assert "(given back after 20 s)" in why.message
+    world.until(20)
+    assert world.reason("Workload", "w") == "PermitTimeout"
+
+
 def test_a_pod_group_of_a_workload_may_ask_for_the_approval():
     world = held()
     world.pod_group("part", 2, workloadRef={"name": "w", "podGroup": "main"})

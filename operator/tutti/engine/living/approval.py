@@ -32,8 +32,8 @@ def is_given(state: State, workload: Workload) -> bool:
     text = f"quota and nodes are reserved; {who} asks for an approval"
     text += f" ({what})" if what else ""
     text += f": take annotation {GATE_ANNOTATION} off to let it go"
-    news = workload.explanation is None or workload.explanation.reason != REASON
-    if news:
+    said = workload.explanation
+    if said is None or said.reason != REASON or not said.message.startswith(text):
         text += f" (given back after {seconds} s)"
         workload.explanation = Explanation(Gate.PERMIT, REASON, text, {"gate": what})
         announce(state, workload, "Normal", REASON, text)
