@@ -146,8 +146,6 @@ class Invariants:
                 self.whole.add(key)
             elif not bound:
                 self.whole.discard(key)
-            elif workload.brought_together:
-                self.whole.add(key)  # what has failed since was bound together with the others
             waited_for = any(m.pod.assumed for m in workload.members())
             if workload.complete or key in self.whole or not running or waited_for:
                 self.partial.pop(key, None)

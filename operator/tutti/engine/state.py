@@ -19,11 +19,12 @@ from tutti.engine.extending.consultation import Consultations
 from tutti.engine.extending.hosting import Held, Hosting, Plugins
 from tutti.engine.gathering.gang_objects import GangObjects
 from tutti.engine.living.timers import Timers
+from tutti.engine.members import Charge, Member
 from tutti.engine.reading.catalog import Catalog
 from tutti.engine.reading.profiles import profiles_of, rules_of
 from tutti.engine.telling.counting import QueueCounts
 from tutti.engine.waiting.places import Places
-from tutti.engine.workloads import Charge, Member, Workload, WorkloadKey
+from tutti.engine.workloads import Workload, WorkloadKey
 from tutti.placement.preemption.budgets import Budget
 from tutti.placement.profile import Profile
 from tutti.queueing.backoff import delay

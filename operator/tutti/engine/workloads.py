@@ -8,7 +8,7 @@ all three alike. Its life:
        +---permit timeout---+      bind window over         |      (new members go straight to their nodes)
        |                    |                               |                       |
        +-------------------------- LEAVING <----------------+-----------------------+
-                  (taken out: bound members are being evicted, see `eviction.py`)
+                  (taken out: bound members are being evicted, see `living/eviction.py`)
 """
 
 from __future__ import annotations
@@ -18,27 +18,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tutti.api.conventions import Claim
 from tutti.api.conventions.gang_objects import GangObject
-from tutti.api.core import OwnerReference
 from tutti.api.kinds.workload import Requeue
-from tutti.cluster.classes import PodClass
-from tutti.cluster.muster import Muster
-from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.explanation import Explanation
-from tutti.engine.gathering.nearness import Near
+from tutti.engine.members import Group, Member, Tally, Told
 from tutti.engine.reasons import Reason
 from tutti.queueing.order import OrderKey, order_key
 from tutti.queueing.timestamps import queued_at
-from tutti.quota.flavors import Assignment
-from tutti.quota.tree import Usage
 
 WorkloadKey = tuple[str, str, str]
 """Kind (Workload, PodGroup or Pod), namespace, name."""
-
-
-Told = tuple[str, str, float]
-"""A reason and a message as last written, and when, Unix seconds."""
 
 
 Counted = tuple[str, str, str]
@@ -68,16 +57,6 @@ ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
-    """What one member uses of a ClusterQueue's quota, and in which flavors; `holder` names the workload it is for."""
-
-    queue: str
-    flavors: Assignment
-    usage: Usage
-    holder: str
-
-
-@dataclass(frozen=True, slots=True)
 class Eviction:
     """Why and when a whole workload was told to leave.
 
@@ -95,162 +74,13 @@ class Eviction:
 
 
 @dataclass(slots=True, eq=False)
-class Member:
-    """A pod of ours.
-
-    Attributes:
-        pod: What the cluster knows of it.
-        claim: What it says about its gang and queue.
-        problem: Why its claim cannot be read, or "".
-        charge: What it uses of quota while it has, or is reserved, a node.
-        annotation: What its admission annotation says, for a pod bound before the operator started.
-        sent: Whether a Bind for it is out and unanswered.
-        unknown: Whether a Bind for it was answered so that nobody knows whether it took effect.
-        leave: Reason and message for which it must go; None where it may stay.
-        evicting: Whether it has been asked to leave.
-        ended: The reason that its status gives for how it has ended, such as OutOfcpu; "" where it gives none.
-        over: Whether it had ended before its gang's present members began to be bound.
-        never_preempts: Whether it takes out nobody for its own sake (preemptionPolicy Never).
-        nominated: The node that its status says it is nominated for, or "".
-        told: The reason and message last written to its condition, and when.
-        owner: What controls it, such as a Job.
-        gate: What its annotation says by which it asks for an approval; None where it asks for none.
-        noted: Those of its annotations that a plugin reads.
-        near: How near it says itself that it must be to others like it, if it does.
-        said: A hash of what the claim, the annotation and these were read from.
-    """
-
-    pod: PodRecord
-    scheduler: str
-    claim: Claim
-    problem: str = ""
-    charge: Charge | None = None
-    annotation: str = ""
-    sent: bool = False
-    unknown: bool = False
-    leave: tuple[str, str] | None = None
-    evicting: bool = False
-    ended: str = ""
-    over: bool = False
-    never_preempts: bool = False
-    nominated: str = ""
-    told: Told = ("", "", 0.0)
-    owner: OwnerReference | None = None
-    gate: str | None = None
-    noted: Mapping[str, str] = field(default_factory=dict)
-    near: Near | None = None
-    said: int | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Group:
-    """The members of one pod group.
-
-    Attributes:
-        min_count: How many must run together.
-        count: How many are wanted in all, where somebody said so.
-        most: How many may have a node at once; None: all there are.
-        promised: The class of members that may be reserved for before they exist, where a template says so.
-        promised_priority: The priority that these will have.
-        promised_preempts: Whether they may take out others.
-        members: Change them with `add` and `remove`, which count them.
-        muster: The same by what they are doing.
-        holds: Room and quota held for promised members.
-        near: How near the members must be; None where its object does not say.
-    """
-
-    name: str
-    min_count: int = 1
-    count: int | None = None
-    most: int | None = None
-    promised: PodClass | None = None
-    promised_priority: int = 0
-    promised_preempts: bool = True
-    members: dict[PodKey, Member] = field(default_factory=dict)
-    muster: Muster = field(default_factory=Muster)
-    holds: list[Hold] = field(default_factory=list)
-    near: Near | None = None
-    _counted: tuple[list[int], Tally] | None = None
-
-    def add(self, key: PodKey, member: Member) -> None:
-        """Take a member in."""
-        self.members[key] = member
-        member.pod.join(self.muster)
-
-    def remove(self, key: PodKey) -> None:
-        """Let a member go; nothing happens where it is none."""
-        member = self.members.pop(key, None)
-        if member is not None:
-            member.pod.leave()
-
-    def tally(self) -> Tally:
-        """Return how many members are doing what."""
-        counts, known = self.muster.counts, self._counted
-        if known is None or known[0] != counts:
-            known = self._counted = list(counts), Tally.of(self.muster)
-        return known[1]
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Room and quota kept for one member that does not exist yet."""
-
-    klass: PodClass
-    node: str
-    number: int
-    charge: Charge | None
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """How many members of a group are doing what; a deleted member that is not bound counts only as leaving."""
-
-    waiting: int = 0
-    gated: int = 0
-    reserved: int = 0
-    bound: int = 0
-    ready: int = 0
-    leaving: int = 0
-    succeeded: int = 0
-    failed: int = 0
-
-    @classmethod
-    def of(cls, muster: Muster) -> Tally:
-        """Sum up what pods are doing."""
-        waiting, gated, reserved, bound, ready, going, ready_going, leaving, succeeded, failed = muster.counts
-        return cls(
-            waiting=waiting,
-            gated=gated,
-            reserved=reserved,
-            bound=bound + ready + going + ready_going,
-            ready=ready + ready_going,
-            leaving=leaving + going + ready_going,
-            succeeded=succeeded,
-            failed=failed,
-        )
-
-    @property
-    def placed(self) -> int:
-        """Members that have or had their node."""
-        return self.bound + self.succeeded
-
-    @property
-    def live(self) -> int:
-        """Members that exist and have not ended."""
-        return self.waiting + self.gated + self.reserved + self.bound
-
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
-
-
-@dataclass(slots=True, eq=False)
 class Workload:
     """One unit of queueing and admission.
 
     Attributes:
         uid: Of the object, where there is one.
         keeps_trying: Whether what is bound of it stays when it cannot be completed in time (onBindFailure: Retry).
-        style: Given where it starts as soon as there is room for all of it (see `eager.py`).
+        style: Given where it starts as soon as there is room for all of it (see `gathering/eager.py`).
         short_since: Since when such a one finds no nodes, Unix seconds.
         scattered: Whether its members are placed one by one, because it has waited long enough.
         given_up: Why it is not tried any more, or "".

@@ -9,10 +9,10 @@ is made again without these, until both hold or no flavors are left: nothing is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from tutti.cluster.transaction import Transaction
 from tutti.engine.admitting import partial
+from tutti.engine.admitting.attempt import Attempt, Taken, ask_for, charge_for, query_of, terms_of, ways_of
 from tutti.engine.admitting.choices import chooser, nominate
 from tutti.engine.admitting.shortages import (
     closest,
@@ -25,55 +25,19 @@ from tutti.engine.admitting.shortages import (
 from tutti.engine.displacing import holders
 from tutti.engine.explanation import Explanation
 from tutti.engine.extending import extenders
-from tutti.engine.extending.consultation import Query
 from tutti.engine.gathering.needs import Lacking, Need, needs_of, pod_sets_of, unplaceable
+from tutti.engine.members import Hold
 from tutti.engine.state import State
 from tutti.engine.waiting import past_use
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.waiting.queues import queue_of
-from tutti.engine.workloads import Charge, Hold, Phase, Workload
-from tutti.placement.framework import ANYWHERE, Rows
-from tutti.placement.gang import Ask, place
-from tutti.placement.profile import Profile
+from tutti.engine.workloads import Phase, Workload
+from tutti.placement.gang import place
 from tutti.placement.together import Shortfall, place_together
-from tutti.quota.flavors import Assignment, Queue, assignments, usage_of, where_of
+from tutti.quota.flavors import Assignment
 from tutti.quota.outcome import Choice, PodSetChoice, Verdict
 from tutti.quota.podsets import PodSet
 from tutti.quota.policy import NOBODY
-from tutti.quota.tree import FlavorResource
-
-
-@dataclass(slots=True)
-class Taken:
-    """What has been reserved of one need, from member `start` on: one row per pod, and what each uses of quota."""
-
-    need: Need
-    start: int
-    rows: Rows
-    charge: Charge | None
-
-
-@dataclass(slots=True)
-class Attempt:
-    """One try at one workload; leaving its transaction without commit gives all nodes back.
-
-    Attributes:
-        probes: Whether it only looks for more than it has already got, for which no extender is asked again.
-    """
-
-    state: State
-    workload: Workload
-    queue: Queue | None
-    transaction: Transaction
-    probes: bool = False
-    taken: list[Taken] = field(default_factory=list)
-    lacking: list[Lacking] = field(default_factory=list)
-
-    @property
-    def profile(self) -> Profile:
-        """The profile that the members name; a gang without members yet takes the first."""
-        scheduler = next((member.scheduler for member in self.workload.members()), "")
-        return self.state.profiles.get(scheduler) or next(iter(self.state.profiles.values()))
 
 
 def reserve(state: State, standing: Standing) -> Explanation | None:
@@ -208,26 +172,11 @@ def _take_required(
         choice = chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
     whys += short_of_quota(state, queue, choice)
     while queue.policy != NOBODY and choice.verdict is Verdict.PREEMPT:
-        attempt.lacking.append(_terms(attempt, needs, choice.pod_sets).lacking(attempt, needs, choice.contested()))
+        attempt.lacking.append(terms_of(attempt, needs, choice.pod_sets).lacking(attempt, needs, choice.contested()))
         mine = next(one for one in choice.pod_sets if one.verdict is Verdict.PREEMPT)
         without.setdefault(mine.name, []).append(frozenset(one.flavor for one in mine.flavors.values()))
         choice = chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
     return closest(whys)
-
-
-@dataclass(frozen=True, slots=True)
-class _Terms:
-    """What is asked for, per need: its flavors, of nodes, and of quota."""
-
-    given: list[Assignment]
-    asks: list[Ask]
-    charges: list[Charge | None]
-
-    def lacking(
-        self, attempt: Attempt, needs: Sequence[Need], contested: frozenset[FlavorResource] = frozenset()
-    ) -> Lacking:
-        """Return it as what could be had if others were gone."""
-        return Lacking(needs, self.asks, self.charges, attempt.profile, contested)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +189,8 @@ class _Unplaced:
 
 def _place(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoice | None]) -> _Unplaced | None:
     """Take nodes for the required pods of all needs, under the flavors chosen for each; or none."""
-    state, terms = attempt.state, _terms(attempt, needs, chosen)
-    queries = [_query(ask, need) for ask, need in zip(terms.asks, needs, strict=True)]
+    state, terms = attempt.state, terms_of(attempt, needs, chosen)
+    queries = [query_of(ask, need) for ask, need in zip(terms.asks, needs, strict=True)]
     waits = extenders.consult(state, queries, attempt.profile)
     if waits is not None:
         return _Unplaced(0, waits)
@@ -255,16 +204,6 @@ def _place(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoic
         Taken(need, 0, rows, charge) for need, rows, charge in zip(needs, found, terms.charges, strict=True)
     ]
     return None
-
-
-def _terms(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoice | None]) -> _Terms:
-    """Return what the required pods of all needs ask for under the flavors chosen for each."""
-    given: list[Assignment] = [
-        {name: one.flavor for name, one in mine.flavors.items()} if mine is not None else {} for mine in chosen
-    ]
-    pairs = list(zip(needs, given, strict=True))
-    asks = [_ask(attempt.state, need, flavors, required=need.required) for need, flavors in pairs]
-    return _Terms(given, asks, [_charge(attempt, need, flavors) for need, flavors in pairs])
 
 
 def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
@@ -303,15 +242,13 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
     state, queue = attempt.state, attempt.queue
     if unplaceable(need.klass) is not None:
         return
-    ways: list[Assignment] = [{}]
-    if queue is not None:
-        ways = _ways(attempt, queue, need)
+    found: list[Assignment] = [{}] if queue is None else ways_of(attempt, queue, need)
     left, start = need.extra, need.required
-    for assignment in ways:
-        charge = _charge(attempt, need, assignment)
+    for assignment in found:
+        charge = charge_for(attempt, need, assignment)
         most = left if charge is None else min(left, state.holdings.room_for(charge.queue, charge.usage))
-        ask = _ask(state, need, assignment, extra=most, taken=attempt.taken)
-        if extenders.consult(state, [_query(ask, need)], attempt.profile) is not None:
+        ask = ask_for(state, need, assignment, extra=most, taken=attempt.taken)
+        if extenders.consult(state, [query_of(ask, need)], attempt.profile) is not None:
             return
         rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
         if rows is None or not len(rows):
@@ -322,57 +259,6 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
         left, start = left - len(rows), start + len(rows)
         if not left:
             return
-
-
-def _ways(attempt: Attempt, queue: Queue, need: Need) -> list[Assignment]:
-    """Return how extra pods of a need may be counted: as those like them in their group are, where there are any."""
-    klass, known = need.klass, attempt.state.catalog.flavors
-    mine = (one.charge for one in attempt.taken if one.need.group is need.group and one.need.klass is klass)
-    kept = need.kept.union(*(charge.flavors.values() for charge in mine if charge is not None))
-    ways = list(assignments(queue, known, klass.requests, klass.spec.tolerations))
-    for group in queue.groups:
-        here = kept.intersection(group.flavors)
-        barred = set(group.flavors) - here if here else set()
-        ways = [way for way in ways if barred.isdisjoint(way.values())]
-    return ways
-
-
-def _ask(
-    state: State,
-    need: Need,
-    flavors: Assignment,
-    *,
-    required: int = 0,
-    extra: int = 0,
-    taken: Sequence[Taken] = (),
-) -> Ask:
-    """Return what is asked of nodes for a need in these flavors; `taken` is what its party may have got in this try."""
-    known = state.catalog.flavors
-    where = where_of(flavors, known) if flavors else ANYWHERE
-    if need.near is None:
-        return Ask(need.klass, required, extra, where)
-    levels = next((known[name].levels for name in dict.fromkeys(flavors.values()) if known[name].levels), ())
-    near = need.near.on(levels, need.party, need.group.name, 0 if extra else need.growth)
-    if near is not None:
-        rows = state.cluster.nodes.rows
-        there, own = ([rows[name] for name in names if name in rows] for names in (need.there, need.own))
-        for one in taken:
-            if one.need.party == need.party:
-                there += one.rows.tolist()
-                own += one.rows.tolist() if one.need.group is need.group else []
-        near = near.joining(there, own)
-    return Ask(need.klass, required, extra, where, near)
-
-
-def _query(ask: Ask, need: Need) -> Query:
-    return Query(ask, need.members[0].pod if need.members else None)
-
-
-def _charge(attempt: Attempt, need: Need, assignment: Assignment) -> Charge | None:
-    if attempt.queue is None:
-        return None
-    usage = usage_of(assignment, need.klass.requests)
-    return Charge(attempt.queue.name, assignment, usage, attempt.workload.name)
 
 
 def _assign(state: State, taken: list[Taken]) -> None:

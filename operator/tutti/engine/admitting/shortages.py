@@ -9,8 +9,9 @@ import numpy as np
 
 from tutti.api.resources import describe
 from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.members import Group
 from tutti.engine.state import State
-from tutti.engine.workloads import Group, Phase, Workload
+from tutti.engine.workloads import Phase, Workload
 from tutti.placement.misfit import Misfit
 from tutti.placement.plugins.users import FAILED
 from tutti.quota.flavors import Assignment, Queue

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.tenants import Slots
-from tutti.engine.admitting.admission import Taken, look
+from tutti.engine.admitting.admission import look
+from tutti.engine.admitting.attempt import Taken
 from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.state import State
 from tutti.engine.waiting.lines import Standing

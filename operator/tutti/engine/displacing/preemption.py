@@ -26,10 +26,11 @@ from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.needs import Lacking, Need, needs_of
 from tutti.engine.living.eviction import evict, evict_members
 from tutti.engine.living.limits import protected_until
+from tutti.engine.members import Group, Member
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
 from tutti.engine.waiting.lines import Standing
-from tutti.engine.workloads import ADMITTED, Group, Member, Phase, Workload, WorkloadKey
+from tutti.engine.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.gang import Chosen, choose
 from tutti.placement.preemption.harm import started

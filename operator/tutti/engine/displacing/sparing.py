@@ -11,10 +11,11 @@ from collections.abc import Collection
 
 from tutti.cluster.pods import PodKey
 from tutti.engine.displacing.claims import Nomination
+from tutti.engine.members import Member
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import Member, Phase, Workload, WorkloadKey
+from tutti.engine.workloads import Phase, Workload, WorkloadKey
 
 
 def spare(state: State) -> None:

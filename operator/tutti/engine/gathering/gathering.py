@@ -17,8 +17,9 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.gathering.gang_objects import task_of
 from tutti.engine.gathering.nearness import of_claim
 from tutti.engine.living.reservation import give_back
+from tutti.engine.members import Group, Member, Told
 from tutti.engine.state import Address, State
-from tutti.engine.workloads import Group, Member, Told, Workload
+from tutti.engine.workloads import Workload
 
 ADMISSION_ANNOTATION = "scheduling.tutti.dev/admission"
 GATE_ANNOTATION = "scheduling.tutti.dev/admission-gate"

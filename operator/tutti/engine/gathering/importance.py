@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from tutti.api.core import PodSpec, PriorityClass
 from tutti.api.kinds.workload import WorkloadSpec
+from tutti.engine.members import Group
 from tutti.engine.state import State
-from tutti.engine.workloads import Group, Workload
+from tutti.engine.workloads import Workload
 
 NEVER = "Never"
 """The preemptionPolicy of pods that take out nobody."""

@@ -11,7 +11,8 @@ from tutti.cluster.muster import Doing
 from tutti.engine.admitting.shortages import gathering
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.nearness import Near
-from tutti.engine.workloads import Charge, Group, Member, Phase, Workload
+from tutti.engine.members import Charge, Group, Member
+from tutti.engine.workloads import Phase, Workload
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
 from tutti.placement.unsupported import unsupported

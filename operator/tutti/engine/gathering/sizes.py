@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from tutti.api.conventions import Claim
 from tutti.engine.explanation import Explanation, Gate
-from tutti.engine.workloads import Group, Workload
+from tutti.engine.members import Group
+from tutti.engine.workloads import Workload
 
 IMPLICIT_LABEL = "scheduling.tutti.dev/implicit"
 """On PodGroups that were made for gangs which exist only as labels and annotations: these say how large they are."""

@@ -21,8 +21,9 @@ from tutti.engine.gathering.gang_objects import take_sizes, task_of
 from tutti.engine.gathering.history import recall
 from tutti.engine.gathering.nearness import of_pod_group, of_workload
 from tutti.engine.living import limits
+from tutti.engine.members import Group
 from tutti.engine.state import State
-from tutti.engine.workloads import Group, Style, Workload
+from tutti.engine.workloads import Style, Workload
 
 
 def read_workload(state: State, workload: Workload) -> None:

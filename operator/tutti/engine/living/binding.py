@@ -13,11 +13,12 @@ from tutti.engine.gathering.gathering import ADMISSION_ANNOTATION
 from tutti.engine.living import volumes
 from tutti.engine.living.eviction import evict
 from tutti.engine.living.reservation import give_back, permit_seconds
+from tutti.engine.members import Charge
 from tutti.engine.observations import BindAnswer, BindFinished
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import Charge, Phase, Workload
+from tutti.engine.workloads import Phase, Workload
 
 
 def send(state: State, workload: Workload) -> None:

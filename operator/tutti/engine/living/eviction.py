@@ -26,10 +26,11 @@ from collections.abc import Iterable
 from tutti.engine.decisions import Deactivate, Evict
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.living.reservation import give_back_all
+from tutti.engine.members import Member
 from tutti.engine.reasons import Cause, Reason
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import ADMITTED, Eviction, Member, Phase, Workload
+from tutti.engine.workloads import ADMITTED, Eviction, Phase, Workload
 from tutti.queueing.backoff import delay
 
 _MARKS: dict[str, str] = {Reason.PREEMPTED: "PreemptionByScheduler", Reason.BIND_WINDOW_OVER: "GangRolledBack"}

@@ -1,6 +1,6 @@
 """The life of a workload: what its phase becomes when something was observed or a deadline has passed.
 
-Each rule is a few lines; `settle` applies them to one workload. What the phases mean is drawn in `workloads.py`.
+Each rule is a few lines; `settle` applies them to one workload. What the phases mean is drawn in `engine/workloads.py`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from tutti.engine.extending import permits
 from tutti.engine.gathering import eager
 from tutti.engine.gathering.wishes import read_workload
 from tutti.engine.living import approval, binding, eviction, limits, reservation, volumes
+from tutti.engine.members import Tally
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import ADMITTED, Phase, Tally, Workload
+from tutti.engine.workloads import ADMITTED, Phase, Workload
 
 
 def settle(state: State, workload: Workload) -> None:

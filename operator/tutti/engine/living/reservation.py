@@ -14,9 +14,10 @@ from tutti.api.taints import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodRecord
 from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.members import Charge, Group, Hold, Member
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import Charge, Group, Hold, Member, Phase, Workload
+from tutti.engine.workloads import Phase, Workload
 from tutti.quota.flavors import uncovered, usage_of
 
 ADDED_TOLERATIONS = tuple(

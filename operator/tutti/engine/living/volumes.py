@@ -17,10 +17,11 @@ from tutti.cluster.storage import StorageKind, StorageObject
 from tutti.engine.decisions import ReserveVolume, SelectNode
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.living.reservation import break_up, give_back
+from tutti.engine.members import Member
 from tutti.engine.observations import ClaimWritten
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import Member, Phase, Workload
+from tutti.engine.workloads import Phase, Workload
 
 _NAMED = 3
 """How many claims a message names."""

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 from tutti.api.conditions import Json, Status, as_json
 from tutti.engine.explanation import Explanation
+from tutti.engine.members import Tally
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
-from tutti.engine.workloads import ADMITTED, Phase, Tally, Workload
+from tutti.engine.workloads import ADMITTED, Phase, Workload
 
 AT_ONCE = (Reason.PREEMPTED.value, Reason.NODE_FAILURES.value)
 """Reasons after which a workload is queued again without waiting for anything."""

@@ -12,10 +12,11 @@ from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extending.extenders import WAITING
 from tutti.engine.gathering.implicit import keep_pod_group
+from tutti.engine.members import Member, Told
 from tutti.engine.state import State
 from tutti.engine.telling import gang_conditions, queue_statuses, statuses
 from tutti.engine.waiting import past_use
-from tutti.engine.workloads import Member, Told, Workload, WorkloadKey
+from tutti.engine.workloads import Workload, WorkloadKey
 
 RETELL_SECONDS = 10.0
 """How long a text stands before a newer one under the same reason replaces it."""

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from tutti.api import conditions as cond
 from tutti.api.kinds import Object, ObjectError, PodGroup
+from tutti.engine.members import Group, Tally
 from tutti.engine.reading.catalog import ObjectKey
 from tutti.engine.state import State
 from tutti.engine.telling.conditions import conditions_of
-from tutti.engine.workloads import ADMITTED, Group, Phase, Tally, Workload
+from tutti.engine.workloads import ADMITTED, Phase, Workload
 
 OF_A_PART = ("Scheduled", "PodsReady", "Finished")
 """The conditions that a PodGroup of a Workload has, too."""

@@ -35,7 +35,7 @@ def foresee(state: State, queue: Queue) -> dict[WorkloadKey, float]:
     """Return when the heads of a queue start, Unix seconds, of those of whom it is known and lies ahead.
 
     Whoever could start by this reckoning and still waits does so for reasons that are not in it. A head for which
-    something is kept (`backfill.py`) starts by the time that it is told there.
+    something is kept (`backfilling/backfill.py`) starts by the time that it is told there.
     """
     ends = [] if queue.hold or queue.drain or queue.problem is not None else _known_ends(state)
     if not ends:
