@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.world import START, World
 from tutti.api.taints import Taint
-from tutti.engine.decisions import Bind, EmitEvent, PatchStatus, SetPodCondition
+from tutti.engine.decisions import Bind, EmitEvent, Evict, PatchStatus, SetPodCondition
 from tutti.engine.observations import Synced
 
 
@@ -329,3 +329,27 @@ def test_whoever_fits_is_reached_though_something_wakes_those_before_it_at_every
     world.decide()
     assert evaluated(world) == before + 2  # as few in a turn as before
     assert world.replay().differences == []
+
+
+def test_equal_ones_behind_a_head_with_victims_take_out_their_own_when_it_has_started():
+    world = World()
+    world.flavor()
+    preempts = {"withinClusterQueue": "LowerPriority", "minimumRuntimeSeconds": 50}
+    world.queue("cq", 4, preemption=preempts, queueingStrategy="StrictFIFO")
+    world.node("n0", gpus=4)
+    for number in range(4):
+        world.pod(f"low-{number}", queue="queue")
+    world.run()
+    world.hold_evictions = True
+    for name in ("first", "second"):
+        world.pod(name, queue="queue", priority=10)
+    world.until(60)
+    assert world.reason("Pod", "first") == "WaitingForVictims"
+    assert world.reason("Pod", "second") == "BehindHead"
+    (victim,) = (one.name for one in world.log if isinstance(one, Evict))
+    world.delete(victim)
+    world.decide()
+    assert "first" in world.where()
+    told = [one.message for one in world.log if isinstance(one, SetPodCondition) and one.name == "second"]
+    assert not any(victim in message for message in told)
+    assert len({one.name for one in world.log if isinstance(one, Evict)}) == 2

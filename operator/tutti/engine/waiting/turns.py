@@ -175,6 +175,7 @@ class Candidates:
         standing = self._standing.pop(workload.key, None)
         if standing is not None:
             standing.bunch.line.leave(standing)
+            self._wake_from_victims(standing.bunch)  # those of another, which nobody left has been waiting for
             if standing.queue is not None:
                 self._pending.go(standing.queue.name, standing.bunch.asks)
             self._active[standing.bunch.line.name] = None
@@ -255,7 +256,10 @@ class Candidates:
 
     def _stand_up(self, workload: Workload) -> None:
         """Have one tried again that blocked a strict line while its victims were leaving."""
-        bunch = self._standing[workload.key].bunch
+        self._wake_from_victims(self._standing[workload.key].bunch)
+
+    def _wake_from_victims(self, bunch: Bunch) -> None:
+        """Have a bunch tried again that sleeps while victims of its first are leaving."""
         if bunch.why is not None and bunch.why.gate is Gate.VICTIMS:
             bunch.line.wake(bunch)
 
