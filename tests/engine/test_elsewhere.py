@@ -45,6 +45,24 @@ def test_who_waits_for_slow_victims_starts_where_room_has_come_up(strategy):
     assert world.used("cq") == 4
 
 
+@pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
+def test_who_waits_for_slow_victims_starts_when_its_queue_is_given_more_quota(strategy):
+    world = World(victims_timeout_seconds=10_000)
+    world.flavor()
+    spec = {"preemption": RANK, "queueingStrategy": strategy}
+    world.queue("cq", 4, **spec)
+    world.node("n0", gpus=8)
+    world.gang("low", 4, queue="queue")
+    world.run()
+    world.hold_evictions = True
+    world.pod("high", queue="queue", priority=10)
+    world.run()
+    assert world.reason("Pod", "high") == "WaitingForVictims"
+    world.queue("cq", 5, **spec)
+    world.until(LOOK_SECONDS)
+    assert "high" in world.where()
+
+
 def test_what_victims_have_left_counts_together_with_what_has_come_up():
     world = waiting()
     world.delete("low-0", "low-1")

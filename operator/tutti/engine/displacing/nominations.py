@@ -89,7 +89,7 @@ def elsewhere(state: State, freed: int) -> list[Workload]:
 
     Args:
         state: The engine's memory.
-        freed: How often room has become free since the last turn.
+        freed: How often room has become free, or quota has been given anew, since the last turn.
     """
     book = state.nominations
     book.missed = book.missed or freed > book.left

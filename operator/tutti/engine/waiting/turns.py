@@ -100,7 +100,8 @@ class Candidates:
         if room != state.cluster.freed:
             woken, self._for_nodes = self._for_nodes, {}
             self._wake(woken)
-        for workload in nominations.elsewhere(state, state.cluster.freed - room):
+        respecified = catalog != state.catalog.version  # so there may be more quota
+        for workload in nominations.elsewhere(state, state.cluster.freed - room + respecified):
             self._look_elsewhere(state, workload)
         if state.consultations.take_roused():
             woken, self._for_answers = self._for_answers, {}
