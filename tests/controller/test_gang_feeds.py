@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.controller.objects import obj
-from tests.controller.process import until
+from tests.controller.process import PATIENCE, until
 from tutti.api.configuration import Conventions
 from tutti.controller.crds import CRDS
 from tutti.controller.gang_feeds import GangFeeds
@@ -81,6 +83,14 @@ async def test_what_is_there_at_the_start_is_listed_before_anything_is_decided(b
     assert (seen.api_version, seen.kind, seen.raw["spec"]) == (f"{GROUP}/v1alpha1", "PodGroup", {"minMember": 2})
 
 
+async def test_what_is_there_at_the_start_is_followed_no_longer_than_it_is_served(bare_cluster, following):
+    await _serve(bare_cluster)
+    with capture_logs() as logs:
+        await following()
+        await bare_cluster.delete(CRDS, NAME)
+        await until(lambda: there([one for one in logs if one["event"] == "gang_objects_no_longer_served"]))
+
+
 async def test_a_kind_that_comes_to_be_served_is_followed_until_it_is_gone(bare_cluster, following):
     observed = await following()
     assert observed == []
@@ -95,6 +105,23 @@ async def test_a_kind_that_comes_to_be_served_is_followed_until_it_is_gone(bare_
     await _serve(bare_cluster)
     await bare_cluster.create(POD_GROUPS, group("c"))
     await until(lambda: there(names(observed, GangObjectSeen)[-1] == "c"))
+
+
+async def test_a_kind_that_goes_before_it_could_be_listed_is_not_waited_for(bare_cluster, following):
+    rule = {"name": "away", "match": {"groups": [GROUP], "verbs": ["list"]}, "error": {"code": 503}}
+    await bare_cluster.client.request("PUT", "/_tutti/faults", body=json.dumps({"rules": [rule]}).encode())
+    await _serve(bare_cluster)
+    start = asyncio.create_task(following())
+
+    async def asked():
+        counts = json.loads(await bare_cluster.client.request("GET", "/_tutti/faults/counts"))
+        return counts["away"]["struck"]
+
+    await until(asked)
+    assert not start.done()
+    await bare_cluster.delete(CRDS, NAME)
+    async with asyncio.timeout(PATIENCE):
+        assert await start == []
 
 
 async def test_a_convention_that_is_off_is_not_followed(bare_cluster, following):

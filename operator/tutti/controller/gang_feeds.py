@@ -44,11 +44,11 @@ class _Resources(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Running:
-    """The stream of one kind."""
+    """The stream of one kind, and who waits for its first list."""
 
     version: str
     informer: Informer[dict[str, Any]]
-    task: asyncio.Task[None]
+    tasks: tuple[asyncio.Task[None], asyncio.Task[None]]
 
 
 class GangFeeds:
@@ -73,6 +73,7 @@ class GangFeeds:
         self._kinds = {f"{one.plural}.{one.group}": one for one in GANG_KINDS if getattr(conventions, one.convention)}
         self._built_in: Mapping[str, str] = {}
         self._defined: dict[str, str] = {}
+        self._has_definition: set[str] = set()  # now or before: it says more than discovery did at the start
         self._changed = asyncio.Event()
         self._running: dict[str, _Running] = {}
         self._definitions = Informer(client, CRDS, decode=msgspec.json.Decoder(Definition).decode, deliver=self._take)
@@ -88,10 +89,8 @@ class GangFeeds:
             while True:
                 self._changed.clear()
                 await self._follow(group)
-                for running in self._running.values():
-                    if not self.synced.is_set():
-                        await running.informer.synced.wait()
-                self.synced.set()
+                if all(running.informer.synced.is_set() for running in self._running.values()):
+                    self.synced.set()
                 await self._changed.wait()
 
     def _take(self, changes: Sequence[Change[Definition]]) -> None:
@@ -100,6 +99,7 @@ class GangFeeds:
             kind = self._kinds.get(change.key.name)
             if kind is None:
                 continue
+            self._has_definition.add(change.key.name)
             served = () if isinstance(change, Gone) else [one for one in kind.versions if change.obj.serves(one)]
             if served:
                 self._defined[change.key.name] = served[0]
@@ -124,12 +124,14 @@ class GangFeeds:
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:
         """Start the streams of what has come to be served, and end those of what no longer is."""
-        wanted = {**self._built_in, **self._defined}
+        built_in = {name: one for name, one in self._built_in.items() if name not in self._has_definition}
+        wanted = {**built_in, **self._defined}
         for name, running in list(self._running.items()):
             if wanted.get(name) != running.version:
                 del self._running[name]
-                running.task.cancel()
-                await asyncio.wait({running.task})
+                for task in running.tasks:
+                    task.cancel()
+                await asyncio.wait(running.tasks)
                 gone = [Gone(key, "") for key in sorted(running.informer.keys)]
                 self._deliver(self._kinds[name], running.informer.resource, gone)
                 log.info("gang_objects_no_longer_served", resource=name, version=running.version)
@@ -146,7 +148,14 @@ class GangFeeds:
             decode=msgspec.json.Decoder(dict[str, Any]).decode,
             deliver=lambda changes: self._deliver(kind, resource, changes),
         )
-        return _Running(version, informer, group.create_task(informer.run(), name=f"informer {resource.label}"))
+        stream = group.create_task(informer.run(), name=f"informer {resource.label}")
+        listed = group.create_task(self._note_listed(informer), name=f"list {resource.label}")
+        return _Running(version, informer, (stream, listed))
+
+    async def _note_listed(self, informer: Informer[dict[str, Any]]) -> None:
+        """Have the streams looked at again once one has been listed; a kind may be gone before that."""
+        await informer.synced.wait()
+        self._changed.set()
 
     def _deliver(self, kind: GangKind, resource: Resource, changes: Sequence[Change[dict[str, Any]]]) -> None:
         for change in changes:
