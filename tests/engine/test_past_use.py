@@ -213,3 +213,25 @@ def test_room_is_kept_for_the_one_who_has_used_less(by_use, head):
     world.finish("runs-0")
     world.run()
     assert set(world.where()) == {"runs-0", head}
+
+
+def test_whoever_comes_before_a_blocking_head_by_what_has_been_used_since_is_tried():
+    world = World(admissionFairSharing={"usageHalfLifeSeconds": 30, "usageSamplingIntervalSeconds": 5})
+    world.flavor()
+    by_use = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
+    world.queue("cq", 4, local="x", queueingStrategy="StrictFIFO", **by_use)
+    world.object("LocalQueue", "y", {"clusterQueue": "cq"})
+    world.node("n0", gpus=8)
+    world.pod("y-0", gpus=2, queue="y")
+    world.run()
+    world.until(40)
+    world.finish("y-0")
+    world.pod("x-0", gpus=2, queue="x")
+    world.run()
+    world.pod("large", gpus=4, queue="x")
+    world.pod("small", queue="y")
+    world.run()
+    assert "large is before it" in world.why("Pod", "small").message
+    world.until(60)
+    assert "small" in world.where()
+    assert world.replay().differences == []

@@ -56,6 +56,7 @@ class Candidates:
         self._for_answers: dict[Bunch, None] = {}
         self._pending = Pending()
         self._seen = (0, 0)
+        self._ordered_at = 0.0
         self._tried: set[WorkloadKey] = set()
         self._stretch = 1
 
@@ -106,6 +107,21 @@ class Candidates:
         if state.consultations.take_roused():
             woken, self._for_answers = self._for_answers, {}
             self._wake(woken)
+        self._follow_past_use(state)
+
+    def _follow_past_use(self, state: State) -> None:
+        """Look once in a sampling interval whether past use has put another before the head that blocks a strict line.
+
+        That changes by itself: what runs is used, and what has been used fades.
+        """
+        interval = state.configuration.admission_fair_sharing.usage_sampling_interval_seconds
+        if not state.catalog.by_past_use or state.now < self._ordered_at + interval:
+            return
+        self._ordered_at = state.now
+        for name, line in self._lines.items():
+            queue = state.catalog.queues.get(name[0])
+            if line.strict and queue is not None and queue.by_past_use:
+                self._active[name] = None
 
     def standing_of(self, key: WorkloadKey) -> Standing | None:
         """Return the place of a workload that stands in line."""
