@@ -105,8 +105,6 @@ def test_kueue_8309_the_head_of_a_strict_queue_is_waited_for():
     node = Step(40.0, "node", {"name": "n1", "gpus": 4, "rack": "r0"})
     small = gang("s", 1, at=5.0, queue="q3", gpus=1)
     strict = cluster(nodes=1, strategy="StrictFIFO")
-    when = bound(play(story(strict, gang("g", 2, queue="q3", gpus=2, seconds=9.0), small, [node], heal_at=50)))
-    assert when["s-0"] > when["g-0"]
     when = bound(play(story(strict, gang("g", 2, queue="q3", gpus=3), small, [node], heal_at=50)))
     assert 40.0 < when["g-0"] < when["s-0"]
 
