@@ -87,6 +87,22 @@ def test_a_local_queue_says_what_is_used_through_it():
     assert figures(world, "LocalQueue", "other", "flavorsReservation") == {"total": "0"}
 
 
+@pytest.mark.parametrize(("cohort", "borrowed"), [("", "0"), ("c", "1")])
+def test_what_is_above_a_quota_that_has_shrunk_is_borrowed_only_in_a_cohort(cohort, borrowed):
+    """Kueue, pkg/cache/scheduler/cache.go `Usage` (0.20): without a cohort there is nobody to borrow from."""
+    world = World()
+    world.flavor()
+    world.node("n1")
+    world.queue("cq", 3, cohort=cohort)
+    world.gang("g", 3, queue="queue")
+    world.run()
+    world.queue("cq", 2, cohort=cohort)
+    world.run()
+    for field in ("flavorsUsage", "flavorsReservation"):
+        found = figures(world, field=field)
+        assert (found["total"], found["borrowed"]) == ("3", borrowed)
+
+
 def test_what_is_being_taken_out_holds_quota_and_is_not_admitted():
     """Kueue counts as reserving what holds quota, and as admitted what may keep it."""
     world = World()

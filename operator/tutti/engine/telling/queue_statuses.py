@@ -19,6 +19,7 @@ from tutti.engine.telling.counting import Count
 from tutti.engine.telling.statuses import as_found
 from tutti.engine.waiting import past_use
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
+from tutti.quota.usage_report import Used, usage_report
 
 LOOK_SECONDS = 10.0
 """How often, at most, what is free on nodes is looked at for the sake of statuses."""
@@ -104,8 +105,10 @@ def _of_cluster_queue(state: State, name: str) -> dict[str, Any]:
     if node is None:
         return {"flavorsReservation": [], "flavorsUsage": []}
     admitted = _less(node.usage, state.counts.of(name))
-    reservation = {what: _used(what, node.usage, node) for what in node.quotas}
-    usage = {what: {**_used(what, admitted, node), **_left(state, what, node)} for what in node.quotas}
+    reservation = {what: _used(what, used) for what, used in usage_report(node, [node.usage]).items()}
+    usage = {
+        what: {**_used(what, used), **_left(state, what, node)} for what, used in usage_report(node, [admitted]).items()
+    }
     return {"flavorsReservation": _by_flavor(reservation), "flavorsUsage": _by_flavor(usage)}
 
 
@@ -117,8 +120,8 @@ def _of_local_queue(state: State, name: str, namespace: str, local: str) -> dict
     count = state.counts.of(name)
     admitted = _less(count.reserved, count)
     return {
-        "flavorsReservation": _by_flavor({what: _total(what, count.reserved) for what in node.quotas}),
-        "flavorsUsage": _by_flavor({what: _total(what, admitted) for what in node.quotas}),
+        "flavorsReservation": _by_flavor({what: _total(what, count.reserved.get(what, 0)) for what in node.quotas}),
+        "flavorsUsage": _by_flavor({what: _total(what, admitted.get(what, 0)) for what in node.quotas}),
     }
 
 
@@ -127,13 +130,12 @@ def _less(usage: Usage, count: Count) -> Usage:
     return {what: amount - count.yielding.get(what, 0) for what, amount in usage.items()}
 
 
-def _total(what: FlavorResource, usage: Usage) -> dict[str, str]:
-    return {"name": what[1], "total": describe(what[1], usage.get(what, 0))}
+def _total(what: FlavorResource, amount: int) -> dict[str, str]:
+    return {"name": what[1], "total": describe(what[1], amount)}
 
 
-def _used(what: FlavorResource, usage: Usage, node: QuotaNode) -> dict[str, str]:
-    borrowed = max(0, usage.get(what, 0) - node.subtree.get(what, 0))
-    return {**_total(what, usage), "borrowed": describe(what[1], borrowed)}
+def _used(what: FlavorResource, used: Used) -> dict[str, str]:
+    return {**_total(what, used.total), "borrowed": describe(what[1], used.borrowed)}
 
 
 def _left(state: State, what: FlavorResource, node: QuotaNode) -> dict[str, str]:
