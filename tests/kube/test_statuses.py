@@ -207,7 +207,11 @@ async def test_a_conflict_may_pass_and_is_tried_again_a_few_times(serve, kube):
         statuses.answers = [409] * 10
         writer.put(TARGET, {"n": 1})
         assert await writer.flush() == 0
-    assert len(server.calls) == 6
+        assert len(server.calls) == 6
+        statuses.answers = [409]
+        writer.put(TARGET, {"n": 2})
+        assert await writer.flush() == 0
+    assert len(server.calls) == 8
 
 
 async def test_one_object_in_trouble_holds_up_no_other(serve, kube):

@@ -246,6 +246,7 @@ class StatusWriter:
             if slot.wanted is None:
                 slot.wanted = write
             return slot.backoff.next(retry_after(error))
+        slot.backoff.reset()  # what is wanted next has as many tries
         gone = isinstance(error, ApiError) and error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
         self._count("gone" if gone else "refused")
         say = log.debug if gone else log.error
