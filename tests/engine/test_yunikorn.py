@@ -254,3 +254,19 @@ def test_an_application_without_sizes_of_its_members_waits_for_all_of_them():
     app(world, "exec-1", "executor")
     world.run()
     assert len(world.where()) == 3
+
+
+def test_quota_of_room_that_went_with_its_node_is_given_back_at_once():
+    world = World()
+    world.flavor()
+    world.queue("cq", 4, local="default")
+    world.node("n1", gpus=1)
+    world.node("n2", gpus=3)
+    spark(world)
+    world.run()
+    assert (world.where(), world.used("cq")) == ({"driver": "n1"}, 4)
+    world.remove_node("n2")
+    world.run()
+    assert world.used("cq") == 1
+    why = world.why("PodGroup", "spark")
+    assert why is None or "nodes are kept" not in why.message

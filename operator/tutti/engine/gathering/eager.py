@@ -47,6 +47,8 @@ def explain(state: State, workload: Workload) -> None:
     if held and workload.deadline is not None:
         text = f"nodes are kept for {held} more members (given back after {int(workload.deadline - state.now)} s)"
         workload.explanation = Explanation(Gate.PERMIT, "WaitingForMembers", text, {"missing": str(held)})
+    elif workload.explanation is not None and workload.explanation.reason == "WaitingForMembers":
+        workload.explanation = None  # nothing is kept any more
 
 
 def time_out(state: State, workload: Workload) -> None:

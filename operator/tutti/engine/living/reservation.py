@@ -46,7 +46,7 @@ def give_back(state: State, member: Member) -> None:
 def lost_node(state: State, stranded: Iterable[PodRecord]) -> None:
     """Take back the quota of pods whose reserved node is gone, and look again at all that is reserved."""
     for workload in state.timed:
-        if workload.phase is Phase.RESERVED:
+        if workload.phase is Phase.RESERVED or workload.style is not None:
             state.touch(workload.key)
     for record in stranded:
         member = state.members.get(record.key)
