@@ -25,7 +25,7 @@ from tutti.kube.lease import Elector
 from tutti.kube.statuses import StatusWriter
 from tutti.quota.tree import QuotaNode
 
-SEEDS = 12
+SEEDS = 60
 """How many seeds a breakage has to show in; most show in the first."""
 
 Break = Callable[[pytest.MonkeyPatch], None]

@@ -64,7 +64,9 @@ class Choice:
         return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left))
 
     def by_packing(self, wanted: int, packing: AcceleratorPacking) -> Counts:
-        """Place pods that ask for accelerators; returns int64[rows], how many on each row. All of them fit."""
+        """Place pods that ask for accelerators; returns int64[rows], how many on each row. All fit, or it is one."""
+        if not self.room.any():
+            return np.zeros(len(self.room), dtype=np.int64)
         gathering = packing.gathering(self.klass, self.nodes, self.room, wanted)
         return self._by_order(
             wanted, lambda rows, left: gathering.order(rows, self.room[rows], self._preferred(rows), left)
