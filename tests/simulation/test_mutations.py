@@ -143,7 +143,6 @@ BREAKAGES: dict[str, Break] = {
     "what is gone keeps its room": nothing(Cluster, "_uncharge"),
     "bound pods take no room": bound_pods_take_no_room,
     "members are sent twice": sends_twice,
-    "an eviction is decided and not sent": coroutine_of_nothing(Dispatch, "_evict"),
     "a standby remembers what has gone": nothing(Engine, "_let_go"),
     "deletions go unseen": deletions_go_unseen,
     "a lease is taken from whoever holds it": always(Elector, "_takeable", True),
