@@ -143,6 +143,11 @@ class Session:
         except TimeoutError:
             raise WorkloadFailed(f"{task.name}: not done after {self._limits.workload:.0f} s") from None
         except BaseExceptionGroup as errors:
+            # A group that fails cancels the task it is in, and before Python 3.13 leaves it marked so; before 3.11.4 no
+            # timeout works in a task that is, and what is taken away afterwards needs some.
+            here = asyncio.current_task()
+            if here is not None and here.cancelling():
+                here.uncancel()
             cause = next(_leaves(errors))
             if not isinstance(cause, Refused | Stalled | WireError | ValueError):
                 raise
