@@ -214,6 +214,10 @@ class Story:
             if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed")
         }
 
+    def node_of(self, pod: str) -> str:
+        """The node of one pod; "" while it has none."""
+        return str(self.core.read_namespaced_pod(pod, self.namespace).spec.node_name or "")
+
     def get(self, kind: str, name: str) -> dict[str, Any]:
         """An object of one of our kinds, as it is now."""
         if kind in NAMESPACED:
