@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.quota.tree import FlavorResource, QuotaTree, Usage
+from tutti.quota.tree import FlavorResource, QuotaTree, Usage, add_to
 
 Amounts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -264,6 +264,5 @@ def _at(end: End) -> float:
 def _sum(parts: Sequence[Usage]) -> Usage:
     total: Usage = {}
     for part in parts:
-        for what, amount in part.items():
-            total[what] = total.get(what, 0) + amount
+        add_to(total, part)
     return total

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tutti.quota.snapshot import Holder
-from tutti.quota.tree import FlavorResource, Usage
+from tutti.quota.tree import FlavorResource, Usage, add_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,7 @@ class Account:
 
     def more(self, change: Mapping[FlavorResource, int]) -> None:
         """Count more."""
-        for what, amount in change.items():
-            self.usage[what] = self.usage.get(what, 0) + amount
+        add_to(self.usage, change)
 
     def less(self, change: Mapping[FlavorResource, int]) -> Mapping[FlavorResource, int]:
         """Count less by what is given back, and return how much that is: what was handed over is not counted."""
@@ -59,9 +58,8 @@ class Account:
         """Count no more what somebody wants, as far as it is there; returns how much that is."""
         change = {what: min(amount, wanted.get(what, 0)) for what, amount in self.usage.items()}
         change = {what: amount for what, amount in change.items() if amount}
-        for what, amount in change.items():
-            self.usage[what] -= amount
-            self.handed[what] = self.handed.get(what, 0) + amount
+        add_to(self.usage, change, -1)
+        add_to(self.handed, change)
         return change
 
     def take_back(self, handed: Mapping[FlavorResource, int]) -> Usage:

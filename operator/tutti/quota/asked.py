@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tutti.quota.eligibility import by_topology_only, mismatch
 from tutti.quota.flavors import VIRTUAL, Flavor, Queue, ResourceGroup
 from tutti.quota.podsets import PodSet
+from tutti.quota.tree import add_to
 
 
 class Asked(NamedTuple):
@@ -106,6 +107,5 @@ def _grouped(pod_sets: Sequence[PodSet]) -> list[list[int]]:
 def _sum(totals: Iterable[Mapping[str, int]]) -> dict[str, int]:
     result: dict[str, int] = {}
     for total in totals:
-        for name, amount in total.items():
-            result[name] = result.get(name, 0) + amount
+        add_to(result, total)
     return result

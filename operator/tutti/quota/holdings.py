@@ -14,7 +14,7 @@ from dataclasses import replace
 from tutti.quota.accounts import Account, Handed
 from tutti.quota.flavors import Queue
 from tutti.quota.snapshot import Holder, Snapshot, UsedLately
-from tutti.quota.tree import FlavorResource, Quota, QuotaNode, QuotaTree, Usage
+from tutti.quota.tree import FlavorResource, Quota, QuotaNode, QuotaTree, Usage, add_to
 
 Cohorts = Mapping[str, tuple[str, Mapping[FlavorResource, Quota]]]
 """Cohort -> its parent ("" for none) and quotas."""
@@ -125,8 +125,7 @@ class Holdings:
         total: Usage = {}
         for (name, _), account in self._accounts.items():
             if name == queue:
-                for what, amount in account.usage.items():
-                    total[what] = total.get(what, 0) + amount
+                add_to(total, account.usage)
         return {what: amount for what, amount in total.items() if amount}
 
     def handed(self) -> list[Handed]:
@@ -139,8 +138,7 @@ class Holdings:
         """Return what somebody holds, in all queues together."""
         total: Usage = {}
         for queue in self._of.get(who, ()):
-            for what, amount in self._accounts[queue, who].usage.items():
-                total[what] = total.get(what, 0) + amount
+            add_to(total, self._accounts[queue, who].usage)
         return total
 
     def queues(self) -> list[str]:
@@ -210,9 +208,7 @@ class Holdings:
         sums: dict[tuple[str, str], Usage] = {}
         for one in handed:
             if (one.queue, one.who) in self._accounts:
-                total = sums.setdefault((one.queue, one.who), {})
-                for what, amount in one.usage.items():
-                    total[what] = total.get(what, 0) + amount
+                add_to(sums.setdefault((one.queue, one.who), {}), one.usage)
         accounts = ((self._accounts[key], total) for key, total in sums.items())
         return [(account.holder, account.with_handed(total)) for account, total in accounts]
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from tutti.quota.fungibility import Mode, Rank
 from tutti.quota.topology import Placement
-from tutti.quota.tree import FlavorResource, Usage
+from tutti.quota.tree import FlavorResource, Usage, add_to
 
 
 class NoFit(IntEnum):
@@ -148,8 +148,7 @@ class Choice:
     def add(self, pods: PodSetChoice) -> None:
         """Add a pod set."""
         self.pod_sets.append(pods)
-        for what, amount in pods.usage().items():
-            self.usage[what] = self.usage.get(what, 0) + amount
+        add_to(self.usage, pods.usage())
         self.level = max((self.level, *(one.rank.level for one in pods.flavors.values())))
 
     def contested(self) -> frozenset[FlavorResource]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TypeVar
 
 UNLIMITED = 2**63 - 1
 """So much that it has no end: the value at which quantities are capped."""
@@ -31,6 +32,15 @@ FlavorResource = tuple[str, str]
 """The name of a flavor and of a resource: what quota is counted in."""
 
 Usage = dict[FlavorResource, int]
+
+_Key = TypeVar("_Key")
+
+
+def add_to(total: dict[_Key, int], more: Mapping[_Key, int], times: int = 1) -> None:
+    """Add amounts to a total, so many times."""
+    for what, amount in more.items():
+        total[what] = total.get(what, 0) + amount * times
+
 
 _EVEN: Mapping[FlavorResource, int] = MappingProxyType({})
 """Every unit counts 1."""

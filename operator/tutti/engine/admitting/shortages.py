@@ -17,7 +17,7 @@ from tutti.placement.plugins.users import FAILED
 from tutti.quota.flavors import Assignment, Queue
 from tutti.quota.outcome import Attempt, Choice, NoFit, Verdict
 from tutti.quota.policy import Who
-from tutti.quota.tree import FlavorResource, Usage
+from tutti.quota.tree import FlavorResource, Usage, add_to
 
 MOST_NAMES = 3
 """How many of those who borrow are named."""
@@ -84,8 +84,7 @@ def short_of_quota(state: State, queue: Queue, choice: Choice) -> list[Explanati
             tried = dict.fromkeys(mine.attempts)  # some more than once, where flavors have been left out
             whys = [_short_of(state, queue, one, mine.requests, taken) for one in tried]
             return [why for why in whys if why is not None]
-        for what, amount in mine.usage().items():
-            taken[what] = taken.get(what, 0) + amount
+        add_to(taken, mine.usage())
     return []
 
 

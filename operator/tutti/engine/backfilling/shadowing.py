@@ -22,7 +22,7 @@ from tutti.engine.state import State
 from tutti.engine.waiting.lines import Standing
 from tutti.placement.preemption.lifting import Lifting
 from tutti.queueing.backfill import Departures, departures, earliest, withheld
-from tutti.quota.tree import Usage
+from tutti.quota.tree import Usage, add_to
 
 Room = tuple[NDArray[np.int64], NDArray[np.int64]]
 """int64[k] rows and int64[k, resources], how much of each."""
@@ -125,9 +125,7 @@ def _given_back(state: State, head: str, at: float, *, sooner: bool = False) -> 
 def _both(one: dict[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]:
     """Add what is used of some queues to what is used of others."""
     for queue, usage in other.items():
-        mine = one.setdefault(queue, {})
-        for what, amount in usage.items():
-            mine[what] = mine.get(what, 0) + amount
+        add_to(one.setdefault(queue, {}), usage)
     return one
 
 
@@ -160,8 +158,8 @@ def _prospect(state: State, order: Departures, step: int, taken: Sequence[Taken]
         where, counts = np.unique(one.rows, return_counts=True)
         request = nodes.vector(one.need.klass.requests)
         wanted[np.searchsorted(rows, where), : len(request)] += counts[:, None] * request[None, :]
-        for what, amount in (one.charge.usage if one.charge else {}).items():
-            usage[what] = usage.get(what, 0) + amount * len(one.rows)
+        if one.charge:
+            add_to(usage, one.charge.usage, len(one.rows))
     return Prospect(state.now if not step else order.at(step), rows, wanted, usage)
 
 
@@ -207,8 +205,8 @@ class _Charges:
         out: dict[str, Usage] = {}
         for (queue, usage), count in zip(self.charges, counts.tolist(), strict=True):
             mine = out.setdefault(queue, {})
-            for what, amount in usage.items() if count else ():
-                mine[what] = mine.get(what, 0) + amount * count
+            if count:
+                add_to(mine, usage, count)
         return out
 
 

@@ -30,7 +30,7 @@ from tutti.engine.explanation import Explanation
 from tutti.engine.gathering.needs import Need, needs_of
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
-from tutti.quota.tree import Usage
+from tutti.quota.tree import Usage, add_to
 
 LOOK_SECONDS = 1.0
 """How often, at most, it is looked whether those that wait for victims fit elsewhere."""
@@ -57,12 +57,11 @@ def begin(state: State, key: WorkloadKey, nomination: Nomination) -> None:
             book.nodes[spot.pod] = spot.node
     wanted: Usage = {}
     for charge, pods in nomination.charges:
-        for what, amount in charge.usage.items():
-            wanted[what] = wanted.get(what, 0) + amount * pods
+        add_to(wanted, charge.usage, pods)
     for who in nomination.leaving:
         handed = state.holdings.hand_over(who, wanted)
-        for what, amount in (item for one in handed for item in one.usage.items()):
-            wanted[what] -= amount
+        for one in handed:
+            add_to(wanted, one.usage, -1)
         nomination.handed += handed
     _count_anew(state, nomination)
     for charge, pods in nomination.charges:

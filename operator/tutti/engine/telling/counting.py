@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tutti.engine.workloads import Counted, Workload, WorkloadKey
-from tutti.quota.tree import Usage
+from tutti.quota.tree import Usage, add_to
 
 NOWHERE: Counted = ("", "", "")
 """What is counted in no queue."""
@@ -73,7 +73,6 @@ class QueueCounts:
             count = self._counts.setdefault(name, Count())
             if bucket:
                 setattr(count, bucket, getattr(count, bucket) + by)
-            for what, amount in usage.items():
-                count.reserved[what] = count.reserved.get(what, 0) + by * amount
-                if bucket == "leaving":
-                    count.yielding[what] = count.yielding.get(what, 0) + by * amount
+            add_to(count.reserved, usage, by)
+            if bucket == "leaving":
+                add_to(count.yielding, usage, by)

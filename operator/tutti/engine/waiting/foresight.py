@@ -16,7 +16,7 @@ from tutti.placement.judging import standing
 from tutti.placement.profile import Profile
 from tutti.queueing.estimate import Amounts, End, Pods, Waiting, Way, starts
 from tutti.quota.flavors import Queue, assignments, usage_of, where_of
-from tutti.quota.tree import Usage
+from tutti.quota.tree import Usage, add_to
 
 FORESEEN = 5
 """For how many heads of a queue it is estimated when they start."""
@@ -117,8 +117,8 @@ def _end(state: State, workload: Workload, at: float) -> End:
         parts = [(m.charge, m.pod.place, m.pod.klass) for m in group.members.values()]
         parts += [(hold.charge, hold.node, hold.klass) for hold in group.holds]
         for charge, place, klass in parts:
-            for what, amount in charge.usage.items() if charge is not None else ():
-                usage[what] = usage.get(what, 0) + amount
+            if charge is not None:
+                add_to(usage, charge.usage)
             row = nodes.rows.get(place)
             if row is not None:
                 vector = nodes.vector(klass.requests)

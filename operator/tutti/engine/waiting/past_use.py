@@ -25,7 +25,7 @@ from tutti.engine.state import State
 from tutti.engine.workloads import Workload
 from tutti.queueing.local_usage import Consumed, PastUse, decay, local_usage, penalty
 from tutti.quota.snapshot import Holder
-from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource
+from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, add_to
 
 MOST_NAMED = 3
 """How many other LocalQueues are named where somebody waits behind them."""
@@ -73,8 +73,7 @@ def admitted(state: State, workload: Workload, charges: Iterable[tuple[Charge, i
         return
     usage: dict[FlavorResource, int] = {}
     for charge, pods in charges:
-        for what, amount in charge.usage.items():
-            usage[what] = usage.get(what, 0) + amount * pods
+        add_to(usage, charge.usage, pods)
     said = state.configuration.admission_fair_sharing
     sampling, half_life = said.usage_sampling_interval_seconds, said.usage_half_life_seconds
     more = penalty(_in_whole_units(usage), sampling=sampling, half_life=half_life)
