@@ -11,12 +11,14 @@ import yaml
 from tests.manifests.rbac import BASE
 from tutti.api.configuration import TuttiConfiguration, load
 from tutti.api.kinds import KINDS
+from tutti.api.model import GROUP
 
-OVERLAY = BASE.parent / "overlays" / "webhooks"
+COMPONENT = BASE.parent / "components" / "webhook"
+OVERLAYS = BASE.parent / "overlays" / "webhook"
 
 
 def hooks():
-    documents = yaml.safe_load_all((OVERLAY / "webhooks.yaml").read_text())
+    documents = yaml.safe_load_all((COMPONENT / "webhooks.yaml").read_text())
     return {document["kind"]: document["webhooks"] for document in documents}
 
 
@@ -35,20 +37,29 @@ def test_every_kind_is_reviewed_and_queued_kinds_are_filled_in():
     }
 
 
-def test_only_what_would_go_wrong_unnoticed_is_held_up_while_the_operator_is_away():
-    found = hooks()
-    assert {hook["failurePolicy"] for hook in found["ValidatingWebhookConfiguration"]} == {"Ignore"}
-    assert {hook["failurePolicy"] for hook in found["MutatingWebhookConfiguration"]} == {"Fail"}
+def test_they_fail_closed_for_objects_of_our_group_alone():
+    for hook in [hook for hooks_of in hooks().values() for hook in hooks_of]:
+        assert hook["failurePolicy"] == "Fail"
+        assert {group for rule in hook["rules"] for group in rule["apiGroups"]} == {GROUP}
+        assert not any("*" in rule[key] or "/" in name for rule in hook["rules"] for key in rule for name in rule[key])
+        assert "DELETE" not in hook["rules"][0]["operations"]
+
+
+def test_whoever_takes_a_finalizer_off_is_not_held_up_while_the_operator_is_away():
+    for hook in hooks()["ValidatingWebhookConfiguration"]:
+        assert [one["expression"] for one in hook["matchConditions"]] == ["!has(object.metadata.deletionTimestamp)"]
 
 
 def test_the_configuration_turns_webhooks_on_and_changes_nothing_else_of_the_base():
-    base, overlay = (load((folder / "tutti.yaml").read_text()) for folder in (BASE, OVERLAY))
+    base, overlay = (load((folder / "tutti.yaml").read_text()) for folder in (BASE, COMPONENT))
     assert overlay == base.model_copy(update={"webhook": base.webhook.model_copy(update={"enabled": True})})
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
 def test_the_certificate_is_where_the_configuration_looks_for_it():
-    built = subprocess.run(["kubectl", "kustomize", str(OVERLAY)], capture_output=True, text=True, check=True)
+    built = subprocess.run(
+        ["kubectl", "kustomize", str(OVERLAYS / "cert-manager")], capture_output=True, text=True, check=True
+    )
     objects = [one for one in yaml.safe_load_all(built.stdout) if one]
     (deployment,) = [one for one in objects if one["kind"] == "Deployment"]
     (certificate,) = [one for one in objects if one["kind"] == "Certificate"]
