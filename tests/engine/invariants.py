@@ -65,7 +65,6 @@ class Invariants:
         used: dict[str, dict[Any, int]] = {}
         charges = [m.charge for m in state.members.values()]
         charges += [h.charge for w in state.workloads.values() for g in w.groups.values() for h in g.holds]
-        reserved = self.tree_of(charges, used)
         nominated = [pair for one in state.nominations.ours.values() for pair in one.charges]
         anew = self.tree_of([*charges, *(charge for charge, pods in nominated for _ in range(pods))], used)
         holdings = state.holdings
@@ -83,13 +82,14 @@ class Invariants:
         for name, node in anew.queues.items():
             for what in node.quotas:
                 assert node.available(what) == state.holdings.tree.queues[name].available(what)
-        for member in self.newly_reserved():
-            if member.charge is not None:
-                node = reserved.queues[member.charge.queue]  # what is held for others is more than there is
-                assert all(node.available(what) >= 0 for what in member.charge.usage), (
-                    member.charge,
-                    {what: (node.available(what), node.nominal(what)) for what in node.quotas},
-                )
+        reserving = [member.charge for member in self.newly_reserved() if member.charge is not None]
+        reserved = self.tree_of(charges, used) if reserving else anew
+        for charge in reserving:
+            node = reserved.queues[charge.queue]  # what is held for others is more than there is
+            assert all(node.available(what) >= 0 for what in charge.usage), (
+                charge,
+                {what: (node.available(what), node.nominal(what)) for what in node.quotas},
+            )
         for member in state.members.values():
             assert member.charge is None or member.pod.place, f"{member.pod.name} uses quota and no room"
 

@@ -1,15 +1,22 @@
-"""`make sim`: plays seeds one after another; of one that fails it prints the smallest scenario that still does.
+"""`make sim`: plays seeds, on all cores; of one that fails it prints the smallest scenario that still does.
 
 python -m tests.simulation.command [SEEDS] [FIRST_SEED]
 """
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tests.simulation.run import Outcome, play
 from tests.simulation.scenario import Scenario, drawn
 from tests.simulation.shrink import shrunk
+
+AT_ONCE = 10
+"""Seeds that a process plays before it says how it went."""
 
 
 def failure(seed: int) -> str:
@@ -19,10 +26,16 @@ def failure(seed: int) -> str:
         A text for people; empty where nothing is wrong.
     """
     scenario = drawn(seed)
-    if not play(scenario).violations:
+    wrong = sorts(play(scenario))
+    if not wrong:
         return ""
-    least = shrunk(scenario, lambda one: bool(play(one).violations))
+    least = shrunk(scenario, lambda one: bool(wrong & sorts(play(one))))
     return told(least, play(least))
+
+
+def sorts(outcome: Outcome) -> set[str]:
+    """What is wrong, without when and with which of many it shows: what a smaller scenario must fail with, too."""
+    return {re.sub(r"^at \S+ s|\d+", "", violation.split(": ")[1]) for violation in outcome.violations}
 
 
 def told(scenario: Scenario, outcome: Outcome) -> str:
@@ -39,15 +52,33 @@ def told(scenario: Scenario, outcome: Outcome) -> str:
     )
 
 
+def failures(seeds: Sequence[int]) -> tuple[int, list[str]]:
+    """How many seeds these are, and what is wrong with those of them that fail."""
+    return len(seeds), [text for seed in seeds if (text := failure(seed))]
+
+
+def played(seeds: range, processes: int) -> Iterator[tuple[int, list[str]]]:
+    """Play seeds in so many processes; yields as `failures` does, whichever part is through first."""
+    parts = [seeds[start : start + AT_ONCE] for start in range(0, len(seeds), AT_ONCE)]
+    if processes == 1 or len(parts) == 1:
+        yield from map(failures, parts)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        for part in as_completed([pool.submit(failures, part) for part in parts]):
+            yield part.result()
+
+
 def main(arguments: list[str]) -> int:
     """Play the seeds and return the exit code of the process."""
     seeds, first = (int(one) for one in (arguments + ["500", "0"][len(arguments) :])[:2])
-    violations = 0
-    for seed in range(first, first + seeds):
-        text = failure(seed)
-        if text:
-            violations += 1
-            sys.stdout.write(text + "\n\n")
+    done = violations = 0
+    for count, texts in played(range(first, first + seeds), os.cpu_count() or 1):
+        done += count
+        violations += len(texts)
+        sys.stdout.write("".join(f"{text}\n\n" for text in texts))
+        sys.stdout.flush()
+        sys.stderr.write(f"\r{done} of {seeds}" + ("" if done < seeds else "\n"))
+        sys.stderr.flush()
     sys.stdout.write(f"{seeds} seeds, {violations} violations\n")
     return 1 if violations else 0
 

@@ -28,7 +28,7 @@ def unfinished(world: World) -> list[str]:
 
 def untold(world: World) -> list[str]:
     """What objects still say though it is over: gangs that have not finished, queues that are in use."""
-    left = [f"{one['metadata']['name']} has not finished" for one in _gangs(world) if not _is_over(one)]
+    left = [f"{one['metadata']['name']} has not finished" for one in _peopled(world) if not _is_over(one)]
     for kind in ("ClusterQueue", "LocalQueue"):
         for one in world.server.objects(kind):
             left += [f"{kind} {one['metadata']['name']}: {what}" for what in _in_use(_status(one))]
@@ -67,6 +67,12 @@ def end_state(world: World) -> Json:
 
 def _gangs(world: World) -> list[Json]:
     return [one for kind in GANG_KINDS for one in world.server.objects(kind)]
+
+
+def _peopled(world: World) -> list[Json]:
+    """Gangs but for those of which no user has created a member: these wait for ever."""
+    empty = {name for name, gang in world.gangs.items() if not gang.members}
+    return [one for one in _gangs(world) if one["metadata"]["name"] not in empty]
 
 
 def _is_over(gang: Json) -> bool:

@@ -11,10 +11,11 @@ import sys
 
 import pytest
 
-from tests.simulation.command import failure
+from tests.simulation.command import failure, main, played
 from tests.simulation.run import play
 from tests.simulation.scenario import drawn
 from tests.simulation.shrink import shrunk
+from tutti.cluster.cluster import Cluster
 
 SEEDS = 500
 AT_ONCE = 10
@@ -50,3 +51,24 @@ def test_a_failing_scenario_is_cut_down_to_what_it_needs():
     scenario = next(one for one in map(drawn, range(100)) if any(step.do == "lose_node" for step in one.steps))
     least = shrunk(scenario, lambda one: any(step.do == "lose_node" for step in one.steps))
     assert [step.do for step in least.steps if step.do != "start"] == ["lose_node"]
+
+
+def test_a_failing_seed_is_told_as_its_smallest_scenario_and_how_to_replay_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """What is gone keeps its room, made so on purpose: the same thing is wrong with what is left of the seed."""
+    monkeypatch.setattr(Cluster, "_uncharge", lambda *_, **__: None)
+    whole = play(drawn(5))
+    assert main(["1", "5"]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert "check_room" in whole.violations[0]
+    assert "check_room" in told[0]
+    assert sum(line.startswith('{"at":') for line in told) < len(drawn(5).steps) / 2
+    assert "replay it whole with: make sim SEEDS=1 FIRST_SEED=5" in told
+    assert told[-1] == "1 seeds, 1 violations"
+
+
+def test_seeds_are_played_in_several_processes_each_once():
+    parts = list(played(range(40, 65), processes=2))
+    assert sorted(count for count, _ in parts) == [5, 10, 10]
+    assert not [text for _, texts in parts for text in texts]

@@ -24,6 +24,7 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.controller.deletion import Holder
 from tutti.controller.health import Health
 from tutti.controller.journaling import journal_at
+from tutti.controller.lag import measure_lag
 from tutti.controller.metrics import Metrics
 from tutti.controller.operator import registry_for, run_kopf, settings_for
 from tutti.controller.room import Room, Surroundings
@@ -123,10 +124,12 @@ async def _operate(room: Room, around: Surroundings, credentials: Credentials, s
     ready = asyncio.Event()
     # Started before kopf, which counts every later task as its own.
     resigned = asyncio.create_task(_take_signals_back(ready, stop), name="signals")
+    lag = asyncio.create_task(measure_lag(around.metrics), name="loop lag")
     try:
         await run_kopf(registry, settings_for(around.configuration), stop=stop, ready=ready)
     finally:
         resigned.cancel()
+        lag.cancel()
         await cleanup()
     supervisor.result()
 

@@ -24,7 +24,6 @@ from tutti.controller.feeds import Feeds
 from tutti.controller.gang_feeds import GangFeeds
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.health import Check, Health
-from tutti.controller.lag import measure_lag
 from tutti.controller.metrics import Metrics
 from tutti.controller.supervisor import leaves
 from tutti.controller.usage import QueueGauges, charged
@@ -146,7 +145,6 @@ class Room:
             group.create_task(self._cycle.run(), name="cycle")
             group.create_task(self._dispatch.run(), name="dispatch")
             group.create_task(self._conditions.run(), name="condition writer")
-            group.create_task(measure_lag(self._around.metrics), name="loop lag")
             await self._feeds.synced.wait()
             await self._gang_feeds.synced.wait()
             self._cycle.synced()
