@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 TIMES ?= 5
 FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py)
 
-.PHONY: help setup demo test fuzz lint fix crds bench bench-envtest bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim test-envtest lock clean
+.PHONY: help setup demo test fuzz lint fix crds reference bench bench-envtest bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim test-envtest lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-20s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ fix: $(READY) ## Let ruff mend what it can
 
 crds: $(READY) ## Generate crds/ from the models
 	@$(BIN)/python -m tutti.api.crds crds
+
+reference: $(READY) ## Generate docs/reference from the models
+	@$(BIN)/python -m handbook.reference docs/reference
 
 bench: $(READY) ## Our short scenarios through the embedded cluster; writes build/bench
 	@$(BIN)/tutti bench bench/scenarios/*.yaml --embedded --label-filter short --topic tutti --data-items-dir build/bench

@@ -35,7 +35,9 @@ class Backoff(Model):
     """How long a workload waits after a failed attempt: from base, doubled each time, up to max."""
 
     base_seconds: Positive = 1
+    """After the first attempt."""
     max_seconds: Positive = 10
+    """At most."""
 
     @model_validator(mode="after")
     def check_order(self) -> Backoff:
@@ -49,6 +51,7 @@ class FairSharing(Model):
     """Whether queues of a cohort are served by fair shares, and by which rules they take from one another (Kueue)."""
 
     enable: bool = False
+    """Whether shares count; otherwise priority and age do, and those go first who need not borrow."""
     ordering: Literal["BorrowedShare", "DominantShare", "Proportion"] = "BorrowedShare"
     """By what is compared who is next: what is borrowed (Kueue), all that is used (DRF: Volcano, YuniKorn), or what is
     used of what one deserves by weight and demand (Volcano's proportion)."""
@@ -56,6 +59,8 @@ class FairSharing(Model):
         "LessThanOrEqualToFinalShare",
         "LessThanInitialShare",
     ]
+    """When one may take from another: while its own share stays at most the other's (final), or is below it before
+    anything is taken (initial)."""
 
     @model_validator(mode="after")
     def check_strategies(self) -> FairSharing:
@@ -82,21 +87,32 @@ class ClientConnection(Model):
     """How many writes are under way to the API server at once, at most; fewer while it is busy."""
 
     concurrency: Annotated[int, Field(ge=1, le=1024)] = 64
+    """The most writes under way at once."""
 
 
 class Conventions(Model):
     """Whose labels and annotations are read besides ours, and the settings of those that have any."""
 
     kubernetes: bool = True
+    """Kubernetes' own: `spec.schedulingGroup` (1.36, 1.37) and `spec.workloadRef` (1.35)."""
     scheduler_plugins: bool = True
+    """The coscheduling plugin of scheduler-plugins."""
     pfnet: bool = True
+    """pfnet's gang plugin."""
     volcano: bool = True
+    """Volcano."""
     koordinator: bool = True
+    """koordinator."""
     yunikorn: bool = True
+    """Apache YuniKorn."""
     kueue: bool = True
+    """Kueue's groups of plain pods, queue and priority labels, topology annotations."""
     pfnet_prefix: LabelKey = "gang-scheduling.preferred.jp/gang"
+    """What pfnet's annotations begin with."""
     pfnet_default_timeout_seconds: Positive = 30
+    """How long a reservation is held for a pfnet gang that does not say."""
     pfnet_timeout_limit_seconds: Positive = 100
+    """How long it is held at most, whatever the gang says."""
     pfnet_timeout_jitter_seconds: Annotated[int, Field(ge=0)] = 30
     """Up to how much longer than its timeout a reservation is held, by chance."""
     pfnet_delete_together: bool = False
@@ -107,11 +123,17 @@ class LeaderElection(Model):
     """The lease by which one of several replicas acts: lease duration > renew deadline > retry period."""
 
     enabled: bool = True
+    """Whether a lease is needed to act; without it, only one process may run."""
     lease_name: Name = "tutti"
+    """The Lease."""
     lease_namespace: Name = "kube-system"
+    """The namespace of the Lease."""
     lease_duration_seconds: Positive = 15
+    """How long after its last renewal another replica may take it."""
     renew_deadline_seconds: Positive = 10
+    """How long its holder acts without having renewed it."""
     retry_period_seconds: Positive = 2
+    """How often it is renewed, or tried for."""
 
     @model_validator(mode="after")
     def check_order(self) -> LeaderElection:
@@ -127,21 +149,27 @@ class Metrics(Model):
     """Where /metrics, /healthz and /readyz are served."""
 
     bind_address: Address = ":8080"
+    """Host and port; no host: every address, port 0: a free one."""
 
 
 class Webhook(Model):
     """The validating webhook: off unless certificates are there for it."""
 
     enabled: bool = False
+    """Whether it is served."""
     port: Annotated[int, Field(ge=1, le=65535)] = 9443
+    """Its port."""
     cert_dir: str = "/etc/tutti/webhook"
+    """The folder with `tls.crt` and `tls.key`."""
 
 
 class Logging(Model):
     """How log lines look, and from which level on they are written."""
 
     format: Literal["json", "console"] = "json"
+    """One JSON object per line, or lines for people."""
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """debug: every decision; info: every change of state."""
 
 
 class TuttiConfiguration(Model):
@@ -150,19 +178,26 @@ class TuttiConfiguration(Model):
     api_version: Literal["scheduling.tutti.dev/v1alpha1"] = "scheduling.tutti.dev/v1alpha1"
     kind: Literal["TuttiConfiguration"] = "TuttiConfiguration"
     profiles: Annotated[list[Profile], Field(min_length=1)] = [Profile()]
+    """The `schedulerName`s whose pods are ours, and how those are placed; left out: `tutti`, as kube-scheduler does."""
     require_queue: bool = False
+    """Whether a workload that names no queue waits until it names one; otherwise it needs no quota."""
     default_local_queue: Name | Literal[""] = "default"
     """The LocalQueue, where a namespace has one of that name, of workloads that name none and are younger than it."""
     extenders: list[Extender] = []
     """kube-scheduler's HTTP extenders, asked for the pods of every profile, in this order."""
     permit_timeout_seconds: Positive = 300
+    """How long a complete reservation is held, where neither the workload nor its queue says so."""
     volume_binding_timeout_seconds: Positive = 600
+    """How long it is held for volumes."""
     bind_window_seconds: Positive = 60
+    """How long a gang may be bound in part, before `onBindFailure` decides."""
     victims_timeout_seconds: Positive = 300
+    """How long room and quota are held for whom others are being taken out."""
     backoff: Backoff = Backoff()
     fair_sharing: FairSharing = FairSharing()
     admission_fair_sharing: AdmissionFairSharing = AdmissionFairSharing()
     seed: int = 0
+    """What random choices begin with, so that a recorded run replays: the jitter of timeouts and backoffs."""
     client_connection: ClientConnection = ClientConnection()
     conventions: Conventions = Conventions()
     leader_election: LeaderElection = LeaderElection()

@@ -23,6 +23,7 @@ class PluginUse(Model):
     """A plugin that is to be asked, by the name of its entry point in the group `tutti.plugins`."""
 
     name: LabelKey
+    """The name of its entry point."""
     weight: Annotated[int, Field(ge=1, le=100)] = 1
     """How much its score counts against the others; only for a plugin that scores."""
     args: dict[str, Any] = {}
@@ -33,6 +34,7 @@ class ManagedResource(Model):
     """A resource that makes a pod the extender's business."""
 
     name: ResourceName
+    """An extended resource, such as example.com/gpu-memory."""
     ignored_by_scheduler: bool = False
     """Whether the extender alone counts it: then no node is ruled out for having too little of it."""
 
@@ -50,30 +52,49 @@ class ExtenderTls(Model):
     """How an extender is trusted, and how it knows us; `...Data` is base64 of what the file would hold."""
 
     insecure: bool = False
+    """Whether any certificate is trusted."""
     server_name: str = ""
+    """The name that its certificate must have; left out: that in the URL."""
     cert_file: str = ""
+    """Our certificate."""
     key_file: str = ""
+    """The key of our certificate."""
     ca_file: str = ""
+    """The certificate authorities that are trusted."""
     cert_data: str = ""
+    """Our certificate."""
     key_data: str = ""
+    """The key of our certificate."""
     ca_data: str = ""
+    """The certificate authorities that are trusted."""
 
 
 class Extender(Model):
     """An HTTP service that is asked which nodes a pod may go to, and which it prefers."""
 
     url_prefix: Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
+    """Where it is; the verb comes after it."""
     filter_verb: str = ""
+    """What it is asked which nodes a pod may go to; left out: not asked."""
     prioritize_verb: str = ""
+    """What it is asked how good nodes are; left out: not asked."""
     preempt_verb: str = ""
+    """Not supported: must be left out."""
     bind_verb: str = ""
+    """Not supported: must be left out."""
     weight: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """What its scores are multiplied with."""
     enable_https: Annotated[bool, Field(alias="enableHTTPS")] = False
+    """Whether it is spoken to in TLS."""
     tls_config: ExtenderTls = ExtenderTls()
     http_timeout: str = _DEFAULT_TIMEOUT
+    """How long it may take, as Go writes durations."""
     node_cache_capable: bool = False
+    """Whether names of nodes are enough for it; otherwise it is sent whole nodes."""
     managed_resources: list[ManagedResource] = []
+    """It is asked for pods that request one of these; none: for all pods."""
     ignorable: bool = False
+    """Whether it is done without where it fails."""
 
     @model_validator(mode="after")
     def check_verbs(self) -> Self:

@@ -59,6 +59,7 @@ class ResourceWeight(Model):
     name: ResourcePattern
     """A wildcard stands for each extended resource that matches and has no entry of its own."""
     weight: Weight = 1
+    """How much it counts, relative to the others."""
 
 
 class ShapePoint(Model):
@@ -67,12 +68,14 @@ class ShapePoint(Model):
     utilization: Annotated[int, Field(ge=0, le=100)]
     """Percent."""
     score: Annotated[int, Field(ge=0, le=10)]
+    """10 is best."""
 
 
 class RequestedToCapacityRatio(Model):
     """What each utilization of a resource is worth."""
 
     shape: Annotated[list[ShapePoint], Field(min_length=1)]
+    """The points, by rising utilization."""
     RULES: ClassVar = (
         Rule(
             message="the utilization of each point of the shape must be above that of the point before",
@@ -85,10 +88,12 @@ class ScoringStrategy(Model):
     """Whether the emptiest, the fullest or a node of a certain utilization is best, and by which resources."""
 
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = "LeastAllocated"
+    """LeastAllocated: the emptiest. MostAllocated: the fullest. RequestedToCapacityRatio: as the shape says."""
     resources: Annotated[list[ResourceWeight], Field(min_length=1)] = [
         ResourceWeight(name="cpu"),
         ResourceWeight(name="memory"),
     ]
+    """The resources that count."""
     requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
     RULES: ClassVar = (
         Rule(
@@ -106,6 +111,7 @@ class BalancedResource(Model):
     """A resource whose use should be even with that of the others."""
 
     name: ResourcePattern
+    """The resource, or a wildcard."""
     weight: Literal[1] = 1
     """kube-scheduler has this field and allows 1 only."""
 
@@ -117,6 +123,7 @@ class BalancedAllocation(Model):
         BalancedResource(name="cpu"),
         BalancedResource(name="memory"),
     ]
+    """The resources that count."""
     RULES: ClassVar = (
         Rule(
             message="a resource stands in resources twice",
@@ -136,11 +143,17 @@ class SpreadConstraintText(Model):
     """A default spread constraint as users write it; its selector is that of the pod's Services and owner."""
 
     topology_key: LabelKey
+    """The node label whose values are the domains."""
     max_skew: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    """How many more pods a domain may have than the emptiest."""
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
+    """Whether a pod waits where that cannot be, or it only counts in the score."""
     min_domains: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    """With fewer domains than these, the emptiest counts as having no pods."""
     node_affinity_policy: Literal["Honor", "Ignore"] = "Honor"
+    """Whether only nodes count that the pod's node selector and affinity allow."""
     node_taints_policy: Literal["Honor", "Ignore"] = "Ignore"
+    """Whether only nodes count whose taints the pod tolerates."""
     RULES: ClassVar = (
         Rule(
             message="minDomains goes with whenUnsatisfiable DoNotSchedule only",
@@ -158,6 +171,7 @@ class PodTopologySpread(Model):
     defaulting_type: Literal["System", "List"] = "System"
     """System: over hosts and zones, as far as it goes. List: as defaultConstraints says."""
     default_constraints: list[SpreadConstraint] = []
+    """The constraints, with defaultingType List."""
     RULES: ClassVar = (
         Rule(
             message="defaultConstraints needs defaultingType List; with System it must be empty",
@@ -185,7 +199,9 @@ class ScorePlugin(Model):
     """A score that counts, with how much."""
 
     name: str
+    """One of kube-scheduler's names, such as NodeResourcesFit."""
     weight: Weight = 1
+    """What its score, of at most 100, is multiplied with."""
 
 
 class DisabledPlugin(Model):
@@ -201,6 +217,7 @@ class ScorePlugins(Model):
     enabled: list[ScorePlugin] = []
     """These count with these weights."""
     disabled: list[DisabledPlugin] = []
+    """These do not count."""
 
     @model_validator(mode="after")
     def check_names(self) -> ScorePlugins:
@@ -220,6 +237,7 @@ class Plugins(Model):
     """Which plugins take part, by extension point."""
 
     score: ScorePlugins = ScorePlugins()
+    """Which scores count, with how much."""
 
 
 IgnoredResource = Annotated[
@@ -244,6 +262,7 @@ class AcceleratorPacking(Model):
         "aws.amazon.com/neuron*",
         "huawei.com/*",
     ]
+    """What is packed: the names of resources, or wildcards."""
     weight: Weight = 10
     """Against the other scores, of which each has up to 100 points by its own weight."""
     RULES: ClassVar = (
@@ -258,6 +277,7 @@ class Profile(Model):
     """How the pods of one `schedulerName` are placed."""
 
     scheduler_name: Name = "tutti"
+    """The `schedulerName` in the pods."""
     scoring_strategy: ScoringStrategy = ScoringStrategy()
     ignored_resources: list[IgnoredResource] = []
     """Extended resources that nodes need not offer: another scheduler's part, or an extender's."""
