@@ -43,6 +43,7 @@ class Invariants:
         self.check_room()
         self.check_quota()
         self.check_counts()
+        self.check_waiting()
         self.check_gangs()
         self.check_explanations()
 
@@ -119,6 +120,25 @@ class Invariants:
                 what: n for what, n in held.get(name, {}).items() if n
             }, name
             assert count.leaving == leaving.get(name, 0), name
+
+    def check_waiting(self) -> None:
+        """Who is said to wait, and for what, is what a walk through all workloads finds."""
+        found: dict[tuple[str, ...], Counter[str]] = {}
+        for workload in self.engine.state.workloads.values():
+            if workload.phase in (Phase.LEAVING, Phase.FINISHED) or not workload.active:
+                continue
+            members, why = list(workload.members()), workload.explanation
+            there = workload.key[0] == "Workload" or any(not m.pod.terminated and not m.pod.deleting for m in members)
+            whole = workload.phase is Phase.RESERVED or (workload.phase is Phase.WAITING and there)
+            gate, reason = ("", "") if why is None else (why.gate.value, why.reason)
+            place = (workload.counted[1], workload.phase.value, gate, reason)
+            waiting = sum(m.pod.placeable for m in members)
+            gated = sum(m.pod.gated and not (m.pod.terminated or m.pod.deleting or m.pod.place) for m in members)
+            mine = found.setdefault(place, Counter())
+            mine.update({"workloads": int(whole), "pods": waiting, "gated": gated})
+        waiting_now = self.engine.state.waiting.places()
+        said = {place: Counter(workloads=c.workloads, pods=c.pods, gated=c.gated) for place, c in waiting_now.items()}
+        assert said == {place: numbers for place, numbers in found.items() if any(numbers.values())}
 
     def tree_of(self, charges: list[Any], used: dict[str, dict[Any, int]]) -> QuotaTree:
         """A tree in which just these charges are used; `used` is filled with them."""

@@ -33,6 +33,7 @@ from tutti.engine.extending import permits
 from tutti.engine.extending.hosting import Plugins
 from tutti.engine.gathering import eager
 from tutti.engine.living import binding, life, reservation
+from tutti.engine.milestones import Milestone, Step
 from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.observing import observe
 from tutti.engine.state import State
@@ -42,7 +43,7 @@ from tutti.engine.telling.reporting import report, tells_later
 from tutti.engine.waiting import past_use
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.waiting.turns import Candidates
-from tutti.engine.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.workloads import ADMITTED, Phase, Workload, WorkloadKey
 
 
 class Engine:
@@ -50,6 +51,7 @@ class Engine:
 
     Attributes:
         state: What it knows; read it for metrics and views, change it only through `observe` and `decide`.
+        milestones: What workloads came to in the last turn.
     """
 
     def __init__(self, configuration: TuttiConfiguration, plugins: Plugins | None = None) -> None:
@@ -58,6 +60,7 @@ class Engine:
         self.state.holdings.spared = partial(is_spared, self.state)
         self.state.places.used = partial(past_use.used_by, self.state)
         self.state.holdings.used_lately = partial(past_use.used_by_door_of, self.state)
+        self.milestones: list[Milestone] = []
         self._candidates = Candidates()
         self._synced = False
         self._again = False
@@ -104,6 +107,7 @@ class Engine:
         self._settle(changed)
         if not self._taken_up:
             self._taken_up = True
+            state.milestones.clear()  # these were reached before
             for workload in changed.values():
                 preemption.take_up(state, workload)
                 statuses.count(state, workload)  # what is in use now has been since it was last written
@@ -127,6 +131,7 @@ class Engine:
         state.dirty.update(dict.fromkeys(late))
         self._again = bool(late) or self._candidates.cut_short  # those late stand in line from the next turn on
         state.out.extend(state.hosting.take_faults())
+        self.milestones, state.milestones = state.milestones, []
         out, state.out = state.out, []
         return out
 
@@ -179,6 +184,7 @@ class Engine:
         """Remember nothing of a workload of which nothing is left."""
         state, key = self.state, workload.key
         del state.workloads[key]
+        state.waiting.drop(key)
         state.timed.drop(key)
         state.ending.pop(key, None)
         state.held.pop(key, None)
@@ -201,6 +207,7 @@ class Engine:
             with backfill.respected(state, standing) as shadows:
                 why = reserve(state, standing)
                 victims = None if why is None else self._make_room(standing, why)
+            _count_try(state, workload, admitted=why is None)
             if why is not None:
                 self._wait(standing, why, victims, shadows, changed)
                 state.cluster.freed += before is not None and workload.key not in state.nominations.ours
@@ -216,6 +223,13 @@ class Engine:
 
     def _go_on(self, workload: Workload) -> None:
         """Have a workload bound that has just got quota and nodes, or held until it may be."""
+        state, before = self.state, workload.phase
+        self._let_start(workload)
+        if before is Phase.WAITING and workload.phase in ADMITTED:
+            pods = workload.tally().reserved + sum(len(group.holds) for group in workload.groups.values())
+            state.reached(workload, Step.ADMITTED, seconds=state.now - workload.queued_at, pods=pods)
+
+    def _let_start(self, workload: Workload) -> None:
         state = self.state
         early = not reservation.all_there(workload)
         if workload.phase is Phase.WAITING and early and not eager.may_start(workload):
@@ -267,3 +281,9 @@ class Engine:
     def _make_room(self, standing: Standing, why: Explanation) -> Explanation | None:
         """Take others out for a workload, by the rules of its queue or else by the priority of its pods."""
         return reclaiming.reclaim(self.state, standing) or preemption.make_room(self.state, standing, why)
+
+
+def _count_try(state: State, workload: Workload, *, admitted: bool) -> None:
+    scheduler = next((member.scheduler for member in workload.members()), "")
+    what = (workload.key[0] == "Pod", admitted, scheduler)
+    state.tried[what] = state.tried.get(what, 0) + 1

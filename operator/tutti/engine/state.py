@@ -20,9 +20,11 @@ from tutti.engine.extending.hosting import Held, Hosting, Plugins
 from tutti.engine.gathering.gang_objects import GangObjects
 from tutti.engine.living.timers import Timers
 from tutti.engine.members import Charge, Member
+from tutti.engine.milestones import Milestone, Step
 from tutti.engine.reading.catalog import Catalog
 from tutti.engine.reading.profiles import profiles_of, rules_of
 from tutti.engine.telling.counting import QueueCounts
+from tutti.engine.telling.waiting_counts import WaitingCounts
 from tutti.engine.waiting.places import Places
 from tutti.engine.workloads import Workload, WorkloadKey
 from tutti.placement.preemption.budgets import Budget
@@ -66,6 +68,9 @@ class State:
         rooms_at: When that was, Unix seconds.
         rooms_stale: Whether pods or nodes have been seen since.
         out: What has been decided in this turn.
+        waiting: Who waits, and at which gate.
+        milestones: What workloads have come to in this turn.
+        tried: How often a workload was tried: whether it was a single pod, whether it was admitted, its scheduler.
         plugins: What users have added to each profile.
         consultations: What extenders are asked.
         held: Reservations that a plugin holds.
@@ -103,6 +108,9 @@ class State:
     rooms_at: float = 0.0
     rooms_stale: bool = False
     out: list[AnyDecision] = field(default_factory=list)
+    waiting: WaitingCounts = field(default_factory=WaitingCounts)
+    milestones: list[Milestone] = field(default_factory=list)
+    tried: dict[tuple[bool, bool, str], int] = field(default_factory=dict)
     now: float = 0.0
     plugins: Plugins = field(default_factory=dict)
     hosting: Hosting = field(init=False)
@@ -207,3 +215,7 @@ class State:
     def touch(self, key: WorkloadKey) -> None:
         """Note that a workload must be looked at again."""
         self.dirty[key] = None
+
+    def reached(self, workload: Workload, step: Step, *, seconds: float = 0.0, pods: int = 0, reason: str = "") -> None:
+        """Note what a workload has come to."""
+        self.milestones.append(Milestone(step, workload.key, workload.cluster_queue, seconds, pods, reason))

@@ -229,6 +229,16 @@ class Workload:
         return bool(groups) and all(g is not None and g.tally().succeeded >= g.min_count for g in groups)
 
     @property
+    def has_succeeded(self) -> bool:
+        """Whether, of one that has ended, those have succeeded that decide on it, or as many as are required."""
+        required = sum(group.min_count for group in self.groups.values())
+        return self.decided or self.tally().succeeded >= required
+
+    def running_for(self, now: float) -> float:
+        """Return how many seconds this run has lasted; 0 where it does not run."""
+        return 0.0 if self.running_since is None else now - self.running_since
+
+    @property
     def brought_together(self) -> bool:
         """Whether every group's required members have been bound this time, even if some have failed since."""
         return bool(self.groups) and all(

@@ -27,6 +27,7 @@ from tutti.engine.gathering.needs import Lacking, Need, needs_of
 from tutti.engine.living.eviction import evict, evict_members
 from tutti.engine.living.limits import protected_until
 from tutti.engine.members import Group, Member
+from tutti.engine.milestones import Step
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
 from tutti.engine.waiting.lines import Standing
@@ -242,7 +243,10 @@ def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking,
     asked = {pod.key for pod in _asked_to_leave(state)}
     nominations.begin(state, workload.key, nomination)
     fresh = [pod for pod in chosen.victims if not pod.deleting and pod.key not in asked]
-    _take_out(state, workload, priority, fresh)
+    queue = "" if standing.queue is None else standing.queue.name
+    if fresh:
+        state.reached(workload, Step.MAKES_ROOM, pods=len(fresh))
+    _take_out(state, workload, queue, priority, victims=fresh)
     return nomination.why
 
 
@@ -266,7 +270,7 @@ def _waiting_for(victims: Sequence[PodRecord], pods: int, until: float) -> Expla
     )
 
 
-def _take_out(state: State, workload: Workload, priority: int, victims: Iterable[PodRecord]) -> None:
+def _take_out(state: State, workload: Workload, queue: str, priority: int, *, victims: Iterable[PodRecord]) -> None:
     """Ask victims to leave: workloads of ours as a whole where they leave so, everybody else pod by pod."""
     for_whom = f"{workload.name}, whose pods have priority {priority}"
     ours: dict[WorkloadKey, list[Member]] = {}
@@ -281,7 +285,8 @@ def _take_out(state: State, workload: Workload, priority: int, victims: Iterable
     for key, members in ours.items():
         other = state.workloads[key]
         if key[0] == "Pod" or any(_is_of_whole(state, other, member) for member in members):
-            evict(state, other, Reason.PREEMPTED, f"it makes room for {for_whom}", preempted=PREEMPTED)
+            text = f"it makes room for {for_whom}"
+            evict(state, other, Reason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
         else:
             evict_members(state, other, members, REASON, f"it makes room for {for_whom}")
         if key[0] != "Pod":

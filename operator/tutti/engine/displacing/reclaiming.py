@@ -22,6 +22,7 @@ from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.needs import Lacking
 from tutti.engine.living.eviction import evict
 from tutti.engine.living.limits import protected_until
+from tutti.engine.milestones import Step
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
 from tutti.engine.waiting.lines import Standing
@@ -201,7 +202,7 @@ def _take_out(
             nominations.give_up(state, other.key)
             state.touch(other.key)
         else:
-            evict(state, other, Reason.PREEMPTED, text, preempted=victim.reason.value)
+            evict(state, other, Reason.PREEMPTED, text, preempted=victim.reason.value, for_queue=queue.name)
     pods = {one.pod.key: one.pod.uid for other in leaving for one in other.members() if one.pod.place}
     until = state.now + state.configuration.victims_timeout_seconds
     why = _waiting_for(victims, sum(need.required for need in lacking.needs), until)
@@ -219,6 +220,8 @@ def _take_out(
     )
     nominations.begin(state, workload.key, nomination)
     workload.cluster_queue = queue.name
+    if pods:
+        state.reached(workload, Step.MAKES_ROOM, pods=len(pods))
     holders.describe(state, workload)
     if not pods:
         state.touch(workload.key)  # there is nobody to wait for

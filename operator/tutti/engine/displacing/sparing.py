@@ -12,6 +12,7 @@ from collections.abc import Collection
 from tutti.cluster.pods import PodKey
 from tutti.engine.displacing.claims import Nomination
 from tutti.engine.members import Member
+from tutti.engine.milestones import Step
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
@@ -63,6 +64,7 @@ def _keep(state: State, workload: Workload) -> None:
     """Have a workload run on that was to leave."""
     for member in workload.members():
         member.leave = None
+    state.reached(workload, Step.SPARED)
     workload.phase, workload.evicted, workload.explanation = Phase.SCHEDULED, None, None
     workload.refusals, workload.ask_at, workload.running_since = 0, 0.0, state.now
     announce(state, workload, "Normal", "Spared", "it need not make room any more: nobody waits for it to leave")

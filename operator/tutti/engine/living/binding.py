@@ -12,8 +12,9 @@ from tutti.engine.gathering import eager
 from tutti.engine.gathering.gathering import ADMISSION_ANNOTATION
 from tutti.engine.living import volumes
 from tutti.engine.living.eviction import evict
-from tutti.engine.living.reservation import give_back, permit_seconds
+from tutti.engine.living.reservation import give_back, held_seconds, permit_seconds
 from tutti.engine.members import Charge
+from tutti.engine.milestones import Step
 from tutti.engine.observations import BindAnswer, BindFinished
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
@@ -46,6 +47,8 @@ def send(state: State, workload: Workload) -> None:
 
 def begin(state: State, workload: Workload) -> None:
     """Open the bind window; members that have ended before are none of those that must be bound in it."""
+    if workload.phase is Phase.RESERVED:
+        state.reached(workload, Step.LET_GO, seconds=held_seconds(state, workload), pods=workload.tally().reserved)
     workload.phase = Phase.BINDING
     workload.running_since = workload.unready_since = None
     seconds = permit_seconds(state, workload) if eager.is_open(workload) else state.configuration.bind_window_seconds

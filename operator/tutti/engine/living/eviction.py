@@ -25,8 +25,9 @@ from collections.abc import Iterable
 
 from tutti.engine.decisions import Deactivate, Evict
 from tutti.engine.explanation import Explanation, Gate
-from tutti.engine.living.reservation import give_back_all
+from tutti.engine.living.reservation import give_back_all, note_given_back
 from tutti.engine.members import Member
+from tutti.engine.milestones import Milestone, Step
 from tutti.engine.reasons import Cause, Reason
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
@@ -44,7 +45,9 @@ def can_leave(workload: Workload) -> bool:
     return any(group.holds for group in workload.groups.values()) or any(m.pod.place for m in workload.members())
 
 
-def evict(state: State, workload: Workload, reason: Reason, message: str, *, preempted: str = "") -> None:
+def evict(
+    state: State, workload: Workload, reason: Reason, message: str, *, preempted: str = "", for_queue: str = ""
+) -> None:
     """Take a whole workload out; what follows is in the description of this module.
 
     Args:
@@ -53,6 +56,7 @@ def evict(state: State, workload: Workload, reason: Reason, message: str, *, pre
         reason: Why; it decides when the workload is tried again.
         message: The same in words, for people: of a victim, for whom and by which rule it has to leave.
         preempted: With reason PREEMPTED, that of condition `Preempted`: InClusterQueue, InCohortReclamation, ...
+        for_queue: With reason PREEMPTED, the ClusterQueue of whom it leaves for, where that has one.
     """
     if not can_leave(workload):
         return
@@ -60,7 +64,7 @@ def evict(state: State, workload: Workload, reason: Reason, message: str, *, pre
         text = f"{message}; it was requeued {workload.requeues} times, which is its limit, and is set inactive"
         deactivate(state, workload, Cause.REQUEUING_LIMIT_EXCEEDED, text)
         return
-    _take_out(state, workload, Eviction(reason.value, message, state.now, preempted))
+    _take_out(state, workload, Eviction(reason.value, message, state.now, preempted), for_queue=for_queue)
     if reason is Reason.PODS_READY_TIMEOUT:
         _requeue(state, workload)
     elif reason is Reason.BIND_WINDOW_OVER:
@@ -168,9 +172,12 @@ def ask_to_deactivate(state: State, workload: Workload) -> None:
     state.out.append(Deactivate(namespace, name, workload.uid))
 
 
-def _take_out(state: State, workload: Workload, eviction: Eviction) -> None:
-    if workload.running_since is not None:
-        workload.ran += state.now - workload.running_since
+def _take_out(state: State, workload: Workload, eviction: Eviction, *, for_queue: str = "") -> None:
+    ran = workload.running_for(state.now)
+    workload.ran += ran
+    note_given_back(state, workload)
+    said = (ran, workload.tally().bound, eviction.reason, eviction.preempted, for_queue)
+    state.milestones.append(Milestone(Step.EVICTED, workload.key, workload.cluster_queue, *said))
     give_back_all(state, workload)
     state.held.pop(workload.key, None)
     workload.phase, workload.deadline, workload.evicted = Phase.LEAVING, None, eviction

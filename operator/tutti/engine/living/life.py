@@ -11,6 +11,7 @@ from tutti.engine.gathering import eager
 from tutti.engine.gathering.wishes import read_workload
 from tutti.engine.living import approval, binding, eviction, limits, reservation, volumes
 from tutti.engine.members import Tally
+from tutti.engine.milestones import Step
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
 from tutti.engine.workloads import ADMITTED, Phase, Workload
@@ -185,6 +186,11 @@ def _has_ended(workload: Workload, tally: Tally) -> bool:
 
 def _finished(state: State, workload: Workload) -> None:
     """Note that it has ended; it stays so when its members are cleaned up, until others come. The rest may go."""
+    if workload.phase is not Phase.FINISHED:
+        tally = workload.tally()
+        ran, ended = workload.running_for(state.now), tally.succeeded + tally.failed
+        how = "Succeeded" if workload.has_succeeded else "Failed"
+        state.reached(workload, Step.FINISHED, seconds=ran, pods=ended, reason=how)
     left = [m for m in workload.members() if m.pod.node and not m.pod.terminated and m.leave is None]
     if left:
         text = f"{workload.name} has succeeded (successPolicy)"
@@ -209,5 +215,6 @@ def _scheduled(state: State, workload: Workload) -> None:
         count = workload.tally().bound
         where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
         pods = "1 pod" if count == 1 else f"all {count} pods"
+        state.reached(workload, Step.SCHEDULED, seconds=reservation.held_seconds(state, workload), pods=count)
         announce(state, workload, "Normal", "Scheduled", f"Successfully assigned {pods} of {workload.name} to {where}")
     _settle_scheduled(state, workload)

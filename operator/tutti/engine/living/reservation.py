@@ -15,6 +15,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodRecord
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.members import Charge, Group, Hold, Member
+from tutti.engine.milestones import Step
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
 from tutti.engine.workloads import Phase, Workload
@@ -181,9 +182,21 @@ def time_out(state: State, workload: Workload) -> None:
 
 def break_up(state: State, workload: Workload) -> None:
     """Give back a whole reservation; the workload waits as before."""
+    note_given_back(state, workload)
     give_back_all(state, workload)
     state.held.pop(workload.key, None)
     workload.phase, workload.deadline = Phase.WAITING, None
+
+
+def note_given_back(state: State, workload: Workload) -> None:
+    """Note that a reservation is given back, if one is held."""
+    if workload.phase is Phase.RESERVED:
+        state.reached(workload, Step.GIVEN_BACK, seconds=held_seconds(state, workload))
+
+
+def held_seconds(state: State, workload: Workload) -> float:
+    """Return for how long a reservation has been held."""
+    return 0.0 if workload.reserved_at is None else state.now - workload.reserved_at
 
 
 def _is_promised(promised: PodClass, klass: PodClass) -> bool:

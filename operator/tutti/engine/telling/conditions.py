@@ -55,9 +55,8 @@ def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
     waits_for = "WaitForRecovery" if scheduled and workload.was_ready else "WaitForStart"
     yield _said("PodsReady", ready, "PodsReady" if ready else waits_for)
     if ended:
-        well = workload.decided or tally.succeeded >= required
         text = f"{tally.succeeded} succeeded, {tally.failed} failed"
-        yield _said("Finished", so=True, reason="Succeeded" if well else "Failed", message=text)
+        yield _said("Finished", so=True, reason="Succeeded" if workload.has_succeeded else "Failed", message=text)
     elif "Finished" in told:
         yield _said("Finished", so=False, reason="Revived", message="new members have come")
 
