@@ -56,6 +56,10 @@ crds: $(READY) ## Generate crds/ from the models
 reference: $(READY) ## Generate docs/reference from the models
 	@$(BIN)/python -m handbook.reference docs/reference
 
+.PHONY: manifests-check
+manifests-check: $(READY) ## Show every overlay and sample to an API server that takes no unknown field
+	@$(BIN)/python -m tests.manifests.check
+
 bench: $(READY) ## Our short scenarios through the embedded cluster; writes build/bench
 	@$(BIN)/tutti bench bench/scenarios/*.yaml --embedded --label-filter short --topic tutti --data-items-dir build/bench
 

@@ -116,3 +116,21 @@ async def test_templates_do_not_request_what_they_are_limited_to(api):
     assert (await api.create(PODS, pod(containers=[limited])))["spec"]["containers"][0]["resources"]["requests"] == {
         "cpu": "1"
     }
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({"apiGroups": [""], "resources": ["pods"]}, ["rules[0].verbs"]),
+        ({"verbs": ["get"], "resources": ["pods"]}, ["rules[0].apiGroups"]),
+        ({"verbs": ["get"], "apiGroups": [""]}, ["rules[0].resources"]),
+        ({"verbs": ["get"], "nonResourceURLs": ["/metrics"]}, ["rules[0].nonResourceURLs"]),
+    ],
+)
+async def test_a_role_s_rule_that_allows_nothing_is_refused(api, rule, expected):
+    """ValidatePolicyRule of pkg/apis/rbac/validation."""
+    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+
+    refused = await api.call("POST", roles, {"metadata": {"name": "r"}, "rules": [rule]}, status=422)
+
+    assert fields(refused) == expected

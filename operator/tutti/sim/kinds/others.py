@@ -120,11 +120,32 @@ class RoleStrategy(Strategy):
         """A path segment."""
         return names.path_segment(name)
 
+    def validate(self, obj: Json) -> list[FieldError]:
+        """Every rule allows something (pkg/apis/rbac/validation, ValidatePolicyRule)."""
+        found = [_rule(rule, f"rules[{i}]", obj["kind"] == "Role") for i, rule in enumerate(obj.get("rules") or ())]
+        return [error for errors in found for error in errors]
+
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:
         """A binding's role stays."""
         if new.get("roleRef") == old.get("roleRef"):
             return []
         return [invalid("roleRef", new.get("roleRef"), "cannot change roleRef")]
+
+
+def _rule(rule: Json, at: str, namespaced: bool) -> list[FieldError]:
+    errors = [] if rule.get("verbs") else [required(f"{at}.verbs", "verbs must contain at least one value")]
+    urls = rule.get("nonResourceURLs")
+    if urls:
+        if namespaced:
+            errors.append(invalid(f"{at}.nonResourceURLs", urls, "namespaced rules cannot apply to non-resource URLs"))
+        if rule.keys() & {"apiGroups", "resources", "resourceNames"}:
+            text = "rules cannot apply to both regular resources and non-resource URLs"
+            errors.append(invalid(f"{at}.nonResourceURLs", urls, text))
+        return errors
+    for field, one in (("apiGroups", "api group"), ("resources", "resource")):
+        if not rule.get(field):
+            errors.append(required(f"{at}.{field}", f"resource rules must supply at least one {one}"))
+    return errors
 
 
 class WebhookStrategy(Strategy):
