@@ -152,6 +152,35 @@ def test_what_cannot_change_stays(cluster, kind, before, after, message):
     assert message is None or message in replaced.stderr
 
 
+FENCES = [
+    ({"lease": "a", "generation": 3}, {"lease": "a", "generation": 3}, True),
+    ({"lease": "a", "generation": 3}, {"lease": "a", "generation": 4}, True),
+    ({"lease": "a", "generation": 3}, {"lease": "b", "generation": 0}, True),
+    ({"lease": "a", "generation": 3}, {"lease": "a", "generation": 2}, False),
+    (None, {"lease": "a", "generation": 3}, True),
+    ({"lease": "a", "generation": 3}, None, True),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "taken"), FENCES)
+def test_a_status_of_an_earlier_generation_of_the_lease_is_refused(cluster, before, after, taken):
+    """None is what a process writes that needs no lease: it says nothing of one."""
+    given = manifest("PodGroup", "schedulingPolicy: {gang: {minCount: 4}}")
+    cluster.kubectl("delete", "--ignore-not-found", "podgroup/sample")
+    assert cluster.kubectl("create", "-f", "-", given=given).returncode == 0
+
+    def write(fence, bound):
+        status = {"bound": bound} if fence is None else {"bound": bound, "fence": fence}
+        patch = json.dumps({"status": status})
+        return cluster.kubectl("patch", "podgroup/sample", "--subresource=status", "--type=merge", "-p", patch)
+
+    assert write(before, 1).returncode == 0
+    second = write(after, 2)
+    assert (second.returncode == 0) is taken
+    assert taken or "written by a former leader" in second.stderr
+    assert cluster.kubectl("get", "pg/sample", "-o", "jsonpath={.status.bound}").stdout == ("2" if taken else "1")
+
+
 def test_the_samples_are_accepted_in_any_order_after_the_queues(cluster):
     for name in ("two-queues.yaml", "gang.yaml", "job-gang.yaml", "pfnet-gang.yaml", "topology.yaml"):
         applied = cluster.kubectl("apply", "--validate=strict", "-f", str(SAMPLES / name))

@@ -12,6 +12,7 @@ from tests.controller.objects import cluster_queue, gang, local_queue, obj, pod
 from tests.controller.process import CRDS, operator, until
 from tutti.controller.crds import RESOURCES
 from tutti.controller.operator import FINALIZER
+from tutti.kube.fencing import GENERATION_ANNOTATION
 from tutti.kube.resources import EVENTS, LEASES, PODS
 
 QUEUES, FLAVORS, GROUPS = RESOURCES["ClusterQueue"], RESOURCES["ResourceFlavor"], RESOURCES["PodGroup"]
@@ -73,6 +74,21 @@ async def test_a_gang_is_bound_whole_and_everything_says_so(cluster, running):
     assert 'tutti_admitted_workloads{cluster_queue="cq"} 1.0' in metrics
     events = await until(lambda: cluster.list(EVENTS))
     assert "Scheduled" in {event["reason"] for event in events}
+
+
+async def test_what_is_written_records_the_lease_and_its_generation(cluster, running):
+    await open_queue(cluster)
+    await start_gang(cluster, "trio", 3)
+    await until(lambda: all_bound(cluster, "trio", 3))
+    await until(lambda: says(cluster.condition(GROUPS, "trio", "default", "Scheduled"), status="True"))
+
+    lease = await cluster.get(LEASES, "tutti", "kube-system")
+    generation = lease["spec"]["leaseTransitions"]
+    fence = {"lease": lease["metadata"]["uid"], "generation": generation}
+    assert (await cluster.get(GROUPS, "trio", "default"))["status"]["fence"] == fence
+    assert (await cluster.get(RESOURCES["ClusterQueue"], "cq"))["status"]["fence"] == fence
+    pod = await cluster.get(PODS, "trio-0", "default")
+    assert pod["metadata"]["annotations"][GENERATION_ANNOTATION] == str(generation)
 
 
 async def all_bound(cluster, prefix, size):

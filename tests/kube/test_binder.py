@@ -189,6 +189,7 @@ async def test_a_deposed_leader_sends_nothing_more(serve, kube):
         left[0] -= 1
         if left[0] < 0:
             raise LeadershipLost("another leads")
+        return 30.0
 
     asked = [Binding("default", f"p{n}", f"u{n}", "n") for n in range(20)]
     server = await serve(pods.handle, concurrency=2)
@@ -206,6 +207,7 @@ async def test_the_fence_is_asked_before_every_try(serve, kube):
     def fence():
         if not next(allowed):
             raise LeadershipLost("lost between two tries")
+        return 30.0
 
     server = await serve(pods.handle)
     with pytest.raises(LeadershipLost):

@@ -7,7 +7,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.kube.errors import ApiError
+from tutti.kube.errors import ApiError, UnknownOutcome
 from tutti.kube.fencing import LeadershipLost, unfenced
 from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.pace import Pace
@@ -203,6 +203,7 @@ async def test_the_fence_is_asked_when_the_turn_has_come_and_not_before(serve):
         asked.append(hold.is_set())
         if hold.is_set():
             raise LeadershipLost("another leads")
+        return 30.0
 
     server = await serve(answer, concurrency=1)
     first, second = (asyncio.create_task(write(server, fence)) for _ in range(2))
@@ -213,3 +214,19 @@ async def test_the_fence_is_asked_when_the_turn_has_come_and_not_before(serve):
         await second
     assert asked == [False, True]
     assert len(server.calls) == 1
+
+
+async def test_a_write_is_given_up_by_both_sides_when_somebody_else_may_act(serve):
+    """The server is told how long it may work on it, for it goes on when its client sleeps."""
+    hold = asyncio.Event()
+
+    async def answer(_):
+        await hold.wait()
+        return web.json_response({})
+
+    server = await serve(answer)
+    with pytest.raises(UnknownOutcome):
+        await write(server, lambda: 0.05)
+    hold.set()
+    await write(server)
+    assert [call.query for call in server.calls] == [{"timeout": "50ms"}, {"timeout": "30000ms"}]

@@ -5,7 +5,7 @@ import re
 import pytest
 from aiohttp import web
 
-from tutti.kube.fencing import LeadershipLost
+from tutti.kube.fencing import LeadershipLost, Term
 from tutti.kube.lease import Elector, LeaseTimes
 
 MICRO_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
@@ -31,7 +31,7 @@ class Leases:
 
     def store(self, document):
         self.version += 1
-        document["metadata"]["resourceVersion"] = str(self.version)
+        document["metadata"] |= {"resourceVersion": str(self.version), "uid": "uid-lease"}
         self.document = document
         return web.json_response(document)
 
@@ -102,6 +102,33 @@ async def test_a_silent_leader_gives_up_before_another_takes_over(scene):
     clock.now += 0.1
     assert await second.try_acquire()
     assert (leases.spec["holderIdentity"], leases.spec["leaseTransitions"]) == ("two", 1)
+
+
+async def test_what_is_sent_last_is_over_before_another_takes_over(scene):
+    """Of the 5 s between its last moment and the end of its lease, half are for the way."""
+    _leases, clock, elector = scene
+    first = elector("one")
+    assert await first.try_acquire()
+    assert first.check() == 12.5
+    clock.now += 9.5
+    assert first.check() == 3.0
+
+
+async def test_a_term_is_told_by_the_lease_and_how_often_it_has_changed_hands(scene):
+    _leases, clock, elector = scene
+    first, second = elector("one"), elector("two")
+    assert first.term is None
+    assert await first.try_acquire()
+    assert first.term == Term("uid-lease", 0)
+    await first.renew()
+    assert first.term == Term("uid-lease", 0)
+    await first.release()
+    assert first.term is None
+    assert await second.try_acquire()
+    assert not await first.try_acquire()
+    clock.now += 15.0
+    assert await first.try_acquire()
+    assert (second.term, first.term) == (Term("uid-lease", 1), Term("uid-lease", 2))
 
 
 async def test_expiry_counts_from_when_this_candidate_saw_the_record_change(scene):

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from tutti.kube.fencing import LeadershipLost, unfenced
+from tutti.kube.fencing import LeadershipLost, Term, unfenced
 from tutti.kube.resources import Resource
 from tutti.kube.statuses import PodVerdict, StatusWriter, Target
 
@@ -57,6 +57,20 @@ async def test_a_status_is_a_merge_patch_bound_to_its_object(serve, kube):
     assert call.path == "/apis/scheduling.tutti.dev/v1alpha1/namespaces/team-a/workloads/train/status"
     assert call.headers["Content-Type"] == MERGE_PATCH
     assert call.body == {"metadata": {"uid": "uid-train"}, "status": {"pending": {"position": 3}}}
+
+
+async def test_a_status_of_ours_records_the_lease_and_its_generation(serve, kube):
+    """The status of another project has no field for it, and no rule that would look."""
+    foreign = Target(Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups"), "team-a", "theirs", "uid-theirs")
+    server = await serve(Statuses(kube).handle)
+    async with writing(server, term=lambda: Term("uid-lease", 3)) as writer:
+        writer.put(TARGET, {"members": 3})
+        writer.put(foreign, {"phase": "Running"})
+        await writer.flush()
+    assert {call.path.split("/")[-2]: call.body["status"] for call in server.calls} == {
+        "train": {"members": 3, "fence": {"lease": "uid-lease", "generation": 3}},
+        "theirs": {"phase": "Running"},
+    }
 
 
 async def test_a_pod_condition_is_a_strategic_merge_patch(serve, kube):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.simulation.run import Outcome, play
 from tests.simulation.scenario import Scenario, Step
-from tests.simulation.stories import cluster, gang, story
+from tests.simulation.stories import START, cluster, gang, story
+from tests.simulation.wire import Sent
+from tests.simulation.world import World
 from tutti.kube.lease import Elector
 
 LEASE_SECONDS = 15
@@ -52,6 +56,72 @@ def test_the_one_that_woke_stands_by_until_it_is_needed_again():
 
 def test_without_the_fence_it_would_write(monkeypatch: pytest.MonkeyPatch):
     """So it is the fence that keeps it from writing, not luck: each writer asks before each write."""
-    monkeypatch.setattr(Elector, "check", lambda _: None)
+    monkeypatch.setattr(Elector, "check", lambda _: float("inf"))
     told = [one for seed in range(4) for one in play(asleep(3.004, seed)).violations]
     assert any("while b.1 holds the lease" in one for one in told)
+
+
+def held(what: str, method: str, times: int) -> Scenario:
+    """The server takes longer than a lease for the first write of a kind, or the first few, and the leader sleeps meanwhile."""
+    slow = {"what": what, "method": method, "how": "hold", "seconds": 25.0, "times": times}
+    pause = Step(START + 0.2, "pause", {"replica": "leader", "seconds": 3.0 * LEASE_SECONDS})
+    gangs = [*gang("g", 3, queue="q1", seconds=90.0), *gang("h", 3, at=25.0, queue="q2")]
+    return story(cluster(replicas="ab"), gangs, [Step(0.0, "trouble", slow), pause], heal_at=120)
+
+
+def landing(landed: list[str]) -> Callable[[World], None]:
+    """Note what takes effect while it is not its sender who holds the lease."""
+
+    def prepare(world: World) -> None:
+        def look(sent: Sent, status: int) -> None:
+            lease = world.server.backend.find("leases.coordination.k8s.io", "kube-system", "tutti")
+            holder = lease["spec"]["holderIdentity"] if lease else ""
+            if sent.is_write and sent.what != "leases" and status < 300 and holder not in ("", sent.owner):
+                landed.append(f"{sent.method} {sent.what} of {sent.owner} under {holder}")
+
+        world.network.handled.append(look)
+
+    return prepare
+
+
+WRITES = [("pods/binding", "POST"), ("pods/status", "PATCH"), ("podgroups/status", "PATCH")]
+
+
+@pytest.mark.parametrize(("what", "method"), WRITES)
+def test_a_write_that_is_under_way_when_its_leader_falls_asleep_is_over_before_the_next_one_leads(
+    what: str, method: str
+):
+    """The server was told for how long it may work on it; nobody has to be there to take it back."""
+    landed: list[str] = []
+    outcome = play(held(what, method, 3), prepare=landing(landed))
+    assert outcome.violations == []
+    assert landed == []
+    assert {line.split()[1] for line in outcome.trace} >= {"a.1", "b.1"}
+
+
+LATE = [("pods/binding", "POST", "409"), ("podgroups/status", "PATCH", "422")]
+
+
+@pytest.mark.parametrize(("what", "method", "refused"), LATE)
+def test_a_write_that_is_late_all_the_same_is_refused_by_what_it_is_about(
+    monkeypatch: pytest.MonkeyPatch, what: str, method: str, refused: str
+):
+    """The server is told of no limit here: a pod has a node by now, and a status a later generation of the lease."""
+    check = Elector.check
+    monkeypatch.setattr(Elector, "check", lambda elector: check(elector) + 1000.0)
+    landed: list[str] = []
+    outcome = play(held(what, method, 1), prepare=landing(landed))
+    assert outcome.violations == []
+    assert landed == []
+    resource = what.partition("/")[0]
+    late = [line.split() for line in outcome.trace if f"/{resource}/" in line and line.split()[1] == "a.1"]
+    assert refused in {line[-1] for line in late if float(line[0]) > START + 20.0}
+
+
+def test_without_its_generation_a_late_status_would_be_the_last_word(monkeypatch: pytest.MonkeyPatch):
+    check = Elector.check
+    monkeypatch.setattr(Elector, "check", lambda elector: check(elector) + 1000.0)
+    monkeypatch.setattr(Elector, "term", None)
+    landed: list[str] = []
+    play(held("podgroups/status", "PATCH", 1), prepare=landing(landed))
+    assert landed

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import random
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 from tests.simulation.loop import OWNER
@@ -34,8 +34,10 @@ from tutti.sim.store.collection import Compacted
 
 BACKLOG = 10_000
 LONGEST_WAY_SECONDS = 2.0
-"""With what a held message waits besides, less than lies between the end of a leader's term and that of its lease."""
+"""Less than a leader's term leaves of its lease for the way (`LeaseTimes.way_seconds`)."""
 _MOMENT = 1e-6
+TIMEOUT = "timeout"
+"""The parameter of a request that says how many seconds the server may work on it."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ class Trouble:
     """What is to happen to the next requests that match, so many of them.
 
     `how` is `refuse` (the server answers `code` and does nothing), `spoil` (it answers `code` and has done it), `lose`
-    (the request is lost on its way), `swallow` (its answer is) or `hold` (it takes `seconds` longer). `name` is that of an
-    object, empty for all.
+    (the request is lost on its way), `swallow` (its answer is) or `hold` (the server takes `seconds` longer, but gives up
+    when it was told to). `name` is that of an object, empty for all.
     """
 
     what: str
@@ -165,8 +167,14 @@ class Wire:
     async def write(
         self, lane: Lane, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
     ) -> bytes:
-        send = functools.partial(self.request, method, path, body=body, content_type=content_type)
-        return await self._lanes.take(lane, send, fence=fence)
+        async def send() -> bytes:
+            seconds = min(self._seconds, fence())
+            query = {TIMEOUT: str(seconds)}
+            return await self.request(
+                method, path, query=query, body=body, content_type=content_type, timeout_seconds=seconds
+            )
+
+        return await self._lanes.take(lane, send)
 
     async def request(
         self,
@@ -200,9 +208,12 @@ class Wire:
         network = self._network
         trouble = network.trouble_for(sent)
         how = trouble.how if trouble else ""
-        if trouble is not None and how == "hold":
-            await asyncio.sleep(trouble.seconds)
         await asyncio.sleep(network.latency())
+        if trouble is not None and how == "hold":
+            most = float(sent.query.get(TIMEOUT, self._seconds))
+            await asyncio.sleep(min(most, trouble.seconds))
+            if trouble.seconds >= most:
+                how, trouble.code = "refuse", HTTPStatus.GATEWAY_TIMEOUT
         if how == "lose":
             _fail(answer, UnknownOutcome(f"{sent.method} {sent.path}: the connection broke"))
             return

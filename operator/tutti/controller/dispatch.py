@@ -52,7 +52,7 @@ from tutti.kube.deactivator import Deactivator
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
-from tutti.kube.fencing import Fence
+from tutti.kube.fencing import GENERATION_ANNOTATION, Fence, Term, no_term
 from tutti.kube.happenings import Happening, Reference
 from tutti.kube.lanes import Lane
 from tutti.kube.resources import Resource
@@ -89,10 +89,12 @@ class Dispatch:
         metrics: Metrics,
         times: GangTimes,
         instance: str,
+        term: Callable[[], Term | None] = no_term,
         extenders: Sequence[Extender] = (),
     ) -> None:
         self._client = client
         self._fence = fence
+        self._term = term
         self._observe = observe
         self._metrics = metrics
         self._times = times
@@ -100,7 +102,7 @@ class Dispatch:
         self._evictor = Evictor(client, fence=fence)
         self._deactivator = Deactivator(client, RESOURCES["Workload"], fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
-        self._statuses = StatusWriter(client, fence=fence)
+        self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
         self._extending = Extending(client, extenders, observe=observe, metrics=metrics)
         self._wanted: dict[Target, dict[str, Any]] = {}
@@ -189,7 +191,11 @@ class Dispatch:
         task.add_done_callback(self._under_way.discard)
 
     async def _bind(self, bind: Bind) -> None:
-        binding = Binding(bind.namespace, bind.name, bind.uid, bind.node, bind.annotations)
+        term = self._term()
+        annotations = bind.annotations
+        if term is not None:
+            annotations = {**annotations, GENERATION_ANNOTATION: str(term.generation)}
+        binding = Binding(bind.namespace, bind.name, bind.uid, bind.node, annotations)
         result = await self._binder.bind(binding)
         outcome = _ANSWERS[result.outcome]
         self._metrics.binds.labels(outcome).inc()

@@ -31,7 +31,7 @@ from tutti.engine.decisions import EmitEvent
 from tutti.engine.engine import Engine
 from tutti.engine.observations import AnyObservation, PodGone, PodSeen
 from tutti.kube.client import Client
-from tutti.kube.fencing import Fence, LeadershipLost, unfenced
+from tutti.kube.fencing import Fence, LeadershipLost, Term, unfenced
 from tutti.kube.lease import Elector, LeaseTimes, boot_clock, default_identity
 from tutti.kube.statuses import StatusWriter
 
@@ -83,6 +83,7 @@ class Room:
             observe=self._observe,
             metrics=around.metrics,
             times=self._times,
+            term=self._term,
             instance=self._elector.identity if self._elector else default_identity(),
             extenders=around.configuration.extenders,
         )
@@ -95,7 +96,7 @@ class Room:
             clock=around.clock,
         )
         QueueGauges(engine, around.metrics.registry)
-        self._conditions = StatusWriter(around.client, fence=fence, concurrency=2)
+        self._conditions = StatusWriter(around.client, fence=fence, term=self._term, concurrency=2)
         around.health.waiting("crds", "not looked for yet")
         around.health.ready["synced"] = lambda: Check(self.synced.is_set(), "ok" if self.synced.is_set() else "listing")
         self._feeds = Feeds(
@@ -156,6 +157,9 @@ class Room:
                 await self._elector.acquire()
                 group.create_task(self._elector.hold(), name="lease")
             self._lead(group)
+
+    def _term(self) -> Term | None:
+        return self._elector.term if self._elector else None
 
     def _lead(self, group: asyncio.TaskGroup) -> None:
         self._leads = True

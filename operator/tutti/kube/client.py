@@ -11,7 +11,6 @@ import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
 from typing import Final, Self, TypeAlias
 
@@ -138,14 +137,24 @@ class Client:
     ) -> bytes:
         """Send a write when it is its turn and the fence still allows it, and return the body of the answer.
 
+        The server is told to give up when the fence says that somebody else may act (kube-apiserver 1.36,
+        endpoints/filters/request_deadline.go: `timeout` is the most that it works on a request).
+
         Raises:
             LeadershipLost: The fence does not allow it; nothing was sent.
             ApiError: The server refused or failed.
             NotSent: There was no connection.
             UnknownOutcome: The connection broke or the time ran out after sending.
         """
-        send = partial(self.request, method, path, body=body, content_type=content_type)
-        return await self._lanes.take(lane, send, fence=fence)
+
+        async def send() -> bytes:
+            seconds = min(self._timeout_seconds, fence())
+            query = {"timeout": f"{1000 * seconds:.0f}ms"}
+            return await self.request(
+                method, path, query=query, body=body, content_type=content_type, timeout_seconds=seconds
+            )
+
+        return await self._lanes.take(lane, send)
 
     @asynccontextmanager
     async def stream(self, path: str, *, query: Query, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:

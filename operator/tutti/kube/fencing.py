@@ -1,17 +1,46 @@
-"""The question every writer asks before it writes: may this process still act?"""
+"""What keeps a process that has lost its lease from writing, in three layers.
+
+Before a write: the fence is asked, and refuses. While it is under way: the fence has said how long nobody else can act,
+and neither client nor server work on it any longer than that, so a write of one leader is over before the next begins:
+the only layer that an eviction has, for whom the next leader would have taken out only that one knows.
+Where it is late all the same: it has no effect on what it was not meant for. A binding of a pod that has a node, and
+whatever names the uid of an object that is no more, are refused by the server anyway; a status of ours records the
+lease and its generation, and the rule in its schema refuses what was written under an earlier generation than it has.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
-Fence: TypeAlias = Callable[[], None]
-"""Returns at once where writing is allowed, and raises `LeadershipLost` where it is not any more."""
+from tutti.api.model import GROUP
+
+Fence: TypeAlias = Callable[[], float]
+"""The question every writer asks before it writes: returns for how many seconds what is sent now may be under way, and
+raises `LeadershipLost` where nothing may be written any more."""
+
+GENERATION_ANNOTATION: Final = f"{GROUP}/lease-generation"
+"""On pods: the generation of the lease under which they were bound."""
 
 
 class LeadershipLost(Exception):  # noqa: N818 - it is an event that ends the process, named as such
     """Another replica holds the lease, or may take it at any moment: nothing may be written any more."""
 
 
-def unfenced() -> None:
-    """Allow every write: for a process that is alone by construction, such as the demo."""
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What is recorded on writes: the uid of the lease, and how often it had changed hands."""
+
+    lease: str
+    generation: int
+
+
+def unfenced() -> float:
+    """Allow every write, however long it takes: for a process that is alone by construction, such as the demo."""
+    return float("inf")
+
+
+def no_term() -> Term | None:
+    """Return the term of a process that holds no lease: none."""
+    return None

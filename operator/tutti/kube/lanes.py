@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from enum import IntEnum
 
 from tutti.kube.errors import ApiError
-from tutti.kube.fencing import Fence
 from tutti.kube.pace import Pace
 
 
@@ -47,16 +46,14 @@ class Lanes:
         """Return how many writes wait for their turn."""
         return len(self._waiting[lane])
 
-    async def take(self, lane: Lane, send: Callable[[], Awaitable[bytes]], *, fence: Fence) -> bytes:
-        """Send a write when it is its turn and the fence still allows it; return what `send` returns.
+    async def take(self, lane: Lane, send: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Send a write when it is its turn; return what `send` returns.
 
         Raises:
-            LeadershipLost: The fence does not allow it; nothing was sent.
-            WireError: What `send` raises.
+            Exception: What `send` raises.
         """
         await self.enter(lane)
         try:
-            fence()
             clock = asyncio.get_running_loop().time
             sent = clock()
             answer = await send()

@@ -3,7 +3,7 @@
 Every write is a compare-and-swap on resourceVersion. Times in the record are for people: clocks of hosts are never
 compared. A candidate counts, on its own monotonic clock, how long the record has stayed as it is, and takes over when
 that exceeds the duration the holder promised. The holder stops acting `lease - renew` seconds earlier, counted from
-before its last successful renewal was sent; in between lie writes that are still under way.
+before its last successful renewal was sent. Of these, half are for writes to be worked on, and half for their way.
 
     candidate ──try_acquire──▶ leader ──renew──▶ leader ──(no renewal in time, or another holder)──▶ LeadershipLost
 """
@@ -26,7 +26,7 @@ import structlog
 
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, WireError
-from tutti.kube.fencing import LeadershipLost
+from tutti.kube.fencing import LeadershipLost, Term
 from tutti.kube.resources import LEASES
 from tutti.kube.timestamps import micro_time, now
 
@@ -62,6 +62,11 @@ class LeaseTimes:
                 "each must be longer than the next, and all above zero"
             )
 
+    @property
+    def way_seconds(self) -> float:
+        """How long a write may be on its way between client and server, so that it is over when the lease is."""
+        return (self.lease_seconds - self.renew_seconds) / 2
+
 
 class Elector:
     """One process's part in the election. `check` is the fence that writers are given."""
@@ -94,17 +99,26 @@ class Elector:
         """Whether this process may act now."""
         return self._clock() < self._deadline
 
-    def check(self) -> None:
-        """Return where this process may act now; cheap enough for before every write.
+    @property
+    def term(self) -> Term | None:
+        """What writes of this process record; None where it has never led."""
+        if self._document is None or self._deadline == _NEVER:
+            return None
+        return Term(self._document["metadata"].get("uid", ""), self._spec().get("leaseTransitions") or 0)
+
+    def check(self) -> float:
+        """Return how many seconds what is sent now may be worked on; cheap enough for before every write.
 
         Raises:
-            LeadershipLost: It may not, or not any more.
+            LeadershipLost: Nothing may be sent, or not any more.
         """
-        if self._clock() >= self._deadline:
+        left = self._deadline - self._clock()
+        if left <= 0:
             raise LeadershipLost(
                 f"{self.identity} does not hold lease {self._namespace}/{self._name}, "
                 f"or could not renew it for {self._times.renew_seconds} s"
             )
+        return left + self._times.way_seconds
 
     async def acquire(self) -> None:
         """Wait until this process is the leader, however long that takes."""

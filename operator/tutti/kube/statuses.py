@@ -2,13 +2,14 @@
 
 Each object's status has one wanted value at a time. While one is being written, or waits for its turn, newer values
 replace each other, so that however often an object changes its mind the server sees at most one write of it per
-`spacing_seconds`. Writing is blind (a merge patch): one process writes a status, the leader.
+`spacing_seconds`. Writing is blind (a merge patch): one process writes a status, the leader; one that has been the
+leader before is refused by the object itself, which knows under which lease it was written (`fencing.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from http import HTTPStatus
@@ -17,10 +18,11 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from tutti.api.model import GROUP
 from tutti.kube.backoff import Backoff
 from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError, is_retryable, retry_after
-from tutti.kube.fencing import Fence
+from tutti.kube.fencing import Fence, Term, no_term
 from tutti.kube.lanes import Lane
 from tutti.kube.resources import PODS, Resource
 from tutti.kube.timestamps import now, second_time
@@ -92,9 +94,18 @@ _Key = tuple[Target, str]  # the part of the status is a condition's type for po
 class StatusWriter:
     """Takes wishes without blocking, and writes them with `concurrency` requests in flight while `run` runs."""
 
-    def __init__(self, client: Client, *, fence: Fence, concurrency: int = 8, spacing_seconds: float = 1.0) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        fence: Fence,
+        term: Callable[[], Term | None] = no_term,
+        concurrency: int = 8,
+        spacing_seconds: float = 1.0,
+    ) -> None:
         self._client = client
         self._fence = fence
+        self._term = term
         self._concurrency = concurrency
         self._spacing_seconds = spacing_seconds
         self._slots: dict[_Key, _Slot] = {}
@@ -106,7 +117,9 @@ class StatusWriter:
 
     def put(self, target: Target, status: Mapping[str, Any]) -> None:
         """Want these fields in the object's status; fields not named are left alone (merge patch, RFC 7386)."""
-        body = msgspec.json.encode({**_precondition(target), "status": status})
+        term = self._term() if target.resource.group == GROUP else None
+        recorded = {**status, "fence": term} if term is not None else status
+        body = msgspec.json.encode({**_precondition(target), "status": recorded})
         self._want((target, ""), _Write(body, MERGE_PATCH, _digest(status)))
 
     def put_pod_condition(

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tutti.api.kinds.frame import AGE, Column, Object
-from tutti.api.kinds.statuses import Conditions, Pending
-from tutti.api.model import ATOMIC, Count, LabelKey, Lenient, Model, Name, Rule, ShortName
+from tutti.api.kinds.statuses import Conditions, Pending, Written
+from tutti.api.model import ATOMIC, Count, LabelKey, Model, Name, Rule, ShortName
 
 OnBindFailure = Literal["Rollback", "Retry"]
 """Rollback: bound members are taken out, so that it can start whole. Retry: they stay, and the others are tried on."""
@@ -97,7 +97,7 @@ class PodGroupSpec(Model):
         return self.scheduling_policy.gang.min_count if self.scheduling_policy.gang else 1
 
 
-class PodGroupStatus(Lenient):
+class PodGroupStatus(Written):
     """How many members there are and how far they have come, and why the group waits."""
 
     phase: Annotated[str, Field(max_length=63)] = ""

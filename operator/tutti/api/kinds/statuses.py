@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
 from tutti.api.conditions import Condition
-from tutti.api.model import ATOMIC, Count, Lenient, QuantityText, list_map
+from tutti.api.model import ATOMIC, LENIENT, Count, Lenient, QuantityText, list_map
 
 
 class FlavorUsage(Lenient):
@@ -70,14 +71,41 @@ Conditions = Annotated[list[Condition], Field(max_length=16, json_schema_extra=l
 Usage = Annotated[list[FlavorUsage], Field(max_length=64, json_schema_extra=list_map("name"))]
 
 
-class ConditionsOnly(Lenient):
+_NOT_EARLIER: JsonDict = {
+    "rule": "self.lease != oldSelf.lease || self.generation >= oldSelf.generation",
+    "message": "written by a former leader: the lease has changed hands since",
+}
+
+
+class Fence(Lenient):
+    """The lease under which a status was written; the API server refuses what was written under an earlier one."""
+
+    model_config: ClassVar[ConfigDict] = {
+        **LENIENT,
+        "json_schema_extra": {"x-kubernetes-validations": [_NOT_EARLIER]},
+    }
+
+    lease: str = Field(max_length=253)
+    """The uid of the lease."""
+    generation: Count
+    """How often the lease had changed hands."""
+
+
+class Written(Lenient):
+    """A status that records who has written it."""
+
+    fence: Fence | None = None
+    """The lease under which it was written last; left out: by a process that needs none."""
+
+
+class ConditionsOnly(Written):
     """The status of a kind that counts nothing."""
 
     conditions: Conditions = []
     """Whether it can be used, and why not."""
 
 
-class QueueStatus(Lenient):
+class QueueStatus(Written):
     """The status of both kinds of queue: how many workloads wait and run, and what they use."""
 
     conditions: Conditions = []

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from tutti.api.kinds.frame import AGE, Column, Object
 from tutti.api.kinds.pod_group import OnBindFailure
-from tutti.api.kinds.statuses import Conditions, Pending
+from tutti.api.kinds.statuses import Conditions, Pending, Written
 from tutti.api.model import ATOMIC, GROUP, Count, LabelKey, Lenient, Model, Name, Rule, ShortName, list_map
 
 Seconds = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -232,7 +232,7 @@ class RequeueState(Lenient):
     """When it is tried again."""
 
 
-class WorkloadStatus(Lenient):
+class WorkloadStatus(Written):
     """What it got, or why it waits."""
 
     conditions: Conditions = []
