@@ -1,12 +1,19 @@
-"""A proxy in front of an API server that remembers what was asked of it."""
+"""A proxy in front of an API server that remembers what was asked of it, and meddles where it is told to."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import aiohttp
 from aiohttp import web
+
+LOST = 0
+"""The request is passed on, and its answer never arrives."""
+
+Meddling = Callable[[str, str, dict[str, str]], int | None]
 
 
 @dataclass
@@ -16,20 +23,42 @@ class Recorded:
 
 
 _PASSED_ON = ("Authorization", "Content-Type", "Accept", "User-Agent")
+_REASONS = {403: "Forbidden", 409: "Conflict"}
+
+
+def _status(code: int, path: str) -> dict[str, Any]:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": f"{path}: answered by the proxy",
+        "reason": _REASONS[code],
+        "code": code,
+    }
 
 
 @asynccontextmanager
-async def recorded(url: str):
-    """Pass every request on to `url`, streams included, and record its method, path and query."""
+async def recorded(url: str, meddle: Meddling = lambda *_: None):
+    """Pass every request on to `url`, streams included, and record its method, path and query.
+
+    `meddle` is asked about each: it gives None to have it passed on, LOST, or the status to answer with instead.
+    """
     found = Recorded()
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
 
         async def entry(request: web.Request) -> web.StreamResponse:
-            found.requests.append((request.method, request.path, dict(request.query)))
+            asked = (request.method, request.path, dict(request.query))
+            found.requests.append(asked)
+            instead = meddle(*asked)
+            if instead:
+                return web.json_response(_status(instead, request.path), status=instead)
             headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
             async with session.request(
                 request.method, url + request.raw_path, headers=headers, data=await request.read()
             ) as answer:
+                if instead == LOST:
+                    await answer.read()
+                    request.transport.abort()
                 response = web.StreamResponse(
                     status=answer.status, headers={"Content-Type": answer.headers["Content-Type"]}
                 )

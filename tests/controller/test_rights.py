@@ -1,68 +1,161 @@
-"""The operator asks for nothing that its role in manifests/ does not allow, whatever it is led to do."""
+"""The operator asks for nothing that its role in manifests/ does not allow, and uses all that it allows."""
 
 from __future__ import annotations
 
 import yaml
 
 from tests.controller.objects import cluster_queue, gang, local_queue, obj, pod
-from tests.controller.process import operator, until
-from tests.controller.recording import recorded
-from tests.manifests.rbac import allows, asked
+from tests.controller.process import CRDS, operator, until
+from tests.controller.recording import LOST, recorded
+from tests.manifests.rbac import allows, asked, granted
+from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.controller.crds import RESOURCES
-from tutti.kube.resources import EVENTS, NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES
+from tutti.kube.resources import (
+    EVENTS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+    Resource,
+)
 
 
-async def test_every_request_of_a_full_life_is_allowed_by_the_role(bare, cluster, tmp_path):
-    async with recorded(bare.url) as proxy:
+class Authorizer:
+    """Refuses what the role does not allow, and spoils the first try of writes that must be looked after."""
+
+    def __init__(self):
+        self.refused = []
+        self._spoils = {
+            ("", "pods/binding", "create"): LOST,
+            ("", "persistentvolumeclaims", "patch"): 409,
+            ("", "persistentvolumes", "patch"): 409,
+        }
+
+    def __call__(self, method, path, query):
+        ask = asked(method, path, query)
+        if ask is None:
+            return None
+        if not allows(*ask[:3], namespace=ask[3], name=ask[4]):
+            self.refused.append(ask)
+            return 403
+        return self._spoils.pop(ask[:3], None)
+
+
+async def test_a_full_life_needs_every_right_of_the_role_and_no_other(bare, cluster, tmp_path):
+    authorizer = Authorizer()
+    async with recorded(bare.url, authorizer) as proxy:
         kubeconfig = tmp_path / "kubeconfig"
         document = yaml.safe_load(bare.kubeconfig())
         document["clusters"][0]["cluster"]["server"] = proxy.url
         kubeconfig.write_text(yaml.safe_dump(document))
         # The lease is where the role in manifests/ lets it be.
         await cluster.create(NAMESPACES, {"kind": "Namespace", "metadata": {"name": "tutti-system"}})
+        await _serve_other_projects(cluster)
         election = {"leaseNamespace": "tutti-system"}
         async with operator(kubeconfig, tmp_path, leaderElection=election) as running:
             await running.says("deciding")
             await _live(cluster)
             assert await running.stop() == 0
 
-    asks = {ask for ask in (asked(*request) for request in proxy.requests) if ask is not None}
-    refused = [ask for ask in asks if not allows(*ask[:3], namespace=ask[3], name=ask[4])]
-    assert refused == []
-    made = {ask[:3] for ask in asks}
-    assert {("", "pods/binding", "create"), ("", "pods/status", "patch")} <= made
-    assert ("", "persistentvolumeclaims", "patch") in made
-    assert {("scheduling.tutti.dev", "podgroups", "create"), ("scheduling.tutti.dev", "clusterqueues", "patch")} <= made
-    assert ("scheduling.tutti.dev", "workloads", "patch") in made  # set inactive
-    assert {(EVENTS.group, "events", "create"), ("coordination.k8s.io", "leases", "update")} <= made
+    used = {ask[:3] for ask in (asked(*request) for request in proxy.requests) if ask is not None}
+    assert authorizer.refused == []
+    assert sorted(granted() - used) == []
 
 
-async def _volume(cluster):
-    """A pod whose claim waits for its node."""
-    late = {"kind": "StorageClass", "metadata": {"name": "late"}, "provisioner": "csi.example.com"}
-    await cluster.create(STORAGE_CLASSES, {**late, "volumeBindingMode": "WaitForFirstConsumer"})
-    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    spec = {**asked, "storageClassName": "late"}
-    await cluster.create(PERSISTENT_VOLUME_CLAIMS, obj("PersistentVolumeClaim", "data", spec, namespace="default"))
-    member = pod("with-volume")
-    member["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+async def _serve_other_projects(cluster):
+    """Have every kind served whose objects say how large gangs are."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    for kind in GANG_KINDS:
+        names = {
+            "plural": kind.plural,
+            "singular": kind.kind.lower(),
+            "kind": kind.kind,
+            "listKind": f"{kind.kind}List",
+        }
+        version = {"served": True, "storage": True, "schema": schema, "subresources": {"status": {}}}
+        spec = {"group": kind.group, "scope": "Namespaced", "names": names}
+        meta = {
+            "name": f"{kind.plural}.{kind.group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+        }
+        versions = [{"name": kind.versions[-1], **version}]
+        await cluster.create(
+            CRDS, {"kind": "CustomResourceDefinition", "metadata": meta, "spec": {**spec, "versions": versions}}
+        )
+
+
+async def _volumes(cluster):
+    """A pod whose claim waits for its node, and one for which there is a volume."""
+    for name, provisioner in (("late", "csi.example.com"), ("local", "kubernetes.io/no-provisioner")):
+        storage = {"kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner}
+        await cluster.create(STORAGE_CLASSES, {**storage, "volumeBindingMode": "WaitForFirstConsumer"})
+        asks = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        spec = {**asks, "storageClassName": name}
+        await cluster.create(PERSISTENT_VOLUME_CLAIMS, obj("PersistentVolumeClaim", name, spec, namespace="default"))
+        member = pod(f"volume-{name}")
+        member["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+        if name == "local":
+            offer = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": name}
+            place = {"hostPath": {"path": "/data"}}
+            await cluster.create(PERSISTENT_VOLUMES, obj("PersistentVolume", "disk", {**offer, **place}))
+        await cluster.create(PODS, member)
+
+
+async def _native_gang(cluster):
+    """A pod group of Kubernetes' own, which is told in its status what became of it."""
+    kind = GANG_KINDS[0]
+    resource = Resource(kind.group, kind.versions[-1], kind.plural)
+    policy = {"schedulingPolicy": {"gang": {"minCount": 1}}}
+    await cluster.create(resource, obj("PodGroup", "native", policy, namespace="default"))
+    member = pod("native-0")
+    member["spec"]["schedulingGroup"] = {"podGroupName": "native"}
     await cluster.create(PODS, member)
+
+    async def told():
+        found = await cluster.get(resource, "native", "default")
+        return found.get("status", {}).get("conditions")
+
+    await until(told)
+
+
+async def _repeat(cluster):
+    """Something that is said twice: why a gang waits, another reason for it, and the first again."""
+    group, member = gang("waiting", 1, queue="later")
+    await cluster.create(RESOURCES["PodGroup"], group)
+    await cluster.create(PODS, member)
+
+    async def says(text):
+        async def so():
+            found = await cluster.get(RESOURCES["PodGroup"], "waiting", "default")
+            return text in str(found.get("status", {}).get("pendingReason"))
+
+        await until(so)
+
+    await says("does not exist")
+    await cluster.create(RESOURCES["LocalQueue"], local_queue("later", "never"))
+    await says("never")
+    await cluster.delete(RESOURCES["LocalQueue"], "later", "default")
+    await says("later does not exist")
 
 
 async def _live(cluster):
-    """Everything once: queues, gangs that fit and that do not, annotations, what may not run long, and a deletion that
-    has to wait.
+    """Everything once: queues, gangs that fit and that do not, annotations, what may not run long, and deletions that
+    have to wait.
     """
+    await cluster.create(RESOURCES["Topology"], obj("Topology", "t", {"levels": [{"nodeLabel": "rack"}]}))
     await cluster.create(RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
+    await cluster.create(RESOURCES["Cohort"], obj("Cohort", "c"))
     await cluster.create(RESOURCES["ClusterQueue"], cluster_queue(cpu="2"))
     await cluster.create(RESOURCES["LocalQueue"], local_queue())
-    await cluster.create(RESOURCES["Cohort"], obj("Cohort", "c"))
     for name in ("first", "second"):
         group, *members = gang(name, 2)
         await cluster.create(RESOURCES["PodGroup"], group)
         for member in members:
             await cluster.create(PODS, member)
-    await _volume(cluster)
+    await _volumes(cluster)
+    await _native_gang(cluster)
+    await _repeat(cluster)
     prefix = "gang-scheduling.preferred.jp/gang"
     for rank in range(2):
         await cluster.create(PODS, pod(f"pair-{rank}", annotations={f"{prefix}-name": "pair", f"{prefix}-size": "2"}))
@@ -75,17 +168,21 @@ async def _live(cluster):
 
     async def settled():
         pods = {p["metadata"]["name"]: p for p in await cluster.list(PODS)}
-        placed = [pods[name]["spec"].get("nodeName") for name in ("first-0", "first-1", "pair-0", "with-volume")]
+        names = ("first-0", "first-1", "pair-0", "volume-late", "volume-local")
+        placed = [pods[name]["spec"].get("nodeName") for name in names]
         waits = await cluster.condition(PODS, "second-0", "default", "PodScheduled")
         over = (await cluster.get(RESOURCES["Workload"], "brief", "default"))["spec"].get("active") is False
         return over and all(placed) and waits.get("status") == "False" and await cluster.list(EVENTS)
 
     await until(settled)
-    await cluster.delete(RESOURCES["ClusterQueue"], "cq")
-    for name in ("first-0", "first-1", "second-0", "second-1", "pair-0", "pair-1", "with-volume"):
-        await cluster.delete(PODS, name, "default")
+    for kind, name in (("ClusterQueue", "cq"), ("ResourceFlavor", "f"), ("Topology", "t")):
+        await cluster.delete(RESOURCES[kind], name)
+    for one in await cluster.list(PODS):
+        await cluster.delete(PODS, one["metadata"]["name"], "default")
 
     async def gone():
-        return await cluster.get(RESOURCES["ClusterQueue"], "cq") is None
+        kept = [await cluster.get(RESOURCES["ClusterQueue"], "cq"), await cluster.list(RESOURCES["Topology"])]
+        pair = [one for one in await cluster.list(RESOURCES["PodGroup"]) if one["metadata"]["name"] == "pair"]
+        return not any(kept) and not pair
 
     await until(gone)

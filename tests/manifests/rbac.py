@@ -33,6 +33,17 @@ def allows(group, resource, verb, *, namespace="", name=""):
     )
 
 
+def granted():
+    """Everything that is allowed: group, resource and verb."""
+    return {
+        (group, resource, verb)
+        for _, rule in rules()
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
 def asked(method, path, query):
     """What a request asks RBAC for: group, resource (with subresource), verb, namespace, name; None if nothing."""
     parts = path.strip("/").split("/")
