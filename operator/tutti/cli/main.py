@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,11 +18,19 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "bench": "tutti.cli.bench.command",
         "cluster": "tutti.cli.cluster",
         "demo": "tutti.cli.demo.command",
+        "gangs": "tutti.cli.views.gangs.command",
         "migrate": "tutti.cli.migrate.command",
+        "queue": "tutti.cli.views.queues.command",
         "replay": "tutti.cli.replay",
         "run": "tutti.cli.run",
+        "top": "tutti.cli.views.nodes.command",
     }
 )
+
+_WHOLE = 1000
+"""Longer than any summary."""
+_NAMES = 20
+"""How wide the column of names may be."""
 
 
 class LazyGroup(click.Group):
@@ -39,6 +47,26 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(module).command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write every command there is into one table, those below others too, and what each does in full."""
+        rows = [
+            (name, " ".join(command.get_short_help_str(_WHOLE).split()))
+            for top in self.list_commands(ctx)
+            for name, command in _commands(top, self.get_command(ctx, top), ctx)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows, col_max=_NAMES)
+
+
+def _commands(name: str, command: click.Command | None, ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """Yield what can be called by a name: the command, or what is below it."""
+    if not isinstance(command, click.Group):
+        assert command is not None  # it is in the list
+        yield name, command
+        return
+    for below in command.list_commands(ctx):
+        yield from _commands(f"{name} {below}", command.get_command(ctx, below), ctx)
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -32,7 +32,7 @@ class Room(NamedTuple):
 
 def offered(nodes: NodeColumns, labels: Labels) -> NDArray[np.int64]:
     """Return what all nodes with these labels offer that are ready and take pods: int64[resources]."""
-    total: NDArray[np.int64] = nodes.allocatable[_fit(nodes, labels)].sum(axis=0)
+    total: NDArray[np.int64] = nodes.allocatable[taking_pods(nodes, labels)].sum(axis=0)
     return total
 
 
@@ -46,12 +46,12 @@ def free(nodes: NodeColumns, labels: Labels, taints: Sequence[Taint], toleration
         untolerated([taint for taint in one if taint not in taints], tolerations, HARD_EFFECTS) is None
         for one in nodes.taint_sets
     ]
-    rows = _fit(nodes, labels) & np.array(open_to, dtype=np.bool_)[nodes.taint_code]
+    rows = taking_pods(nodes, labels) & np.array(open_to, dtype=np.bool_)[nodes.taint_code]
     left = (nodes.allocatable[rows] - nodes.requested[rows]).clip(min=0)
     return Room(left.sum(axis=0), left.max(axis=0, initial=0))
 
 
-def _fit(nodes: NodeColumns, labels: Labels) -> NDArray[np.bool_]:
+def taking_pods(nodes: NodeColumns, labels: Labels) -> NDArray[np.bool_]:
     """Return which rows hold a node that has these labels, is ready and takes pods: bool[rows]."""
     fit = [not any(taint.key in UNFIT for taint in one) for one in nodes.taint_sets]
     rows = nodes.present & ~nodes.unschedulable & np.array(fit, dtype=np.bool_)[nodes.taint_code]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
 
 from tutti.kube.client import Client
-from tutti.kube.errors import UnknownOutcome
+from tutti.kube.errors import ApiError, UnknownOutcome
 from tutti.kube.retry import retrying
 
 
@@ -58,3 +59,27 @@ async def fetch_page(client: Client, scope: Scope, *, limit: int, cursor: str = 
         return _PAGE.decode(body)
     except msgspec.MsgspecError as error:
         raise UnknownOutcome(f"GET {scope.path}: the answer is no list: {error}") from error
+
+
+async def fetch_all(client: Client, scope: Scope, *, page_size: int = 500) -> list[msgspec.Raw]:
+    """Get everything once, still undecoded, in the order in which the server has it.
+
+    Raises:
+        ApiError: The server refused.
+        NotSent: There was no connection.
+        UnknownOutcome: The answer never came, or is no list.
+    """
+    found: list[msgspec.Raw] = []
+    cursor, limit = "", page_size
+    while True:
+        try:
+            page = await fetch_page(client, scope, limit=limit, cursor=cursor)
+        except ApiError as error:
+            if error.status != HTTPStatus.GONE or not cursor:
+                raise
+            found, cursor, limit = [], "", 0  # its snapshot was not kept until the last page: all in one piece
+            continue
+        found += page.items or ()
+        cursor = page.metadata.cursor
+        if not cursor:
+            return found

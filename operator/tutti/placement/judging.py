@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,19 +72,29 @@ def assess(
     """Return what all filters say of one more pod of a class, on the columns as they are now."""
     if klass.volumes.problem:
         return Assessment(np.zeros(len(nodes), dtype=np.bool_), Counter(), nodes.present.copy())
-    said = _said(klass, nodes, where, profile)
     left = nodes.present.copy()
     final = np.zeros(len(nodes), dtype=np.bool_)
     reasons: Counter[str] = Counter()
-    for rejections in said:
+    for rejection, hit in ruled_out(klass, nodes, where, profile):
+        reasons[rejection.reason] += int(np.count_nonzero(hit))
+        final |= hit & rejection.final
+        left &= ~hit
+    return Assessment(left, +reasons, final)
+
+
+def ruled_out(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> Iterator[tuple[Rejection, Mask]]:
+    """Yield what rules nodes out, with the nodes that count for it: bool[rows].
+
+    A node counts for the first filter that rules it out, and there for everything that the filter says of it.
+    """
+    left = nodes.present.copy()
+    for rejections in _said(klass, nodes, where, profile):
         out = np.zeros(len(nodes), dtype=np.bool_)
         for rejection in rejections:
             hit = left & rejection.rows
-            reasons[rejection.reason] += int(np.count_nonzero(hit))
-            final |= hit & rejection.final
+            yield rejection, hit
             out |= hit
         left &= ~out
-    return Assessment(left, +reasons, final)
 
 
 def fits_on(row: int, klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> bool:

@@ -1,0 +1,56 @@
+"""Gangs, drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, ago, table
+from tutti.cli.views.gangs.model import Gang
+from tutti.engine.workloads import Phase
+
+_STYLES: Mapping[str, str] = MappingProxyType(
+    {
+        Phase.WAITING: WAITS,
+        Phase.RESERVED: "cyan",
+        Phase.BINDING: "cyan",
+        Phase.SCHEDULED: GOOD,
+        Phase.LEAVING: BAD,
+        Phase.FINISHED: QUIET,
+    }
+)
+_DOTS = 16
+
+
+def draw_gangs(found: Sequence[Gang], now: float) -> RenderableType:
+    """Draw gangs as a table."""
+    if not found:
+        return Text("There are no such gangs.")
+    numbers = ("NEEDS", "BOUND", "AGE")
+    drawn = table("NAMESPACE", "GANG", "QUEUE", "MEMBERS", "NEEDS", "BOUND", "PHASE", "AGE", "AT", "WHY", right=numbers)
+    for one in found:
+        style = _STYLES.get(one.phase, "")
+        drawn.add_row(
+            one.namespace,
+            one.name,
+            one.cluster_queue or one.queue or Text("-", QUIET),
+            members(one.bound, one.members, one.required),
+            str(one.required),
+            str(one.bound),
+            Text(one.phase, style),
+            ago(now - one.since),
+            one.gate,
+            Text(one.why, WAITS if one.gate else QUIET),
+        )
+    return drawn
+
+
+def members(bound: int, there: int, required: int) -> Text:
+    """Return a dot for each member: bound, waiting, or not there yet; one for several where there are many."""
+    most = max(there, required, 1)
+    scale = max(1, -(-most // _DOTS))
+    full, some, missing = (-(-count // scale) for count in (bound, there - bound, most - there))
+    return Text.assemble(("●" * full, GOOD), ("○" * some, WAITS), ("·" * missing, QUIET))

@@ -1,0 +1,153 @@
+"""Everything of a cluster that scheduling goes by, listed once with the caller's own credentials.
+
+The same kinds as the operator watches, read as it reads them; nothing is watched and nothing written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tutti.api.configuration import Conventions
+from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
+from tutti.controller.crds import RESOURCES
+from tutti.controller.streams import STREAMS, Stream
+from tutti.engine.observations import AnyObservation, GangObjectSeen
+from tutti.kube.client import Client
+from tutti.kube.credentials import Credentials
+from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError
+from tutti.kube.listing import Scope, fetch_all
+from tutti.kube.resources import Resource
+from tutti.kube.watching import read_meta
+
+_AT_ONCE = 8
+_ENDED = ("Succeeded", "Failed")
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Served(msgspec.Struct, frozen=True):
+    """What a group and version has (meta/v1 APIResourceList)."""
+
+    resources: list[_Named] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A cluster as it was seen, all within about a second.
+
+    Attributes:
+        seen: What there is, kinds that others refer to first.
+        namespace: The one that the caller's context is in.
+        refused: Why a kind could not be listed, by the kind's name in the API.
+        missing: The kinds of ours that the server does not have.
+        unreadable: What could not be read, and why; it is left out, as the operator leaves it out.
+    """
+
+    seen: Sequence[AnyObservation]
+    namespace: str = "default"
+    refused: Mapping[str, str] = field(default_factory=dict)
+    missing: Sequence[str] = ()
+    unreadable: Sequence[str] = ()
+
+
+async def list_cluster(kubeconfig: Path | None, context: str | None, conventions: Conventions) -> Listed:
+    """List a cluster.
+
+    Raises:
+        CredentialsError: There is no usable way to a cluster.
+        WireError: It does not answer, or knows nobody by these credentials.
+    """
+    credentials = await Credentials.load(kubeconfig, context)
+    access = await credentials.access()
+    async with Client(credentials) as client:
+        return await _Lister(client, conventions).run(access.namespace)
+
+
+class _Lister:
+    """Lists everything; what is not allowed is noted, and the rest goes on."""
+
+    def __init__(self, client: Client, conventions: Conventions) -> None:
+        self._client = client
+        self._kinds = [one for one in GANG_KINDS if getattr(conventions, one.convention)]
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+        self._refused: dict[str, str] = {}
+        self._missing: list[str] = []
+        self._unreadable: list[str] = []
+
+    async def run(self, namespace: str) -> Listed:
+        try:
+            async with asyncio.TaskGroup() as group:
+                gangs = [group.create_task(self._gang_objects(kind)) for kind in self._kinds]
+                tasks = [group.create_task(self._objects(stream)) for stream in STREAMS]
+        except* WireError as errors:
+            raise _first(errors) from None
+        # Before the pods, which come last: what they refer to is to be there first.
+        found = [task.result() for task in (*tasks[:-1], *gangs, *tasks[-1:])]
+        seen = [one for part in found for one in part]
+        return Listed(seen, namespace, self._refused, self._missing, self._unreadable)
+
+    async def _objects(self, stream: Stream) -> list[AnyObservation]:
+        raws = await self._raws(stream.resource)
+        if raws is None:
+            if stream.kind in RESOURCES and stream.resource.label not in self._refused:
+                self._missing.append(stream.resource.label)
+            return []
+        decode = msgspec.json.Decoder(stream.view).decode
+        found: list[AnyObservation] = []
+        for raw in raws:
+            try:
+                found.append(stream.seen(decode(raw)))
+            except msgspec.MsgspecError as error:
+                meta = read_meta(raw)
+                name = f"{meta.namespace}/{meta.name}".lstrip("/") if meta is not None else "without a name"
+                self._unreadable.append(f"{stream.resource.label} {name}: {error}")
+        return found
+
+    async def _gang_objects(self, kind: GangKind) -> list[AnyObservation]:
+        """List the objects of another project that say how large gangs are, where the server has them."""
+        resource = await self._served(kind)
+        raws = None if resource is None else await self._raws(resource)
+        if resource is None or raws is None:
+            return []
+        decode = msgspec.json.Decoder(dict[str, Any]).decode
+        return [GangObjectSeen(resource.api_version, kind.kind, decode(raw)) for raw in raws]
+
+    async def _served(self, kind: GangKind) -> Resource | None:
+        for version in kind.versions:
+            try:
+                async with self._turn:
+                    answer = await self._client.request("GET", f"/apis/{kind.group}/{version}")
+            except ApiError as error:
+                if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
+                    raise
+                continue
+            if any(one.name == kind.plural for one in msgspec.json.decode(answer, type=_Served).resources):
+                return Resource(kind.group, version, kind.plural)
+        return None
+
+    async def _raws(self, resource: Resource) -> list[msgspec.Raw] | None:
+        """Return all objects of a kind, or None where it is not there or may not be listed."""
+        try:
+            async with self._turn:
+                return await fetch_all(self._client, Scope(resource.path()))
+        except ApiError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                self._refused[resource.label] = error.message
+            elif error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return None
+
+
+def _first(errors: ExceptionGroup[WireError]) -> WireError:
+    """Return the most telling of several errors: an answer rather than none."""
+    found = [one for one in errors.exceptions if isinstance(one, ApiError | NotSent | UnknownOutcome)]
+    return min(found, key=lambda one: not isinstance(one, ApiError))

@@ -1,0 +1,1 @@
+"""`tutti top nodes`: what nodes offer, what of it is used, and how large the holes are."""

@@ -1,0 +1,1 @@
+"""`tutti queue`: who may use how much, who does, and who waits."""

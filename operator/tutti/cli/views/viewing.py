@@ -1,0 +1,115 @@
+"""What all views share on the command line: how to reach the cluster, how to write the answer, and how errors end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+import msgspec
+from rich.console import Console, RenderableType
+
+from tutti.api.configuration import ConfigurationError, TuttiConfiguration
+from tutti.api.configuration import load as read
+from tutti.cli.views.asking import Asked
+from tutti.cli.views.listing import list_cluster
+from tutti.controller import logs
+from tutti.controller.plugins import load
+from tutti.kube.credentials import CredentialsError
+from tutti.kube.errors import ApiError, WireError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NO = 1
+"""Exit code of an answer that is no: there is no such thing, or it would not go well."""
+USAGE = 2
+"""Exit code of what the caller has to mend, as click's own."""
+_UNLIMITED = 10_000
+"""Columns of text that no terminal shows: nothing in it is cut or wrapped."""
+_PATH = click.Path(path_type=Path, dir_okay=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How to reach the cluster and how to answer, as the command line says.
+
+    Whoever calls a command may give it a Console to draw on, as the object of click's context.
+    """
+
+    kubeconfig: Path | None
+    context: str | None
+    config: Path | None
+    output: str
+
+    def ask(self) -> Asked:
+        """List the cluster; ends the process with one line where that cannot be done."""
+        logs.configure("console", level="error")
+        try:
+            configuration = TuttiConfiguration() if self.config is None else _read(self.config)
+            plugins = load(configuration)
+            listed = asyncio.run(list_cluster(self.kubeconfig, self.context, configuration.conventions))
+        except ConfigurationError as error:
+            fail(f"configuration {error}")
+        except (CredentialsError, WireError) as error:
+            fail(error.message if isinstance(error, ApiError) else str(error))
+        return Asked(listed, time.time(), configuration, plugins)
+
+    def require(self, asked: Asked, *labels: str) -> None:
+        """End the process where kinds could not be listed without which there is no answer."""
+        for label in labels:
+            if label in asked.listed.refused:
+                fail(f"this needs to list {label} in all namespaces: {asked.listed.refused[label]}")
+
+    def show(self, answer: msgspec.Struct | list[Any], drawn: Callable[[], RenderableType]) -> None:
+        """Write an answer: as JSON, or drawn for a terminal, or the same as plain text where there is none."""
+        if self.output == "json":
+            click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+            return
+        console = click.get_current_context().find_object(Console) or Console(highlight=False)
+        if console.is_terminal:
+            console.print(drawn())
+        else:
+            click.echo(plain(drawn()), nl=False)
+
+
+def view(function: F) -> F:
+    """Give a command the options that say how to reach the cluster and how to answer, handed over as a `Way`."""
+
+    @click.option("--kubeconfig", type=_PATH, help="File that says how to reach the cluster.")
+    @click.option("--context", help="Context of the kubeconfig; its current one if not given.")
+    @click.option("--config", type=_PATH, help="The operator's TuttiConfiguration, where it runs with one.")
+    @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+    @wraps(function)
+    def wrapped(
+        *, kubeconfig: Path | None, context: str | None, config: Path | None, output: str, **options: Any
+    ) -> Any:
+        return function(Way(kubeconfig, context, config, output), **options)
+
+    return wrapped  # type: ignore[return-value]  # click replaces the first parameter
+
+
+def plain(drawn: RenderableType) -> str:
+    """Return what is drawn as text without colours; no line is cut, and none ends in spaces."""
+    console = Console(width=_UNLIMITED, color_system=None, force_terminal=False, highlight=False)
+    with console.capture() as captured:
+        console.print(drawn)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
+
+
+def fail(message: str, code: int = USAGE) -> NoReturn:
+    """End with one line that says what is wrong."""
+    context = click.get_current_context()
+    click.echo(f"{context.command_path}: {message}", err=True)
+    context.exit(code)
+
+
+def _read(file: Path) -> TuttiConfiguration:
+    try:
+        return read(file.read_text("utf-8"), str(file))
+    except OSError as error:
+        fail(f"configuration {file} cannot be read: {error.strerror}")

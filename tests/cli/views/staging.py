@@ -1,0 +1,81 @@
+"""The scene on an embedded cluster in a thread of its own, so that commands can be called as users call them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import structlog
+from click.testing import CliRunner, Result
+
+from tests.cli.views import scene
+from tutti.api.crds import crd
+from tutti.api.kinds import KINDS
+from tutti.cli.main import cli
+from tutti.controller.crds import CRDS
+from tutti.kube.client import Client
+from tutti.kube.credentials import Access, Credentials
+from tutti.sim.cluster import EmbeddedCluster
+from tutti.sim.meta.clock import skewed
+
+AGE_SECONDS = 5.5 * 3600
+"""How old everything in the scene is; such ages are told in hours, so it looks the same for half an hour."""
+
+
+@contextmanager
+def staged(kubeconfig: Path, made: list[scene.Json] | None = None) -> Iterator[EmbeddedCluster]:
+    """Run a cluster with the scene, or with other objects, on it, and write its kubeconfig."""
+    ready: list[EmbeddedCluster] = []
+    up = threading.Event()
+    loop = asyncio.new_event_loop()
+    over = asyncio.Event()
+
+    async def play() -> None:
+        with skewed(-AGE_SECONDS):
+            async with EmbeddedCluster(nodes=0, controllers=False, seed=1) as cluster:
+                await _create(cluster, scene.objects() if made is None else made)
+                cluster.write_kubeconfig(kubeconfig)
+                ready.append(cluster)
+                up.set()
+                await over.wait()
+
+    def run() -> None:
+        try:
+            loop.run_until_complete(play())
+        finally:
+            up.set()
+            loop.close()
+
+    thread = threading.Thread(target=run, name="stage")
+    thread.start()
+    up.wait()
+    try:
+        assert ready, "the cluster did not come up"
+        yield ready[0]
+    finally:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(over.set)
+        thread.join()
+
+
+async def _create(cluster: EmbeddedCluster, made: list[scene.Json]) -> None:
+    access = Access(cluster.url, headers={"Authorization": f"Bearer {cluster.token}"})
+    async with Client(Credentials.fixed(access)) as client:
+        for kind in KINDS.values():
+            await client.request("POST", CRDS.path(), body=json.dumps(crd(kind)).encode())
+        for one in made:
+            await scene.create(client, one)
+
+
+def called(kubeconfig: Path, *arguments: str) -> Result:
+    """Call `tutti` with arguments and the scene's kubeconfig, where there is no terminal."""
+    try:
+        return CliRunner().invoke(
+            cli, [*arguments, "--kubeconfig", str(kubeconfig)], catch_exceptions=False, prog_name="tutti"
+        )
+    finally:
+        structlog.reset_defaults()

@@ -1,0 +1,88 @@
+"""What nodes offer, what is free, and how large the holes are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.views import scene
+from tutti.cli.views.nodes.model import ModelUse, devices, top
+
+
+def of(*made: scene.Json, label: str | None = None) -> dict[str, ModelUse]:
+    state = scene.told(list(made)).stock().state
+    return {one.model: one for one in top(state, devices(state), label).models}
+
+
+def busy(on: str, gpus: int) -> scene.Json:
+    return scene.pod("default", f"busy-{on}", gpus, on=on, scheduler="default-scheduler")
+
+
+@pytest.mark.parametrize(
+    ("used", "holes", "fits"),
+    [
+        ((0, 0), {8: 2}, {1: 16, 2: 8, 4: 4, 8: 2}),
+        ((4, 4), {4: 2}, {1: 8, 2: 4, 4: 2, 8: 0}),
+        ((8, 0), {8: 1}, {1: 8, 2: 4, 4: 2, 8: 1}),
+        ((5, 7), {1: 1, 3: 1}, {1: 4, 2: 1, 4: 0, 8: 0}),
+        ((8, 8), {}, {1: 0, 2: 0, 4: 0, 8: 0}),
+    ],
+)
+def test_equal_sums_differ_by_their_holes(used: tuple[int, int], holes: dict, fits: dict):
+    nodes = [scene.node(name, "m", "r") for name in ("a", "b")]
+    found = of(*nodes, *(busy(name, gpus) for name, gpus in zip(("a", "b"), used, strict=True) if gpus))["m"]
+
+    assert (found.used, found.free) == (sum(used), 16 - sum(used))
+    assert found.holes == holes
+    assert found.fits == fits
+    assert found.largest == max(holes, default=0)
+
+
+def test_what_is_free_on_a_node_that_takes_no_pods_is_no_hole():
+    not_ready = [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]
+    found = of(
+        scene.node("a", "m", "r"),
+        scene.node("b", "m", "r", unschedulable=True),
+        scene.node("c", "m", "r", taints=not_ready),
+    )["m"]
+
+    assert (found.nodes, found.open, found.allocatable, found.free) == (3, 1, 24, 8)
+    assert found.holes == {8: 1}
+
+
+def test_a_node_of_odd_size_has_a_size_of_its_own():
+    node = scene.node("a", "m", "r")
+    node["status"]["allocatable"][scene.GPU] = "6"
+
+    assert of(node)["m"].fits == {1: 6, 2: 3, 4: 1, 6: 1}
+
+
+def test_a_label_of_ones_own_tells_models_apart():
+    assert set(of(scene.node("a", "m", "r1"), scene.node("b", "m", "r2"), label=scene.RACK)) == {"r1", "r2"}
+
+
+def test_without_devices_cpu_and_memory_are_told():
+    node = scene.node("a", "m", "r")
+    del node["status"]["allocatable"][scene.GPU]
+    state = scene.told([node]).stock().state
+
+    assert devices(state) == ["cpu", "memory"]
+    assert [one.resource for one in top(state, devices(state)).nodes] == ["cpu", "memory"]
+
+
+def test_a_resource_that_nobody_knows_is_offered_nowhere():
+    assert top(scene.told([scene.node("a", "m", "r")]).stock().state, ["example.com/tpu"]).nodes == ()
+
+
+def test_a_node_tells_what_keeps_pods_off():
+    taints = [{"key": f"t{index}", "value": "x", "effect": "NoSchedule"} for index in range(4)]
+    down = [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]
+    made = [
+        scene.node("a", "m", "r", taints=taints),
+        scene.node("b", "m", "r", taints=down, unschedulable=True),
+    ]
+    found = top(scene.told(made).stock().state, [scene.GPU]).nodes
+
+    assert [(one.node, one.open, one.notes) for one in found] == [
+        ("a", True, ("t0=x:NoSchedule", "t1=x:NoSchedule", "t2=x:NoSchedule", "and 1 more")),
+        ("b", False, ("cordoned", "unreachable")),
+    ]
