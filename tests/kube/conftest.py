@@ -96,9 +96,13 @@ class Collection:
     """One collection with list and watch; `faults` are served, one by one, instead of what was asked for.
 
     A fault is (where, what): where `list`, `continue` or `watch` says which request it waits for.
+
+    Attributes:
+        streams_lists: Whether a watch may begin with all that exists; a server that cannot do that answers 422.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, streams_lists: bool = True) -> None:
+        self.streams_lists = streams_lists
         self.version = 100
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.log: list[tuple[int, str, dict[str, Any]]] = []
@@ -146,10 +150,13 @@ class Collection:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         query = request.query
-        where = "watch" if "watch" in query else "continue" if "continue" in query else "list"
+        initial = "sendInitialEvents" in query
+        if initial and not self.streams_lists:
+            return status(422, "Invalid", "sendInitialEvents is forbidden for watch unless WatchList is enabled")
+        where = "continue" if "continue" in query else "watch" if "watch" in query and not initial else "list"
         if self.faults and self.faults[0][0] == where:
             return await self._misbehave(request, self.faults.popleft()[1])
-        return await self._watch(request) if where == "watch" else self._list(query)
+        return await self._watch(request) if "watch" in query else self._list(query)
 
     def _list(self, query: Any) -> web.Response:
         limit = int(query.get("limit", "0"))
@@ -174,9 +181,16 @@ class Collection:
         return response
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
-        version = int(request.query["resourceVersion"])
-        self.watch_from.append(version)
         response = await self._open(request)
+        if "sendInitialEvents" in request.query:
+            version, found = self.version, list(self.objects.values())
+            for obj in found:
+                await response.write(json.dumps({"type": "ADDED", "object": obj}).encode() + b"\n")
+            mark = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
+            await response.write(json.dumps({"type": "BOOKMARK", "object": {"metadata": mark}}).encode() + b"\n")
+        else:
+            version = int(request.query["resourceVersion"])
+            self.watch_from.append(version)
         if version < self.compacted:
             error = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
             await response.write(json.dumps({"type": "ERROR", "object": error}).encode() + b"\n")
@@ -205,6 +219,9 @@ class Collection:
         elif what == "cut":
             await response.write(b'{"type":"ADDED","object":{"metadata":{"name":"ha')
             return hang_up(request)
+        elif what == "unmarked":  # a streaming list that ends, well, before its end
+            for obj in list(self.objects.values())[:1]:
+                await response.write(json.dumps({"type": "ADDED", "object": obj}).encode() + b"\n")
         elif what.startswith("error"):
             error = {"kind": "Status", "code": int(what[5:]), "reason": "Fault", "message": "told to fail"}
             await response.write(json.dumps({"type": "ERROR", "object": error}).encode() + b"\n")
@@ -213,9 +230,10 @@ class Collection:
         return response
 
 
-@pytest.fixture
-def collection() -> Collection:
-    return Collection()
+@pytest.fixture(params=[True, False], ids=["streamed", "paged"])
+def collection(request: pytest.FixtureRequest) -> Collection:
+    """A collection of a server that has streaming lists, and one of a server that has not."""
+    return Collection(streams_lists=request.param)
 
 
 @pytest.fixture

@@ -1,11 +1,13 @@
 """An informer's consumer ends up with what the server has, whatever happens in between."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
 import structlog
+from aiohttp import web
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -68,7 +70,7 @@ def metric(server, name, **labels):
     return getattr(server.client.metrics, name).labels("pods", *labels.values())._value.get()
 
 
-async def test_pages_make_one_list_and_then_changes_flow(serve, collection):
+async def test_what_is_there_is_listed_and_then_changes_flow(serve, collection):
     for n in range(7):
         collection.put(f"p{n}", value=n)
     server, world = await serve(collection.handle), World()
@@ -80,8 +82,9 @@ async def test_pages_make_one_list_and_then_changes_flow(serve, collection):
         collection.put("p7", value=7)
         await world.until({"p0": 10, **{f"p{n}": n for n in range(2, 8)}})
         assert informer.keys == world.things.keys()
-    lists = [call.query for call in server.calls if "watch" not in call.query]
-    assert [query.get("limit") for query in lists] == ["3", "3", "3"]
+    lists = [call.query.get("limit") for call in server.calls if "watch" not in call.query]
+    assert lists == ([] if collection.streams_lists else ["3", "3", "3"])
+    assert metric(server, "watch_errors") == 0  # not to have streaming lists is no error
     assert all(call.query["labelSelector"] == "a=b" for call in server.calls)
     assert metric(server, "watched", type="LISTED") == 7
     assert metric(server, "objects") == 7
@@ -104,7 +107,8 @@ async def test_a_watch_goes_on_from_the_last_version_bookmarks_included(serve, c
         collection.end_watches()
         collection.put("d", value=4)
         await world.until({"a": 1, "b": 2, "c": 3, "d": 4})
-    assert collection.watch_from[1:] == [marked + 1]
+    assert collection.watch_from[-1] == marked + 1
+    assert len(collection.watch_from) == (1 if collection.streams_lists else 2)
     assert metric(server, "relists") == 1
     assert [change.key.name for change in world.history] == ["a", "b", "c", "d"]
 
@@ -139,7 +143,8 @@ async def test_what_vanished_during_a_gap_is_reported_gone(serve, collection, ho
     assert [(type(change), change.key.name) for change in after] == [(Gone, "b"), (Seen, "b"), (Gone, "a")]
 
 
-async def test_an_expired_continue_token_starts_the_list_over_and_then_asks_for_all_at_once(serve, collection):
+async def test_an_expired_continue_token_starts_the_list_over_and_then_asks_for_all_at_once(serve, kube):
+    collection = kube.Collection(streams_lists=False)
     for n in range(5):
         collection.put(f"p{n}", value=n)
     collection.faults.extend([("continue", "410"), ("continue", "410")])
@@ -170,6 +175,7 @@ async def test_after_an_interruption_nothing_is_missing_or_repeated(serve, colle
     server, world = await serve(collection.handle), World()
     async with informing(server, world):
         await world.until({"a": 1})
+        collection.end_watches()  # the one that began with a list
         collection.put("b", value=2)
         await world.until({"a": 1, "b": 2})
     assert metric(server, "relists") == 1
@@ -185,6 +191,7 @@ async def test_one_interruption_is_one_warning_however_many_faces_it_has(serve, 
     with structlog.testing.capture_logs() as said:
         async with informing(server, world):
             await world.until({"a": 1})
+            collection.end_watches()  # the one that began with a list
             collection.put("b", value=2)
             await world.until({"a": 1, "b": 2})
     told = [line["event"] for line in said if line["log_level"] != "debug"]
@@ -198,6 +205,7 @@ async def test_a_refusal_that_will_not_pass_is_told_even_after_an_interruption(s
     with structlog.testing.capture_logs() as said:
         async with informing(server, world):
             await world.until({"a": 1})
+            collection.end_watches()  # the one that began with a list
             collection.put("b", value=2)
             await world.until({"a": 1, "b": 2})
     told = [line["problem"][:3] for line in said if line["log_level"] == "warning"]
@@ -210,6 +218,7 @@ async def test_a_stream_that_fails_again_and_again_is_listed_anew(serve, collect
     server, world = await serve(collection.handle), World()
     async with informing(server, world):
         await world.until({"a": 1})
+        collection.end_watches()  # the one that began with a list
         collection.put("b", value=2)
         await world.until({"a": 1, "b": 2})
         assert metric(server, "relists") > 1
@@ -221,8 +230,77 @@ async def test_a_stalled_watch_is_noticed(serve, collection):
     server, world = await serve(collection.handle), World()
     async with informing(server, world, stall_seconds=0.1):
         await world.until({"a": 1})
+        collection.end_watches()  # the one that began with a list
         collection.put("b", value=2)
         await world.until({"a": 1, "b": 2})
+
+
+BROKEN_LISTS = ["cut", "unmarked", "stall", "error500", "503", "hang_up", "<html>not a list</html>"]
+
+
+@pytest.mark.parametrize("fault", BROKEN_LISTS)
+async def test_after_a_streaming_list_that_breaks_pages_are_asked_for_and_next_time_a_stream_again(serve, kube, fault):
+    collection = kube.Collection()
+    collection.put("a", value=1)
+    collection.put("b", value=1)
+    # A reading request that dies on a kept connection is sent once more by the HTTP library itself.
+    collection.faults.extend([("list", fault)] * (2 if fault == "hang_up" else 1))
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world, stall_seconds=0.1) as informer:
+        await informer.synced.wait()
+        assert world.values() == {"a": 1, "b": 1}
+        first = [*server.calls]
+        collection.put("a", value=2)
+        collection.delete("b")
+        collection.compact()
+        collection.log.clear()
+        collection.faults.append(("watch", "error410"))
+        collection.end_watches()
+        await world.until({"a": 2})
+    assert "sendInitialEvents" in first[0].query
+    assert [call.query.get("limit") for call in first if "watch" not in call.query] == ["2000"]
+    assert "sendInitialEvents" in [call for call in server.calls if "resourceVersion" not in call.query][-1].query
+
+
+async def test_what_happens_during_a_streaming_list_is_told_in_its_order(serve):
+    def line(kind, name, version, **fields):
+        meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": str(version)}
+        return json.dumps({"type": kind, "object": {"metadata": meta, **fields}}).encode() + b"\n"
+
+    mark = {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}
+    told = [
+        line("ADDED", "a", 7, value=1),
+        line("ADDED", "b", 3, value=1),
+        line("DELETED", "b", 8),
+        line("MODIFIED", "a", 9, value=2),
+        json.dumps({"type": "BOOKMARK", "object": {"metadata": mark}}).encode() + b"\n",
+        line("ADDED", "c", 10, value=3),
+    ]
+    asked = []
+
+    async def handle(request):
+        asked.append(dict(request.query))
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for one in told if len(asked) == 1 else ():
+            await response.write(one)
+        if len(asked) > 1:
+            await asyncio.Event().wait()
+        return response
+
+    server, world = await serve(handle), World()
+    async with informing(server, world):
+        await world.until({"a": 2, "c": 3})
+        while len(asked) == 1:  # noqa: ASYNC110 - the server is in this loop
+            await asyncio.sleep(0)
+    assert [(type(change), change.key.name) for change in world.history] == [
+        (Seen, "a"),
+        (Seen, "b"),
+        (Gone, "b"),
+        (Seen, "a"),
+        (Seen, "c"),
+    ]
+    assert asked[1]["resourceVersion"] == "10"
 
 
 @pytest.mark.parametrize("answer", ["404", "403", "401"])
@@ -305,20 +383,30 @@ steps = st.one_of(
     st.tuples(st.just("compact")),
     st.tuples(st.just("end")),
     st.tuples(
-        st.just("fault"), st.sampled_from([*INTERRUPTIONS, ("list", "500"), ("continue", "410"), ("watch", "410")])
+        st.just("fault"),
+        st.sampled_from(
+            [
+                *INTERRUPTIONS,
+                ("list", "500"),
+                ("list", "cut"),
+                ("list", "unmarked"),
+                ("continue", "410"),
+                ("watch", "410"),
+            ]
+        ),
     ),
     st.tuples(st.just("wait")),
 )
 
 
-@given(st.lists(steps, max_size=25), st.integers(1, 3))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_happens_the_consumer_ends_with_what_the_server_has(kube, script, page_size):
-    asyncio.run(follow(kube, script, page_size))
+@given(st.lists(steps, max_size=25), st.integers(1, 3), st.booleans())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_happens_the_consumer_ends_with_what_the_server_has(kube, script, page_size, streams_lists):
+    asyncio.run(follow(kube, script, page_size, streams_lists))
 
 
-async def follow(kube, script, page_size):
-    collection, world = kube.Collection(), World()
+async def follow(kube, script, page_size, streams_lists):
+    collection, world = kube.Collection(streams_lists=streams_lists), World()
     async with (
         kube.serving(collection.handle) as server,
         informing(server, world, page_size=page_size, stall_seconds=0.2),

@@ -1,44 +1,45 @@
 """Keeps a consumer in step with one kind of object: a list, then a watch, for ever.
 
-    list ──pages──▶ diff against what is known ──▶ watch ──lines──▶ apply ──┐
-      ▲                                              ▲      │ closed, broken │
-      │ 410, rewound, failed again and again         └──────┴────────────────┘ from the last version
+    list ──stream, pages──▶ diff against what is known ──▶ watch ──lines──▶ apply ──┐
+      ▲                                                      ▲      │ closed, broken │
+      │ 410, rewound, failed again and again                 └──────┴────────────────┘ from the last version
 
-What holds: an object that vanished unseen is reported Gone by the next list; a name reused by another object is Gone,
-then Seen; an object's states are delivered in order and, after a list, only where its version is new. Whatever the
-server does, the informer comes back; it ends only by cancellation, or when its consumer raises.
+A list comes as the beginning of the watch itself (a streaming list, KEP-3157), so that neither side ever holds it
+whole; where the server has none, or one has just failed, it comes in pages. Whatever the server does, the informer
+comes back; it ends only by cancellation, or when its consumer raises.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from http import HTTPStatus
-from time import time
 from typing import Final, Generic, TypeVar
 
-import msgspec
 import structlog
 
 from tutti.kube.backoff import Backoff
-from tutti.kube.changes import Change, Gone, Key, Seen
+from tutti.kube.changes import Change, Key
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, NotSent, WireError, is_retryable, retry_after
 from tutti.kube.listing import Scope, fetch_page
+from tutti.kube.mirror import Decode, Mirror
 from tutti.kube.resources import Resource
-from tutti.kube.watching import LineSplitter, Meta, WatchEvent, read_error, read_event, read_meta, read_version
+from tutti.kube.watching import BrokenStream, LineSplitter
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
-Decode = Callable[[msgspec.Raw], T]
-"""Turns an object's JSON into what the consumer wants; raises ValueError (as msgspec does) for a bad object."""
-
 _STALL_GRACE_SECONDS: Final = 15.0
+_LIST_SILENCE_SECONDS: Final = 30.0
 _BRIEF_SECONDS: Final = 1.0
 _RELIST_AFTER_FAILURES: Final = 5
 _PAGED_ATTEMPTS: Final = 2
+# How a server answers that does not know streaming lists, or has them switched off.
+_NO_STREAMING_LISTS: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
+# So many objects are taken, in two to three milliseconds, before everything else in the loop has its turn.
+_SLICE: Final = 100
 
 
 class Informer(Generic[T]):
@@ -59,7 +60,7 @@ class Informer(Generic[T]):
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-        page_size: int = 500,
+        page_size: int = 2_000,
         watch_seconds: int = 300,
         stall_seconds: float | None = None,
         backoff: Backoff | None = None,
@@ -68,41 +69,30 @@ class Informer(Generic[T]):
         self.synced = asyncio.Event()
         self.problem: str | None = None
         self._client = client
-        self._decode = decode
-        self._deliver = deliver
+        self._mirror = Mirror(resource, client.metrics, decode=decode, deliver=deliver)
         self._scope = Scope(resource.path(namespace), label_selector, field_selector)
         self._page_size = page_size
         self._watch_seconds = watch_seconds
         self._stall_seconds = stall_seconds
         self._backoff = backoff or Backoff()
-        self._known: dict[Key, tuple[str, str]] = {}  # uid and resourceVersion
-        self._version: str | None = None  # what the watch goes on from; None: list first
         self._expired_lists = 0
-        self._count_metrics()
-
-    def _count_metrics(self) -> None:
-        """Look the labelled metrics up once."""
-        metrics, label = self._client.metrics, self.resource.label
-        self._events = {
-            kind: metrics.watched.labels(label, kind) for kind in ("LISTED", "ADDED", "MODIFIED", "DELETED", "BOOKMARK")
-        }
-        self._relists = metrics.relists.labels(label)
-        self._errors = metrics.watch_errors.labels(label)
-        self._decode_errors = metrics.decode_errors.labels(label)
-        self._objects = metrics.objects.labels(label)
-        self._synced_gauge = metrics.synced.labels(label)
-        self._last_event = metrics.last_event.labels(label)
+        self._has_streaming_lists = True
+        self._in_pages = False  # whether the next list is to come in pages, because a streaming list has failed
+        self._in_turn = 0  # objects taken since everything else in the loop had its turn
+        self._relists = client.metrics.relists.labels(resource.label)
+        self._errors = client.metrics.watch_errors.labels(resource.label)
+        self._synced_gauge = client.metrics.synced.labels(resource.label)
 
     @property
     def keys(self) -> frozenset[Key]:
         """The objects known to exist, including those that could not be decoded."""
-        return frozenset(self._known)
+        return self._mirror.keys
 
     async def run(self) -> None:
         """List and watch until cancelled."""
         while True:
             try:
-                if self._version is None:
+                if self._mirror.version is None and self._in_pages:
                     await self._list()
                 await self._watch()
             except WireError as error:
@@ -110,14 +100,22 @@ class Informer(Generic[T]):
 
     async def _recover(self, error: WireError) -> None:
         """Decide where to go on after an error, and wait: not at all after the first 410, else longer and longer."""
+        lists, streams = self._mirror.version is None, not self._in_pages
+        refused = isinstance(error, ApiError) and error.status in _NO_STREAMING_LISTS
+        if lists and streams and refused:
+            self._in_pages, self._has_streaming_lists = True, False
+            log.debug("no_streaming_lists", resource=self.resource.label, answer=str(error))
+            return
+        if lists and not isinstance(error, NotSent):
+            self._in_pages = streams or not self._has_streaming_lists
         self._errors.inc()
         expired = isinstance(error, ApiError) and error.status == HTTPStatus.GONE
         failures = self._backoff.failures
-        if expired and self._version is None:
+        if expired and lists:
             self._expired_lists += 1
         # A server that is away needs no new list when it is back; one that answers and keeps failing may.
         if expired or (failures >= _RELIST_AFTER_FAILURES and not isinstance(error, NotSent)):
-            self._version = None
+            self._mirror.version = None
         wait = self._backoff.next(retry_after(error))
         if expired and not failures:
             return
@@ -137,67 +135,50 @@ class Informer(Generic[T]):
     async def _list(self) -> None:
         """Deliver a whole snapshot page by page, then what is known but not in it as Gone."""
         self._relists.inc()
-        listed: set[Key] = set()
+        self._mirror.begin_list()
         # A list so long that its snapshot expires between pages is asked for in one piece.
         limit = self._page_size if self._expired_lists < _PAGED_ATTEMPTS else 0
         cursor = ""
         while True:
             page = await fetch_page(self._client, self._scope, limit=limit, cursor=cursor)
-            self._take_page(page.items or (), listed)
-            await asyncio.sleep(0)
+            items = page.items or []
+            for start in range(0, len(items), _SLICE):
+                self._mirror.take_items(items[start : start + _SLICE])
+                await asyncio.sleep(0)
             cursor = page.metadata.cursor
             if not cursor:
                 break
-        self._hand_over([Gone(key, self._known.pop(key)[0]) for key in self._known.keys() - listed])
-        self._version = page.metadata.resource_version
+        self._mirror.end_list(page.metadata.resource_version)
+        self._note_listed()
+
+    def _note_listed(self) -> None:
+        """Everything that exists has been delivered."""
         self._expired_lists = 0
+        self._in_pages = not self._has_streaming_lists
         self._report(None)
         if not self.synced.is_set():
-            log.info("informer_synced", resource=self.resource.label, objects=len(self._known))
+            log.info("informer_synced", resource=self.resource.label, objects=len(self._mirror))
             self.synced.set()
             self._synced_gauge.set(1)
 
-    def _take_page(self, items: Iterable[msgspec.Raw], listed: set[Key]) -> None:
-        """Deliver what is new in a page."""
-        changes: list[Change[T]] = []
-        taken = 0
-        for raw in items:
-            taken += 1
-            meta = self._identify(raw)
-            if meta is None:
-                continue
-            key = Key(meta.namespace, meta.name)
-            listed.add(key)
-            if self._known.get(key) != (meta.uid, meta.resource_version):
-                self._note(key, meta, raw, changes)
-        self._events["LISTED"].inc(taken)
-        self._hand_over(changes)
-
     async def _watch(self) -> None:
-        """Follow the changes since the last version until the stream ends."""
+        """Follow the changes since the last version, or from a list on, until the stream ends."""
         shortest = max(1, self._watch_seconds // 2)
         seconds = random.randint(shortest, self._watch_seconds)  # noqa: S311 - spreads the ends of watches only
-        query = self._scope.query(
-            watch="1",
-            allowWatchBookmarks="true",
-            resourceVersion=self._version or "",
-            timeoutSeconds=str(seconds),
-        )
         # A quiet kind sends nothing, not even bookmarks, until the server ends the watch: silence is a stall only
         # after that. Peers that vanished are found sooner, by the client's keep-alive probes.
         stall = self._stall_seconds or seconds + _STALL_GRACE_SECONDS
-        splitter = LineSplitter()
-        heard = False
         clock = asyncio.get_running_loop().time
-        async with self._client.stream(self._scope.path, query=query, idle_seconds=stall) as chunks:
+        async with self._client.stream(self._scope.path, query=self._query(seconds), idle_seconds=stall) as chunks:
+            splitter = LineSplitter()
+            heard = self._mirror.version is None
+            if heard:
+                await self._take_list(chunks, splitter)
             self._report(None)
             opened = clock()
             try:
                 async for chunk in chunks:
-                    lines = splitter.feed(chunk)
-                    self._take_lines(lines)
-                    heard = heard or bool(lines)
-                    await asyncio.sleep(0)
+                    heard = await self._take(splitter.feed(chunk)) or heard
             finally:
                 brief = clock() - opened < _BRIEF_SECONDS
                 if not brief:
@@ -207,79 +188,56 @@ class Informer(Generic[T]):
             if brief:
                 await asyncio.sleep(self._backoff.next())
 
+    def _query(self, seconds: int) -> dict[str, str]:
+        """Return the query of a watch from the last version on, or of one that begins with all that exists."""
+        version = self._mirror.version
+        begin = {"resourceVersion": version or ""}
+        if version is None:
+            begin = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        return self._scope.query(watch="1", allowWatchBookmarks="true", timeoutSeconds=str(seconds), **begin)
+
+    async def _take_list(self, chunks: AsyncIterator[bytes], splitter: LineSplitter) -> None:
+        """Take a stream's events up to the bookmark that ends its list, and what came with that.
+
+        Raises:
+            WireError: The stream broke, ended or fell silent before.
+        """
+        self._relists.inc()
+        self._mirror.begin_list()
+        clock = asyncio.get_running_loop().time
+        longest = self._stall_seconds or _LIST_SILENCE_SECONDS
+        try:
+            async with asyncio.timeout(longest) as silence:
+                async for chunk in chunks:
+                    silence.reschedule(clock() + longest)
+                    await self._take(splitter.feed(chunk))
+                    if self._mirror.version is not None:
+                        self._note_listed()
+                        return
+        except TimeoutError as error:
+            raise BrokenStream(f"a streaming list of {self.resource.label} fell silent before its end") from error
+        raise BrokenStream(f"a streaming list of {self.resource.label} ended before all was told")
+
+    async def _take(self, lines: Sequence[bytes]) -> bool:
+        """Apply a chunk's events, leaving the loop to others now and then; returns whether there were any."""
+        for start in range(0, len(lines), _SLICE):
+            few = lines[start : start + _SLICE]
+            self._mirror.take_lines(few)
+            if self._mirror.version is not None:
+                self._backoff.reset()
+            self._in_turn += len(few)
+            if self._in_turn >= _SLICE:
+                self._in_turn = 0
+                await asyncio.sleep(0)
+        return bool(lines)
+
     async def _check_history(self) -> None:
         """After a watch that ended well but silent, see whether the server's history still is ours.
 
         A server restored from a backup has older versions than we do and would keep such a watch open and silent.
         """
         page = await fetch_page(self._client, self._scope, limit=1)
-        ours, theirs = self._version or "", page.metadata.resource_version
+        ours, theirs = self._mirror.version or "", page.metadata.resource_version
         if ours.isdecimal() and theirs.isdecimal() and int(theirs) < int(ours):
             log.warning("informer_rewound", resource=self.resource.label, version=ours, server_version=theirs)
-            self._version = None
-
-    def _take_lines(self, lines: Sequence[bytes]) -> None:
-        """Apply the events of one chunk and deliver them together, also those before an event that ends the watch."""
-        changes: list[Change[T]] = []
-        try:
-            for line in lines:
-                self._take_event(read_event(line), changes)
-        finally:
-            self._hand_over(changes)
-        if lines:
-            self._last_event.set(time())
-            self._backoff.reset()
-
-    def _take_event(self, event: WatchEvent, changes: list[Change[T]]) -> None:
-        """Apply one event to what is known."""
-        if event.type == "ERROR":
-            raise read_error(event.object)
-        if event.type == "BOOKMARK":
-            self._version = read_version(event.object) or self._version
-            self._events["BOOKMARK"].inc()
-            return
-        meta = self._identify(event.object)
-        if meta is None:
-            return
-        key = Key(meta.namespace, meta.name)
-        if event.type == "DELETED":
-            uid = self._known.pop(key, (meta.uid, ""))[0]
-            changes.append(Gone(key, uid))
-        else:
-            self._note(key, meta, event.object, changes)
-        self._version = meta.resource_version or self._version
-        if event.type in self._events:
-            self._events[event.type].inc()
-
-    def _note(self, key: Key, meta: Meta, raw: msgspec.Raw, changes: list[Change[T]]) -> None:
-        """Remember an object's new state and add what is to be delivered of it."""
-        before = self._known.get(key)
-        if before is not None and before[0] != meta.uid:
-            changes.append(Gone(key, before[0]))
-        self._known[key] = (meta.uid, meta.resource_version)
-        try:
-            changes.append(Seen(key, meta.uid, self._decode(raw)))
-        except ValueError as error:
-            self._decode_errors.inc()
-            log.error(  # noqa: TRY400 - the reason is in the object, not in our stack
-                "object_not_decoded",
-                resource=self.resource.label,
-                namespace=key.namespace,
-                name=key.name,
-                version=meta.resource_version,
-                error=str(error),
-            )
-
-    def _identify(self, raw: msgspec.Raw) -> Meta | None:
-        """Return the object's metadata; an object without is counted and left out."""
-        meta = read_meta(raw)
-        if meta is None:
-            self._decode_errors.inc()
-            log.error("object_without_metadata", resource=self.resource.label, starts=bytes(raw)[:120])
-        return meta
-
-    def _hand_over(self, changes: Sequence[Change[T]]) -> None:
-        """Deliver a batch, if there is anything in it."""
-        if changes:
-            self._deliver(changes)
-        self._objects.set(len(self._known))
+            self._mirror.version = None

@@ -31,6 +31,24 @@ class Head(msgspec.Struct, frozen=True):
     metadata: Meta = Meta()
 
 
+class Bookmark(msgspec.Struct, frozen=True, rename="camel"):
+    """How far the server has told everything."""
+
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+    @property
+    def ends_list(self) -> bool:
+        """Whether all that existed when the stream began has been told (KEP-3157)."""
+        return (self.annotations or {}).get("k8s.io/initial-events-end") == "true"
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    """The object of a bookmark."""
+
+    metadata: Bookmark = Bookmark()
+
+
 class WatchEvent(msgspec.Struct, frozen=True):
     """One line: what happened, and the object, still undecoded."""
 
@@ -40,6 +58,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
 _EVENT: Final = msgspec.json.Decoder(WatchEvent)
 _HEAD: Final = msgspec.json.Decoder(Head)
+_MARK: Final = msgspec.json.Decoder(_Mark)
 _STATUS: Final = msgspec.json.Decoder(Status)
 
 
@@ -90,14 +109,14 @@ def read_meta(raw: msgspec.Raw) -> Meta | None:
     return meta if meta.name else None
 
 
-def read_version(raw: msgspec.Raw) -> str:
-    """Return the resourceVersion of an object without a name, such as a bookmark; empty where there is none.
+def read_bookmark(raw: msgspec.Raw) -> Bookmark:
+    """Return what a bookmark says: an object without a name.
 
     Raises:
         BrokenStream: It is no object.
     """
     try:
-        return _HEAD.decode(raw).metadata.resource_version
+        return _MARK.decode(raw).metadata
     except msgspec.MsgspecError as error:
         raise BrokenStream(f"a bookmark of the watch cannot be read: {error}") from error
 
