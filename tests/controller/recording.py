@@ -23,7 +23,7 @@ class Recorded:
 
 
 _PASSED_ON = ("Authorization", "Content-Type", "Accept", "User-Agent")
-_REASONS = {403: "Forbidden", 409: "Conflict"}
+_REASONS = {403: "Forbidden", 409: "Conflict", 422: "Invalid"}
 
 
 def _status(code: int, path: str) -> dict[str, Any]:

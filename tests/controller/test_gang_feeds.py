@@ -108,7 +108,7 @@ async def test_a_kind_that_comes_to_be_served_is_followed_until_it_is_gone(bare_
 
 
 async def test_a_kind_that_goes_before_it_could_be_listed_is_not_waited_for(bare_cluster, following):
-    rule = {"name": "away", "match": {"groups": [GROUP], "verbs": ["list"]}, "error": {"code": 503}}
+    rule = {"name": "away", "match": {"groups": [GROUP], "verbs": ["list", "watch"]}, "error": {"code": 503}}
     await bare_cluster.client.request("PUT", "/_tutti/faults", body=json.dumps({"rules": [rule]}).encode())
     await _serve(bare_cluster)
     start = asyncio.create_task(following())

@@ -116,9 +116,11 @@ class Server:
 
     Attributes:
         history: Forgets what has happened when `forget` is called, as a server does that starts anew.
+        streams_lists: Whether a watch may begin with all that exists; every second seed's server cannot do that.
     """
 
     def __init__(self, seed: int) -> None:
+        self.streams_lists = seed % 2 == 0
         registry, definitions = _established(strict=seed % STRICT_EVERY == 0)
         self.backend = Backend(Store(), registry, random.Random(seed), admission=list(PLUGINS))
         for resource in registry:

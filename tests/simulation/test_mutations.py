@@ -20,8 +20,8 @@ from tutti.controller.dispatch import Dispatch
 from tutti.engine.engine import Engine
 from tutti.engine.living import binding, life, reservation
 from tutti.kube.changes import Change, Gone
-from tutti.kube.informer import Informer
 from tutti.kube.lease import Elector
+from tutti.kube.mirror import Mirror
 from tutti.kube.statuses import StatusWriter
 from tutti.quota.tree import QuotaNode
 
@@ -114,13 +114,13 @@ def bound_pods_take_no_room(patch: pytest.MonkeyPatch) -> None:
 
 
 def deletions_go_unseen(patch: pytest.MonkeyPatch) -> None:
-    """The informer says nothing of what is gone."""
-    hand_over = Informer._hand_over
+    """Nothing is said of what is gone."""
+    hand_over = Mirror._hand_over
 
-    def wrongly(informer: Any, changes: Sequence[Change[Any]]) -> None:
-        hand_over(informer, [one for one in changes if not isinstance(one, Gone)])
+    def wrongly(mirror: Any, changes: Sequence[Change[Any]]) -> None:
+        hand_over(mirror, [one for one in changes if not isinstance(one, Gone)])
 
-    patch.setattr(Informer, "_hand_over", wrongly)
+    patch.setattr(Mirror, "_hand_over", wrongly)
 
 
 def sends_twice(patch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from tutti.sim.faults.rules import Refusal
 from tutti.sim.faults.shell import refusal
 from tutti.sim.http import lists, render, request
 from tutti.sim.http.negotiate import PLAIN
-from tutti.sim.http.watches import Writer, error_line
+from tutti.sim.http.watches import INITIAL_END, Writer, error_line
 from tutti.sim.meta.errors import expired
 from tutti.sim.store.collection import Compacted
 
@@ -285,7 +285,11 @@ class Wire:
         resource = backend.resource(target.group, target.version, target.plural)
         where = lists.scope(resource, target.namespace, "", sent.query)
         collection = backend.collection(resource)
-        after = int(sent.query.get("resourceVersion") or 0)
+        initial = "sendInitialEvents" in sent.query
+        if initial and not network.server.streams_lists:
+            self._later(watch, ApiError.parse(422, b""))
+            return
+        after = backend.store.revision if initial else int(sent.query.get("resourceVersion") or 0)
         try:
             feed = collection.subscribe(
                 namespace=where.namespace, predicate=where.predicate, after=after, limit=BACKLOG
@@ -295,6 +299,11 @@ class Wire:
             return
         writer = Writer(resource, PLAIN, "Metadata")
         end = loop.time() + float(sent.query["timeoutSeconds"])
+        if initial:
+            found = [
+                one for one in collection.scan(where.namespace) if where.predicate is None or where.predicate(one.obj)
+            ]
+            self._later(watch, *(writer.line("ADDED", one) for one in found), writer.bookmark(after, INITIAL_END))
         try:
             while not feed.closed and loop.time() < end:
                 try:
@@ -310,7 +319,7 @@ class Wire:
         finally:
             collection.unsubscribe(feed)
 
-    def _later(self, watch: Watch, *lines: bytes | None) -> None:
+    def _later(self, watch: Watch, *lines: bytes | WireError | None) -> None:
         """Have lines arrive after their time on the way, and after those before them."""
         loop, network = asyncio.get_running_loop(), self._network
         arrives = loop.time() + network.latency() + network.lag(watch.owner, watch.what)
