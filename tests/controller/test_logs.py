@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from tutti.controller import logs
+from tutti.engine.decisions import AskExtender, Bind
 
 
 @pytest.fixture(autouse=True)
@@ -57,3 +58,27 @@ def test_the_level_holds_for_our_lines_and_for_the_libraries():
 
     assert "quiet" not in out.getvalue()
     assert "loud" in out.getvalue()
+
+
+BIND = Bind("default", "p", "u", "node", "PodGroup/default/g")
+
+
+def test_a_decision_is_one_line_with_its_own_fields_at_debug():
+    out = io.StringIO()
+    logs.configure("json", level="debug", stream=out)
+
+    logs.tell_decisions([BIND, AskExtender(1, "http://x", "filter", "default", "p", "u", ["n1", "n2"])])
+
+    bind, ask = (json.loads(line) for line in out.getvalue().splitlines())
+    assert bind.items() >= {"event": "decided", "level": "debug", "do": "bind", "name": "p", "node": "node"}.items()
+    assert ask["nodes"] == 2, "the names of all nodes are in the journal, not in the log"
+
+
+def test_decisions_cost_nothing_where_nobody_reads_them():
+    class Unread:
+        def __iter__(self):
+            raise AssertionError("looked at")
+
+    logs.configure("json", level="info", stream=io.StringIO())
+
+    logs.tell_decisions(Unread())

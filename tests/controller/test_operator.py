@@ -71,7 +71,11 @@ async def test_a_gang_is_bound_whole_and_everything_says_so(cluster, running):
     assert status == 200
     assert 'tutti_binds_total{outcome="Bound"} 3.0' in metrics
     assert "tutti_gang_wait_seconds_count 1.0" in metrics
-    assert 'tutti_admitted_workloads{cluster_queue="cq"} 1.0' in metrics
+    assert 'kueue_admitted_active_workloads{cluster_queue="cq"} 1.0' in metrics
+    assert 'kueue_admitted_workloads_total{cluster_queue="cq"} 1.0' in metrics
+    assert "scheduler_pod_scheduling_sli_duration_seconds_count 3.0" in metrics
+    assert "tutti_partial_gangs 0.0" in metrics
+    assert running.said("workload_scheduled", name="trio", queue="cq", pods=3)
     events = await until(lambda: cluster.list(EVENTS))
     assert "Scheduled" in {event["reason"] for event in events}
 

@@ -51,6 +51,15 @@ def free(nodes: NodeColumns, labels: Labels, taints: Sequence[Taint], toleration
     return Room(left.sum(axis=0), left.max(axis=0, initial=0))
 
 
+def free_per_node(nodes: NodeColumns) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what is free on each node, and what it offers: int64[rows, resources] each, in scheduling units.
+
+    A node that is not ready or takes no pods has and offers nothing.
+    """
+    rows = taking_pods(nodes, ())[:, None]
+    return np.where(rows, nodes.allocatable - nodes.requested, 0).clip(min=0), np.where(rows, nodes.allocatable, 0)
+
+
 def taking_pods(nodes: NodeColumns, labels: Labels) -> NDArray[np.bool_]:
     """Return which rows hold a node that has these labels, is ready and takes pods: bool[rows]."""
     fit = [not any(taint.key in UNFIT for taint in one) for one in nodes.taint_sets]

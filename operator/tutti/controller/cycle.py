@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, get_args
 
-import structlog
-
+from tutti.controller.logs import tell_decisions
 from tutti.controller.metrics import Metrics
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.observations import AnyObservation, Synced
-
-log = structlog.get_logger(__name__)
 
 # Between two batches, and between two calls of the engine, the loop serves everything else: leases, streams, probes,
 # and above all the binds that were decided last, so that the API server works while the engine does. At 15 to 50
@@ -59,7 +57,7 @@ class Cycle:
     """Runs one engine. Everything happens in one loop, so nothing here is locked.
 
     Before `synced()` the engine is only fed; it is asked only while `lead()` was called and `rest()` was not.
-    `decided` is called after each time.
+    `decided` is called after each time, with the seconds that the engine took.
     """
 
     def __init__(
@@ -69,7 +67,7 @@ class Cycle:
         *,
         metrics: Metrics,
         journal: Journal | None = None,
-        decided: Callable[[], None] = lambda: None,
+        decided: Callable[[float], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._engine = engine
@@ -161,12 +159,13 @@ class Cycle:
         now = self._now = max(self._now, self._clock())  # a clock that is set back must not lengthen deadlines
         started = time.perf_counter()
         decisions = self._engine.decide(now, most=_TRIES)
-        self._metrics.decide_seconds.observe(time.perf_counter() - started)
+        took = time.perf_counter() - started
+        self._metrics.decide_seconds.observe(took)
         if self._journal is not None:
             self._journal.decided(now, decisions, most=_TRIES)
-        for decision in decisions:
-            self._metrics.decisions.labels(type(decision).__name__).inc()
-            log.debug("decided", decision=decision)
+        for kind, times in Counter(map(type, decisions)).items():
+            self._metrics.decisions.labels(kind.__name__).inc(times)
+        tell_decisions(decisions)
         if decisions:
             self._carry_out(decisions)
-        self._decided()
+        self._decided(took)

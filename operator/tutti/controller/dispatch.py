@@ -161,9 +161,8 @@ class Dispatch:
 
     def record(self, event: EmitEvent) -> None:
         """Record an event about an object."""
-        log.info(
-            "told", reason=event.reason, kind=event.kind, namespace=event.namespace, name=event.name, note=event.note
-        )
+        say = log.info if event.type == "Warning" else log.debug  # what went well is logged as what it is
+        say("told", reason=event.reason, kind=event.kind, namespace=event.namespace, name=event.name, note=event.note)
         about = Reference(event.api_version, event.kind, event.name, event.namespace, event.uid)
         self._events.record(Happening(about, event.reason, event.note, event.action, event.type))
 
@@ -199,7 +198,7 @@ class Dispatch:
         result = await self._binder.bind(binding)
         outcome = _ANSWERS[result.outcome]
         self._metrics.binds.labels(outcome).inc()
-        self._times.answered(bind)
+        self._times.answered(bind, bound=outcome is BindAnswer.BOUND)
         self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, outcome, result.message))
 
     async def _choose(self, choice: SelectNode | ReserveVolume) -> None:

@@ -1,14 +1,28 @@
-"""How long gangs wait to be bound, and how far apart their binds finish."""
+"""How long pods and gangs wait to be bound, and how far apart the binds of a gang finish."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tutti.api.core import Pod
 from tutti.controller.metrics import Metrics
 from tutti.engine.decisions import Bind
+
+
+@dataclass(slots=True)
+class _Waits:
+    """A pod without a node, in Unix seconds.
+
+    Attributes:
+        created: When it was made.
+        queued: When it was first seen without scheduling gates; None while it has some.
+    """
+
+    created: float
+    queued: float | None
 
 
 @dataclass(slots=True)
@@ -32,36 +46,48 @@ class GangTimes:
         self._metrics = metrics
         self._clock = clock
         self._ticks = ticks
-        self._created: dict[tuple[str, str], float] = {}
+        self._waiting: dict[tuple[str, str], _Waits] = {}
+        self._queued: dict[tuple[str, str], float] = {}
         self._sent: dict[str, _Sent] = {}
 
     def seen(self, pod: Pod) -> None:
         """Note since when a pod waits; one that has a node or has ended waits no longer."""
         key = (pod.metadata.namespace, pod.metadata.name)
         if pod.spec.node_name or pod.terminated:
-            self._created.pop(key, None)
-        else:
-            self._created[key] = pod.metadata.created
+            self._waiting.pop(key, None)
+            return
+        known = self._waiting.get(key)
+        if known is None or known.created != pod.metadata.created:
+            known = self._waiting[key] = _Waits(pod.metadata.created, None)
+        if known.queued is None and not pod.spec.scheduling_gates:
+            known.queued = self._clock()
 
     def gone(self, namespace: str, name: str) -> None:
         """Forget a pod."""
-        self._created.pop((namespace, name), None)
+        self._waiting.pop((namespace, name), None)
 
     def decided(self, binds: Sequence[Bind]) -> None:
         """Measure how long each gang among these binds has waited since its first pod was made."""
-        gangs: dict[str, list[Bind]] = {}
+        gangs: dict[str, list[_Waits]] = {}
+        counts = Counter(bind.workload for bind in binds)
         for bind in binds:
-            gangs.setdefault(bind.workload, []).append(bind)
+            waits = self._waiting.get((bind.namespace, bind.name))
+            if waits is not None:
+                gangs.setdefault(bind.workload, []).append(waits)
+                self._queued[bind.namespace, bind.name] = waits.created if waits.queued is None else waits.queued
         now = self._clock()
-        for gang, members in gangs.items():
-            waited = [self._created[key] for b in members if (key := (b.namespace, b.name)) in self._created]
-            if waited:
-                self._metrics.gang_wait_seconds.observe(max(0.0, now - min(waited)))
+        for gang, count in counts.items():
+            if gang in gangs:
+                created = min(waits.created for waits in gangs[gang])
+                self._metrics.gang_wait_seconds.observe(max(0.0, now - created))
             known = self._sent.setdefault(gang, _Sent(0))
-            known.unanswered += len(members)
+            known.unanswered += count
 
-    def answered(self, bind: Bind) -> None:
-        """Measure the spread of a gang's binds, once the last of them is answered."""
+    def answered(self, bind: Bind, *, bound: bool) -> None:
+        """Measure the whole way of a pod that is bound, and the spread of its gang's binds once all are answered."""
+        queued = self._queued.pop((bind.namespace, bind.name), None)
+        if bound and queued is not None:
+            self._metrics.pod_scheduling_seconds.observe(max(0.0, self._clock() - queued))
         sent = self._sent.get(bind.workload)
         if sent is None:
             return

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterable
 from typing import Literal, TextIO
 
+import msgspec
 import structlog
 from structlog.typing import Processor
+
+from tutti.engine.decisions import AnyDecision
+
+log = structlog.get_logger(__name__)
 
 LogFormat = Literal["json", "console"]
 
@@ -19,12 +25,28 @@ LogFormat = Literal["json", "console"]
 _QUIETER = (("aiohttp.access", logging.WARNING), ("asyncio", logging.WARNING), ("kopf", logging.WARNING))
 
 
+# Fields of decisions of which only the length is told: whole pods, and the names of all nodes.
+_COUNTED = ("stand_in", "nodes")
+
 # kopf logs every refused write as an error of the handler that refused it. To refuse is that handler's work.
 _REFUSAL = "Webhook "
 
 
 def _is_no_refusal(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith(_REFUSAL)
+
+
+def tell_decisions(decisions: Iterable[AnyDecision]) -> None:
+    """Log every decision at level debug, each with its fields; nothing is worked out where that level is off."""
+    say = log.bind()
+    if not say.is_enabled_for(logging.DEBUG):
+        return
+    for decision in decisions:
+        fields = msgspec.to_builtins(decision)
+        for long in _COUNTED:
+            if long in fields:
+                fields[long] = len(fields[long])
+        say.debug("decided", **fields)
 
 
 def _renderers(log_format: LogFormat, *, colors: bool) -> list[Processor]:

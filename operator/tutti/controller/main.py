@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
+from prometheus_client import disable_created_metrics
 
 from tutti import __version__
 from tutti.api.configuration import TuttiConfiguration
@@ -76,6 +77,7 @@ async def operate(
         OSError: the port for probes cannot be listened on, or the journal not be written.
         Crashed: the engine or kopf could not go on.
     """
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody asks for
     configuration = launch.configuration
     credentials = await Credentials.load(launch.kubeconfig, launch.context)
     stop = asyncio.Event()

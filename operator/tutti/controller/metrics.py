@@ -1,9 +1,14 @@
-"""What the operator measures about itself, as Prometheus metrics in a registry of its own.
+"""What the operator measures as it happens, as Prometheus metrics in a registry of its own.
 
-A registry per process part, not the library's global one: two operators in one test process do not mix.
+A registry per process part, not the library's global one: two operators in one test process do not mix. Where a
+metric means the same as one of kube-scheduler (1.36, pkg/scheduler/metrics) or Kueue (0.20, pkg/metrics), it has
+that name, those labels as far as they are known here, and those buckets, so that dashboards and alerts made for them
+go on working; ours begin with `tutti_`. What is read from the engine's state when asked for is in `gauges/`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -11,6 +16,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 _DECIDE_BUCKETS = tuple(0.00025 * 2**i for i in range(16))
 _SPREAD_BUCKETS = tuple(0.001 * 2**i for i in range(16))
 _WAIT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
+# Kueue's (pkg/metrics): one second, then doubling from two and a half.
+_KUEUE_BUCKETS = (1.0, *(2.5 * 2**i for i in range(13)))
+# kube-scheduler's for the whole way of a pod, and for victims.
+_SLI_BUCKETS = tuple(0.01 * 2**i for i in range(20))
+_VICTIM_BUCKETS = tuple(float(2**i) for i in range(7))
 _LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 
@@ -63,3 +73,71 @@ class Metrics:
             "tutti_event_loop_longest_stall_seconds", "Its longest stall in the last minute or two.",
             registry=self.registry,
         )  # fmt: skip
+        self.reservation_held_seconds = Histogram(
+            "tutti_reservation_held_seconds", "How long a complete reservation was held, by what became of it.",
+            ["outcome"], registry=self.registry, buckets=_WAIT_BUCKETS,
+        )  # fmt: skip
+        self.preemption_attempts = Counter(
+            "scheduler_preemption_attempts", "Workloads for which others had to leave.", registry=self.registry
+        )
+        self.preemption_victims = Histogram(
+            "scheduler_preemption_victims", "Pods that had to leave for one workload.",
+            registry=self.registry, buckets=_VICTIM_BUCKETS,
+        )  # fmt: skip
+        self.pod_scheduling_seconds = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From the moment that a pod was first seen without scheduling gates to its bind.",
+            registry=self.registry, buckets=_SLI_BUCKETS,
+        )  # fmt: skip
+        self.admission_attempts = Counter(
+            "kueue_admission_attempts", "Turns in which workloads were tried, by whether any was admitted.",
+            ["result"], registry=self.registry,
+        )  # fmt: skip
+        self.admission_attempt_seconds = Histogram(
+            "kueue_admission_attempt_duration_seconds", "How long such a turn took.",
+            ["result"], registry=self.registry, buckets=_DECIDE_BUCKETS,
+        )  # fmt: skip
+        self.of_queues = QueueMetrics(self.registry)
+
+
+class QueueMetrics:
+    """What is counted per ClusterQueue; the series of queues that are gone can be dropped."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        queue = "cluster_queue"
+        self.admitted = Counter(
+            "kueue_admitted_workloads", "Workloads admitted: quota and nodes reserved for them.",
+            [queue], registry=registry,
+        )  # fmt: skip
+        self.admission_wait = Histogram(
+            "kueue_admission_wait_time_seconds", "From creation, or being queued again, to admission.",
+            [queue], registry=registry, buckets=_KUEUE_BUCKETS,
+        )  # fmt: skip
+        self.evicted = Counter(
+            "kueue_evicted_workloads", "Workloads taken out, by reason, and by the cause of being set inactive.",
+            [queue, "reason", "underlying_cause"], registry=registry,
+        )  # fmt: skip
+        self.preempted = Counter(
+            "kueue_preempted_workloads", "Workloads taken out for one of that ClusterQueue, by rule.",
+            ["preempting_cluster_queue", "reason"], registry=registry,
+        )  # fmt: skip
+        self.finished = Counter(
+            "kueue_finished_workloads", "Workloads whose members have ended.", [queue], registry=registry
+        )
+        self._all = (self.admitted, self.admission_wait, self.evicted, self.preempted, self.finished)
+
+    def keep(self, queues: Collection[str]) -> None:
+        """Drop the series of all queues but these, and but those of workloads without a queue."""
+        for metric in self._all:
+            for labels in _series(metric):
+                if labels[0] and labels[0] not in queues:
+                    metric.remove(*labels)
+
+
+def _series(metric: Counter | Histogram) -> set[tuple[str, ...]]:
+    """Return the values of the labels of each series of a metric, in the order they were declared."""
+    found = set()
+    for family in metric.collect():
+        for sample in family.samples:
+            found.add(tuple(value for name, value in sample.labels.items() if name != "le"))
+    return found

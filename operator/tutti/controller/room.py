@@ -23,10 +23,12 @@ from tutti.controller.dispatch import Dispatch
 from tutti.controller.feeds import Feeds
 from tutti.controller.gang_feeds import GangFeeds
 from tutti.controller.gang_times import GangTimes
+from tutti.controller.gauges.collector import StateGauges
 from tutti.controller.health import Check, Health
 from tutti.controller.metrics import Metrics
+from tutti.controller.progress import Progress
 from tutti.controller.supervisor import leaves
-from tutti.controller.usage import QueueGauges, charged
+from tutti.controller.usage import charged
 from tutti.engine.decisions import EmitEvent
 from tutti.engine.engine import Engine
 from tutti.engine.observations import AnyObservation, PodGone, PodSeen
@@ -95,7 +97,8 @@ class Room:
             decided=self._decided,
             clock=around.clock,
         )
-        QueueGauges(engine, around.metrics.registry)
+        self._progress = Progress(engine, around.metrics)
+        StateGauges(engine, self.catalogue, around.metrics.registry, leads=lambda: self._leads)
         self._conditions = StatusWriter(around.client, fence=fence, term=self._term, concurrency=2)
         around.health.waiting("crds", "not looked for yet")
         around.health.ready["synced"] = lambda: Check(self.synced.is_set(), "ok" if self.synced.is_set() else "listing")
@@ -168,8 +171,9 @@ class Room:
             ConditionKeeper(self.catalogue, self._conditions, clock=self._around.clock).run(), name="conditions"
         )
 
-    def _decided(self) -> None:
-        """Wake those who wait for the engine to have looked, or for workloads to have left a queue."""
+    def _decided(self, seconds: float) -> None:
+        """Tell what has come of a turn; wake who waits for the engine to have looked, or for a queue to be empty."""
+        self._progress.turned(seconds)
         if not self.deciding.is_set():
             self.deciding.set()
             log.info("deciding")

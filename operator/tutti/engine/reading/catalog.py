@@ -61,6 +61,7 @@ class Catalog:
         version: Grows whenever anything that many workloads are admitted by has changed.
         queues: ClusterQueues that exist and can be read, by name.
         flavors: ResourceFlavors likewise.
+        topologies: The labels of each Topology, the widest first.
         reserving: Whether any queue keeps room for its head (backfill Reserved).
         by_past_use: Whether any of them serves first whose LocalQueue has used least lately.
         cohorts: Cohort -> (parent, quotas), without those in rings.
@@ -73,6 +74,7 @@ class Catalog:
     def __init__(self) -> None:
         self.version = 0
         self.queues: dict[str, Queue] = {}
+        self.topologies: dict[str, tuple[str, ...]] = {}
         self.reserving = False
         self.by_past_use = False
         self.flavors: dict[str, Flavor] = {}
@@ -177,7 +179,7 @@ class Catalog:
             offered: What the nodes of a flavor offer of a resource, of which quotas may be a part.
         """
         self.parts = {}
-        topologies = {
+        topologies = self.topologies = {
             one.metadata.name: tuple(level.node_label for level in one.spec.levels) for one in self.all(Topology)
         }
         self.flavors = {one.metadata.name: flavor_of(one, topologies) for one in self.all(ResourceFlavor)}

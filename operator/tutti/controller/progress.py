@@ -1,0 +1,118 @@
+"""What becomes of workloads, told to machines and people: a metric and a log line for each milestone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import structlog
+
+from tutti.controller.metrics import Metrics
+from tutti.engine.milestones import Milestone, Step
+from tutti.engine.state import State
+
+log = structlog.get_logger(__name__)
+
+_EVENTS = {
+    Step.ADMITTED: "workload_admitted",
+    Step.LET_GO: "reservation_let_go",
+    Step.GIVEN_BACK: "reservation_given_back",
+    Step.SCHEDULED: "workload_scheduled",
+    Step.MAKES_ROOM: "victims_chosen",
+    Step.EVICTED: "workload_evicted",
+    Step.SPARED: "workload_spared",
+    Step.FINISHED: "workload_finished",
+}
+# Of a single pod without a queue one line is enough: that it was scheduled. There may be thousands in a second.
+_QUIET = (Step.ADMITTED, Step.FINISHED)
+# Between Kueue's reason of a workload that was set inactive and the cause.
+_DUE_TO = "DueTo"
+
+
+class Progressing(Protocol):
+    """An engine, as far as it is asked what has become of workloads."""
+
+    @property
+    def state(self) -> State:
+        """What it knows."""
+
+    @property
+    def milestones(self) -> list[Milestone]:
+        """What workloads came to in the last turn."""
+
+
+class Progress:
+    """Counts, times and logs the milestones of each turn."""
+
+    def __init__(self, engine: Progressing, metrics: Metrics) -> None:
+        self._engine = engine
+        self._metrics = metrics
+        self._tried = 0
+        self._catalog = 0
+
+    def turned(self, seconds: float) -> None:
+        """Tell what the last turn has brought, which took so many seconds."""
+        state, milestones = self._engine.state, self._engine.milestones
+        self._tell_tries(state, milestones, seconds)
+        if milestones:
+            for milestone in milestones:
+                self._measure(milestone)
+            tell(milestones)
+        if self._catalog != state.catalog.version:
+            self._catalog = state.catalog.version
+            self._metrics.of_queues.keep(state.catalog.queues)
+
+    def _tell_tries(self, state: State, milestones: Sequence[Milestone], seconds: float) -> None:
+        before, self._tried = self._tried, sum(state.tried.values())
+        if self._tried == before:
+            return
+        admitted = any(one.step is Step.ADMITTED for one in milestones)
+        result = "success" if admitted else "inadmissible"
+        self._metrics.admission_attempts.labels(result).inc()
+        self._metrics.admission_attempt_seconds.labels(result).observe(seconds)
+
+    def _measure(self, one: Milestone) -> None:
+        metrics, queues = self._metrics, self._metrics.of_queues
+        match one.step:
+            case Step.ADMITTED:
+                if one.queue:
+                    queues.admitted.labels(one.queue).inc()
+                    queues.admission_wait.labels(one.queue).observe(max(0.0, one.seconds))
+            case Step.LET_GO:
+                metrics.reservation_held_seconds.labels("bound").observe(one.seconds)
+            case Step.GIVEN_BACK:
+                metrics.reservation_held_seconds.labels("given_back").observe(one.seconds)
+            case Step.MAKES_ROOM:
+                metrics.preemption_attempts.inc()
+                metrics.preemption_victims.observe(one.pods)
+            case Step.EVICTED:
+                reason, _, cause = one.reason.partition(_DUE_TO)
+                queues.evicted.labels(one.queue, reason, cause).inc()
+                if one.rule:
+                    queues.preempted.labels(one.for_queue, one.rule).inc()
+            case Step.FINISHED if one.queue:
+                queues.finished.labels(one.queue).inc()
+            case _:
+                pass
+
+
+def tell(milestones: Sequence[Milestone]) -> None:
+    """Log what workloads have come to."""
+    say = log.bind()  # once, because the lazy logger binds anew for each line
+    for one in milestones:
+        kind, namespace, name = one.workload
+        more: dict[str, Any] = {"queue": one.queue} if one.queue else {}
+        if one.reason:
+            more["reason"] = one.reason
+        if one.rule:
+            more |= {"rule": one.rule, "for_queue": one.for_queue}
+        put = say.debug if kind == "Pod" and not one.queue and one.step in _QUIET else say.info
+        put(
+            _EVENTS[one.step],
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            pods=one.pods,
+            seconds=round(one.seconds, 3),
+            **more,
+        )

@@ -1,0 +1,196 @@
+"""What /metrics says of queues, workloads and nodes, against the engine's state counted anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tests.engine.world import GPU, World
+from tutti.controller.catalogue import Catalogue
+from tutti.controller.gauges.collector import StateGauges
+from tutti.engine.workloads import Phase
+
+ANY = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
+
+
+class Asked:
+    """The metrics of a world, and its objects as the controller knows them."""
+
+    def __init__(self, world, *, leads=True):
+        self.catalogue = Catalogue()
+        self.registry = CollectorRegistry()
+        self.leads = leads
+        for (kind, _, _), raw in world.objects.items():
+            self.catalogue.seen(kind, raw)
+        StateGauges(world.engine, self.catalogue, self.registry, leads=lambda: self.leads)
+
+    def value(self, name, **labels):
+        return self.registry.get_sample_value(name, labels)
+
+    def samples(self, name):
+        return {
+            tuple(sample.labels.values()): sample.value
+            for family in self.registry.collect()
+            for sample in family.samples
+            if sample.name == name
+        }
+
+
+@pytest.fixture
+def world():
+    """Two queues of a cohort on two racks of two nodes, with some of everything."""
+    world = World()
+    world.flavor("f", topologyName="racks")
+    world.object("Topology", "racks", {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]})
+    for name in ("a", "b"):
+        world.queue(name, 8, cohort="c", local=name, flavors=("f",), preemption=ANY, lend=6, borrow=4)
+    for number in range(4):
+        world.node(f"n{number}", labels={"rack": f"r{number // 2}"})
+    world.gang("runs", 3, queue="a")
+    world.gang("too-large", 13, queue="a")
+    world.gang("gathers", 2, min_count=4, queue="b")
+    world.pod("single")
+    world.pod("gated", gated=True)
+    world.pod("alien", node="n3", gpus=2, scheduler="other")
+    world.run()
+    return world
+
+
+def test_workloads_are_counted_by_queue_as_the_state_has_them(world):
+    asked, state = Asked(world), world.engine.state
+    found = Counter((w.cluster_queue or "b", w.phase) for w in state.workloads.values() if w.queue)
+
+    assert asked.samples("kueue_pending_workloads") == {
+        ("a", "active"): 0, ("a", "inadmissible"): 1, ("b", "active"): 0, ("b", "inadmissible"): 1,
+    }  # fmt: skip
+    admitted = asked.samples("kueue_admitted_active_workloads")
+    assert admitted == {("a",): found["a", Phase.SCHEDULED], ("b",): 0}
+    assert asked.samples("kueue_reserving_active_workloads") == admitted
+    for name in "ab":
+        pending = sum(asked.value("kueue_pending_workloads", cluster_queue=name, status=s) for s in STATUSES)
+        assert pending == state.counts.of(name).pending
+
+
+STATUSES = ("active", "inadmissible")
+
+
+def test_those_who_are_taken_out_reserve_and_are_not_admitted(world):
+    world.hold_evictions = True
+    world.object("ClusterQueue", "a", {**world.objects["ClusterQueue", "", "a"]["spec"], "stopPolicy": "HoldAndDrain"})
+    world.run()
+    asked = Asked(world)
+
+    assert asked.value("kueue_admitted_active_workloads", cluster_queue="a") == 0
+    assert asked.value("kueue_reserving_active_workloads", cluster_queue="a") == 1
+    quota = {"cohort": "c", "cluster_queue": "a", "flavor": "f", "resource": GPU}
+    assert asked.value("kueue_cluster_queue_resource_reservation", **quota) == 3
+    assert asked.value("kueue_cluster_queue_resource_usage", **quota) == 0
+    assert asked.value("kueue_cluster_queue_status", cluster_queue="a", status="pending") == 1
+    assert asked.value("kueue_cluster_queue_status", cluster_queue="b", status="active") == 1
+
+
+def test_quota_is_told_in_cores_bytes_and_devices(world):
+    asked, state = Asked(world), world.engine.state
+    for resource, one in ((GPU, 1), ("cpu", 1000), ("memory", 1)):
+        labels = {"cohort": "c", "cluster_queue": "a", "flavor": "f", "resource": resource}
+        used = sum(m.charge.usage.get(("f", resource), 0) for m in state.members.values() if m.charge)
+        assert asked.value("kueue_cluster_queue_resource_usage", **labels) == used / one
+    assert asked.value("kueue_cluster_queue_nominal_quota", **{**labels, "resource": "cpu"}) == 10_000
+    assert asked.value("kueue_cluster_queue_borrowing_limit", **{**labels, "resource": GPU}) == 4
+    assert asked.value("kueue_cluster_queue_lending_limit", **{**labels, "resource": GPU}) == 6
+    assert asked.value("kueue_cluster_queue_lending_limit", **labels) is None
+
+
+def test_who_waits_is_told_by_gate_and_reason(world):
+    asked = Asked(world)
+
+    assert asked.samples("tutti_waiting_workloads") == {
+        ("a", "Quota", world.reason("PodGroup", "too-large")): 1,
+        ("b", "Gather", world.reason("PodGroup", "gathers")): 1,
+        ("", "Gather", "SchedulingGated"): 1,
+    }
+    assert asked.samples("scheduler_pending_pods") == {
+        ("active",): 0, ("backoff",): 0, ("unschedulable",): 13, ("gated",): 3,
+    }  # fmt: skip
+
+
+def test_what_nodes_offer_is_split_into_what_becomes_of_it(world):
+    world.hold_binds = True
+    world.pod("on-its-way", gpus=4)
+    world.node("cordoned", gpus=8, cordoned=True)
+    world.run()
+    shares = {where: n for (resource, where), n in Asked(world).samples("tutti_node_resources").items()
+              if resource == GPU}  # fmt: skip
+
+    assert shares == {"bound": 6, "reserved": 4, "free": 22, "closed": 8}
+    nodes = world.engine.state.cluster.nodes
+    assert sum(shares.values()) == nodes.allocatable[:, nodes.axis.column(GPU)].sum()
+
+
+def test_fragmentation_is_what_is_free_outside_of_whole_domains():
+    world = World()
+    world.object("Topology", "racks", {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]})
+    for number in range(4):
+        world.node(f"n{number}", labels={"rack": f"r{number // 2}"})
+    world.node("no-rack", gpus=2)
+    for name, node, gpus in (("p", "n0", 1), ("q", "n2", 6), ("r", "n3", 2)):
+        world.pod(name, node=node, gpus=gpus)
+    world.run()
+    asked = Asked(world)
+
+    def told(metric, topology, level):
+        return asked.value(metric, topology=topology, level=level, resource=GPU)
+
+    # Free: 7 and 8 in one rack, 2 and 6 in the other, 2 in none.
+    assert told("tutti_fragmentation", "", "node") == pytest.approx(1 - (8 + 2) / 25)
+    assert told("tutti_fragmentation", "racks", "rack") == pytest.approx(1 - 15 / 23)  # 15 of 16 are nine tenths
+    assert told("tutti_largest_free", "racks", "rack") == 15
+    assert told("tutti_largest_free", "", "node") == 8
+    assert told("tutti_fragmentation", "racks", "kubernetes.io/hostname") == pytest.approx(1 - 8 / 23)
+
+
+def test_a_gang_that_is_bound_in_part_counts_only_after_its_bind_window():
+    world = World(bindWindowSeconds=10)
+    world.node("n")
+    world.outcomes["g-1"] = ["Unknown"] * 50
+    world.gang("g", 2)
+    world.run()
+    asked = Asked(world)
+    assert asked.value("tutti_partial_gangs") == 0
+
+    world.now += 11.0
+    world.engine.state.now = world.now  # no turn has come that would take it out
+    assert asked.value("tutti_partial_gangs") == 1
+
+
+def test_a_standby_tells_nothing_of_the_cluster(world):
+    asked = Asked(world, leads=False)
+
+    assert [sample for family in asked.registry.collect() for sample in family.samples] == []
+    asked.leads = True
+    assert asked.value("tutti_partial_gangs") == 0
+
+
+def test_a_queue_that_is_gone_has_no_series(world):
+    asked = Asked(world)
+    world.remove_object("LocalQueue", "b")
+    world.remove_object("ClusterQueue", "b")
+    asked.catalogue.gone("ClusterQueue", "", "b")
+    world.run()
+
+    queues = {s.labels["cluster_queue"] for f in asked.registry.collect() for s in f.samples if QUEUE in s.labels}
+    assert queues == {"a", ""}
+
+
+QUEUE = "cluster_queue"
+
+
+def test_tries_are_told_by_result_and_profile(world):
+    asked = Asked(world)
+
+    assert asked.samples("scheduler_schedule_attempts_total") == {("scheduled", "tutti"): 1}
+    assert asked.samples("scheduler_podgroup_schedule_attempts_total")["scheduled", "tutti"] == 1
+    assert asked.value("scheduler_cache_size", type="nodes") == 4
+    assert asked.value("scheduler_cache_size", type="pods") == len(world.engine.state.cluster.pods)

@@ -1,0 +1,138 @@
+"""What becomes of workloads, in metrics and in the log."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.engine.world import World
+from tutti.controller.metrics import Metrics
+from tutti.controller.progress import Progress
+
+
+class Told(World):
+    """A world whose turns are told as the operator's are."""
+
+    def __init__(self, **configuration):
+        self.metrics, self.progress = Metrics(), None
+        super().__init__(**configuration)
+
+    def _start(self, *, synced):
+        super()._start(synced=synced)
+        self.progress = Progress(self.engine, self.metrics)
+
+    def decide(self, advance=0.0):
+        decisions = super().decide(advance)
+        self.progress.turned(0.001)
+        return decisions
+
+    def value(self, name, **labels):
+        return self.metrics.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+def world():
+    world = Told()
+    world.flavor()
+    for name in ("a", "b"):
+        rules = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
+        world.queue(name, 4, cohort="c", local=name, preemption=rules)
+    world.node("n", gpus=8)
+    return world
+
+
+def test_admissions_are_counted_and_timed_per_queue(world):
+    world.gang("g", 2, queue="a")
+    world.now += 4.0
+    world.run()
+    world.finish("g-0", "g-1")
+    world.run()
+
+    assert world.value("kueue_admitted_workloads_total", cluster_queue="a") == 1
+    assert world.value("kueue_admission_wait_time_seconds_sum", cluster_queue="a") == 4
+    assert world.value("kueue_finished_workloads_total", cluster_queue="a") == 1
+    assert world.value("kueue_admission_attempts_total", result="success") == 1
+    assert world.value("kueue_admission_attempt_duration_seconds_count", result="success") == 1
+
+
+def test_turns_in_which_nobody_is_admitted_are_attempts_too(world):
+    world.gang("holds", 8, queue="a")
+    world.run()
+    world.gang("waits", 5, queue="a")
+    world.run()
+
+    assert world.value("kueue_admission_attempts_total", result="inadmissible") >= 1
+
+
+def test_victims_are_counted_by_reason_rule_and_queue(world):
+    world.gang("lent", 8, queue="b")
+    world.run()
+    world.gang("own", 4, queue="a")
+    world.run()
+
+    assert world.value(
+        "kueue_evicted_workloads_total", cluster_queue="b", reason="Preempted", underlying_cause=""
+    ) == 1  # fmt: skip
+    rule = {"preempting_cluster_queue": "a", "reason": "InCohortReclamation"}
+    assert world.value("kueue_preempted_workloads_total", **rule) == 1
+    assert world.value("scheduler_preemption_attempts_total") == 1
+    assert world.value("scheduler_preemption_victims_sum") == 8
+
+
+def test_being_set_inactive_has_a_cause_beside_its_reason(world):
+    world.workload("w", {"name": "main", "count": 1}, queueName="a", maximumExecutionTimeSeconds=60)
+    world.pod("w-0", workload="w")
+    world.run()
+    world.until(61)
+
+    labels = {"cluster_queue": "a", "reason": "Deactivated", "underlying_cause": "MaximumExecutionTimeExceeded"}
+    assert world.value("kueue_evicted_workloads_total", **labels) == 1
+
+
+def test_series_of_a_queue_end_with_it(world):
+    world.pod("p", queue="a")
+    world.pod("q", queue="b")
+    world.run()
+    world.delete("p", "q")
+    world.remove_object("LocalQueue", "a")
+    world.remove_object("ClusterQueue", "a")
+    world.run()
+
+    families = [family for family in world.metrics.registry.collect() if family.name.startswith("kueue_admi")]
+    queues = {s.labels["cluster_queue"] for family in families for s in family.samples if "cluster_queue" in s.labels}
+    assert queues == {"b"}
+
+
+def test_each_change_of_state_is_one_line_with_the_same_fields(world):
+    with capture_logs() as lines:
+        world.gang("lent", 8, queue="b")
+        world.run()
+        world.gang("own", 4, queue="a")
+        world.run()
+        world.finish(*(f"own-{rank}" for rank in range(4)))
+        world.run()
+
+    told = [(line["event"], line["name"]) for line in lines]
+    assert told == [
+        ("workload_admitted", "lent"),
+        ("workload_scheduled", "lent"),
+        ("workload_evicted", "lent"),
+        ("victims_chosen", "own"),
+        ("workload_admitted", "own"),
+        ("workload_scheduled", "own"),
+        ("workload_finished", "own"),
+    ]
+    for line in lines:
+        assert line["log_level"] == "info"
+        assert {"kind", "namespace", "name", "queue", "pods", "seconds"} <= line.keys()
+    assert (lines[2]["reason"], lines[2]["rule"], lines[2]["for_queue"]) == ("Preempted", "InCohortReclamation", "a")
+
+
+def test_a_single_pod_without_a_queue_is_one_line(world):
+    with capture_logs() as lines:
+        world.pod("p")
+        world.run()
+        world.finish("p")
+        world.run()
+
+    assert [line["event"] for line in lines if line["log_level"] == "info"] == ["workload_scheduled"]
