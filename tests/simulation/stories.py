@@ -8,6 +8,8 @@ from tests.simulation.scenario import NODES, Scenario, Step, queue
 
 START = 3.0
 """When the first gang comes: the operator has taken the lease by then."""
+PREEMPTS = {"preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}}
+"""What a queue allows that takes what is less important out, and what others have borrowed."""
 
 
 def cluster(*, replicas: str = "a", nodes: int = 4, strategy: str = "BestEffortFIFO", **policy: Any) -> list[Step]:
@@ -32,15 +34,25 @@ def gang(
     priority: int = 0,
     seconds: float = 5.0,
     spread: float = 0.0,
+    each: dict[str, Any] | None = None,
     **spec: Any,
 ) -> list[Step]:
-    """A gang and its members, which come `spread` seconds apart."""
+    """A gang and its members, which come `spread` seconds apart.
+
+    `each` is what else every member has (`annotations`, `requests`, fields of its `spec`), and `spec` what the object
+    has that stands for the gang.
+    """
     about = {"gang": name, "how": how, "queue": queue, "size": size, "least": size if least is None else least}
     steps = [Step(at, "gang", {**about, "priority": priority, "spec": spec})]
     for rank in range(size):
         member = {"gang": name, "name": f"{name}-{rank}", "gpus": gpus, "gated": False, "seconds": seconds}
-        steps.append(Step(at + rank * spread, "member", member))
+        steps.append(Step(at + rank * spread, "member", {**member, **(each or {})}))
     return steps
+
+
+def on(node: str) -> dict[str, Any]:
+    """What makes pods go to one node only."""
+    return {"spec": {"nodeSelector": {"kubernetes.io/hostname": node}}}
 
 
 def story(*parts: list[Step], seed: int = 0, heal_at: float = 10.0) -> Scenario:

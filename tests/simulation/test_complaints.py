@@ -1,28 +1,17 @@
-"""What users of other schedulers have complained about, played from beginning to end; each test names the issue.
+"""What users of other gang schedulers have complained about, played from beginning to end; each test names the issue.
 
 A run complains by itself where an invariant breaks or something that could run does not; a test says what else must be.
 """
 
 from __future__ import annotations
 
-from tests.simulation.run import Outcome, play
+from collections.abc import Callable
+
+from tests.simulation.run import play
 from tests.simulation.scenario import Step
-from tests.simulation.stories import START, cluster, gang, story
-
-PREEMPTS = {"preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}}
-
-
-def bound(outcome: Outcome) -> dict[str, float]:
-    """When each pod was last bound."""
-    assert outcome.violations == []
-    lines = [line.split() for line in outcome.trace if "/binding 201" in line]
-    return {line[3].split("/")[-2]: float(line[0]) for line in lines}
-
-
-def evicted(outcome: Outcome) -> list[str]:
-    """The pods that were deleted by the operator, in order."""
-    lines = [line.split() for line in outcome.trace if " DELETE /api/v1/" in line and line.endswith(" 200")]
-    return [line[3].split("/")[-1] for line in lines]
+from tests.simulation.stories import PREEMPTS, START, cluster, gang, on, story
+from tests.simulation.told import bound, evicted, writes
+from tests.simulation.world import World
 
 
 def test_scheduler_plugins_117_two_gangs_that_hold_half_of_the_cluster_each():
@@ -91,38 +80,98 @@ def test_volcano_5805_a_gang_that_lost_a_node_is_completed_before_a_fresh_one_st
     assert max(when[f"old-{rank}"] for rank in range(4)) < min(when[f"fresh-{rank}"] for rank in range(4))
 
 
-def test_kueue_4329_what_has_quota_but_no_nodes_is_not_admitted():
-    """Two pods of three GPUs have quota, and one node of four: they wait without quota, and a small one goes first."""
-    node = Step(40.0, "node", {"name": "n1", "gpus": 4, "rack": "r0"})
-    small = gang("s", 1, at=5.0, queue="q3", gpus=4)
-    when = bound(play(story(cluster(nodes=1), gang("g", 2, queue="q3", gpus=3), small, [node], heal_at=50)))
-    assert when["s-0"] < 10.0
-    assert when["g-0"] > 40.0
+def counting(found: list[int], first: float, last: float) -> Callable[[World], None]:
+    """Put down how often the operator has decided between two moments."""
+
+    def prepare(world: World) -> None:
+        for moment in (first, last):
+            world.loop.call_at(moment, lambda: found.append(world.operators["a"].engine.decisions))
+
+    return prepare
 
 
-def test_kueue_8309_the_head_of_a_strict_queue_is_waited_for():
-    """The same with a strict queue: the small one behind the head that waits for a node waits, too."""
-    node = Step(40.0, "node", {"name": "n1", "gpus": 4, "rack": "r0"})
-    small = gang("s", 1, at=5.0, queue="q3", gpus=1)
-    strict = cluster(nodes=1, strategy="StrictFIFO")
-    when = bound(play(story(strict, gang("g", 2, queue="q3", gpus=3), small, [node], heal_at=50)))
-    assert 40.0 < when["g-0"] < when["s-0"]
+def test_scheduler_plugins_682_gangs_that_do_not_fit_for_fragmentation_are_not_tried_over_and_over():
+    """A GPU is free on each node and nobody asks for so few: for ten minutes, nothing is decided and nothing written."""
+    others = [
+        Step(1.0, "foreign", {"name": f"f{node}", "node": f"n{node}", "gpus": 3, "seconds": 700.0}) for node in range(4)
+    ]
+    waiting = [step for number in range(6) for step in gang(f"g{number}", 3, at=3.0 + number, gpus=2)]
+    turns: list[int] = []
+    outcome = play(story(cluster(), others, waiting, heal_at=600), prepare=counting(turns, 30.0, 600.0))
+    assert min(bound(outcome).values()) > 700.0
+    assert (writes(outcome, 30.0, 600.0), turns[1] - turns[0]) == ([], 0)
 
 
-def test_kueue_13662_victims_do_not_come_back_before_their_preemptor():
-    """The victims are created anew at once; the room they left stays the preemptor's, and nobody leaves twice."""
-    low = gang("low", 3, how="Workload", queue="q3", gpus=2, seconds=40.0)
-    high = gang("high", 3, at=10.0, how="Workload", queue="q3", gpus=2, priority=10, seconds=20.0)
+def test_scheduler_plugins_429_what_changes_elsewhere_wakes_nobody():
+    """The same, and on one node pods come and go that leave too little each time: the others are left in peace."""
+    others = [
+        Step(1.0, "foreign", {"name": f"f{node}", "node": f"n{node}", "gpus": 3, "seconds": 700.0}) for node in range(4)
+    ]
+    passing = [
+        Step(40.0 + 10 * number, "foreign", {"name": f"p{number}", "node": "n0", "gpus": 1, "seconds": 5.0})
+        for number in range(50)
+    ]
+    waiting = [step for number in range(6) for step in gang(f"g{number}", 3, at=3.0 + number, gpus=2)]
+    outcome = play(story(cluster(), others, waiting, passing, heal_at=600))
+    assert min(bound(outcome).values()) > 700.0
+    assert [line for line in writes(outcome, 30.0, 600.0) if "/clusterqueues/" not in line] == []
+
+
+def test_volcano_4949_what_was_reclaimed_is_not_lent_to_its_victim_again():
+    """The victim's queue has the least then, and its gang comes back at once: it waits, and nobody is taken out twice."""
+    borrower = [step for number in range(2) for step in gang(f"b{number}", 2, queue="q1", gpus=2, seconds=200.0)]
+    owner = gang("owner", 2, at=20.0, queue="q2", gpus=2, seconds=100.0)
+    outcome = play(story(cluster(**PREEMPTS), borrower, owner, heal_at=30))
+    when = bound(outcome)
+    assert when["owner-1"] < 30.0
+    (victim,) = {name.split("-")[0] for name in evicted(outcome)}
+    assert sorted(evicted(outcome)) == [f"{victim}-0", f"{victim}-1"]
+    assert when[f"{victim}-0"] > 120.0
+
+
+def test_volcano_5131_a_member_that_would_fit_as_it_is_keeps_nobody_from_making_room_for_the_others():
+    """One node is free and has room for one of two; for the other there is neither quota nor room before others leave."""
+    low = [
+        step
+        for node in range(1, 4)
+        for step in gang(f"l{node}", 1, how="Workload", queue="q3", gpus=2, seconds=200.0, each=on(f"n{node}"))
+    ]
+    high = gang("high", 2, at=10.0, how="Workload", queue="q3", gpus=3, priority=10, seconds=5.0)
     outcome = play(story(cluster(**PREEMPTS), low, high, heal_at=20))
     when = bound(outcome)
-    assert max(when[f"high-{rank}"] for rank in range(3)) < min(when[f"low-{rank}"] for rank in range(3))
-    assert sorted(evicted(outcome)) == ["low-0", "low-1", "low-2"]
+    assert when["high-0"] < 20.0
+    assert when["high-1"] < 20.0
 
 
-def test_kueue_15424_a_replacement_waits_until_the_old_pod_is_gone_and_then_runs():
-    """A member is deleted while it runs and created anew under its name: it joins the gang that runs on."""
-    lost = Step(10.0, "delete_pod", {"name": "g-1"})
-    outcome = play(story(cluster(), gang("g", 3, queue="q1", seconds=30.0), [lost], heal_at=20))
-    when = bound(outcome)
-    assert evicted(outcome) == []
-    assert when["g-0"] < 10.0 < when["g-1"] < 20.0
+SMALL = [step for n in range(40) for step in gang(f"s{n}", 1, at=4.0 + 3 * n, queue="q3", gpus=2, seconds=8.0)]
+
+
+def test_volcano_748_in_a_strict_queue_small_ones_starve_no_large_one():
+    """There is a small one at any moment that would fit; behind the large one they wait."""
+    large = gang("large", 3, at=30.5, queue="q3", gpus=2)
+    when = bound(play(story(cluster(strategy="StrictFIFO"), SMALL, large, heal_at=130)))
+    assert 30.5 < when["large-2"] < 40.0
+
+
+def test_volcano_3950_room_is_kept_for_the_head_of_a_queue_that_backfills():
+    """With room kept for the head, only those go before it that do not delay it: it starts when it could have at once."""
+    small = [
+        step
+        for n in range(40)
+        for step in gang(
+            f"s{n}", 1, at=4.0 + 3 * n, how="Workload", queue="q3", gpus=2, seconds=8.0, maximumExecutionTimeSeconds=10
+        )
+    ]
+    large = gang("large", 3, at=30.5, how="Workload", queue="q3", gpus=2, seconds=5.0, maximumExecutionTimeSeconds=10)
+    when = bound(play(story(cluster(backfill="Reserved"), small, large, heal_at=130)))
+    assert 30.5 < when["large-2"] < 40.0
+
+
+def test_volcano_3670_those_who_wait_for_one_node_block_nobody_who_asks_for_another():
+    """Forty wait for n1, which is full, and stand before it in line; one that asks for n2 starts at once."""
+    full = gang("full", 1, gpus=4, seconds=60.0, each=on("n1"))
+    crowd = [step for n in range(40) for step in gang(f"c{n}", 1, at=4.0, gpus=4, seconds=1.0, each=on("n1"))]
+    late = gang("late", 2, at=10.0, gpus=2, each=on("n2"))
+    when = bound(play(story(cluster(), full, crowd, late, heal_at=60)))
+    assert when["late-1"] < 11.0
+    assert min(when[f"c{n}-0"] for n in range(40)) > 60.0

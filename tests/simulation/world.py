@@ -136,15 +136,16 @@ class World:
         if found is not None:
             self.server.user.remove(self.server.pods, found)
 
-    async def do_cancel(self, gang: str) -> None:
-        """The user gives a gang up: its pods go, and then what stands for it."""
+    async def do_cancel(self, gang: str, stays: bool = False) -> None:
+        """The user gives a gang up: its pods go, and then what stands for it, unless it `stays`."""
         found = self.gangs.get(gang)
         if found is None:
             return
         found.cancelled = True
         for name in found.members:
             await self.do_delete_pod(name)
-        if found.about is not None and found.about["how"] in ("PodGroup", "pods of a PodGroup", "Workload"):
+        stands = found.about is not None and found.about["how"] in ("PodGroup", "pods of a PodGroup", "Workload")
+        if found.about is not None and stands and not stays:
             self.server.remove("Workload" if found.about["how"] == "Workload" else "PodGroup", gang)
 
     async def _create(self, gang: Gang, member: Json) -> None:
@@ -340,7 +341,10 @@ def pod_of(about: Json, member: Json) -> Json:
             annotations |= {f"{PFNET}-name": about["gang"], f"{PFNET}-size": str(about["size"])}
     if about["how"] in ("pfnet", "Pod") and about["queue"]:
         labels[f"{GROUP}/queue-name"] = about["queue"]
+    annotations |= member.get("annotations", {})
     pod = _pod(member["name"], member["gpus"], member["seconds"], labels=labels, annotations=annotations)
+    pod["spec"] |= member.get("spec", {})
+    pod["spec"]["containers"][0]["resources"]["requests"] |= member.get("requests", {})
     if member["gated"]:
         pod["spec"]["schedulingGates"] = [{"name": "wait"}]
     return pod
