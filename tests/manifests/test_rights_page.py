@@ -1,0 +1,52 @@
+"""docs/rbac.md lists the rights that the manifests grant, each with code that exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.manifests.check import ROOT
+from tests.manifests.rbac import granted
+
+PAGE = ROOT / "docs" / "rbac.md"
+SOURCE = ROOT / "operator" / "tutti"
+
+
+def rows():
+    """The rows of all tables, as lists of cells."""
+    for line in PAGE.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and len(cells) == 5 and cells[0] not in ("API group", "---"):
+            yield cells
+
+
+def words(cell):
+    return [word.strip("` ") for word in cell.split(",")]
+
+
+def test_the_page_lists_what_the_manifests_grant_and_each_right_once():
+    listed = [
+        ("" if group == "core" else group, resource.split(" ")[0], verb)
+        for groups, resources, verbs, _, _ in rows()
+        for group in words(groups)
+        for resource in words(resources)
+        for verb in words(verbs)
+    ]
+    assert len(listed) == len(set(listed))
+    assert set(listed) == granted()
+
+
+def defined(tree, prefix=""):
+    """Qualified names of all classes and functions of a module."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield prefix + node.name
+            yield from defined(node, f"{prefix}{node.name}.")
+
+
+def test_the_code_that_needs_each_right_is_there():
+    for *_, needed, _ in rows():
+        places = re.findall(r"`([\w/]+\.py):([\w.]+)`", needed)
+        assert places, needed
+        for file, name in places:
+            assert name in set(defined(ast.parse((SOURCE / file).read_text()))), f"{file}:{name}"
