@@ -75,14 +75,14 @@ class Operator:
 
 
 @asynccontextmanager
-async def operator(kubeconfig: Path, folder: Path, *options: str, **configuration: Any):
+async def operator(kubeconfig: Path, folder: Path, *options: str, python: str = sys.executable, **configuration: Any):
     """Run an operator until the block ends."""
     file = folder / "configuration.yaml"
     document = {"leaderElection": ELECTION, "metrics": {"bindAddress": "127.0.0.1:0"}, **configuration}
     file.write_text(yaml.safe_dump({"apiVersion": API, "kind": "TuttiConfiguration", **document}))
     command = ["-m", "tutti", "run", "--kubeconfig", str(kubeconfig), "--config", str(file), "--log-format", "json"]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *command, *options, stderr=asyncio.subprocess.PIPE, limit=1 << 20
+        python, *command, *options, stderr=asyncio.subprocess.PIPE, limit=1 << 20
     )
     running = Operator(process)
     try:

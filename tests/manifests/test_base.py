@@ -179,21 +179,6 @@ def test_kubectl_builds_the_base():
     assert mounted == {configured["metadata"]["name"]}
 
 
-def test_the_image_is_built_of_files_that_are_there_and_sent_to_the_builder():
-    ignored = (ROOT / ".dockerignore").read_text().splitlines()
-    copied = [
-        word
-        for line in (ROOT / "Dockerfile").read_text().splitlines()
-        if line.startswith("COPY") and "--from" not in line
-        for word in line.split()[1:-1]
-    ]
-
-    assert copied
-    for name in copied:
-        assert (ROOT / name).exists()
-        assert f"!{name.removeprefix('./')}" in ignored
-
-
 @pytest.mark.parametrize(
     ("method", "path", "query", "expected"),
     [
