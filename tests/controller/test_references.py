@@ -122,6 +122,10 @@ def test_a_local_queue_is_judged_by_its_cluster_queue(objects, reason):
     assert found.active is (reason == "Ready")
 
 
+def test_a_local_queue_that_leads_nowhere_is_told_what_to_fill_in():
+    assert "spec.clusterQueue is empty" in verdict(specs(local_queue(queue="")), "LocalQueue", "lq", "team").message
+
+
 def test_a_cohort_in_a_ring_and_one_with_a_missing_flavor_are_inactive_and_others_are_not():
     known = specs(cohort("a", "b"), cohort("b", "c"), cohort("c", "a"), cohort("d", "e", ["gone"]), cohort("e"))
 

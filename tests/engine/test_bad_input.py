@@ -147,6 +147,15 @@ def test_a_local_queue_that_cannot_be_read(world):
     assert world.where("p") == {"p": "n1"}
 
 
+def test_a_local_queue_that_leads_nowhere(world):
+    world.object("LocalQueue", "nowhere", {})
+    world.pod("p", queue="nowhere")
+    world.run()
+    assert (
+        world.why("Pod", "p").message == "LocalQueue default/nowhere names no ClusterQueue: fill in spec.clusterQueue"
+    )
+
+
 def test_a_ring_of_cohorts(world):
     world.object("Cohort", "a", {"parentName": "b"})
     world.object("Cohort", "b", {"parentName": "a"})
@@ -309,3 +318,48 @@ def test_a_gang_whose_pod_group_breaks_while_it_is_bound_is_not_left_bound_in_pa
     assert world.where("g") == {}
     assert world.events("RolledBack")
     world.hold_binds = False
+
+
+def is_so(world: World, kind: str, name: str) -> dict[str, tuple[str, str]]:
+    return {one["type"]: (one["status"], one["reason"]) for one in world.status(kind, name)["conditions"]}
+
+
+@pytest.mark.parametrize("kind", ["PodGroup", "Workload"])
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_spoilt_object_goes_on_saying_what_else_it_says_and_says_all_of_it_again_when_mended(world, kind, ended):
+    """A merge patch replaces the conditions as a whole: what stood there is not lost, first of all that it has ended."""
+    spec = {"PodGroup": {"schedulingPolicy": {"gang": {"minCount": 2}}}, "Workload": {"podGroups": [{"count": 2}]}}
+    world.object(kind, "g", spec[kind])
+    for name in ("g-0", "g-1"):
+        world.pod(name, **({"group": "g"} if kind == "PodGroup" else {"workload": "g"}))
+    world.run()
+    if ended:
+        world.finish("g-0", "g-1")
+        world.run()
+    before = is_so(world, kind, "g")
+    assert before.get("Finished", ("False",))[0] == str(ended)
+    world.object(kind, "g", {"podGroups": [], "schedulingPolicy": []})
+    world.run()
+    wrong = {"Scheduled" if kind == "PodGroup" else "Admitted": ("False", "Invalid")}
+    assert is_so(world, kind, "g") == before | ({} if ended else wrong)
+    assert len(complaints(world, "g")) == 1
+    world.object(kind, "g", spec[kind])
+    world.run()
+    assert is_so(world, kind, "g") == before
+
+
+def test_a_spoilt_part_of_a_workload_says_all_of_it_again_when_mended(world):
+    world.workload("w", {"name": "main", "count": 2})
+    part = {"workloadRef": {"name": "w", "podGroup": "main"}, "schedulingPolicy": {"gang": {"minCount": 2}}}
+    world.object("PodGroup", "main", part)
+    for name in ("w-0", "w-1"):
+        world.pod(name, workload="w", group="main")
+    world.run()
+    before = is_so(world, "PodGroup", "main")
+    assert before["Scheduled"][0] == "True"
+    world.object("PodGroup", "main", {"schedulingPolicy": []})
+    world.run()
+    assert is_so(world, "PodGroup", "main") == {**before, "Scheduled": ("False", "Invalid")}
+    world.object("PodGroup", "main", part)
+    world.run()
+    assert is_so(world, "PodGroup", "main") == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.simulation.mistakes import BAD, is_stray
 from tests.simulation.server import Json
 from tests.simulation.world import World
 
@@ -33,6 +34,12 @@ def untold(world: World) -> list[str]:
         for one in world.server.objects(kind):
             left += [f"{kind} {one['metadata']['name']}: {what}" for what in _in_use(_status(one))]
     return left
+
+
+def silent(world: World) -> list[str]:
+    """Objects that are wrong for good and are not told what is wrong with them."""
+    stored = {(kind, one["metadata"]["name"]): one for kind in BAD for one in world.server.objects(kind)}
+    return [f"{kind} {name}" for kind, name in world.mistakes.junk if not _is_told_what(stored[kind, name])]
 
 
 def leftovers(world: World) -> list[str]:
@@ -70,9 +77,10 @@ def _gangs(world: World) -> list[Json]:
 
 
 def _peopled(world: World) -> list[Json]:
-    """Gangs but for those of which no user has created a member: these wait for ever."""
+    """Gangs but for those that wait for ever: no user has created a member of them, or it is wrong what he did."""
     empty = {name for name, gang in world.gangs.items() if not gang.members}
-    return [one for one in _gangs(world) if one["metadata"]["name"] not in empty]
+    names = [(one["metadata"]["name"], one) for one in _gangs(world)]
+    return [one for name, one in names if name not in empty and not is_stray(name)]
 
 
 def _is_over(gang: Json) -> bool:
@@ -80,6 +88,11 @@ def _is_over(gang: Json) -> bool:
     conditions = _status(gang).get("conditions", [])
     inactive = not gang["spec"].get("active", True)
     return inactive or any(one["type"] == "Finished" and one["status"] == "True" for one in conditions)
+
+
+def _is_told_what(one: Json) -> bool:
+    conditions = _status(one).get("conditions", [])
+    return any(each["status"] == "False" and each["message"] for each in conditions)
 
 
 def _in_use(status: Json) -> list[str]:

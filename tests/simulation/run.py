@@ -93,6 +93,8 @@ async def _end_well(world: World) -> None:
         return
     if not await _becomes(world, ending.untold, "is over and not told so", SETTLING_SECONDS):
         return
+    if not await _becomes(world, ending.silent, "is wrong and not told so", SETTLING_SECONDS):
+        return
     world.state = ending.end_state(world)
     await world.tidy()
     await _becomes(world, ending.leftovers, "is left of what was deleted", SETTLING_SECONDS)

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from tests.simulation.mistakes import BAD, STRAYS
+
 WRITES = (
     ("pods/binding", "POST"),
     ("pods/binding", "POST"),
@@ -28,6 +30,8 @@ WRITES = (
 KINDS = ("pods", "pods", "pods", "nodes", "podgroups", "workloads", "clusterqueues", "")
 CODES = (409, 500, 503, 504, 429)
 NODES = {"n0": (4, "r0"), "n1": (4, "r0"), "n2": (4, "r1"), "n3": (4, "r1")}
+SHARED = (("ClusterQueue", "cq1"), ("ClusterQueue", "cq3"), ("LocalQueue", "q2"), ("ResourceFlavor", "default"))
+"""What many gangs depend on, and somebody may spoil for a while."""
 QUEUES = ("", "q1", "q2", "q3")
 LARGEST = 6
 """GPUs that a gang may ask for: it fits into any queue, and into the cluster with one node missing."""
@@ -67,7 +71,9 @@ def drawn(seed: int) -> Scenario:
         *_process_faults(draw),
         *_accidents(draw),
     ]
-    return Scenario(seed, steps, heal_at=150.0, slowness=draw.choice((1.0, 1.0, 1.0, 5.0, 20.0)))
+    slowness = draw.choice((1.0, 1.0, 1.0, 5.0, 20.0))
+    steps += _mistakes(draw, [step.args for step in steps if step.do == "gang"])
+    return Scenario(seed, steps, heal_at=150.0, slowness=slowness)
 
 
 def _cluster(draw: random.Random) -> list[Step]:
@@ -217,4 +223,23 @@ def _accidents(draw: random.Random) -> list[Step]:
             "seconds": round(draw.uniform(5, 40), 1),
         }
         steps.append(Step(draw.uniform(0, 120), "foreign", foreign))
+    return steps
+
+
+def _mistakes(draw: random.Random, gangs: list[dict[str, Any]]) -> list[Step]:
+    """Objects and pods that cannot be read, some of them for a while only: of gangs, and what all of them depend on."""
+    steps: list[Step] = []
+    objects = [(about["how"], about["gang"]) for about in gangs if about["how"] in ("PodGroup", "Workload")]
+    for number in range(draw.choice((0, 0, 1, 3))):
+        kind = draw.choice(sorted(BAD))
+        junk = {"kind": kind, "name": f"junk-{number}", "spec": draw.choice(BAD[kind])}
+        steps.append(Step(draw.uniform(0, 130), "junk", junk))
+    for _ in range(draw.choice((0, 0, 1, 2, 4))):
+        kind, name = draw.choice((*objects, *objects, *SHARED))
+        at = draw.uniform(0, 130)
+        steps.append(Step(at, "spoil", {"kind": kind, "name": name, "spec": draw.choice(BAD[kind])}))
+        steps.append(Step(at + draw.uniform(0.1, 40), "mend", {"kind": kind, "name": name}))
+    for number in range(draw.choice((0, 0, 1, 3))):
+        meta = {"labels": {}, "annotations": {}, **draw.choice(STRAYS)}
+        steps.append(Step(draw.uniform(0, 130), "stray", {"name": f"stray-{number}", **meta}))
     return steps

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.simulation.loop import VirtualLoop
+from tests.simulation.mistakes import Mistakes
 from tests.simulation.operator import CONFIGURATION, Operator
 from tests.simulation.server import Json, Server
 from tests.simulation.wire import Network, Sent, Trouble
@@ -45,6 +46,7 @@ class World:
     def __init__(self, loop: VirtualLoop, seed: int, configuration: TuttiConfiguration = CONFIGURATION) -> None:
         self.loop = loop
         self.server = Server(seed)
+        self.mistakes = Mistakes(self.server)
         self.network = Network(self.server, random.Random(f"{seed}/network"))
         self.configuration = configuration
         self.operators: dict[str, Operator] = {}
@@ -80,7 +82,8 @@ class World:
 
     async def do(self, action: str, args: Json) -> None:
         """Carry out a step."""
-        await getattr(self, f"do_{action}")(**args)
+        doer = self.mistakes if hasattr(self.mistakes, f"do_{action}") else self
+        await getattr(doer, f"do_{action}")(**args)
 
     # Nodes and objects.
 
@@ -92,7 +95,7 @@ class World:
         self.server.remove_node(name)
 
     async def do_put(self, kind: str, name: str, spec: Json) -> None:
-        await self.server.put(kind, name, spec)
+        await self.mistakes.put(kind, name, spec)
 
     async def do_remove(self, kind: str, name: str) -> None:
         self.server.remove(kind, name)
@@ -107,11 +110,11 @@ class World:
         queue = {"queueName": about["queue"]} if about["queue"] else {}
         if about["how"] == "PodGroup":
             policy = {"schedulingPolicy": {"gang": {"minCount": about["least"]}}}
-            await self.server.put("PodGroup", gang.name, {**policy, **queue, **about.get("spec", {})})
+            await self.mistakes.put("PodGroup", gang.name, {**policy, **queue, **about.get("spec", {})})
         elif about["how"] == "Workload":
             group = {"name": "main", "count": about["size"], "minCount": about["least"]}
             spec = {"podGroups": [group], "priority": about["priority"], **queue, **about.get("spec", {})}
-            await self.server.put("Workload", gang.name, spec)
+            await self.mistakes.put("Workload", gang.name, spec)
         for member in gang.members.values():
             await self._create(gang, member)
 
@@ -191,6 +194,10 @@ class World:
         await self.server.user.create(self.server.pods, "default", pod)
         binding.bind(self.server.backend, "default", name, {"target": {"kind": "Node", "name": node}})
 
+    async def do_stray(self, name: str, labels: Json, annotations: Json) -> None:
+        """Somebody creates a pod that cannot be what he means."""
+        await self.mistakes.add_stray(_pod(name, 1, 5.0, labels=labels, annotations=annotations))
+
     # The wire.
 
     async def do_trouble(self, **trouble: Any) -> None:
@@ -255,6 +262,7 @@ class World:
         self.network.slowness = 1.0
         for home in self._homes.values():
             await self.do_node(**home)
+        await self.mistakes.mend_all()
         for gang in self.gangs.values():
             for name in gang.members:
                 await self.do_ungate(name)
@@ -263,6 +271,7 @@ class World:
         """The users delete what they have made."""
         for gang in list(self.gangs):
             await self.do_cancel(gang)
+        self.mistakes.tidy()
 
     # What must hold of the cluster at any moment.
 

@@ -131,6 +131,8 @@ def _judge_cluster_queue(queue: ClusterQueueSpec, world: _World) -> Verdict:
 def _judge_local_queue(local: LocalQueueSpec, queues: Mapping[str, Verdict]) -> Verdict:
     if local.stop_policy not in ("", "None"):
         return _inactive("Stopped", f"spec.stopPolicy is {local.stop_policy}; set it to None to submit workloads")
+    if not local.cluster_queue:
+        return _inactive("ClusterQueueDoesNotExist", "spec.clusterQueue is empty: name the ClusterQueue it leads to")
     verdict = queues.get(local.cluster_queue)
     if verdict is None:
         return _inactive("ClusterQueueDoesNotExist", f"ClusterQueue {local.cluster_queue} does not exist; create it")

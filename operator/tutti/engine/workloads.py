@@ -200,6 +200,10 @@ class Workload:
         """How messages call it."""
         return self._name
 
+    def told_of(self, uid: str) -> dict[str, Any]:
+        """Return the status last written to its object, or to one of its pod groups; empty where nothing is known."""
+        return self.status if uid == self.uid else self.group_status.get(uid, {})
+
     def members(self) -> Iterator[Member]:
         """Yield the members of all groups."""
         for group in self.groups.values():

@@ -54,6 +54,21 @@ class LocalDoor(msgspec.Struct, frozen=True):
     drain: bool
 
 
+class Spoilt(msgspec.Struct, frozen=True):
+    """An object that has become unreadable.
+
+    Attributes:
+        whose: The workload that it stood for, or was a pod group of, while it could be read; else the object itself.
+        conditions: Those that it was seen with.
+    """
+
+    key: ObjectKey
+    whose: ObjectKey
+    error: ObjectError
+    uid: str
+    conditions: list[Mapping[str, Any]]
+
+
 class Catalog:
     """What users wrote.
 
@@ -83,7 +98,7 @@ class Catalog:
         self.worth: dict[FlavorResource, int] = {}
         self.parts: dict[FlavorResource, int] = {}
         self.broken: dict[ObjectKey, tuple[ObjectError, str]] = {}
-        self._news: list[ObjectKey] = []
+        self._news: dict[ObjectKey, Spoilt] = {}
         self._objects: dict[ObjectKey, Object] = {}
         self._read: dict[ObjectKey, int] = {}
         self._referring: dict[tuple[str, str], dict[str, str]] = {}
@@ -102,7 +117,7 @@ class Catalog:
         except ObjectError as error:
             what_was = str(self.broken.get(key, ("", ""))[0])
             if what_was != str(error) and not _says(raw, str(error)):
-                self._news.append(key)
+                self._news[key] = Spoilt(key, _whose(key, before), error, str(meta.get("uid", "")), _conditions(raw))
             self.broken[key] = (error, str(meta.get("uid", "")))
             self._unrefer(self._objects.pop(key, None))
             self.version += kind in SHARED and (before is not None or what_was != str(error))
@@ -154,10 +169,10 @@ class Catalog:
             if not self._referring[key]:
                 del self._referring[key]
 
-    def news(self) -> list[tuple[ObjectKey, ObjectError, str]]:
+    def news(self) -> list[Spoilt]:
         """Return the objects that have become unreadable, or otherwise unreadable, since the last call."""
-        news, self._news = self._news, []
-        return [(key, *self.broken[key]) for key in dict.fromkeys(news) if key in self.broken]
+        news, self._news = self._news, {}
+        return [spoilt for key, spoilt in news.items() if key in self.broken]
 
     def get(self, kind: type[K], namespace: str, name: str) -> K | None:
         """Return an object, or None where there is none that can be read."""
@@ -329,13 +344,23 @@ def _print_of(raw: Mapping[str, Any]) -> int:
     return hash(msgspec.json.encode((meta, rest)))
 
 
-def _says(raw: Mapping[str, Any], problem: str) -> bool:
-    """Whether a condition of an unreadable object says already what is wrong with it."""
+def _conditions(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return those conditions of an unreadable object that can be read themselves."""
     status = raw.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
-    return isinstance(conditions, list) and any(
-        isinstance(one, Mapping) and one.get("message") == problem for one in conditions
-    )
+    told = conditions if isinstance(conditions, list) else []
+    return [one for one in told if isinstance(one, Mapping) and "type" in one and "status" in one]
+
+
+def _says(raw: Mapping[str, Any], problem: str) -> bool:
+    """Whether a condition of an unreadable object says already what is wrong with it."""
+    return any(one.get("message") == problem for one in _conditions(raw))
+
+
+def _whose(key: ObjectKey, before: Object | None) -> ObjectKey:
+    """Return the key of the workload that an object told of when it could be read last."""
+    ref = before.spec.workload_ref if isinstance(before, PodGroup) else None
+    return key if ref is None else ("Workload", key[1], ref.name)
 
 
 def _said(found: Object) -> object:

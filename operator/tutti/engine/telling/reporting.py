@@ -133,7 +133,9 @@ def _tell_broken(state: State) -> None:
 
     The conditions of queues, cohorts and flavors are the controller's, which says the same there.
     """
-    for key, error, uid in state.catalog.news():
-        state.out.append(EmitEvent(API_VERSION, *key, uid, "Warning", "Invalid", "Validating", str(error)))
-        if key[0] in ("Workload", "PodGroup"):
-            state.out.append(PatchStatus(*key, uid, statuses.invalid(state, key, error)))
+    for spoilt in state.catalog.news():
+        about = (*spoilt.key, spoilt.uid)
+        state.out.append(EmitEvent(API_VERSION, *about, "Warning", "Invalid", "Validating", str(spoilt.error)))
+        news = statuses.invalid(state, spoilt) if spoilt.key[0] in ("Workload", "PodGroup") else {}
+        if news:
+            state.out.append(PatchStatus(*about, news))

@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from tutti.api import conditions as cond
-from tutti.api.kinds import Object, ObjectError, PodGroup
+from tutti.api.kinds import Object, PodGroup
 from tutti.engine.members import Group, Tally
-from tutti.engine.reading.catalog import ObjectKey
+from tutti.engine.reading.catalog import Spoilt
 from tutti.engine.state import State
 from tutti.engine.telling.conditions import conditions_of
 from tutti.engine.workloads import ADMITTED, Phase, Workload
@@ -69,10 +69,22 @@ def _told_anew(
     return {**told, **wanted}, news
 
 
-def invalid(state: State, key: ObjectKey, error: ObjectError) -> dict[str, Any]:
-    """Return the status of a Workload or PodGroup that cannot be read."""
-    kind = "Scheduled" if key[0] == "PodGroup" else "Admitted"
-    return {"conditions": cond.merge([], [cond.as_json(kind, "False", "Invalid", str(error))], now=state.now)}
+def invalid(state: State, spoilt: Spoilt) -> dict[str, Any]:
+    """Return what is to be changed in the status of a Workload or PodGroup that cannot be read.
+
+    Conditions are replaced as a whole, so those of before are in it. What has finished says nothing else any more.
+    """
+    kind = "Scheduled" if spoilt.key[0] == "PodGroup" else "Admitted"
+    news = [cond.as_json(kind, "False", "Invalid", str(spoilt.error))]
+    workload = state.workloads.get(spoilt.whose)
+    told = workload.told_of(spoilt.uid) if workload is not None else {}
+    before = told.get("conditions", spoilt.conditions)
+    if any(one["type"] == "Finished" and one["status"] == "True" for one in before):
+        return {}
+    conditions = cond.merge(before, news, now=state.now)
+    if told:
+        told["conditions"] = conditions  # what is said again once it can be read is compared with this
+    return {"conditions": conditions}
 
 
 def count(state: State, workload: Workload) -> None:

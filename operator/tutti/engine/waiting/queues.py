@@ -81,6 +81,7 @@ def _no_cluster_queue(state: State, local: str, name: str) -> Explanation:
     if wrong:
         text = f"the ClusterQueue of LocalQueue {local} cannot be used: {wrong}"
         return Explanation(Gate.QUEUE, "ClusterQueueInvalid", text)
-    return Explanation(
-        Gate.QUEUE, "ClusterQueueNotFound", f"ClusterQueue {name}, named by LocalQueue {local}, does not exist"
-    )
+    text = f"ClusterQueue {name}, named by LocalQueue {local}, does not exist"
+    if not name:
+        text = f"LocalQueue {local} names no ClusterQueue: fill in spec.clusterQueue"
+    return Explanation(Gate.QUEUE, "ClusterQueueNotFound", text)
