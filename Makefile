@@ -56,6 +56,14 @@ crds: $(READY) ## Generate crds/ from the models
 reference: $(READY) ## Generate docs/reference from the models
 	@$(BIN)/python -m handbook.reference docs/reference
 
+.PHONY: monitoring
+monitoring: $(READY) ## Generate the Grafana dashboard and the alerts
+	@$(BIN)/python -m handbook.monitoring manifests/overlays/monitoring
+
+.PHONY: dashboard-screen
+dashboard-screen: $(READY) ## Draw the dashboard from real metrics of a scene on the embedded cluster; writes docs/screens
+	@$(BIN)/python -m handbook.screen docs/screens/dashboard.svg
+
 .PHONY: manifests-check
 manifests-check: $(READY) ## Show every overlay and sample to an API server that takes no unknown field
 	@$(BIN)/python -m tests.manifests.check

@@ -5,14 +5,20 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from handbook import commands, kinds, settings
+from handbook import alerts, commands, kinds, metrics, settings
 
 NOTE = "<!-- Generated from the models by `make reference`. Change those instead. -->\n\n"
 
 
 def pages() -> dict[str, str]:
     """The text of each page by the name of its file."""
-    made = {"kinds.md": kinds.page(), "configuration.md": settings.page(), "cli.md": commands.page()}
+    made = {
+        "kinds.md": kinds.page(),
+        "configuration.md": settings.page(),
+        "cli.md": commands.page(),
+        "metrics.md": metrics.page(),
+        "alerts.md": alerts.page(),
+    }
     return {name: NOTE + text for name, text in made.items()}
 
 

@@ -94,7 +94,7 @@ class Metrics:
             ["result"], registry=self.registry,
         )  # fmt: skip
         self.admission_attempt_seconds = Histogram(
-            "kueue_admission_attempt_duration_seconds", "How long such a turn took.",
+            "kueue_admission_attempt_duration_seconds", "How long a turn took in which workloads were tried.",
             ["result"], registry=self.registry, buckets=_DECIDE_BUCKETS,
         )  # fmt: skip
         self.of_queues = QueueMetrics(self.registry)

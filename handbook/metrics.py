@@ -1,0 +1,106 @@
+"""The page of metrics: every family that the operator serves, as it declares them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prometheus_client.core import Metric
+
+from tutti.api.configuration import TuttiConfiguration
+from tutti.controller.catalogue import Catalogue
+from tutti.controller.gauges.collector import StateGauges
+from tutti.controller.metrics import Metrics
+from tutti.engine.engine import Engine
+from tutti.kube.metrics import WireMetrics
+
+INTRODUCTION = """# Metrics
+
+Served at `/metrics` of the port in `metrics.bindAddress`, in Prometheus' text format.
+
+**Names.** Where a metric means the same as one of kube-scheduler (1.36) or Kueue (0.20), it has that name, prefix
+included, so that dashboards and alerts made for them show Tutti, too; series are told apart by their `job`. Its labels
+are theirs as far as they are known here: `priority_class`, `replica_role` and `attempts` are not. Everything else
+begins with `tutti_`. A turn of Tutti's engine is what Kueue calls an admission attempt; quota is reserved and a
+workload admitted in one step, so there is one wait for both.
+
+**Not served under their names:** `scheduler_scheduling_attempt_duration_seconds`, since one turn tries many workloads
+together (`tutti_decide_duration_seconds` is the time of a turn), and the metrics per LocalQueue, of which there is no
+end.
+
+**Units.** Seconds; cores, bytes and devices.
+
+**Replicas.** What is read from the state of queues, workloads and nodes is told by the leader only, so that sums over
+all replicas are right. What a process counts as it goes on begins at 0 when it starts.
+
+**Cardinality.** Labels are names of ClusterQueues, cohorts, flavors, resources, Topologies and their levels, profiles,
+and words of a fixed set; no pod, workload, node or namespace is one. The series of a ClusterQueue end with it.
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One family of metrics.
+
+    Attributes:
+        name: As it is declared, for a counter with `_total`.
+        kind: counter, gauge or histogram.
+        labels: Its own; `le` and what Prometheus adds are not among them.
+        says: What it measures.
+    """
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    says: str
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """The names that its series have."""
+        return tuple(f"{self.name}_{part}" for part in _PARTS) if self.kind == "histogram" else (self.name,)
+
+
+_PARTS = ("bucket", "sum", "count")
+
+
+def measures() -> list[Measure]:
+    """Return every family, sorted by name."""
+    metrics = Metrics()
+    registry = metrics.registry
+    WireMetrics(registry)
+    gauges = StateGauges(Engine(TuttiConfiguration()), Catalogue(), registry, leads=lambda: False)
+    # The library declares labels, and lists what is registered, in private only.
+    declared = [one for one in registry._collector_to_names if one is not gauges]  # noqa: SLF001
+    found = [(family, family) for family in gauges.describe()] + [(*one.describe(), one) for one in declared]
+    return sorted((_measure(*one) for one in found), key=lambda one: one.name)
+
+
+def _measure(family: Metric, labelled: object) -> Measure:
+    name = f"{family.name}_total" if family.type == "counter" else family.name
+    return Measure(name, family.type, tuple(labelled._labelnames), family.documentation)  # noqa: SLF001
+
+
+_GROUPS = (
+    ("kueue_", "Queues, under Kueue's names"),
+    ("scheduler_", "Pods, under kube-scheduler's names"),
+    ("tutti_kube_", "The wire: writes"),
+    ("tutti_informer_", "The wire: what is listed and watched"),
+    ("tutti_", "Tutti's own"),
+)
+
+
+def page() -> str:
+    """The whole page, in Markdown."""
+    parts, left = [INTRODUCTION], measures()
+    for prefix, title in _GROUPS:
+        mine = [one for one in left if one.name.startswith(prefix)]
+        left = [one for one in left if one not in mine]
+        parts.append(f"## {title}\n\n| | | labels | |\n|---|---|---|---|\n")
+        parts += [_row(one) for one in mine]
+        parts.append("\n")
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+def _row(one: Measure) -> str:
+    labels = ", ".join(f"`{label}`" for label in one.labels)
+    return f"| `{one.name}` | {one.kind} | {labels} | {one.says} |\n"
