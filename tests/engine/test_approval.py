@@ -163,3 +163,31 @@ def test_the_timeout_is_that_of_the_gang_or_else_the_queue_or_else_the_configura
     assert not world.events("PermitTimeout")
     world.until(1)
     assert len(world.events("PermitTimeout")) == 1
+
+
+@pytest.mark.parametrize("queues", [True, False], ids=["by the rules of its queue", "by the priority of its pods"])
+def test_nobody_is_taken_out_for_what_is_not_approved(queues: bool):
+    """Its victims used to leave, it was not approved in time, and when they had come back it had them leave again."""
+    world = World()
+    world.flavor()
+    world.queue("cq", 8, preemption={"withinClusterQueue": "LowerPriority"})
+    world.node("n1", gpus=8)
+    queue = {"queueName": "queue"} if queues else {}
+    world.workload("low", {"count": 8}, **queue)
+    for rank in range(8):
+        world.pod(f"low-{rank}", workload="low")
+    world.run()
+    world.workload("high", {"count": 2}, **queue, priority=10, scheduleTimeoutSeconds=30)
+    annotate(world, "Workload", "high", gate="finance")
+    for rank in range(2):
+        world.pod(f"high-{rank}", workload="high", priority=10)
+    world.until(100)
+    assert len(world.where("low")) == 8
+    assert world.reason("Workload", "high") != "WaitingForApproval"
+    assert world.why("Workload", "high").message.endswith(
+        "; nobody is taken out for it while Workload high asks for an approval (annotation "
+        "scheduling.tutti.dev/admission-gate)"
+    )
+    annotate(world, "Workload", "high", gate="")
+    world.run()
+    assert len(world.where("high")) == 2

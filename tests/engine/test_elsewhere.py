@@ -199,3 +199,26 @@ def test_victims_that_another_waits_for_are_not_spared():
     world.until(600.0)
     assert len(world.where(started)) == len(world.where(other)) == 2
     assert world.where("low") == {}
+
+
+@pytest.mark.parametrize("quota", [3, "none", "held"])
+def test_who_cannot_have_its_quota_any_more_waits_for_no_victims(quota: int | str):
+    """It used to have them leave until the time for victims was over, and started nowhere."""
+    world = waiting(refused=True)
+    spec = {"preemption": RANK, "stopPolicy": "Hold" if quota == "held" else "None"}
+    if quota == "none":
+        world.remove_object("ClusterQueue", "cq")
+    else:
+        world.queue("cq", 8 if quota == "held" else quota, **spec)
+    world.run()
+    assert world.engine.state.nominations.ours == {}
+    asked = len(evicted(world))
+    world.refuse_evictions = False
+    world.until(600.0)
+    assert len(evicted(world)) == asked
+    assert len(world.where("low")) == 4
+    assert world.where("high") == {}
+    world.hold_evictions = False
+    world.queue("cq", 8, preemption=RANK)
+    world.run()
+    assert len(world.where("high")) == 2

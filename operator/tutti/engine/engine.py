@@ -32,7 +32,7 @@ from tutti.engine.explanation import Explanation
 from tutti.engine.extending import permits
 from tutti.engine.extending.hosting import Plugins
 from tutti.engine.gathering import eager
-from tutti.engine.living import binding, life, reservation
+from tutti.engine.living import approval, binding, life, reservation
 from tutti.engine.milestones import Milestone, Step
 from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.observing import observe
@@ -206,7 +206,11 @@ class Engine:
             before = nominations.end(state, workload.key)
             with backfill.respected(state, standing) as shadows:
                 why = reserve(state, standing)
-                victims = None if why is None else self._make_room(standing, why)
+                victims = None
+                if why is not None:
+                    asks = approval.asks_first(state, workload)
+                    victims = None if asks else self._make_room(standing, why)
+                    why = approval.unapproved(why, asks) if asks else why
             _count_try(state, workload, admitted=why is None)
             if why is not None:
                 self._wait(standing, why, victims, shadows, changed)

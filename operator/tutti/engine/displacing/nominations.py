@@ -141,6 +141,18 @@ def _may_have_quota(state: State, nomination: Nomination) -> bool:
     return True
 
 
+def _may_ever_have_quota(state: State, nomination: Nomination) -> bool:
+    """Whether its queue, as it is written now, could have all that a nomination is for, if nobody else used any."""
+    wanted: dict[str, Usage] = {}
+    for charge, pods in nomination.charges:
+        add_to(wanted.setdefault(charge.queue, {}), charge.usage, pods)
+    for queue, usage in wanted.items():
+        node = state.holdings.tree.queues.get(queue)
+        if node is None or any(amount > node.potential(what) for what, amount in usage.items() if amount):
+            return False
+    return True
+
+
 def end(state: State, key: WorkloadKey) -> Nomination | None:
     """Hold nothing for a workload any more; returns what was held, for whoever has it next."""
     book = state.nominations
@@ -171,6 +183,14 @@ def give_up(state: State, key: WorkloadKey) -> None:
         state.touch(key)
 
 
+def abandon(state: State, key: WorkloadKey) -> None:
+    """Let others have what was held for a workload that can have no use for it, and its victims run on."""
+    nomination = state.nominations.ours.get(key)
+    if nomination is not None:
+        give_up(state, key)
+        state.nominations.needless.append(nomination)
+
+
 def waiting(state: State, workload: Workload, needs: Sequence[Need]) -> Explanation | None:
     """Return what a workload waits for while its victims leave; None where it may be tried.
 
@@ -196,10 +216,11 @@ def stir(state: State) -> None:
         state.holdings.rouse()
     for key, nomination in list(state.nominations.ours.items()):
         workload = state.workloads.get(key)
-        over = workload is None or not _still_waits(workload)
-        if over or nomination.until <= state.now:
+        if workload is None or not _still_waits(workload) or not _may_ever_have_quota(state, nomination):
+            abandon(state, key)
+            continue
+        if nomination.until <= state.now:
             give_up(state, key)  # and it is tried again, if it can be
-            state.nominations.needless += [nomination] if over else []
             continue
         left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid)]
         for victim in left:

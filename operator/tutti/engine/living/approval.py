@@ -2,11 +2,14 @@
 
 The annotation may be on the workload's object, on a PodGroup that is a part of it, or on any of its pods; what it says
 is told to whoever asks what the workload waits for. Members that join a gang which runs already need no approval.
+Nobody is taken out for what is not approved: they would have left for nothing where it never is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+import msgspec
 
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.gathering import GATE_ANNOTATION
@@ -38,6 +41,18 @@ def is_given(state: State, workload: Workload) -> bool:
         workload.explanation = Explanation(Gate.PERMIT, REASON, text, {"gate": what})
         announce(state, workload, "Normal", REASON, text)
     return False
+
+
+def asks_first(state: State, workload: Workload) -> str:
+    """Return who asks for an approval of a workload that has no reservation yet; "" where nobody does."""
+    asked = next(_asking(state, workload), None) if workload.phase is Phase.WAITING else None
+    return "" if asked is None else asked[0]
+
+
+def unapproved(why: Explanation, who: str) -> Explanation:
+    """Return why a workload waits, with that nobody is taken out for it before it is approved."""
+    text = f"; nobody is taken out for it while {who} asks for an approval (annotation {GATE_ANNOTATION})"
+    return msgspec.structs.replace(why, message=why.message + text)
 
 
 def is_awaited(workload: Workload) -> bool:

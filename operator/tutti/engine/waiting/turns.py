@@ -18,7 +18,7 @@ from tutti.engine.displacing import nominations, preemption
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extending.extenders import WAITING
 from tutti.engine.gathering.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
-from tutti.engine.living import life
+from tutti.engine.living import approval, life
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import tell_in_time
 from tutti.engine.waiting import past_use, repeats
@@ -222,7 +222,7 @@ class Candidates:
             return
         queue = queue_of(state, workload)
         if isinstance(queue, Explanation):
-            nominations.give_up(state, workload.key)  # it may not have it
+            nominations.abandon(state, workload.key)  # it may not have it
             self.put_aside(workload, queue)
             return
         needs = needs_of(workload)
@@ -232,7 +232,7 @@ class Candidates:
         never = never_admitted(queue, needs)
         waits = nominations.waiting(state, workload, needs)
         if never is not None:
-            nominations.give_up(state, workload.key)
+            nominations.abandon(state, workload.key)
             self.put_aside(workload, never)
         elif waits is not None and not (queue is not None and queue.strict):
             self.put_aside(workload, waits)
@@ -366,7 +366,7 @@ def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Ne
     scheduler = next((member.scheduler for member in workload.members()), "")
     asked = tuple(need.shape for need in needs)
     important = 0 if queue is None or queue.policy == NOBODY else workload.priority  # for whom it may preempt
-    before = preemption.standing_of(state, workload, needs)
+    before = (*preemption.standing_of(state, workload, needs), approval.asks_first(state, workload))
     lasts = backfill.lasts(workload) if state.catalog.reserving else None  # who ends in time is let by
     door = past_use.door_of(state, workload)
     own = workload.key if workload.key in state.nominations.ours else None  # what is held for it, nobody else has
