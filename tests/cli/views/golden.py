@@ -18,6 +18,11 @@ VIEWS: Mapping[str, str] = {
     "top-models": "top nodes --models -r cpu -r nvidia.com/gpu",
     "gangs": "gangs",
     "gangs-waiting": "gangs --waiting -n vision",
+    "explain-gather": "explain workload vision/warmup",
+    "explain-queue": "explain workload serving/batch",
+    "explain-quota": "explain workload vision/train-2",
+    "explain-placement": "explain workload -n serving llm",
+    "explain-running": "explain workload speech/tune-0",
 }
 """Name of the file -> what is called."""
 

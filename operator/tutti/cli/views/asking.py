@@ -19,6 +19,8 @@ from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 
+_PLACED = (Phase.BINDING, Phase.SCHEDULED, Phase.FINISHED)
+
 
 @dataclass(slots=True)
 class Asked:
@@ -58,6 +60,6 @@ class Asked:
 
 def waits_for(workload: Workload) -> Explanation | None:
     """Return why a workload has no nodes; None where it has them, or has got them just now."""
-    if workload.phase not in (Phase.WAITING, Phase.LEAVING) and not workload.tally().waiting:
+    if workload.phase in _PLACED and not workload.tally().waiting:
         return None
     return workload.explanation

@@ -124,7 +124,7 @@ def _party(group: Group, klass: PodClass, near: Near) -> object:
     return near.together or (group.name, klass)
 
 
-def never_admitted(queue: Queue | None, needs: list[Need]) -> Explanation | None:
+def never_admitted(queue: Queue | None, needs: Sequence[Need]) -> Explanation | None:
     """Return why required pods can never be admitted as they and their queue are written; None where they can."""
     for need in needs:
         if need.required:

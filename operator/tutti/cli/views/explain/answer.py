@@ -1,0 +1,115 @@
+"""The whole answer about one workload."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tutti.cli.views.asking import Asked
+from tutti.cli.views.explain.model import Explained, QuotaUse, Remedy, Room, Told
+from tutti.cli.views.explain.quota import uses
+from tutti.cli.views.explain.remedies import remedies
+from tutti.cli.views.explain.rooms import rooms
+from tutti.cli.views.explain.steps import steps
+from tutti.cli.views.explain.trials import Case
+from tutti.engine.explanation import Explanation
+from tutti.engine.gathering.needs import needs_of
+from tutti.engine.observations import ObjectSeen, PodSeen
+from tutti.engine.state import State
+from tutti.engine.waiting.queues import queue_of
+from tutti.engine.workloads import ADMITTED, Phase, Workload, WorkloadKey
+
+
+def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = True) -> Explained:
+    """Explain a workload.
+
+    Args:
+        asked: Who can be asked.
+        state: What is known before anybody is tried (`Asked.stock`).
+        key: A workload in it.
+        trying: Whether to find out what would unblock it.
+    """
+    workload = state.workloads[key]
+    queue, needs = queue_of(state, workload), needs_of(workload)
+    at = None if isinstance(queue, Explanation) else queue
+    mine = [] if isinstance(needs, Explanation) else needs
+    quota: Sequence[QuotaUse] = () if at is None else uses(state, at, mine)
+    room: Sequence[Room] = () if isinstance(queue, Explanation) else rooms(state, workload, at, mine)
+    why = asked.what_if(asked.listed.seen, key)
+    remedy: Sequence[Remedy] = ()
+    if why is not None and trying:
+        remedy = remedies(Case(asked, state, workload, at, why, mine, quota, room))
+    kind, namespace, name = key
+    tally = workload.tally()
+    cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
+    return Explained(
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        phase=workload.phase.value,
+        summary=_summary(workload, why),
+        queue=workload.queue,
+        cluster_queue=cluster_queue,
+        cohort=at.cohort if at is not None else "",
+        priority=workload.priority,
+        since=workload.queued_at,
+        required=sum(group.min_count for group in workload.groups.values()),
+        members=tally.live + tally.succeeded + tally.failed,
+        bound=tally.bound,
+        position=state.places.of(workload),
+        line=state.counts.of(cluster_queue).pending if cluster_queue else 0,
+        steps=steps(state, workload, queue, needs, quota, why),
+        quota=tuple(quota),
+        rooms=tuple(room),
+        remedies=tuple(remedy),
+        told=_told(asked, key),
+        placed=dict(Counter(member.pod.node for member in workload.members() if member.pod.node)),
+    )
+
+
+def _summary(workload: Workload, why: Explanation | None) -> str:
+    if why is not None:
+        some = " with some of its members" if workload.phase in ADMITTED and workload.tally().bound else ""
+        return f"it waits{some} at the {why.gate.value} gate: {why.reason}"
+    match workload.phase:
+        case Phase.WAITING | Phase.LEAVING | Phase.RESERVED:
+            return "it fits now: Tutti places it as soon as it looks (is the operator running?)"
+        case Phase.BINDING:
+            return "it has its nodes, and is being bound"
+        case Phase.SCHEDULED:
+            return "it runs"
+        case Phase.FINISHED:
+            return "it has ended"
+
+
+def _told(asked: Asked, key: WorkloadKey) -> Told | None:
+    """Return what the operator has written on the object, or on the pod."""
+    kind, namespace, name = key
+    for one in asked.listed.seen:
+        if isinstance(one, ObjectSeen) and one.kind == kind and _is(one.raw, namespace, name):
+            status = one.raw.get("status") or {}
+            return _pending(status.get("pending" if kind == "Workload" else "pendingReason"))
+        if isinstance(one, PodSeen) and (kind, one.pod.metadata.namespace, one.pod.metadata.name) == ("Pod", *key[1:]):
+            found = (c for c in one.pod.status.conditions if c.type == "PodScheduled" and c.status == "False")
+            return next((Told("", c.reason, c.message) for c in found), None)
+    return None
+
+
+def _pending(said: Any) -> Told | None:
+    reasons = said.get("reasons") if isinstance(said, dict) else None
+    if not isinstance(said, dict) or not reasons:
+        return None
+    first = reasons[0]
+    return Told(
+        first.get("gate", ""),
+        first.get("reason", ""),
+        first.get("message", ""),
+        said.get("position"),
+        said.get("estimatedStart") or "",
+    )
+
+
+def _is(raw: dict[str, Any], namespace: str, name: str) -> bool:
+    meta = raw.get("metadata") or {}
+    return (str(meta.get("namespace", "")), meta.get("name")) == (namespace, name)

@@ -1,0 +1,163 @@
+"""An explanation, drawn: the sentence first, then gate by gate, then the numbers, then what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from tutti.api.resources import PODS
+from tutti.cli.views.drawing import (
+    BAD,
+    BORROWED,
+    FULL,
+    GOOD,
+    HATCHED,
+    LENT,
+    QUIET,
+    WAITS,
+    ago,
+    amount,
+    bar,
+    count,
+    table,
+)
+from tutti.cli.views.explain.model import Explained, QuotaUse, Remedy, Room, Verdict
+
+_SIGNS: Mapping[Verdict, tuple[str, str, str]] = MappingProxyType(
+    {
+        Verdict.PASSED: ("✓", GOOD, ""),
+        Verdict.WAITS: ("✗", BAD, ""),
+        Verdict.WOULD_PASS: ("✓", QUIET, "would pass: "),
+        Verdict.WOULD_WAIT: ("✗", WAITS, "would wait: "),
+        Verdict.UNKNOWN: ("?", QUIET, ""),
+    }
+)
+"""Sign and style of a gate, and what is said before its message."""
+_CELLS = 24
+
+
+def draw_explained(found: Explained, now: float) -> RenderableType:
+    """Draw an explanation."""
+    return Group(*_parts(found, now))
+
+
+def _parts(found: Explained, now: float) -> Iterator[RenderableType]:
+    waits = any(step.verdict is Verdict.WAITS for step in found.steps)
+    yield Text.assemble(
+        (f"{found.kind} {found.namespace}/{found.name}", "bold"), "  ", (found.summary, WAITS if waits else GOOD)
+    )
+    yield Text(_facts(found, now), QUIET)
+    yield Text()
+    yield _gates(found)
+    if found.quota:
+        yield Text()
+        yield _quota(found.quota, found.cluster_queue)
+    for room in found.rooms:
+        yield Text()
+        yield _room(room)
+    if found.placed:
+        yield Text()
+        yield _placed(found.placed)
+    if found.remedies:
+        yield Text()
+        yield _remedies(found.remedies)
+    told = found.told
+    if told is not None and waits and told.message not in [step.message for step in found.steps]:
+        yield Text()
+        yield Text.assemble(("The operator said last:  ", "bold"), (told.message, QUIET))
+
+
+def _facts(found: Explained, now: float) -> str:
+    parts = [f"{found.phase} for {ago(now - found.since)}", f"priority {found.priority}"]
+    if found.kind != "Pod":
+        parts.append(f"{found.bound} of {found.members} members bound, {found.required} needed")
+    if found.position is not None and found.line:
+        parts.append(f"place {found.position} of {found.line} in ClusterQueue {found.cluster_queue}")
+    if found.told is not None and found.told.estimated_start:
+        parts.append(f"expected to start {found.told.estimated_start}")
+    return ", ".join(parts)
+
+
+def _gates(found: Explained) -> RenderableType:
+    drawn = table("", "GATE", "")
+    drawn.show_header = False
+    for step in found.steps:
+        sign, style, would = _SIGNS[step.verdict]
+        message = Text.assemble((would, QUIET), (step.message, "" if step.verdict is Verdict.WAITS else QUIET))
+        drawn.add_row(Text(sign, style), Text(step.gate, QUIET if would else style), message)
+    return drawn
+
+
+def _quota(quota: Sequence[QuotaUse], queue: str) -> RenderableType:
+    numbers = ("NEEDS", "FREE", "MISSING", "USED", "OWN", "MOST")
+    drawn = table(f"QUOTA OF {queue}", "RESOURCE", "USE", *numbers, "LENT", right=numbers)
+    for one in quota:
+        whole = max(one.most, one.used, 1)
+        own, borrowed = min(one.used, one.own), max(0, one.used - one.own)
+        parts = [(FULL, GOOD, own), (FULL, BORROWED, borrowed), (HATCHED, LENT, one.lent)]
+        mark = one.own if one.own < whole else None
+        lent = ", ".join(f"{amount(one.resource, units)} to {name}" for name, units in one.borrowers.items())
+        drawn.add_row(
+            one.flavor,
+            one.resource,
+            bar(parts, whole=whole, cells=_CELLS, mark=mark),
+            amount(one.resource, one.needs),
+            amount(one.resource, one.free),
+            Text(amount(one.resource, one.missing), BAD if one.missing else QUIET),
+            *(amount(one.resource, units) for units in (one.used, one.own, one.most)),
+            lent,
+        )
+    return drawn
+
+
+def _room(room: Room) -> RenderableType:
+    asks = ", ".join(f"{amount(name, units)} {name}" for name, units in room.asks.items() if units and name != PODS)
+    flavor = f" in flavor {room.flavor}" if room.flavor else ""
+    style = GOOD if room.fits >= room.pods else BAD
+    head = Text.assemble(
+        ("NODES ", "bold"),
+        f"for {count(room.pods, 'pod')} of {room.group} with {asks}{flavor}: ",
+        (f"room for {room.fits} of {room.pods}", style),
+        f" on {room.open} of {count(room.nodes, 'node')}",
+    )
+    rows = table("", "", "")
+    rows.show_header = False
+    if room.open:
+        examples = [f"{name} ({units})" for name, units in room.examples.items()]
+        rows.add_row(str(room.open), "have room, for so many pods", Text(_some(examples, room.open), GOOD))
+    for one in room.ruled:
+        rows.add_row(str(one.nodes), one.reason, Text(_some(one.examples, one.nodes), QUIET))
+    parts: list[RenderableType] = [head, Padding(rows, (0, 0, 0, 2))]
+    if room.level:
+        best = ", ".join(f"{name} has room for {units}" for name, units in room.domains.items())
+        parts.append(Padding(Text(f"all must share one {room.level}: {best or 'no node has it'}"), (0, 0, 0, 2)))
+    return Group(*parts)
+
+
+def _some(examples: Sequence[str], there: int) -> str:
+    told = ", ".join(examples)
+    return f"{told} and {there - len(examples)} more" if there > len(examples) else told
+
+
+def _placed(placed: Mapping[str, int]) -> RenderableType:
+    drawn = table("NODE", "PODS", right=("PODS",))
+    for node, pods in sorted(placed.items()):
+        drawn.add_row(node, str(pods))
+    return drawn
+
+
+def _remedies(remedies: Sequence[Remedy]) -> RenderableType:
+    helping = [one for one in remedies if not one.then]
+    parts: list[RenderableType] = []
+    if helping:
+        parts.append(Text("It would be placed if any of this were so (each was tried):", "bold"))
+        parts += [Padding(Text.assemble(("• ", GOOD), one.what), (0, 0, 0, 2)) for one in helping]
+    for one in remedies:
+        if one.then:
+            then = f"; then it would wait: {one.then}"
+            parts.append(Text.assemble(("First step: ", "bold"), one.what, (then, WAITS)))
+    return Group(*parts)

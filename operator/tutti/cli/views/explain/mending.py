@@ -1,0 +1,122 @@
+"""What users and administrators could change about members, queues and quota so that a workload is placed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from tutti.api.core import Pod
+from tutti.api.resources import describe
+from tutti.cli.views.changing import changed, copies, pod_of, with_object, with_pods
+from tutti.cli.views.drawing import count
+from tutti.cli.views.explain.model import QuotaUse
+from tutti.cli.views.explain.trials import Case, Idea
+from tutti.quota.policy import Who
+from tutti.quota.tree import UNLIMITED
+
+Json = dict[str, Any]
+
+
+def members(case: Case) -> Iterator[Idea]:
+    """Yield what would make a gang complete: gates taken off, strangers handed over, the members that are missing."""
+    _, namespace, name = case.workload.key
+    for group in case.workload.groups.values():
+        gated = [key for key, member in group.members.items() if member.pod.gated]
+        if gated:
+            seen = with_pods(case.seen, gated, _ungated)
+            yield Idea(f"the scheduling gates of {count(len(gated), 'member')} are taken off", seen)
+        strangers = list(case.state.strangers.get((namespace, name), {}))
+        if strangers:
+            ours = next(iter(case.state.profiles))
+            seen = with_pods(case.seen, strangers, partial(_handed_over, to=ours))
+            yield Idea(f"the schedulerName of {count(len(strangers), 'pod')} with its label is set to {ours}", seen)
+        tally = group.tally()
+        missing = group.min_count - tally.live - tally.succeeded
+        waiting = [key for key, member in group.members.items() if member.pod.placeable]
+        if missing > 0 and waiting:
+            more = copies(pod_of(case.seen, waiting[0]), missing)
+            are = "is" if missing == 1 else "are"
+            yield Idea(f"{count(missing, 'more member')} like {waiting[0][1]} {are} created", [*case.seen, *more])
+
+
+def queues(case: Case) -> Iterator[Idea]:
+    """Yield what would let a workload into a queue: another name, or a queue that is not on hold any more."""
+    kind, namespace, name = case.workload.key
+    wanted = case.workload.queue
+    known = case.state.catalog.local_queues(namespace)
+    if case.why.reason in ("LocalQueueNotFound", "NoQueue") and kind in ("Workload", "PodGroup"):
+        for other in difflib.get_close_matches(wanted, known, n=1, cutoff=0.0) or known[:1]:
+            seen = with_object(case.seen, kind, namespace, name, _setting(["spec", "queueName"], other))
+            instead = f" instead of {wanted}" if wanted else ""
+            yield Idea(f"its queueName is {other}{instead}", seen)
+    if case.why.reason == "OnHold":
+        leads = case.state.leads_to(namespace, wanted)
+        seen = with_object(case.seen, "LocalQueue", namespace, wanted, _setting(["spec", "stopPolicy"], "None"))
+        yield Idea(
+            f"stopPolicy of LocalQueue {namespace}/{wanted} and ClusterQueue {leads} is None",
+            with_object(seen, "ClusterQueue", "", leads, _setting(["spec", "stopPolicy"], "None")),
+        )
+    if case.why.reason == "Deactivated" and kind == "Workload":
+        seen = with_object(case.seen, kind, namespace, name, _setting(["spec", "active"], value=True))
+        yield Idea("its spec.active is set to true", seen)
+
+
+def reclaiming(case: Case) -> Iterator[Idea]:
+    """Yield that the queue takes back what it has lent, where it may not."""
+    queue = case.queue
+    if queue is None or queue.policy.reclaim is not Who.NEVER or not any(one.lent for one in case.quota if one.missing):
+        return
+    seen = with_object(
+        case.seen, "ClusterQueue", "", queue.name, _setting(["spec", "preemption", "reclaimWithinCohort"], "Any")
+    )
+    yield Idea(f"ClusterQueue {queue.name} takes back what it has lent (preemption.reclaimWithinCohort: Any)", seen)
+
+
+def more_quota(case: Case) -> Iterator[Idea]:
+    """Yield, for each flavor, that the queue is given as much more of it as is lacking."""
+    queue = case.queue
+    if queue is None:
+        return
+    for flavor in dict.fromkeys(one.flavor for one in case.quota):
+        short = [one for one in case.quota if one.flavor == flavor and one.missing and one.own < UNLIMITED]
+        if short:
+            seen = with_object(case.seen, "ClusterQueue", "", queue.name, partial(_raise, short=short))
+            told = ", ".join(_raised(one) for one in short)
+            yield Idea(f"the quota of ClusterQueue {queue.name} in {flavor} is raised: {told}", seen)
+
+
+def _ungated(pod: Pod) -> Pod:
+    return changed(pod, spec=changed(pod.spec, scheduling_gates=[]))
+
+
+def _handed_over(pod: Pod, to: str) -> Pod:
+    return changed(pod, spec=changed(pod.spec, scheduler_name=to))
+
+
+def _setting(path: Sequence[str], value: object) -> Callable[[Json], None]:
+    """Return what sets one field of a document."""
+
+    def change(raw: Json) -> None:
+        at = raw
+        for part in path[:-1]:
+            at = at.setdefault(part, {})
+        at[path[-1]] = value
+
+    return change
+
+
+def _raised(one: QuotaUse) -> str:
+    before, after = describe(one.resource, one.own), describe(one.resource, one.own + one.missing)
+    return f"{one.resource} from {before} to {after}"
+
+
+def _raise(raw: Json, short: Sequence[QuotaUse]) -> None:
+    """Raise nominal quotas by what is missing."""
+    wanted = {(one.flavor, one.resource): describe(one.resource, one.own + one.missing) for one in short}
+    for group in raw["spec"].get("resourceGroups", []):
+        for flavor in group.get("flavors", []):
+            for resource in flavor.get("resources", []):
+                if (flavor["name"], resource["name"]) in wanted:
+                    resource["nominalQuota"] = wanted[flavor["name"], resource["name"]]

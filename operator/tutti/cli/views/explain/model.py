@@ -1,0 +1,149 @@
+"""What is said of one workload: the gates it has passed and those ahead, quota, nodes, and what would unblock it.
+
+All amounts are in scheduling units: cpu in milli-cores, memory in bytes, everything else in whole units.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+import msgspec
+
+
+class Verdict(enum.StrEnum):
+    """How a workload fares at one gate."""
+
+    PASSED = "Passed"
+    WAITS = "Waits"
+    WOULD_PASS = "WouldPass"  # noqa: S105 - of a gate
+    WOULD_WAIT = "WouldWait"
+    UNKNOWN = "Unknown"
+
+
+class Step(msgspec.Struct, frozen=True, rename="camel"):
+    """One gate; a gate behind the one that a workload waits at is asked as if it were there already."""
+
+    gate: str
+    verdict: Verdict
+    message: str
+
+
+class QuotaUse(msgspec.Struct, frozen=True, rename="camel"):
+    """One flavor and resource of its ClusterQueue, and what the workload asks of it if it is counted there.
+
+    Attributes:
+        needs: For all pods that must be placed together.
+        free: What may be used of it now, borrowed quota included.
+        own: The queue's nominal quota.
+        most: What the queue could use with all that it may borrow.
+        used: What it uses.
+        lent: What of its own others use, and `borrowers` who they are, with how much each borrows.
+    """
+
+    flavor: str
+    resource: str
+    needs: int
+    free: int
+    own: int
+    most: int
+    used: int
+    lent: int
+    borrowers: Mapping[str, int]
+
+    @property
+    def missing(self) -> int:
+        """How much more would have to be free."""
+        return max(0, self.needs - self.free)
+
+
+class Ruled(msgspec.Struct, frozen=True, rename="camel"):
+    """Nodes that a pod cannot go to, for one reason; a node that lacks several resources is told for each."""
+
+    reason: str
+    nodes: int
+    examples: tuple[str, ...]
+
+
+class Room(msgspec.Struct, frozen=True, rename="camel"):
+    """Where pods of one kind could go, if they are counted in one flavor.
+
+    Attributes:
+        group: The pod group.
+        pods: How many must be placed together.
+        asks: What each asks for.
+        flavor: "" where no quota is needed.
+        nodes: How many nodes there are.
+        fits: How many of the pods would fit now, wherever that is.
+        open: How many nodes have room for any of them, and `examples` what room some of these have, in pods.
+        ruled: The others, the reason of most nodes first.
+        level: The node label of which all must share one value; "" for none.
+        domains: What each of its values has room for, in pods, the most first; a few of them.
+    """
+
+    group: str
+    pods: int
+    asks: Mapping[str, int]
+    flavor: str
+    nodes: int
+    fits: int
+    open: int
+    examples: Mapping[str, int]
+    ruled: tuple[Ruled, ...]
+    level: str = ""
+    domains: Mapping[str, int] = {}
+
+
+class Remedy(msgspec.Struct, frozen=True, rename="camel"):
+    """Something that could be done, tried out on an engine.
+
+    Attributes:
+        what: What would be done, or happen.
+        then: What it would still wait for after that; "" where it would be placed.
+    """
+
+    what: str
+    then: str = ""
+
+
+class Told(msgspec.Struct, frozen=True, rename="camel"):
+    """What the operator has written of why it waits."""
+
+    gate: str
+    reason: str
+    message: str
+    position: int | None = None
+    estimated_start: str = ""
+
+
+class Explained(msgspec.Struct, frozen=True, rename="camel"):
+    """Everything about one workload.
+
+    Attributes:
+        summary: The whole in one sentence.
+        since: Since when it is in its queue, Unix seconds.
+        position: Its place in the ClusterQueue, the head being 1, and `line` how many wait there; None for none.
+        placed: Its pods on each node.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    phase: str
+    summary: str
+    queue: str
+    cluster_queue: str
+    cohort: str
+    priority: int
+    since: float
+    required: int
+    members: int
+    bound: int
+    position: int | None
+    line: int
+    steps: tuple[Step, ...]
+    quota: tuple[QuotaUse, ...]
+    rooms: tuple[Room, ...]
+    remedies: tuple[Remedy, ...]
+    told: Told | None
+    placed: Mapping[str, int]

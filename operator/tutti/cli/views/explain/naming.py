@@ -1,0 +1,41 @@
+"""Which workload is meant by a name."""
+
+from __future__ import annotations
+
+import difflib
+
+from tutti.cli.views.listing import Listed
+from tutti.engine.observations import PodSeen
+from tutti.engine.state import State
+from tutti.engine.workloads import WorkloadKey
+
+KINDS = ("Workload", "PodGroup", "Pod")
+"""What is queued and admitted together, the largest first."""
+
+
+def named(state: State, listed: Listed, namespace: str, name: str) -> WorkloadKey | str:
+    """Return the workload of a name, or why there is none: a Workload, else a gang, else a pod or the gang it is in."""
+    for kind in KINDS:
+        if (kind, namespace, name) in state.workloads:
+            return kind, namespace, name
+    home = state.home.get((namespace, name))
+    if home is not None:
+        return home[0]
+    part = next(
+        (key for key in state.workloads if key[1] == namespace and name in state.catalog.referring(*key[1:])), None
+    )
+    return part if part is not None else _unknown(state, listed, namespace, name)
+
+
+def _unknown(state: State, listed: Listed, namespace: str, name: str) -> str:
+    for one in listed.seen:
+        if isinstance(one, PodSeen) and (one.pod.metadata.namespace, one.pod.metadata.name) == (namespace, name):
+            ours = " or ".join(state.profiles)
+            return (
+                f"pod {namespace}/{name} has schedulerName {one.pod.spec.scheduler_name}, so Tutti has nothing to say "
+                f"of it; Tutti places those with {ours}"
+            )
+    known = [f"{key[1]}/{key[2]}" for key in state.workloads]
+    near = difflib.get_close_matches(f"{namespace}/{name}", known, n=3, cutoff=0.5)
+    hint = f"; there is {', '.join(near)}" if near else ""
+    return f"there is no Workload, pod group or pod {namespace}/{name} that Tutti places{hint}"

@@ -1,0 +1,277 @@
+"""Why a workload waits, gate by gate, and what would unblock it; what is said to help does."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from tests.cli.views import scene
+from tests.cli.views.scene import GPU, Json, group, node, ours, pod, told
+from tutti.cli.views.explain.answer import explained
+from tutti.cli.views.explain.drawing import draw_explained
+from tutti.cli.views.explain.model import Explained, Room, Ruled, Told, Verdict
+from tutti.cli.views.explain.naming import named
+from tutti.cli.views.viewing import plain
+
+RECLAIMS = "ClusterQueue vision takes back what it has lent (preemption.reclaimWithinCohort: Any)"
+
+
+def of(name: str, made: list[Json] | None = None, *, trying: bool = True) -> Explained:
+    asked = told(made)
+    state = asked.stock().state
+    key = named(state, asked.listed, *name.split("/"))
+    assert not isinstance(key, str), key
+    return explained(asked, state, key, trying=trying)
+
+
+def without(*names: str) -> list[Json]:
+    """The scene without some gangs and their pods."""
+    return [one for one in scene.objects() if not one["metadata"]["name"].startswith(names)]
+
+
+def changed(kind: str, name: str, **spec: object) -> list[Json]:
+    """The scene with something else in the spec of one object."""
+    made = copy.deepcopy(scene.objects())
+    next(one for one in made if (one["kind"], one["metadata"]["name"]) == (kind, name))["spec"].update(spec)
+    return made
+
+
+def helps(found: Explained) -> list[str]:
+    return [one.what for one in found.remedies if not one.then]
+
+
+def verdicts(found: Explained) -> list[str]:
+    return [f"{step.gate}: {step.verdict}" for step in found.steps]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("vision/warmup", ["Gather: Waits", "Queue: WouldPass", "Quota: Unknown", "Placement: Unknown"]),
+        ("serving/batch", ["Gather: Passed", "Queue: Waits", "Quota: Unknown", "Placement: Unknown"]),
+        ("vision/train-2", ["Gather: Passed", "Queue: Passed", "Quota: Waits", "Placement: WouldPass"]),
+        ("serving/llm", ["Gather: Passed", "Queue: Passed", "Quota: Passed", "Placement: Waits"]),
+        ("speech/tune", ["Gather: Passed", "Queue: Passed", "Quota: Passed", "Placement: Passed"]),
+    ],
+)
+def test_gates_are_told_up_to_the_one_that_it_waits_at_and_as_they_would_be_behind(name: str, wanted: list[str]):
+    assert verdicts(of(name, trying=False)) == wanted
+
+
+def test_a_gate_behind_may_be_closed_as_well():
+    """Quota is short for more, and so are nodes: both are told, since to mend one would not do."""
+    made = [*without("train-2"), *(pod("vision", f"train-2-{n}", 8, gang="train-2") for n in range(3))]
+    found = of("vision/train-2", [*made, group("vision", "train-2", 3)])
+
+    assert verdicts(found)[2:] == ["Quota: Waits", "Placement: WouldWait"]
+
+
+def test_quota_is_told_in_numbers_with_who_has_what_is_lacking():
+    (gpus,) = (one for one in of("vision/train-2", trying=False).quota if one.resource == GPU)
+
+    assert (gpus.needs, gpus.free, gpus.missing, gpus.own, gpus.most, gpus.used, gpus.lent) == (8, 0, 8, 16, 32, 8, 8)
+    assert gpus.borrowers == {"speech": 8}
+
+
+def test_nodes_are_counted_by_what_rules_them_out_with_examples():
+    (room,) = of("serving/llm", trying=False).rooms
+
+    assert (room.pods, room.fits, room.open, room.flavor) == (2, 0, 0, "h100")
+    assert room.ruled == (
+        Ruled("node(s) didn't belong to the assigned flavor", 5, ("a100-1", "a100-2", "a100-3")),
+        Ruled("Insufficient nvidia.com/gpu", 1, ("h100-1",)),
+        Ruled("node(s) had untolerated taint(s)", 1, ("a100-6",)),
+        Ruled("node(s) were unschedulable", 1, ("h100-2",)),
+    )
+    assert sum(one.nodes for one in room.ruled) == room.nodes
+
+
+def test_domains_are_told_where_all_must_share_one():
+    made = [node(f"n{n}", "m", f"r{n // 2}") for n in range(4)]
+    made += [
+        pod("d", f"busy-{n}", used, on=f"n{n}", scheduler="default-scheduler") for n, used in ((0, 8), (1, 4), (3, 6))
+    ]
+    spread = group("d", "g", 3, rack=True)
+    del spread["spec"]["queueName"]
+    (room,) = of("d/g", [*made, spread, *(pod("d", f"g-{n}", 4, gang="g") for n in range(3))], trying=False).rooms
+
+    assert (room.level, room.fits) == (scene.RACK, 3)
+    assert room.domains == {"r1": 2, "r0": 1}
+    assert room.examples == {"n1": 1, "n2": 2}
+
+
+def test_what_helps_against_a_lack_of_quota():
+    assert helps(of("vision/train-2")) == [
+        "vision/train-1 (8 nvidia.com/gpu) ends",
+        "speech/tune (24 nvidia.com/gpu) ends",
+        f"{RECLAIMS}: waits for 1 workloads to leave (PodGroup/speech/tune of speech, InCohortReclamation)",
+        "the quota of ClusterQueue vision in a100 is raised: nvidia.com/gpu from 16 to 24",
+    ]
+
+
+def test_what_helps_against_a_lack_of_nodes():
+    assert helps(of("serving/llm")) == [
+        "node h100-2 is uncordoned",
+        "serving/notebook-a (4 nvidia.com/gpu) and serving/notebook-b (2 nvidia.com/gpu) end",
+        "1 more node like h100-1 (8 nvidia.com/gpu) is added",
+    ]
+
+
+def test_a_taint_in_the_way_is_told_with_its_nodes():
+    taint = {"key": "team", "value": "other", "effect": "NoSchedule"}
+    made = [
+        node("n", "m", "r", taints=[taint]),
+        ours("PodGroup", "g", {"schedulingPolicy": {"gang": {"minCount": 1}}}, "d"),
+    ]
+
+    assert helps(of("d/g", [*made, pod("d", "g-0", 8, gang="g")])) == [
+        "taint team=other:NoSchedule is tolerated, or taken off node n"
+    ]
+
+
+def test_quota_alone_that_does_not_help_is_told_with_what_comes_then():
+    """Raised to what it asks for, the queue would have quota for five pods of eight; nodes have room for two."""
+    made = [*without("train-2"), *(pod("vision", f"train-2-{n}", 8, gang="train-2") for n in range(5))]
+    (remedy,) = of("vision/train-2", [*made, group("vision", "train-2", 5)]).remedies
+
+    assert remedy.what == "the quota of ClusterQueue vision in a100 is raised: nvidia.com/gpu from 16 to 56"
+    assert remedy.then.startswith("0/8 nodes are available: ")
+
+
+def test_members_that_are_missing_are_told_with_what_comes_then():
+    (remedy,) = of("vision/warmup").remedies
+
+    assert remedy.what == "2 more members like warmup-0 are created"
+    assert remedy.then == "ClusterQueue vision is StrictFIFO and PodGroup/vision/train-2 is before it"
+    assert helps(of("vision/warmup", without("train-2", "tune"))) == ["2 more members like warmup-0 are created"]
+
+
+def alone(*pods: Json) -> list[Json]:
+    """A gang of two that needs no quota, on a node with room for it."""
+    return [node("n", "m", "r"), ours("PodGroup", "g", {"schedulingPolicy": {"gang": {"minCount": 2}}}, "d"), *pods]
+
+
+def test_gates_of_members_that_could_be_taken_off():
+    gated = pod("d", "g-1", 1, gang="g")
+    gated["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+
+    assert helps(of("d/g", alone(pod("d", "g-0", 1, gang="g"), gated))) == [
+        "the scheduling gates of 1 member are taken off"
+    ]
+
+
+def test_pods_left_to_another_scheduler_could_be_handed_over():
+    other = pod("d", "g-1", 1, gang="g", scheduler="default-scheduler")
+
+    assert "the schedulerName of 1 pod with its label is set to tutti" in helps(
+        of("d/g", alone(pod("d", "g-0", 1, gang="g"), other))
+    )
+
+
+def test_a_queue_that_is_not_there_is_named_rightly():
+    assert helps(of("serving/batch")) == ["its queueName is main instead of mian"]
+
+
+def test_a_queue_on_hold_could_be_let_go():
+    made = changed("ClusterQueue", "serving", stopPolicy="Hold")
+    next(one for one in made if one["metadata"]["name"] == "batch")["spec"]["queueName"] = "main"
+    found = of("serving/batch", [one for one in made if one["metadata"]["name"] != "notebook-a"])
+
+    assert helps(found) == ["stopPolicy of LocalQueue serving/main and ClusterQueue serving is None"]
+
+
+def test_a_workload_that_is_inactive_could_be_set_active():
+    spec = {"active": False, "podGroups": [{"name": "w", "count": 1}]}
+    member = pod("d", "w-0", 1)
+    member["metadata"]["labels"] = {f"{scene.TUTTI}/workload": "w", f"{scene.TUTTI}/pod-group": "w"}
+
+    assert helps(of("d/w", [node("n", "m", "r"), ours("Workload", "w", spec, "d"), member])) == [
+        "its spec.active is set to true"
+    ]
+
+
+def test_what_is_said_to_help_helps():
+    """Done on the cluster itself, each has the workload placed: nothing that is told is a guess."""
+    made = changed("Node", "h100-2", unschedulable=False)
+
+    assert (
+        of("serving/llm", made).summary == "it fits now: Tutti places it as soon as it looks (is the operator running?)"
+    )
+    assert verdicts(of("serving/llm", made)) == [
+        "Gather: Passed",
+        "Queue: Passed",
+        "Quota: Passed",
+        "Placement: Passed",
+    ]
+    assert not of("serving/llm", made).remedies
+
+
+def test_a_workload_that_runs_is_told_with_its_nodes():
+    found = of("speech/tune")
+
+    assert (found.summary, found.phase) == ("it runs", "Scheduled")
+    assert found.placed == {"a100-2": 1, "a100-3": 1, "a100-4": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("vision/train-2", ("PodGroup", "vision", "train-2")),
+        ("vision/train-2-1", ("PodGroup", "vision", "train-2")),
+    ],
+)
+def test_a_workload_goes_by_its_name_and_by_those_of_its_pods(name: str, key: tuple):
+    asked = told()
+
+    assert named(asked.stock().state, asked.listed, *name.split("/")) == key
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("serving/notebook-a", "has schedulerName default-scheduler, so Tutti has nothing to say of it"),
+        ("vision/train2", "there is vision/train-2"),
+        ("nowhere/nothing-at-all", "there is no Workload, pod group or pod nowhere/nothing-at-all that Tutti places"),
+    ],
+)
+def test_a_name_that_is_none_is_told_why(name: str, said: str):
+    asked = told()
+    answer = named(asked.stock().state, asked.listed, *name.split("/"))
+
+    assert isinstance(answer, str)
+    assert said in answer
+
+
+def test_what_the_operator_has_written_is_told_where_it_is_something_else():
+    made = copy.deepcopy(scene.objects())
+    waits = next(one for one in made if one["metadata"]["name"] == "llm")
+    reason = {"gate": "Permit", "reason": "BackingOff", "message": "it is tried again in 8 s"}
+    waits["status"] = {"pendingReason": {"position": 1, "reasons": [reason]}}
+    found = of("serving/llm", made, trying=False)
+
+    assert found.told == Told("Permit", "BackingOff", "it is tried again in 8 s", 1)
+    assert "The operator said last:  it is tried again in 8 s" in plain(draw_explained(found, scene.AT))
+
+
+def test_a_single_pod_is_told_as_one():
+    found = of("d/p", [node("n", "m", "r"), pod("d", "p", 9)])
+
+    assert (found.kind, found.steps[0].message) == ("Pod", "it is a pod by itself")
+    assert found.steps[3].verdict is Verdict.WAITS
+    assert not found.remedies  # no node like those that there are would do
+    assert "a pod asks for 9 nvidia.com/gpu; the largest node offers 8" in found.steps[3].message
+
+
+def test_each_role_has_its_rooms():
+    roles = [{"name": "leader", "count": 1}, {"name": "worker", "count": 2}]
+    pods = [pod("d", "leader-0", 0), pod("d", "worker-0", 8), pod("d", "worker-1", 8)]
+    for one, role in zip(pods, ("leader", "worker", "worker"), strict=True):
+        one["metadata"]["labels"] = {f"{scene.TUTTI}/workload": "w", f"{scene.TUTTI}/pod-group": role}
+    found = of("d/w", [node("n", "m", "r"), ours("Workload", "w", {"podGroups": roles}, "d"), *pods])
+
+    def told_of(room: Room) -> tuple[str, int, int]:
+        return room.group, room.pods, room.fits
+
+    assert [told_of(room) for room in found.rooms] == [("leader", 1, 1), ("worker", 2, 1)]
+    assert helps(found) == ["1 more node like n (8 nvidia.com/gpu) is added"]
