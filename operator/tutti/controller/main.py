@@ -187,15 +187,17 @@ def run(launch: Launch) -> int:
         CredentialsError: there is no usable way to a cluster.
         OSError: the port for probes cannot be listened on, or the journal not be written.
     """
-    # Views of pods and nodes live long and hold no cycles; the default thresholds would walk them over and over.
-    gc.set_threshold(100_000, 50, 1000)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_exit_code(launch))
 
 
 def _keep_for_good() -> None:
-    """Have the garbage collector never again walk through what was listed: most of it lives as long as the process."""
-    gc.collect()
+    """Have the garbage collector never again walk through what was listed: most of it lives as long as the process.
+
+    Only what is youngest is collected before: a walk through everything would stall the loop for as long as what it
+    is to spare, and the views and records that a list leaves behind hold no cycles.
+    """
+    gc.collect(0)
     gc.freeze()
 
 
