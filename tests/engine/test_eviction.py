@@ -499,6 +499,43 @@ def test_without_a_minimum_nobody_is_protected(world):
     assert limits.protected_until(state, state.workloads["Workload", "default", "w"]) == 0.0
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_queue_that_cannot_be_read_goes_on_protecting(world, restarted):
+    """It used to protect nobody then. What it says of this can be read, also by a process that never could the rest."""
+    minimum = {"minimumRuntimeSeconds": 600}
+    world.queue("cq", 8, preemption=minimum)
+    running(world)
+    began = world.now
+    world.queue("cq", 8, queueingStrategy="Random", preemption=minimum)
+    world.run()
+    if restarted:
+        world.restart()
+        world.run()
+    state = world.engine.state
+    assert limits.protected_until(state, state.workloads["Workload", "default", "w"]) == began + 600
+    world.object("ClusterQueue", "cq", {"queueingStrategy": "Random"})
+    world.run()
+    assert limits.protected_until(state, state.workloads["Workload", "default", "w"]) == 0.0
+
+
+@pytest.mark.parametrize(
+    "spec", ["no spec", ["neither"], {"preemption": 3}, {"preemption": {"minimumRuntimeSeconds": "long"}}]
+)
+def test_where_that_itself_cannot_be_read_the_last_that_could_goes_on_protecting(world, spec):
+    world.queue("cq", 8, preemption={"minimumRuntimeSeconds": 600})
+    running(world)
+    began = world.now
+    for _ in range(2):
+        world.object("ClusterQueue", "cq", spec)
+        world.run()
+    state = world.engine.state
+    workload = state.workloads["Workload", "default", "w"]
+    assert limits.protected_until(state, workload) == began + 600
+    world.remove_object("ClusterQueue", "cq")
+    world.run()
+    assert limits.protected_until(state, workload) == 0.0
+
+
 def test_a_member_that_ended_before_it_was_seen_on_its_node_has_left():
     """Found by the simulation: its bind had been answered before it was seen there, and its workload left for ever."""
     world = World()

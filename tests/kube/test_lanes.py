@@ -229,4 +229,5 @@ async def test_a_write_is_given_up_by_both_sides_when_somebody_else_may_act(serv
         await write(server, lambda: 0.05)
     hold.set()
     await write(server)
-    assert [call.query for call in server.calls] == [{"timeout": "50ms"}, {"timeout": "30000ms"}]
+    told = [int(call.query["timeout"].removesuffix("ms")) for call in server.calls]  # what connecting took is gone
+    assert 0 < told[0] <= 50 < told[1] <= 30_000

@@ -1,18 +1,22 @@
-"""A thin client: bytes in, bytes out, on one HTTP session.
+"""A thin client: bytes in, bytes out.
 
 No models and no hidden retries: what is safe to repeat, and what an error means, only the caller knows. The exceptions
 are a 401, after which the credentials are read again and the request is sent once more, for it was refused unseen, and
-an idempotent method (GET, PUT, DELETE; never POST or PATCH) that dies on a kept connection, which aiohttp sends again.
+an idempotent method (GET, PUT, DELETE; never POST or PATCH) that dies on a kept connection.
+
+Whole answers come over connections of our own (`connections.py`). Streams, and everything that has to go through a
+proxy, use aiohttp.
 """
 
 from __future__ import annotations
 
-import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from typing import Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode
 
 import aiohttp
 import structlog
@@ -20,14 +24,17 @@ from prometheus_client import Counter
 from yarl import URL
 
 from tutti import __version__
+from tutti.kube.connections import CannotConnect, Connections, Request
 from tutti.kube.credentials import Access, Credentials, CredentialsError
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
+from tutti.kube.exchange import CutOff, probe
 from tutti.kube.fencing import Fence
 from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.pace import Pace
 
 log = structlog.get_logger(__name__)
+R = TypeVar("R")
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -36,30 +43,8 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _READ_BUFFER_BYTES: Final = 1 << 18
 _IDLE_CONNECTION_SECONDS: Final = 60
 _CONNECT_SECONDS: Final = 10
-# A peer that vanished without a word is noticed within about a minute, long before a watch would be missed.
-_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 
 Query: TypeAlias = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One request, as often as it is sent."""
-
-    method: str
-    path: str
-    query: Query | None
-    body: bytes | None
-    content_type: str
-    total_seconds: float | None
-    idle_seconds: float | None
-
-    @property
-    def timeout(self) -> aiohttp.ClientTimeout:
-        """How long it may take, and how long it may say nothing."""
-        return aiohttp.ClientTimeout(
-            total=self.total_seconds, sock_connect=_CONNECT_SECONDS, sock_read=self.idle_seconds
-        )
 
 
 class Client:
@@ -82,16 +67,17 @@ class Client:
         self._lanes = Lanes(Pace(concurrency))
         self.metrics.follow(self._lanes)
         self._timeout_seconds = timeout_seconds
-        self._user_agent = user_agent
+        # Compression would cost more CPU than it saves within a cluster's network.
+        self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
+        self._connections = Connections(headers=self._headers)
         self._opened: aiohttp.ClientSession | None = None
-        self._counters: dict[tuple[str, str], Counter] = {}
+        self._counters: dict[tuple[str, str | int], Counter] = {}
 
     async def __aenter__(self) -> Self:
-        # Lanes bound what is written at once, so the pool does not; compression would cost more CPU than it saves
-        # within a cluster's network.
+        # Lanes bound what is written at once, so no pool of connections does.
         self._opened = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_CONNECTION_SECONDS),
-            headers={"User-Agent": self._user_agent, "Accept": JSON, "Accept-Encoding": "identity"},
+            headers=self._headers,
             read_bufsize=_READ_BUFFER_BYTES,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
@@ -99,6 +85,7 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
+        self._connections.close()
         self._opened = None
 
     @property
@@ -125,12 +112,9 @@ class Client:
             NotSent: There was no connection.
             UnknownOutcome: The connection broke or the time ran out after sending.
         """
-        total = timeout_seconds or self._timeout_seconds
-        call = _Call(method, path, query, body, content_type, total_seconds=total, idle_seconds=None)
-        response = await self._answer(call)
-        async with response:
-            with self._translating(call):
-                return await response.read()
+        target = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
+        request = Request(method, target, body, content_type, timeout_seconds or self._timeout_seconds)
+        return await self._authorized(partial(self._ask, request))
 
     async def write(
         self, lane: Lane, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
@@ -149,10 +133,8 @@ class Client:
 
         async def send() -> bytes:
             seconds = min(self._timeout_seconds, fence())
-            query = {"timeout": f"{1000 * seconds:.0f}ms"}
-            return await self.request(
-                method, path, query=query, body=body, content_type=content_type, timeout_seconds=seconds
-            )
+            request = Request(method, path, body, content_type, seconds, bounded=True)
+            return await self._authorized(partial(self._ask, request))
 
         return await self._lanes.take(lane, send)
 
@@ -165,92 +147,124 @@ class Client:
             NotSent: There was no connection.
             UnknownOutcome: The connection broke, or nothing came for `idle_seconds`.
         """
-        call = _Call("GET", path, query, None, JSON, total_seconds=None, idle_seconds=idle_seconds)
-        response = await self._answer(call)
+        request = Request("GET", f"{path}?{urlencode(query, quote_via=quote)}")
+        limits = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=idle_seconds)
+        response = await self._authorized(partial(self._open, request, limits))
         async with response:
-            _keep_alive(response)
-            yield self._chunks(call, response)
+            if response.connection is not None and response.connection.transport is not None:
+                probe(response.connection.transport)
+            yield self._chunks(request, response)
 
-    async def _chunks(self, call: _Call, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    async def _chunks(self, request: Request, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         """Give what has arrived, as it arrives."""
         while True:
-            with self._translating(call):
+            with self._translating(request):
                 chunk = await response.content.readany()
             if not chunk:
                 return
             yield chunk
 
-    async def _answer(self, call: _Call) -> aiohttp.ClientResponse:
-        """Return a successful answer; one 401 is met with credentials read anew."""
+    async def _authorized(self, send: Callable[[Access], Awaitable[R]]) -> R:
+        """Return what `send` returns; one 401 is met with credentials read anew."""
+        if self._opened is None:
+            raise RuntimeError("the client is not open: use it within `async with`")
         access = await self.credentials.access()
         try:
-            return await self._send(access, call)
+            return await send(access)
         except ApiError as error:
             if error.status != HTTPStatus.UNAUTHORIZED:
                 raise
             access = await self._renewed(error)
         except NotSent as error:
             # A client certificate that ran out, or a rotated authority, shows as a failed handshake.
-            if not isinstance(error.__cause__, aiohttp.ClientSSLError):
+            if not isinstance(error.__cause__, (aiohttp.ClientSSLError, ssl.SSLError)):
                 raise
             access = await self._renewed(error)
-        return await self._send(access, call)
+        return await send(access)
 
     async def _renewed(self, refusal: ApiError | NotSent) -> Access:
         """Return freshly read credentials, or raise the refusal where there are none."""
         log.info("credentials_refused", source=self.credentials.source, error=str(refusal))
+        self._connections.close()  # a connection speaks for the certificate it was opened with
         try:
             return await self.credentials.refresh()
         except CredentialsError as error:
             log.warning("credentials_not_reread", source=self.credentials.source, error=str(error))
             raise refusal from error
 
-    async def _send(self, access: Access, call: _Call) -> aiohttp.ClientResponse:
-        """Send a request once and return its answer, still open."""
+    async def _ask(self, request: Request, access: Access) -> bytes:
+        """Send a request and return the body of a successful answer."""
+        if access.proxy is not None:
+            return await self._ask_through_proxy(request, access)
+        try:
+            answer = await self._connections.send(access, request)
+        except CannotConnect as error:
+            self._count(request.method, "not_sent")
+            raise NotSent(f"{_said(request)}: cannot connect: {error}") from error.__cause__
+        except CutOff as error:
+            self._count(request.method, "unknown")
+            raise UnknownOutcome(f"{_said(request)}: no answer: {error}") from error
+        self._count(request.method, answer.status)
+        if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+            raise ApiError.parse(answer.status, answer.body, retry_after=answer.retry_after)
+        return answer.body
+
+    async def _ask_through_proxy(self, request: Request, access: Access) -> bytes:
+        """Send a request by aiohttp."""
+        limits = aiohttp.ClientTimeout(total=request.within_seconds, sock_connect=_CONNECT_SECONDS)
+        response = await self._open(request, limits, access)
+        async with response:
+            with self._translating(request):
+                return await response.read()
+
+    async def _open(self, request: Request, limits: aiohttp.ClientTimeout, access: Access) -> aiohttp.ClientResponse:
+        """Send a request by aiohttp and return its successful answer, still open."""
         headers = dict(access.headers)
-        if call.body is not None:
-            headers["Content-Type"] = call.content_type
-        url = URL(access.server + call.path, encoded=True)
-        if call.query:
-            url = url.with_query(call.query)
-        with self._translating(call):
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        with self._translating(request):
             response = await self._session.request(
-                call.method,
-                url,
-                data=call.body,
+                request.method,
+                URL(access.server + request.target_with(request.within_seconds), encoded=True),
+                data=request.body,
                 headers=headers,
-                timeout=call.timeout,
+                timeout=limits,
                 ssl=access.ssl,
                 server_hostname=access.server_hostname,
                 proxy=access.proxy,
                 allow_redirects=False,
             )
-            self._count(call.method, str(response.status))
+            self._count(request.method, response.status)
             if response.status < HTTPStatus.MULTIPLE_CHOICES:
                 return response
             async with response:
                 wait = response.headers.get("Retry-After")
                 raise ApiError.parse(response.status, await _read_refusal(response), retry_after=wait)
 
-    def _count(self, method: str, code: str) -> None:
+    def _count(self, method: str, code: str | int) -> None:
         """Count a request; looking labels up each time would cost more than the counting."""
         counter = self._counters.get((method, code))
         if counter is None:
-            counter = self._counters[method, code] = self.metrics.requests.labels(method, code)
+            counter = self._counters[method, code] = self.metrics.requests.labels(method, str(code))
         counter.inc()
 
     @contextmanager
-    def _translating(self, call: _Call) -> Iterator[None]:
-        """Turn the transport's failures into ours."""
+    def _translating(self, request: Request) -> Iterator[None]:
+        """Turn aiohttp's failures into ours."""
         try:
             yield
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            self._count(call.method, "not_sent")
-            raise NotSent(f"{call.method} {call.path}: cannot connect: {_reason(error)}") from error
+            self._count(request.method, "not_sent")
+            raise NotSent(f"{_said(request)}: cannot connect: {_reason(error)}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._count(call.method, "unknown")
+            self._count(request.method, "unknown")
             what = str(error) or type(error).__name__
-            raise UnknownOutcome(f"{call.method} {call.path}: no answer: {what}") from error
+            raise UnknownOutcome(f"{_said(request)}: no answer: {what}") from error
+
+
+def _said(request: Request) -> str:
+    """Return the request as people are told of it: without its query."""
+    return f"{request.method} {request.target.partition('?')[0]}"
 
 
 def _reason(error: aiohttp.ClientError) -> str:
@@ -268,15 +282,3 @@ async def _read_refusal(response: aiohttp.ClientResponse) -> bytes:
         return await response.read()
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         return f"no message: {error!r}".encode()
-
-
-def _keep_alive(response: aiohttp.ClientResponse) -> None:
-    """Have the kernel probe an idle connection."""
-    transport = response.connection.transport if response.connection else None
-    connected = transport.get_extra_info("socket") if transport else None
-    if connected is None:
-        return
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, seconds in _KEEPALIVE:
-        if hasattr(socket, option):
-            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds)

@@ -19,6 +19,8 @@ from tutti.api.percentage import Percentage
 
 Fungibility = Literal["MayStopSearch", "TryNextFlavor"]
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+MOST_SECONDS = 2**31 - 1
+"""The longest time that a queue may name."""
 
 
 class FlavorFungibility(Model):
@@ -58,7 +60,7 @@ class Preemption(Model):
     """Of queues of the cohort that borrow: none, those of lower priority, or any."""
     borrow_within_cohort: BorrowWithinCohort | None = None
     """Of other queues, for a workload that borrows itself."""
-    minimum_runtime_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    minimum_runtime_seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)] | None = None
     """How long a workload of this queue runs before it may be taken out for another one (ours, not Kueue's)."""
     RULES: ClassVar = (
         Rule(
@@ -144,10 +146,10 @@ class ClusterQueueSpec(Model):
     None: nobody, as with StrictFIFO. BestEffort: whoever fits, as with BestEffortFIFO; the head is promised nothing.
     Reserved: whoever fits without delaying it: it ends before by its maximumExecutionTimeSeconds, or fits beside.
     """
-    reservation_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    reservation_seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)] | None = None
     """With backfill Reserved, how long room is kept for a head of which nobody knows when it can start; 3600 if left
     out. Then others may have it for as long, for twice as long the next time, up to 16 times."""
-    schedule_timeout_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    schedule_timeout_seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)] | None = None
     """How long a complete reservation is held for workloads that do not say so themselves; left out: as configured."""
     namespace_selector: LabelSelector | None = None
     """The namespaces that may use it; left out: none, empty: all."""

@@ -84,14 +84,15 @@ def watch(state: State, workload: Workload) -> None:
 def protected_until(state: State, workload: Workload) -> float:
     """Return until when a workload may not be chosen as a victim, Unix seconds; 0 where it may at any time.
 
-    That is `preemption.minimumRuntimeSeconds` of its ClusterQueue after its required members have been bound; while
-    they are being bound it is protected, too, and while it only holds a reservation it has nothing to lose.
+    That is `preemption.minimumRuntimeSeconds` of its ClusterQueue, which need not be readable otherwise, after its
+    required members have been bound; while they are being bound it is protected, too, and while it only holds a
+    reservation it has nothing to lose.
     """
-    queue = state.catalog.queues.get(workload.cluster_queue)
-    if queue is None or not queue.minimum_runtime or workload.phase not in (Phase.BINDING, Phase.SCHEDULED):
+    seconds = state.catalog.minimum_runtime(workload.cluster_queue)
+    if not seconds or workload.phase not in (Phase.BINDING, Phase.SCHEDULED):
         return 0.0
     since = state.now if workload.running_since is None else workload.running_since
-    return since + queue.minimum_runtime
+    return since + seconds
 
 
 def deactivated(state: State, result: Deactivated) -> None:

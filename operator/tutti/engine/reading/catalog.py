@@ -27,6 +27,7 @@ from tutti.api.kinds import (
     parse_object,
 )
 from tutti.engine.reading.compiling import Offered, flavor_of, queue_in, quotas_in, weight_of
+from tutti.engine.reading.protecting import minimum_runtime
 from tutti.quota.flavors import Assignment, Flavor, Problem, Queue, assignments
 from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, rings
 from tutti.quota.tree import FlavorResource, Quota
@@ -99,6 +100,7 @@ class Catalog:
         self.parts: dict[FlavorResource, int] = {}
         self.broken: dict[ObjectKey, tuple[ObjectError, str]] = {}
         self._news: dict[ObjectKey, Spoilt] = {}
+        self._protecting: dict[str, int] = {}  # minimum runtimes of ClusterQueues that cannot be read
         self._objects: dict[ObjectKey, Object] = {}
         self._read: dict[ObjectKey, int] = {}
         self._referring: dict[tuple[str, str], dict[str, str]] = {}
@@ -120,9 +122,13 @@ class Catalog:
                 self._news[key] = Spoilt(key, _whose(key, before), error, str(meta.get("uid", "")), _conditions(raw))
             self.broken[key] = (error, str(meta.get("uid", "")))
             self._unrefer(self._objects.pop(key, None))
+            if kind == ClusterQueue.KIND:
+                self._keep_protecting(key[2], raw, before)
             self.version += kind in SHARED and (before is not None or what_was != str(error))
             return key[1:]
         self.broken.pop(key, None)
+        if kind == ClusterQueue.KIND:
+            self._protecting.pop(key[2], None)
         self._unrefer(before)
         self._objects[key], self._read[key] = parsed, _print_of(raw)
         self._refer(parsed)
@@ -143,10 +149,25 @@ class Catalog:
         key = (kind, namespace, name)
         self._read.pop(key, None)
         self.broken.pop(key, None)
+        if kind == ClusterQueue.KIND:
+            self._protecting.pop(name, None)
         found = self._objects.pop(key, None)
         self._unrefer(found)
         if found is not None and kind in SHARED:
             self.version += 1
+
+    def minimum_runtime(self, queue: str) -> int:
+        """Return how many seconds a workload of a ClusterQueue runs before it may be a victim; 0: it always may."""
+        found = self.queues.get(queue)
+        return self._protecting.get(queue, 0) if found is None else found.minimum_runtime
+
+    def _keep_protecting(self, queue: str, raw: Mapping[str, Any], before: Object | None) -> None:
+        """Note whom a ClusterQueue protects that cannot be read: by what it says, else by what it said last."""
+        seconds = minimum_runtime(raw)
+        if seconds is None and isinstance(before, ClusterQueue):
+            seconds = before.spec.preemption.minimum_runtime_seconds
+        if seconds is not None:
+            self._protecting[queue] = seconds
 
     def referring(self, namespace: str, workload: str) -> Mapping[str, str]:
         """Return the PodGroups that are pod groups of a Workload: name of the object -> name of the group in it."""

@@ -1,0 +1,247 @@
+"""Kept connections to one API server: the one used last is used next, and those that idle too long are closed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from tutti.kube.credentials import Access
+from tutti.kube.exchange import Answer, Connection, CutOff
+
+_IDLE_SECONDS: Final = 60.0  # kube-apiserver closes them after 90
+_CONNECT_SECONDS: Final = 10.0
+_REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
+_TARGET: Final = re.compile(r"/[!-~]*")
+_FIELD: Final = re.compile(r"[ -~]*")
+
+
+class CannotConnect(Exception):  # noqa: N818 - it says what has happened
+    """There is no connection: the server has seen nothing of the request. The cause is what stood against it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as often as it is sent; `target` is its path with the query, both encoded.
+
+    The server of a `bounded` one, which has no query, is told to give up when its seconds are over; they begin when it
+    is to be sent, not when there is a connection.
+    """
+
+    method: str
+    target: str
+    body: bytes | None = None
+    content_type: str = ""
+    within_seconds: float = 30.0
+    bounded: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what would end a line of the request.
+
+        Raises:
+            ValueError: The target has other characters than an encoded path and query.
+        """
+        if not _TARGET.fullmatch(self.target):
+            raise ValueError(f"{self.target!r} is no encoded path")
+
+    def target_with(self, seconds: float) -> str:
+        """Return the target as it is sent when so many seconds are left; zero would leave the time to the server."""
+        return f"{self.target}?timeout={max(1.0, 1000 * seconds):.0f}ms" if self.bounded else self.target
+
+
+@dataclass(frozen=True, slots=True)
+class _Peer:
+    """Whom connections lead to, and as whom: what another connection must have in common to be used instead."""
+
+    server: str
+    server_hostname: str | None
+    ca_path: str | None
+    certificate_path: str | None
+    private_key_path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """What of an access every request needs."""
+
+    access: Access
+    peer: _Peer
+    host: str
+    port: int
+    prefix: str
+    tls: ssl.SSLContext | None
+    fields: bytes
+
+    def message(self, request: Request, seconds: float) -> bytes:
+        """Return the request as it is written when so many seconds are left for it."""
+        head = f"{request.method} {self.prefix}{request.target_with(seconds)} HTTP/1.1\r\n".encode("ascii")
+        if request.body is None:
+            return head + self.fields + b"\r\n"
+        kind = f"Content-Type: {request.content_type}\r\nContent-Length: {len(request.body)}\r\n\r\n"
+        return head + self.fields + kind.encode("ascii") + request.body
+
+
+class Connections:
+    """Sends requests, each on a connection of its own for as long as it is under way."""
+
+    def __init__(self, *, headers: Mapping[str, str]) -> None:
+        self._headers = headers
+        self._idle: deque[tuple[Connection, float]] = deque()
+        self._route: _Route | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+
+    def close(self) -> None:
+        """Close what is idle; connections in use are closed by whoever uses them."""
+        self._route = None
+        while self._idle:
+            self._idle.pop()[0].close()
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+
+    async def send(self, access: Access, request: Request) -> Answer:
+        """Send a request and return its whole answer.
+
+        One that may be repeated (GET, PUT, DELETE; never POST or PATCH) and dies unheard on a kept connection is sent
+        once more on a new one: the server had closed that connection at the same moment.
+
+        Raises:
+            CannotConnect: There was no connection.
+            CutOff: The connection broke, or the time ran out, after sending.
+            ValueError: The access has no address, or headers that are none.
+        """
+        route = self._route_of(access)
+        until = asyncio.get_running_loop().time() + request.within_seconds
+        connection = self._kept() or await _connect(route, until)
+        try:
+            return await self._exchange(connection, route, request, until)
+        except CutOff as cut:
+            if not (cut.silent and connection.used and request.method in _REPEATABLE):
+                raise
+        return await self._exchange(await _connect(route, until), route, request, until)
+
+    async def _exchange(self, connection: Connection, route: _Route, request: Request, until: float) -> Answer:
+        """Use a connection for one request, and keep it where it can be used again."""
+        with _closing_unless_done(connection):
+            seconds = until - asyncio.get_running_loop().time()
+            answer = await connection.exchange(route.message(request, seconds), within_seconds=seconds)
+        if connection.usable and self._route is not None and self._route.peer == route.peer:
+            self._keep(connection)
+        else:
+            connection.close()
+        return answer
+
+    def _route_of(self, access: Access) -> _Route:
+        """Return the way to the server; connections of another peer are closed."""
+        route = self._route
+        if route is not None and route.access is access:
+            return route
+        following = _route(access, self._headers)
+        if route is not None and route.peer != following.peer:
+            self.close()
+        self._route = following
+        return following
+
+    def _kept(self) -> Connection | None:
+        """Take the connection used last, if it can still be used."""
+        oldest = asyncio.get_running_loop().time() - _IDLE_SECONDS
+        while self._idle:
+            connection, since = self._idle.pop()
+            if connection.usable and since > oldest:
+                return connection
+            connection.close()
+        return None
+
+    def _keep(self, connection: Connection) -> None:
+        """Put a connection aside."""
+        loop = asyncio.get_running_loop()
+        self._idle.append((connection, loop.time()))
+        if self._sweep is None:
+            self._sweep = loop.call_later(_IDLE_SECONDS, self._close_old)
+
+    def _close_old(self) -> None:
+        """Close what nobody has used for long, and look again when the next may be."""
+        self._sweep = None
+        loop = asyncio.get_running_loop()
+        while self._idle and self._idle[0][1] + _IDLE_SECONDS <= loop.time():
+            self._idle.popleft()[0].close()
+        if self._idle:
+            self._sweep = loop.call_at(self._idle[0][1] + _IDLE_SECONDS, self._close_old)
+
+
+@contextmanager
+def _closing_unless_done(connection: Connection) -> Iterator[None]:
+    """Close a connection whose request was given up: its answer may still come."""
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+
+
+async def _connect(route: _Route, until: float) -> Connection:
+    """Open a connection before that time of the loop.
+
+    Raises:
+        CannotConnect: It could not be opened.
+    """
+    hostname = (route.access.server_hostname or route.host) if route.tls else None
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout_at(min(until, loop.time() + _CONNECT_SECONDS)):
+            _, connection = await loop.create_connection(
+                Connection, route.host, route.port, ssl=route.tls, server_hostname=hostname
+            )
+    except TimeoutError as error:
+        raise CannotConnect(f"{route.host}:{route.port}: no connection in time") from error
+    except OSError as error:
+        raise CannotConnect(f"{route.host}:{route.port}: {error}") from error
+    if not connection.usable or loop.time() >= until:
+        raise CannotConnect(f"{route.host}:{route.port}: there was a connection, but not for long enough")
+    return connection
+
+
+def _route(access: Access, headers: Mapping[str, str]) -> _Route:
+    """Work out what requests by this access have in common.
+
+    Raises:
+        ValueError: The server's address or a header is not one.
+    """
+    url = urlsplit(access.server)
+    if not url.hostname or url.scheme not in ("http", "https"):
+        raise ValueError(f"{access.server!r} is no address of a server: it must be http(s)://host[:port][/path]")
+    secure = url.scheme == "https"
+    peer = _Peer(
+        access.server, access.server_hostname, access.ca_path, access.certificate_path, access.private_key_path
+    )
+    fields = {"Host": url.netloc.rpartition("@")[2], **headers, **access.headers}
+    for name, value in fields.items():
+        if not _FIELD.fullmatch(f"{name}{value}"):
+            raise ValueError(f"the header {name} has characters that no header can have")
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return _Route(
+        access,
+        peer,
+        url.hostname,
+        url.port or (443 if secure else 80),
+        url.path.rstrip("/"),
+        _tls(access) if secure else None,
+        lines.encode("ascii"),
+    )
+
+
+def _tls(access: Access) -> ssl.SSLContext:
+    """Return how the server's certificate is checked."""
+    if isinstance(access.ssl, ssl.SSLContext):
+        return access.ssl
+    context = ssl.create_default_context()
+    if not access.ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,369 @@
+"""Kept connections, against servers that answer byte by byte as they are told: also what no server should say."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import itertools
+import re
+import ssl
+
+import pytest
+import uvloop
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tutti.kube.client import Client
+from tutti.kube.connections import Connections, Request
+from tutti.kube.credentials import Access, Credentials
+from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
+from tutti.kube.exchange import Connection, CutOff
+from tutti.kube.lanes import Lane
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+CUT = "cut"
+
+
+class Scripted:
+    """A server that gives each connection the next script: a list of answers, one per request, each in parts.
+
+    After the last of a script the connection stays open; the part `CUT` breaks it.
+    """
+
+    def __init__(self, *scripts):
+        self.scripts = list(scripts)
+        self.requests = []
+        self.opened = 0
+        self.accepted = asyncio.Event()
+        self.closed = asyncio.Event()
+        self.url = ""
+
+    async def serve(self, reader, writer):
+        self.opened += 1
+        self.accepted.set()
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            for answer in self.scripts.pop(0):
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = next(
+                    (int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:")), 0
+                )
+                self.requests.append(head + await reader.readexactly(length))
+                for part in answer:
+                    if part is CUT:
+                        writer.close()
+                        return
+                    writer.write(part)
+                    await writer.drain()
+                    await asyncio.sleep(0)
+            await reader.read()
+        self.closed.set()
+        writer.close()
+
+
+@contextlib.asynccontextmanager
+async def scripted(*scripts, tls=None):
+    server = Scripted(*scripts)
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls)
+    port = listening.sockets[0].getsockname()[1]
+    server.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+    try:
+        yield server
+    finally:
+        listening.close()
+
+
+@contextlib.asynccontextmanager
+async def talking(*scripts):
+    async with scripted(*scripts) as server, Client(Credentials.fixed(Access(server.url))) as client:
+        yield server, client
+
+
+async def test_requests_follow_each_other_on_one_connection():
+    async with talking([[OK], [OK], [OK]]) as (server, client):
+        for number in range(3):
+            assert await client.request("POST", f"/x/{number}", body=b"{}") == b"ok"
+    assert server.opened == 1
+    assert [request.split(b" ")[1] for request in server.requests] == [b"/x/0", b"/x/1", b"/x/2"]
+
+
+async def test_requests_at_the_same_time_have_connections_of_their_own():
+    async with talking([[OK]], [[OK]], [[OK]]) as (server, client):
+        await asyncio.gather(*(client.request("GET", "/x") for _ in range(3)))
+    assert server.opened == 3
+
+
+async def test_what_is_written_is_one_whole_request():
+    async with scripted([[OK]]) as server:
+        access = Access(server.url + "/clusters/c/", headers={"Authorization": "Bearer t"})
+        async with Client(Credentials.fixed(access), user_agent="me/1") as client:
+            await client.request("PUT", "/api/v1/x", query={"a": "b c,d=e+f"}, body=b'{"a":1}')
+        host = server.url.removeprefix("http://")
+        assert server.requests == [
+            b"PUT /clusters/c/api/v1/x?a=b%20c%2Cd%3De%2Bf HTTP/1.1\r\n"
+            + f"Host: {host}\r\n".encode()
+            + b"User-Agent: me/1\r\nAccept: application/json\r\nAccept-Encoding: identity\r\nAuthorization: Bearer t\r\n"
+            + b'Content-Type: application/json\r\nContent-Length: 7\r\n\r\n{"a":1}'
+        ]
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [("/x\r\nEvil: 1", {}), ("/x y", {}), ("x", {}), ("/x", {"Authorization": "Bearer a\r\nEvil: 1"})],
+    ids=["line end in the path", "space in the path", "no path", "line end in a header"],
+)
+async def test_nothing_can_be_smuggled_into_a_request(path, headers):
+    async with scripted() as server, Client(Credentials.fixed(Access(server.url, headers=headers))) as client:
+        with pytest.raises(ValueError, match=r"no encoded path|no header can have"):
+            await client.request("GET", path)
+    assert server.opened == 0
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\nTrailer: t\r\n\r\n"
+ANSWERS = {
+    "length": (b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nabcdefg", b"abcdefg"),
+    "chunks": (CHUNKED, b"abcdefg"),
+    "nothing": (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+    "empty": (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b""),
+    "announced": (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\n" + CHUNKED, b"abcdefg"),
+}
+
+
+@given(st.sampled_from(sorted(ANSWERS)), st.lists(st.integers(1, 160), max_size=12))
+def test_an_answer_is_the_same_however_it_is_cut(kind, cuts):
+    async def story():
+        whole, body = ANSWERS[kind]
+        edges = [0, *sorted({cut for cut in cuts if cut < len(whole)}), len(whole)]
+        parts = [whole[start:end] for start, end in itertools.pairwise(edges)]
+        connection = Connection()
+        connection.connection_made(_Nowhere())
+        for _ in range(2):  # the connection is as good for the next
+            answer = connection.exchange(b"", within_seconds=60)
+            for part in parts:
+                assert not answer.done()
+                connection.data_received(part)
+            assert answer.result().body == body
+            assert connection.usable
+
+    asyncio.run(story())
+
+
+class _Nowhere(asyncio.Transport):
+    def write(self, data):
+        pass
+
+    def is_closing(self):
+        return False
+
+    def abort(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort", CUT], "closed the connection"),
+        ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", CUT], "closed the connection"),
+        ([b"HTTP/1.1 200 O", CUT], "closed the connection"),
+        ([CUT], "closed the connection"),
+        ([b"SSH-2.0-OpenSSH_9.6\r\n"], "is no HTTP"),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"], "is no HTTP"),
+    ],
+    ids=["half a body", "half a chunk", "half a head", "nothing", "another protocol", "two lengths"],
+)
+async def test_half_an_answer_leaves_the_outcome_unknown(answer, why):
+    async with talking([answer]) as (server, client):
+        with pytest.raises(UnknownOutcome, match=why):
+            await client.request("POST", "/x", body=b"{}")
+    assert len(server.requests) == 1
+
+
+async def test_a_refusal_is_definite_as_soon_as_its_code_is_known():
+    head = b"HTTP/1.1 409 Conflict\r\nContent-Length: 90\r\n\r\nhalf a sent"
+    async with talking([[head, CUT]]) as (_, client):
+        with pytest.raises(ApiError, match="409: half a sent"):
+            await client.request("POST", "/x", body=b"{}")
+
+
+async def test_a_body_may_end_with_its_connection():
+    async with talking([[b"HTTP/1.0 200 OK\r\n\r\nall ", b"of it", CUT]], [[OK]]) as (server, client):
+        assert await client.request("POST", "/x", body=b"{}") == b"all of it"
+        assert await client.request("POST", "/x", body=b"{}") == b"ok"
+    assert server.opened == 2
+
+
+async def test_a_server_that_says_close_gets_no_second_request():
+    closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
+    async with talking([[closing]], [[OK]]) as (server, client):
+        for _ in range(2):
+            assert await client.request("POST", "/x", body=b"{}") == b"ok"
+    assert server.opened == 2
+
+
+async def test_what_may_be_repeated_survives_a_kept_connection_that_dies():
+    async with talking([[OK], [CUT]], [[OK]]) as (server, client):
+        for _ in range(2):
+            assert await client.request("GET", "/x") == b"ok"
+    assert (server.opened, len(server.requests)) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("method", "scripts"),
+    [
+        ("POST", [[[OK], [CUT]]]),
+        ("PATCH", [[[OK], [CUT]]]),
+        ("GET", [[[OK], [b"HTTP/1.1 200 OK\r\nContent-", CUT]]]),
+        ("GET", [[[OK], [CUT]], [[CUT]]]),
+    ],
+    ids=["POST", "PATCH", "half an answer", "a second time"],
+)
+async def test_nothing_else_is_repeated(method, scripts):
+    async with talking(*scripts) as (server, client):
+        await client.request(method, "/x", body=b"{}")
+        with pytest.raises(UnknownOutcome):
+            await client.request(method, "/x", body=b"{}")
+    assert len(server.requests) == 1 + len(scripts)
+
+
+async def test_an_answer_too_late_is_not_taken_for_the_next():
+    async with talking([[]], [[OK]]) as (server, client):
+        with pytest.raises(UnknownOutcome, match=r"nothing within 0.0\d+ s"):
+            await client.request("POST", "/x", body=b"{}", timeout_seconds=0.05)
+        assert await client.request("POST", "/x", body=b"{}") == b"ok"
+        await server.closed.wait()
+    assert server.opened == 2
+
+
+async def test_a_request_given_up_takes_its_connection_along():
+    async with talking([[]], [[OK]]) as (server, client):
+        given_up = asyncio.create_task(client.request("POST", "/x", body=b"{}"))
+        await server.accepted.wait()
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        assert await client.request("POST", "/x", body=b"{}") == b"ok"
+        await server.closed.wait()
+    assert server.opened == 2
+
+
+async def test_a_server_that_speaks_unasked_is_left():
+    timed_out = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"
+    async with talking([[OK + timed_out]], [[OK]]) as (server, client):
+        assert await client.request("POST", "/x", body=b"{}") == b"ok"
+        await server.closed.wait()
+        assert await client.request("POST", "/x", body=b"{}") == b"ok"
+    assert server.opened == 2
+
+
+async def test_a_new_token_needs_no_new_connection_but_a_new_certificate_does():
+    async with scripted([[OK], [OK]], [[OK]]) as server:
+        connections = Connections(headers={})
+        request = Request("GET", "/x")
+        await connections.send(Access(server.url, headers={"Authorization": "Bearer 1"}), request)
+        await connections.send(Access(server.url, headers={"Authorization": "Bearer 2"}), request)
+        assert server.opened == 1
+        await connections.send(Access(server.url, certificate_path="other.pem"), request)
+        await server.closed.wait()
+        connections.close()
+    assert server.opened == 2
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:6443", "ftp://127.0.0.1", "https://"])
+async def test_an_address_that_is_none_says_so(url):
+    with pytest.raises(ValueError, match="no address of a server"):
+        await Connections(headers={}).send(Access(url), Request("GET", "/x"))
+
+
+async def test_a_connection_takes_one_request_at_a_time():
+    connection = Connection()
+    with pytest.raises(RuntimeError, match="closed, or has a request"):
+        connection.exchange(b"", within_seconds=1)
+    connection.connection_made(_Nowhere())
+    waiting = connection.exchange(b"", within_seconds=1)
+    with pytest.raises(RuntimeError, match="closed, or has a request"):
+        connection.exchange(b"", within_seconds=1)
+    connection.close()
+    with pytest.raises(CutOff, match="closed here"):
+        await waiting
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory):
+    """A certificate for 127.0.0.1, and the context of a server that shows it."""
+    folder = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("api.test")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    shown, secret = folder / "cert.pem", folder / "key.pem"
+    shown.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(shown, secret)
+    return context, str(shown)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_server_is_trusted_by_its_certificate_and_name(certified, run):
+    tls, authority = certified
+
+    async def story():
+        known = ssl.create_default_context(cafile=authority)
+        async with scripted([[OK], [OK]], [[OK]], tls=tls) as server:
+
+            async def ask(access):
+                async with Client(Credentials.fixed(access)) as client:
+                    return [await client.request("POST", "/x", body=b"{}") for _ in range(2)]
+
+            assert await ask(Access(server.url, ssl=known, server_hostname="api.test")) == [b"ok", b"ok"]
+            with pytest.raises(NotSent, match=r"POST /x: cannot connect: 127.0.0.1:\d+: .*127.0.0.1"):
+                await ask(Access(server.url, ssl=known))
+            with pytest.raises(NotSent, match="self-signed"):
+                await ask(Access(server.url, server_hostname="api.test"))
+            async with Client(Credentials.fixed(Access(server.url, ssl=False))) as client:
+                assert await client.request("GET", "/x") == b"ok"
+
+    run(story())
+
+
+async def test_a_proxy_is_gone_through():
+    refusal = b"HTTP/1.1 409 Conflict\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n"
+    async with (
+        scripted([[OK], [refusal]]) as server,
+        Client(Credentials.fixed(Access("http://api.test", proxy=server.url))) as client,
+    ):
+        assert await client.request("POST", "/x", body=b"{}") == b"ok"
+        with pytest.raises(ApiError) as caught:
+            await client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=lambda: 7.0)
+    assert (caught.value.status, caught.value.retry_after) == (409, 3.0)
+    assert [request.split(b" ")[1] for request in server.requests] == [
+        b"http://api.test/x",
+        b"http://api.test/x?timeout=7000ms",
+    ]
+
+
+async def test_the_server_hears_how_long_a_write_may_take():
+    async with talking([[OK], [OK]]) as (server, client):
+        for seconds in (5.0, 99.0):
+            await client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=lambda: seconds)  # noqa: B023 - called at once
+    told = [int(re.search(rb"\?timeout=(\d+)ms ", request)[1]) for request in server.requests]
+    assert 4000 < told[0] <= 5000 < told[1] <= 30_000
+
+
+def test_there_is_no_bound_of_zero():
+    assert Request("POST", "/x", bounded=True).target_with(0.0001) == "/x?timeout=1ms"
