@@ -48,6 +48,7 @@ RIGHT: dict[str, tuple[str, str]] = {
         - {key: a, value: b}
         """,
     ),
+    "flavor with weights": ("ResourceFlavor", "resourceWeights: {a: 2, b: '0.5', c: 10m, d: '1e-3', e: 1Ei}"),
     "topology": ("Topology", "levels: [{nodeLabel: example.com/block}, {nodeLabel: kubernetes.io/hostname}]"),
     "smallest cluster queue": ("ClusterQueue", "{}"),
     "cluster queue as Kueue documents it": ("ClusterQueue", "namespaceSelector: {}\n" + QUOTA),
@@ -170,7 +171,10 @@ WRONG: dict[str, Wrong] = {
         "ResourceFlavor", "nodeTaints: [{key: a}]", "spec.nodeTaints[0].effect", "must be given"
     ),
     "flavor with a weight of 0": Wrong(
-        "ResourceFlavor", "resourceWeights: {cpu: 0}", "spec", "resourceWeights must be above 0", server=False
+        "ResourceFlavor", "resourceWeights: {cpu: 0}", "spec", "resourceWeights must be above 0"
+    ),
+    "flavor with a weight of 0 in words": Wrong(
+        "ResourceFlavor", 'resourceWeights: {cpu: 1, memory: "0.00e5"}', "spec", "resourceWeights must be above 0"
     ),
     "no levels": Wrong("Topology", "levels: []", "spec.levels", "at least 1 item"),
     "a level twice": Wrong(

@@ -101,6 +101,7 @@ class Workload:
         not_before: Unix seconds before which it is not tried again.
         deadline: When the reservation is given back, or the bind window is over, Unix seconds.
         alarm: When it must be looked at again for any other reason, Unix seconds.
+        window_told: Whether it was told in this run that it is tried on though its bind window is over.
         reserved_at: When it was given quota, Unix seconds; None where that is not known.
         was_scheduled: Whether all its required members have been bound together before.
         was_finished: Whether all its members had ended when last some were there.
@@ -156,6 +157,7 @@ class Workload:
     not_before: float = 0.0
     deadline: float | None = None
     alarm: float | None = None
+    window_told: bool = False
     reserved_at: float | None = None
     was_scheduled: bool = False
     was_finished: bool = False

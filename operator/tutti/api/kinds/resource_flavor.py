@@ -32,6 +32,8 @@ class ResourceFlavorSpec(Model):
         Rule(
             message="resourceWeights must be above 0: what should not count has no place in fair sharing",
             holds=lambda it: all(weight > 0 for weight in it.resource_weights.values()),
+            cel="!has(self.resourceWeights)"
+            " || self.resourceWeights.all(r, string(self.resourceWeights[r]).matches('^[^eE]*[1-9]'))",
         ),
     )
 

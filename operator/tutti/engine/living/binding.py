@@ -51,6 +51,7 @@ def begin(state: State, workload: Workload) -> None:
         state.reached(workload, Step.LET_GO, seconds=held_seconds(state, workload), pods=workload.tally().reserved)
     workload.phase = Phase.BINDING
     workload.running_since = workload.unready_since = None
+    workload.window_told = False
     seconds = permit_seconds(state, workload) if eager.is_open(workload) else state.configuration.bind_window_seconds
     state.set_deadline(workload, seconds)
     if workload.tally().failed:
@@ -101,12 +102,15 @@ def roll_back(state: State, workload: Workload) -> None:
 
 def keep_trying(state: State, workload: Workload) -> None:
     """Open another bind window for a gang that is bound in part and is to stay so until it can be completed."""
+    state.set_deadline(workload, state.configuration.bind_window_seconds)
+    if workload.window_told:
+        return
+    workload.window_told = True
     bound, missing = _came_to(workload)
     text = (
         f"{missing} required members could not be bound within {state.configuration.bind_window_seconds} s of the "
         f"others; the {bound} bound members stay, and the others are tried on (onBindFailure: Retry)"
     )
-    state.set_deadline(workload, state.configuration.bind_window_seconds)
     announce(state, workload, "Warning", Reason.BIND_WINDOW_OVER.value, text)
 
 
