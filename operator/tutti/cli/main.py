@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "bench": "tutti.cli.bench.command",
         "cluster": "tutti.cli.cluster",
         "demo": "tutti.cli.demo.command",
+        "drain-check": "tutti.cli.views.drain.command",
         "explain": "tutti.cli.views.explain.command",
         "gangs": "tutti.cli.views.gangs.command",
         "migrate": "tutti.cli.migrate.command",

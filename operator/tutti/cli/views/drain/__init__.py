@@ -1,0 +1,1 @@
+"""`tutti drain-check`: what would become of a node's pods, their gangs and budgets if it were drained."""

@@ -1,0 +1,220 @@
+"""A drain, tried out: an engine is told that the node is cordoned and that its pods wait for another.
+
+What is evicted follows `kubectl drain` (1.36, kubectl/pkg/drain/filters.go): not the pods of DaemonSets, nor static
+ones; a pod that nothing controls is gone for good. Pods of other schedulers are placed by the same filters as ours,
+once ours have their nodes: which of the two schedulers would be faster, nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tutti.api.configuration import Conventions
+from tutti.api.core import Node, OwnerReference, Pod
+from tutti.api.model import GROUP
+from tutti.cli.views.asking import Asked, waits_for
+from tutti.cli.views.changing import Seen, changed, copies, with_nodes, without_pods
+from tutti.cli.views.drain.model import BudgetHit, Drain, Fate, GangHit, Leaver
+from tutti.cli.views.drawing import count
+from tutti.cluster.pods import PodKey
+from tutti.engine.decisions import Evict
+from tutti.engine.observations import AnyObservation, PodSeen
+from tutti.engine.state import State
+from tutti.engine.workloads import Workload, WorkloadKey
+
+_MIRROR = "kubernetes.io/config.mirror"
+_DAEMON_SET = "DaemonSet"
+_ALONE = Conventions(**{name: False for name, field in Conventions.model_fields.items() if field.annotation is bool})
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """Where the pods go that are made in place of some, why others find nothing, and whom Tutti takes out for them."""
+
+    to: Mapping[PodKey, str]
+    why: Mapping[PodKey, str]
+    taken_out: Sequence[str] = ()
+
+
+def checked(asked: Asked, state: State, name: str) -> Drain:
+    """Return what a drain of a node would do.
+
+    Args:
+        asked: Who can be asked.
+        state: What there is (`Asked.stock`).
+        name: A node that there is.
+    """
+    here = [one.pod for one in asked.listed.seen if isinstance(one, PodSeen) and one.pod.spec.node_name == name]
+    fates = {_key(pod): _fate(pod) for pod in here}
+    leaving = [pod for pod in here if fates[_key(pod)] in (Fate.MOVES, Fate.LOST)]
+    coming = [pod for pod in here if fates[_key(pod)] is Fate.MOVES]
+    outcome = _tried(asked, state, name, leaving, coming)
+    pods = tuple(_leaver(state, pod, fates[_key(pod)], outcome) for pod in here)
+    gangs = tuple(_gangs(state, leaving, pods))
+    budgets = tuple(_budgets(state, leaving))
+    nodes = state.cluster.nodes
+    return Drain(
+        name,
+        bool(nodes.unschedulable[nodes.rows[name]]),
+        pods,
+        gangs,
+        budgets,
+        tuple(outcome.taken_out),
+        tuple(_problems(pods, budgets, outcome)),
+    )
+
+
+def _fate(pod: Pod) -> Fate:
+    owner = _owner(pod)
+    if _MIRROR in pod.metadata.annotations or (owner is not None and owner.kind == _DAEMON_SET):
+        return Fate.STAYS
+    if pod.terminated or pod.metadata.deletion_timestamp is not None:
+        return Fate.ENDED
+    return Fate.LOST if owner is None else Fate.MOVES
+
+
+def _tried(asked: Asked, state: State, name: str, leaving: Sequence[Pod], coming: Sequence[Pod]) -> _Outcome:
+    """Place what is made in place of pods: first those of ours, then those of others."""
+    gone = without_pods(with_nodes(asked.listed.seen, (name,), _cordoned), {_key(pod) for pod in leaving})
+    ours = [pod for pod in coming if _key(pod) in state.members]
+    others = [pod for pod in coming if _key(pod) not in state.members]
+    first = _placed(asked, [*gone, *(_waiting(pod) for pod in ours)], ours)
+    if not others:
+        return first
+    settled: Seen = [*gone, *(_on(_waiting(pod), first.to.get(_key(pod), "")) for pod in ours)]
+    scheduler = next(iter(state.profiles))
+    strangers = [_as_ours(pod, scheduler) for pod in others]
+    plain = replace(asked, configuration=asked.configuration.model_copy(update={"conventions": _ALONE}))
+    second = _placed(plain, [*settled, *(_waiting(pod) for pod in strangers)], strangers)
+    return _Outcome({**first.to, **second.to}, {**first.why, **second.why}, first.taken_out)
+
+
+def _placed(asked: Asked, seen: Seen, pods: Sequence[Pod]) -> _Outcome:
+    """Return where the pods go that are made in place of some."""
+    state, decisions = asked.decided(seen)
+    to: dict[PodKey, str] = {}
+    why: dict[PodKey, str] = {}
+    for pod in pods:
+        new = _waiting(pod).pod
+        member = state.members[_key(new)]
+        place = member.pod.place
+        if place:
+            to[_key(pod)] = place
+        else:
+            found = waits_for(state.workloads[state.home[_key(new)][0]])
+            why[_key(pod)] = "" if found is None else found.message
+    out = [f"{one.namespace}/{one.name}" for one in decisions if isinstance(one, Evict)]
+    return _Outcome(to, why, out)
+
+
+def _waiting(pod: Pod) -> PodSeen:
+    """Return what is made in place of a pod: the same under another name, without a node."""
+    meta = changed(pod.metadata, annotations={k: v for k, v in pod.metadata.annotations.items() if GROUP not in k})
+    new = changed(pod, metadata=meta, spec=changed(pod.spec, node_name=""), status=type(pod.status)())
+    return copies(new, 1)[0]
+
+
+def _on(seen: PodSeen, node: str) -> AnyObservation:
+    return PodSeen(changed(seen.pod, spec=changed(seen.pod.spec, node_name=node)))
+
+
+def _as_ours(pod: Pod, scheduler: str) -> Pod:
+    labels = {name: value for name, value in pod.metadata.labels.items() if GROUP not in name}
+    spec = changed(pod.spec, scheduler_name=scheduler, scheduling_group=None, workload_ref=None)
+    return changed(pod, metadata=changed(pod.metadata, labels=labels), spec=spec)
+
+
+def _leaver(state: State, pod: Pod, fate: Fate, outcome: _Outcome) -> Leaver:
+    key, owner = _key(pod), _owner(pod)
+    home = state.home.get(key)
+    to = outcome.to.get(key, "") if fate is Fate.MOVES else ""
+    return Leaver(
+        *key,
+        pod.spec.scheduler_name,
+        f"{owner.kind}/{owner.name}" if owner is not None else "",
+        "/".join(home[0]) if home is not None and home[0][0] != "Pod" else "",
+        tuple(_covering(state, key)),
+        Fate.WAITS if fate is Fate.MOVES and not to else fate,
+        to,
+        outcome.why.get(key, ""),
+    )
+
+
+def _covering(state: State, key: PodKey) -> list[str]:
+    record = state.cluster.pods.get(key)
+    if record is None:
+        return []
+    return [f"{space}/{name}" for (space, name), budget in state.budgets.items() if budget.covers(record)]
+
+
+def _gangs(state: State, leaving: Sequence[Pod], pods: Sequence[Leaver]) -> list[GangHit]:
+    fates = {(one.namespace, one.name): one for one in pods}
+    by_gang: dict[WorkloadKey, list[PodKey]] = {}
+    for pod in leaving:
+        home = state.home.get(_key(pod))
+        if home is not None and home[0][0] != "Pod":
+            by_gang.setdefault(home[0], []).append(_key(pod))
+    return [_hit(state.workloads[key], [fates[pod] for pod in gone]) for key, gone in by_gang.items()]
+
+
+def _hit(gang: Workload, leaving: Sequence[Leaver]) -> GangHit:
+    gone = {(one.namespace, one.name) for one in leaving}
+    breaks = any(
+        group.tally().placed - len(gone & group.members.keys()) < group.min_count for group in gang.groups.values()
+    )
+    stuck = [one for one in leaving if one.fate is not Fate.MOVES]
+    why = next((one.why or "nothing makes its pods again" for one in stuck), "")
+    return GangHit(
+        *gang.key,
+        gang.tally().bound,
+        len(leaving),
+        sum(group.min_count for group in gang.groups.values()),
+        breaks,
+        not stuck,
+        why,
+    )
+
+
+def _budgets(state: State, leaving: Sequence[Pod]) -> list[BudgetHit]:
+    records = [state.cluster.pods[_key(pod)] for pod in leaving if _key(pod) in state.cluster.pods]
+    found = ((key, budget, sum(budget.covers(one) for one in records)) for key, budget in state.budgets.items())
+    return [BudgetHit(*key, covered, budget.allowed) for key, budget, covered in found if covered]
+
+
+def _problems(pods: Sequence[Leaver], budgets: Sequence[BudgetHit], outcome: _Outcome) -> list[str]:
+    lost = [one for one in pods if one.fate is Fate.LOST]
+    waits = [one for one in pods if one.fate is Fate.WAITS]
+    problems = []
+    if lost:
+        names = ", ".join(f"{one.namespace}/{one.name}" for one in lost)
+        problems.append(f"{count(len(lost), 'pod')} would be gone for good, as nothing makes them again: {names}")
+    if waits:
+        names = ", ".join(f"{one.namespace}/{one.name}" for one in waits)
+        problems.append(f"{count(len(waits), 'pod')} would find no other node: {names}")
+    problems += [
+        f"PodDisruptionBudget {one.namespace}/{one.name} allows {one.allowed} of {count(one.covered, 'eviction')} now"
+        for one in budgets
+        if one.short
+    ]
+    problems += [
+        f"pod {one.namespace}/{one.name} cannot be evicted: budgets {' and '.join(one.budgets)} cover it, and the API "
+        "server evicts only where one does"
+        for one in pods
+        if len(one.budgets) > 1 and one.fate not in (Fate.STAYS, Fate.ENDED)
+    ]
+    if outcome.taken_out:
+        problems.append(f"Tutti would take out {', '.join(outcome.taken_out)}")
+    return problems
+
+
+def _cordoned(node: Node) -> Node:
+    return changed(node, spec=changed(node.spec, unschedulable=True))
+
+
+def _owner(pod: Pod) -> OwnerReference | None:
+    return next((one for one in pod.metadata.owner_references if one.controller), None)
+
+
+def _key(pod: Pod) -> PodKey:
+    return pod.metadata.namespace, pod.metadata.name

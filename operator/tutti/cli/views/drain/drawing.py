@@ -1,0 +1,91 @@
+"""A drain, drawn: the verdict first, then pods, gangs and budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from tutti.cli.views.drain.model import Drain, Fate, Leaver
+from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, count, table
+
+_STYLES: Mapping[Fate, str] = MappingProxyType(
+    {Fate.STAYS: QUIET, Fate.ENDED: QUIET, Fate.MOVES: GOOD, Fate.WAITS: WAITS, Fate.LOST: BAD}
+)
+
+
+def draw_drain(found: Drain) -> RenderableType:
+    """Draw what a drain would do."""
+    return Group(*_parts(found))
+
+
+def _parts(found: Drain) -> Iterator[RenderableType]:
+    leaving = sum(one.fate in (Fate.MOVES, Fate.WAITS, Fate.LOST) for one in found.pods)
+    head = Text.assemble((f"Node {found.node}", "bold"), f"  {count(leaving, 'pod')} would have to leave")
+    yield head.append(" (it is cordoned already)" if found.cordoned else "", QUIET)
+    if found.problems:
+        yield Text("It should not be drained now:", BAD)
+        for problem in found.problems:
+            yield Padding(Text.assemble(("• ", BAD), problem), (0, 0, 0, 2))
+    else:
+        yield Text("It can be drained: every pod finds another node, and no budget is in the way.", GOOD)
+    if found.pods:
+        yield Text()
+        yield _pods(found)
+    if found.gangs:
+        yield Text()
+        yield _gangs(found)
+    if found.budgets:
+        yield Text()
+        yield _budgets(found)
+
+
+def _pods(found: Drain) -> RenderableType:
+    drawn = table("POD", "OWNER", "SCHEDULER", "GANG", "THEN", "")
+    for one in found.pods:
+        drawn.add_row(
+            f"{one.namespace}/{one.name}",
+            one.owner or Text("none", WAITS),
+            one.scheduler,
+            one.gang or Text("-", QUIET),
+            _then(one),
+            Text(one.why, WAITS),
+        )
+    return drawn
+
+
+def _then(one: Leaver) -> Text:
+    match one.fate:
+        case Fate.STAYS:
+            said = "is not evicted"
+        case Fate.ENDED:
+            said = "is over already"
+        case Fate.MOVES:
+            said = f"to {one.to}"
+        case Fate.WAITS:
+            said = "finds no node"
+        case Fate.LOST:
+            said = "is gone for good"
+    return Text(said, _STYLES[one.fate])
+
+
+def _gangs(found: Drain) -> RenderableType:
+    drawn = table("GANG", "BOUND", "LEAVE", "NEEDS", "MEANWHILE", "THEN", right=("BOUND", "LEAVE", "NEEDS"))
+    for one in found.gangs:
+        left = one.bound - one.leaving
+        meanwhile = Text(f"breaks: {left} of {one.required} left", BAD) if one.breaks else Text("goes on", GOOD)
+        then = Text("whole again", GOOD) if one.whole else Text(one.why or "incomplete", WAITS)
+        name = f"{one.namespace}/{one.name}"
+        drawn.add_row(name, str(one.bound), str(one.leaving), str(one.required), meanwhile, then)
+    return drawn
+
+
+def _budgets(found: Drain) -> RenderableType:
+    drawn = table("BUDGET", "COVERS HERE", "ALLOWS", "", right=("COVERS HERE", "ALLOWS"))
+    for one in found.budgets:
+        said = Text(f"refuses {count(one.short, 'eviction')}", BAD) if one.short else Text("is kept", GOOD)
+        drawn.add_row(f"{one.namespace}/{one.name}", str(one.covered), str(one.allowed), said)
+    return drawn

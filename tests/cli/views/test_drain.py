@@ -1,0 +1,168 @@
+"""What a drain would do: where pods go, which gangs break, what forbids it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.views.scene import Json, node, ours, pod, told
+from tutti.cli.views.drain.checking import checked
+from tutti.cli.views.drain.model import BudgetHit, Drain, Fate
+
+
+def drained(*made: Json, name: str = "n0") -> Drain:
+    asked = told(list(made))
+    return checked(asked, asked.stock().state, name)
+
+
+def fates(found: Drain) -> dict[str, str]:
+    return {one.name: one.to or one.fate.value for one in found.pods}
+
+
+def gang(members: int, *, needed: int | None = None, gpus: int = 8, owner: str = "Job") -> list[Json]:
+    """A gang that runs with one member on each node, on nodes n0, n1, ..."""
+    spec = {"schedulingPolicy": {"gang": {"minCount": members if needed is None else needed}}}
+    pods = [pod("d", f"g-{n}", gpus, gang="g", on=f"n{n}", owner=owner) for n in range(members)]
+    return [ours("PodGroup", "g", spec, "d"), *pods]
+
+
+def nodes(count: int) -> list[Json]:
+    return [node(f"n{n}", "m", "r") for n in range(count)]
+
+
+def budget(name: str, allowed: int, **labels: str) -> Json:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "d"},
+        "spec": {"selector": {"matchLabels": labels}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+def test_a_gang_that_finds_another_node_breaks_meanwhile_and_is_whole_again():
+    found = drained(*nodes(3), *gang(2))
+    (hit,) = found.gangs
+
+    assert fates(found) == {"g-0": "n2"}
+    assert (hit.bound, hit.leaving, hit.required, hit.breaks, hit.whole) == (2, 1, 2, True, True)
+    assert found.problems == ()
+
+
+def test_a_gang_that_finds_no_other_node_stays_broken():
+    found = drained(*nodes(2), *gang(2))
+    (hit,) = found.gangs
+
+    assert fates(found) == {"g-0": "Waits"}
+    assert (hit.breaks, hit.whole) == (True, False)
+    assert "Insufficient nvidia.com/gpu" in hit.why
+    assert found.problems == ("1 pod would find no other node: d/g-0",)
+
+
+def test_a_gang_with_more_than_it_needs_goes_on():
+    (hit,) = drained(*nodes(3), *gang(3, needed=2)).gangs
+
+    assert (hit.breaks, hit.whole) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("made", "fate"),
+    [
+        ({"owner": "DaemonSet"}, Fate.STAYS),
+        ({"owner": "ReplicaSet"}, Fate.MOVES),
+        ({}, Fate.LOST),
+    ],
+)
+def test_what_becomes_of_a_pod_follows_what_controls_it(made: dict, fate: Fate):
+    """Kubectl 1.36, pkg/drain/filters.go: daemonSetFilter, unreplicatedFilter."""
+    (one,) = drained(*nodes(2), pod("d", "p", 1, on="n0", scheduler="default-scheduler", **made)).pods
+
+    assert one.fate is fate
+
+
+def test_a_static_pod_stays_and_one_that_has_ended_is_no_matter():
+    """Kubectl 1.36, pkg/drain/filters.go: mirrorPodFilter; a pod that is over is deleted without harm."""
+    static = pod("d", "static", 1, on="n0", scheduler="")
+    static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    over = pod("d", "over", 1, on="n0")
+    over["status"] = {"phase": "Succeeded"}
+    found = drained(*nodes(1), static, over)
+
+    assert fates(found) == {"static": "Stays", "over": "Ended"}
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "short", "problems"),
+    [
+        (2, 0, ()),
+        (1, 1, ("PodDisruptionBudget d/b allows 1 of 2 evictions now",)),
+        (0, 2, ("PodDisruptionBudget d/b allows 0 of 2 evictions now",)),
+    ],
+)
+def test_a_budget_forbids_what_it_does_not_allow(allowed: int, short: int, problems: tuple):
+    pods = [pod("d", f"web-{n}", 1, on="n0", owner="ReplicaSet", labels={"app": "web"}) for n in range(2)]
+    found = drained(*nodes(2), *pods, budget("b", allowed, app="web"))
+
+    assert found.budgets == (BudgetHit("d", "b", 2, allowed),)
+    assert found.budgets[0].short == short
+    assert found.problems == problems
+
+
+def test_a_pod_that_two_budgets_cover_cannot_be_evicted():
+    """Kubernetes 1.36, registry/core/pod/rest/eviction.go: more than one budget is an error."""
+    web = pod("d", "web", 1, on="n0", owner="ReplicaSet", labels={"app": "web", "tier": "front"})
+    found = drained(*nodes(2), web, budget("a", 5, app="web"), budget("b", 5, tier="front"))
+
+    assert len(found.problems) == 1
+    assert found.problems[0].startswith("pod d/web cannot be evicted: budgets d/a and d/b cover it")
+
+
+def test_what_is_on_the_node_does_not_go_back_to_it():
+    (one,) = drained(node("n0", "m", "r"), pod("d", "p", 1, on="n0", owner="Job")).pods
+
+    assert one.fate is Fate.WAITS
+    assert "1 node(s) were unschedulable" in one.why
+
+
+def test_pods_of_another_scheduler_take_what_is_left_by_ours():
+    found = drained(
+        *nodes(2),
+        pod("d", "mine", 8, on="n0", owner="Job"),
+        pod("d", "other", 4, on="n0", owner="Job", scheduler="default-scheduler"),
+    )
+
+    assert fates(found) == {"mine": "n1", "other": "Waits"}
+
+
+def test_a_gang_of_another_scheduler_is_looked_at_pod_by_pod():
+    """What its labels mean to that scheduler is not known here; that its pods fit one by one is."""
+    labels = {"scheduling.x-k8s.io/pod-group": "theirs"}
+    made = pod("d", "other", 1, on="n0", owner="Job", scheduler="default-scheduler", labels=labels)
+
+    assert fates(drained(*nodes(2), made)) == {"other": "n1"}
+
+
+def test_pods_that_tutti_would_take_out_elsewhere_are_a_problem():
+    low = pod("d", "low", 8, on="n1", owner="Job")
+    high = pod("d", "high", 8, on="n0", owner="Job")
+    high["spec"]["priority"] = 100
+    found = drained(*nodes(2), low, high)
+
+    assert found.taken_out == ("d/low",)
+    assert "Tutti would take out d/low" in found.problems
+
+
+def test_the_scene_can_be_asked_of_every_node():
+    asked = told()
+    state = asked.stock().state
+
+    assert {name: len(checked(asked, state, name).problems) for name in sorted(state.cluster.nodes.rows)} == {
+        "a100-1": 1,
+        "a100-2": 0,
+        "a100-3": 0,
+        "a100-4": 1,
+        "a100-5": 1,
+        "a100-6": 0,
+        "h100-1": 1,
+        "h100-2": 0,
+    }
