@@ -45,6 +45,17 @@ def test_quota_and_room_are_held_for_promised_members_until_they_come():
     assert (world.used("cq"), free(world)) == (3, 5)
 
 
+def test_promised_members_are_held_quota_for_what_their_template_only_limits():
+    world = World()
+    world.flavor()
+    world.queue("cq", gpus=8)
+    world.node("n1", gpus=8)
+    template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]}}
+    world.workload("w", {"count": 3, "template": template}, queueName="queue")
+    world.run()
+    assert (world.used("cq"), free(world)) == (6, 2)
+
+
 def test_no_member_is_bound_before_all_are_there():
     world = promising()
     world.pod("w-0", workload="w")

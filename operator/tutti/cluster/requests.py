@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+import msgspec
+
 from tutti.api.core import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
 from tutti.api.quantity import MAX_UNITS
 from tutti.api.resources import Amounts, amounts
@@ -30,6 +32,22 @@ def pod_requests(spec: PodSpec) -> Amounts:
         AmountError: a request cannot be read; the message names the resource.
     """
     return _total(spec, {})
+
+
+def as_created(spec: PodSpec) -> PodSpec:
+    """Return the spec of a template as the API server would keep it in a pod made of it.
+
+    What a container limits and does not request, it requests (Kubernetes 1.36, pkg/apis/core/v1/defaults.go,
+    SetDefaults_Pod): extended resources such as GPUs are hardly ever written otherwise.
+    """
+    containers, init = ([_requesting(one) for one in some] for some in (spec.containers, spec.init_containers))
+    return msgspec.structs.replace(spec, containers=containers, init_containers=init)
+
+
+def _requesting(container: Container) -> Container:
+    said = container.resources
+    kept = msgspec.structs.replace(said, requests={**said.limits, **said.requests})
+    return msgspec.structs.replace(container, resources=kept)
 
 
 def scored_requests(spec: PodSpec) -> Scored:

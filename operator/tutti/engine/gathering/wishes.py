@@ -14,6 +14,7 @@ from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.kinds.pod_group import PodGroupSpec
 from tutti.cluster.classes import PodClass
+from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering import importance, sizes
@@ -85,7 +86,7 @@ def _promised(state: State, workload: Workload, group: Group, template: dict[str
     What claims ask of a node is known only once they are there.
     """
     try:
-        spec = msgspec.convert(template.get("spec") or {}, PodSpec)
+        spec = as_created(msgspec.convert(template.get("spec") or {}, PodSpec))
         labels = msgspec.convert((template.get("metadata") or {}), ObjectMeta).labels
     except msgspec.ValidationError as error:
         workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", f"a template of members cannot be read: {error}")
