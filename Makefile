@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 TIMES ?= 5
 FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py)
 
-.PHONY: help setup demo test fuzz lint fix crds reference bench bench-envtest bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim test-envtest lock clean
+.PHONY: help setup demo test fuzz lint fix crds reference tutorial bench bench-envtest bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim test-envtest lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-20s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ monitoring: $(READY) ## Generate the Grafana dashboard and the alerts
 .PHONY: dashboard-screen
 dashboard-screen: $(READY) ## Draw the dashboard from real metrics of a scene on the embedded cluster; writes docs/screens
 	@$(BIN)/python -m handbook.screen docs/screens/dashboard.svg
+
+tutorial: $(READY) ## Run the tutorial and the how-tos on embedded clusters, and write what is printed into the pages
+	@$(BIN)/python -m handbook.tutorial docs/tutorial.md $$(grep -l '^```sh' docs/howto/*.md)
 
 .PHONY: manifests-check
 manifests-check: $(READY) ## Show every overlay and sample to an API server that takes no unknown field

@@ -1,0 +1,56 @@
+"""Whoever follows the tutorial or a how-to sees what it says: their commands are run on an embedded cluster."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from handbook.tutorial import outputs
+from handbook.walkthrough import StepFailed, rewritten, shell, steps, timeless
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [path for path in (DOCS / "tutorial.md", *sorted((DOCS / "howto").iterdir())) if "```sh\n" in path.read_text()]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_each_command_of_a_page_prints_what_the_page_says(page: Path) -> None:
+    for tool in ("kubectl", "curl"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    found = steps(page.read_text(encoding="utf-8"))
+    said = [(step.command, timeless(text)) for step, text in zip(found, outputs(page), strict=True) if step.output]
+    assert said == [(step.command, timeless(step.output)) for step in found if step.output]
+    assert said
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_no_shell_block_is_left_out(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert len(steps(text)) == text.count("```sh\n")
+    assert "```bash" not in text
+
+
+async def test_a_block_ends_at_its_first_command_that_fails(tmp_path: Path) -> None:
+    async with shell(tmp_path, {}) as running:
+        with pytest.raises(StepFailed, match="before"):
+            await running.run("echo before\nfalse\necho after > there")
+    assert not (tmp_path / "there").exists()
+
+
+async def test_blocks_share_one_shell(tmp_path: Path) -> None:
+    async with shell(tmp_path, {"GREETING": "hello"}) as running:
+        await running.run("name=world")
+        assert await running.run('echo "$GREETING $name"; echo again >&2') == "hello world\nagain\n"
+
+
+def test_what_is_printed_replaces_what_the_page_said_and_nothing_else() -> None:
+    page = "a\n```sh\nls\n```\n\n```text\nold\n```\nb\n```sh\ntrue\n```\n\nc\n"
+    assert rewritten(page, ["new\n", "silent\n"]) == page.replace("old", "new")
+
+
+def test_ages_and_times_make_no_difference() -> None:
+    page = "```sh\nget\n```\n\n```text\nNAME  AGE\nx-0-ab1cd  2m3s\n```\n"
+    assert rewritten(page, ["NAME        AGE\nx-0-zz9zz    5s\n"]) == page
