@@ -309,7 +309,7 @@ class Histories(RuleBasedStateMachine):
         surplus=st.integers(0, 2),
         promised=PROMISES,
         active=OFTEN,
-        priority=st.integers(0, 1),
+        priority=st.integers(-1, 1),
         times=st.sampled_from(
             [
                 {},

@@ -247,8 +247,8 @@ def test_positions_and_expected_starts_follow_past_use():
     world = by_past_use()
     for name, queue, priority in (("a1", "a", 9), ("b1", "b", 0), ("a2", "a", 0), ("b2", "b", 1)):
         world.now += 1
-        world.workload(name, {"count": 1}, queueName=queue, priority=priority, maximumExecutionTimeSeconds=100)
-        world.pod(f"{name}-0", workload=name, gpus=8)
+        world.workload(name, {"count": 1}, queueName=queue, maximumExecutionTimeSeconds=100)
+        world.pod(f"{name}-0", workload=name, gpus=8, priority=priority)
     world.until(LOOK_SECONDS)
     assert told(world) == {"b2": 1, "b1": 2, "a1": 3, "a2": 4}
     assert [starts(world, name) - starts(world, "b2") for name in ("b2", "b1", "a1", "a2")] == [0, 100, 200, 300]

@@ -250,9 +250,9 @@ def test_the_status_of_a_victim_says_for_whom_and_why():
         world.pod(f"low-{rank}", workload="low")
     world.run()
     later(world)
-    world.workload("high", {"name": "main", "count": 4}, queueName="a", priority=10)
+    world.workload("high", {"name": "main", "count": 4}, queueName="a")
     for rank in range(4):
-        world.pod(f"high-{rank}", workload="high")
+        world.pod(f"high-{rank}", workload="high", priority=10)
     world.run()
     assert sum(isinstance(one, Bind) for one in world.log) == 8
     preempted = world.condition("Workload", "low", "Preempted")

@@ -49,6 +49,7 @@ PLURALS = {
     "Cohort": "cohorts",
     "ResourceFlavor": "resourceflavors",
     "Topology": "topologies",
+    "WorkloadPriorityClass": "workloadpriorityclasses",
 }
 
 
@@ -179,6 +180,13 @@ class Server:
         meta = {"name": name, **({"namespace": namespace} if namespace else {})}
         body = {"apiVersion": "/".join(OURS), "kind": kind, "metadata": meta, "spec": spec}
         await self.user.create(resource, namespace, body)
+
+    async def put_priority(self, value: int) -> None:
+        """Have a class of this priority, named after it."""
+        resource, name = self.ours("WorkloadPriorityClass"), f"of-{value}"
+        if self.backend.collection(resource).get("", name) is None:
+            body = {"apiVersion": "/".join(OURS), "kind": "WorkloadPriorityClass", "metadata": {"name": name}}
+            await self.user.create(resource, "", {**body, "value": value})
 
     def remove(self, kind: str, name: str, *, namespace: str = "default") -> None:
         resource = self.ours(kind)

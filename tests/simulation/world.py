@@ -113,7 +113,9 @@ class World:
             await self.mistakes.put("PodGroup", gang.name, {**policy, **queue, **about.get("spec", {})})
         elif about["how"] == "Workload":
             group = {"name": "main", "count": about["size"], "minCount": about["least"]}
-            spec = {"podGroups": [group], "priority": about["priority"], **queue, **about.get("spec", {})}
+            await self.server.put_priority(about["priority"])
+            named = {"priorityClassRef": {"name": f"of-{about['priority']}"}}
+            spec = {"podGroups": [group], **named, **queue, **about.get("spec", {})}
             await self.mistakes.put("Workload", gang.name, spec)
         for member in gang.members.values():
             await self._create(gang, member)

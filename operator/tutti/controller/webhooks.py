@@ -13,6 +13,7 @@ import kopf
 import structlog
 
 from tutti.api.kinds import KINDS, ObjectError, parse_object
+from tutti.api.lengths import listed
 from tutti.api.model import GROUP, VERSION
 from tutti.api.problems import Problem
 from tutti.controller.catalogue import Catalogue
@@ -120,7 +121,7 @@ def _validate(registry: kopf.OperatorRegistry, kind: str, reviewer: Reviewer) ->
         if found.problems:
             name, namespace = text(body, "metadata", "name"), text(body, "metadata", "namespace")
             log.info("write_refused", kind=kind, namespace=namespace, name=name, problems=len(found.problems))
-            raise kopf.AdmissionError("; ".join(str(problem) for problem in found.problems), code=_UNPROCESSABLE)
+            raise kopf.AdmissionError(listed(found.problems), code=_UNPROCESSABLE)
 
 
 def _default(registry: kopf.OperatorRegistry, kind: str, reviewer: Reviewer) -> None:

@@ -6,6 +6,8 @@ import enum
 
 import msgspec
 
+from tutti.api.lengths import LONGEST_TEXT, MOST_ENTRIES, shortened, shortened_details
+
 
 class Gate(enum.StrEnum):
     """The gates a workload passes on its way, in order."""
@@ -23,7 +25,7 @@ LACKS_NODE = ("Unschedulable", "Impossible")
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What a workload waits for.
+    """What a workload waits for; cut to what an API server takes, however much there is to say.
 
     Attributes:
         gate: The gate it stands at.
@@ -36,6 +38,12 @@ class Explanation(msgspec.Struct, frozen=True):
     reason: str
     message: str
     details: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if len(self.message) > LONGEST_TEXT:
+            msgspec.structs.force_setattr(self, "message", shortened(self.message))
+        if len(self.details) > MOST_ENTRIES or any(len(name) > LONGEST_TEXT for name in self.details):
+            msgspec.structs.force_setattr(self, "details", shortened_details(self.details))
 
     @property
     def pod_reason(self) -> str:

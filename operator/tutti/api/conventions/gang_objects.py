@@ -15,6 +15,7 @@ import msgspec
 from pydantic import ValidationError
 
 from tutti.api.kinds.pod_group import PodGroupSpec
+from tutti.api.lengths import listed
 from tutti.api.problems import problems_of
 from tutti.api.resources import AmountError, amounts
 
@@ -210,7 +211,7 @@ def _gang(convention: str, api_version: str, raw: Mapping[str, Any], said: _Said
         try:
             spec, least = PodGroupSpec.model_validate(said.document), amounts(said.min_resources)
         except ValidationError as error:
-            problem = "; ".join(str(one) for one in problems_of(error, PodGroupSpec))
+            problem = listed(problems_of(error, PodGroupSpec))
         except AmountError as error:
             problem = f"minResources: {error}"
     return GangObject(

@@ -16,6 +16,7 @@ from tutti.api.kinds.topology import Topology
 from tutti.api.kinds.unsupported import unsupported_in
 from tutti.api.kinds.workload import Workload
 from tutti.api.kinds.workload_priority_class import WorkloadPriorityClass
+from tutti.api.lengths import listed
 from tutti.api.problems import Problem, nearest, problems_of
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class ObjectError(ValueError):
 
     def __init__(self, kind: str, namespace: str, name: str, problems: list[Problem]) -> None:
         where = f"{namespace}/{name}" if namespace else name
-        super().__init__(f"{kind} {where}: " + "; ".join(str(problem) for problem in problems))
+        super().__init__(f"{kind} {where}: " + listed(problems))
         self.kind = kind
         self.namespace = namespace
         self.name = name

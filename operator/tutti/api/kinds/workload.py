@@ -157,7 +157,7 @@ class WorkloadSpec(Model):
     priority_class_ref: PriorityClassRef | None = None
     """The class its priority comes from."""
     priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
-    """Its priority, instead of a class."""
+    """Counts where it is lower than the priority of its class, or of its pods: only a class makes it go first."""
     active: bool = True
     """Whether it may be admitted; set to false, it is taken out."""
     pod_groups: list[WorkloadPodGroup] = Field(min_length=1, max_length=18, json_schema_extra=list_map("name"))

@@ -1,6 +1,7 @@
-"""How important a workload is: by the class or number that its object gives, else by its pods, those to come included.
+"""How important a workload is: by the class that its object names, else by its pods, those to come included.
 
-Pods that exist say their priority themselves: the API server has looked it up. Of a pod that is only promised, the
+Classes are an administrator's, numbers anybody's: a number only ever lowers what a class gives. Pods that exist say
+their priority themselves: the API server has looked it up. Of a pod that is only promised, the
 template names a PriorityClass or nothing, and then the default of the cluster counts, of several the lowest
 (kube-apiserver 1.36, plugin/pkg/admission/priority).
 """
@@ -18,14 +19,14 @@ NEVER = "Never"
 
 
 def of_object(state: State, workload: Workload, spec: WorkloadSpec) -> int:
-    """Return the priority of a Workload object: its class's, else the one it gives, else its pods'."""
+    """Return the priority of a Workload object: its class's, else its pods'; its number where that is lower."""
     ref, value = spec.priority_class_ref, None
     if ref is not None:
         find = state.catalog.pod_class if ref.kind == "PriorityClass" else state.catalog.workload_class
         value = find(ref.name)
     if value is None:
-        value = spec.priority
-    return of_members(workload) if value is None else value
+        value = of_members(workload)
+    return value if spec.priority is None else min(value, spec.priority)
 
 
 def of_members(workload: Workload) -> int:
@@ -39,7 +40,7 @@ def promise(state: State, group: Group, spec: PodSpec) -> None:
     """Take over how important the pods of a template will be, and whether they may take out others."""
     named = _class_of(state, spec.priority_class_name)
     said = spec.preemption_policy or (named.preemption_policy if named is not None else "")
-    group.promised_priority = named.value if named is not None else spec.priority or 0
+    group.promised_priority = named.value if named is not None else 0
     group.promised_preempts = said != NEVER
 
 
