@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import yaml
 from kubernetes import client
 
 from e2e.harness.clusters import Cluster, wait_for
+from e2e.harness.replica import binds, launched
 
 GROUP, VERSION = "scheduling.tutti.dev", "v1alpha1"
 PLURALS = {
@@ -54,19 +52,7 @@ class Story:
 
     def start_operator(self, **configuration: Any) -> None:
         """Start the operator as a user would."""
-        document = {
-            "apiVersion": f"{GROUP}/{VERSION}",
-            "kind": "TuttiConfiguration",
-            "leaderElection": {"leaseDurationSeconds": 8, "renewDeadlineSeconds": 6, "retryPeriodSeconds": 1},
-            "metrics": {"bindAddress": "127.0.0.1:0"},
-            **configuration,
-        }
-        file = self.folder / "config.yaml"
-        file.write_text(yaml.safe_dump(document))
-        command = [sys.executable, "-m", "tutti", "run", "--kubeconfig", str(self.cluster.kubeconfig)]
-        command += ["--config", str(file), "--journal", str(self.folder / "journal")]
-        with self.log.open("ab") as log:
-            self.operator = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        self.operator = launched(self.cluster.kubeconfig, self.folder, configuration)
 
     def kill_operator(self) -> None:
         """Kill -9: nothing is said, nothing is released."""
@@ -259,12 +245,7 @@ class Story:
 
     def binds(self) -> Iterator[tuple[str, str, str]]:
         """Every bind that the journal records: pod, uid and node."""
-        for line in (self.folder / "journal").read_bytes().splitlines():
-            with contextlib.suppress(msgspec.DecodeError):  # a last line that kill -9 cut off
-                entry = msgspec.json.decode(line)
-                for decision in entry.get("decisions", ()):
-                    if decision["do"] == "bind":
-                        yield decision["name"], decision["uid"], decision["node"]
+        return binds(self.folder / "journal")
 
 
 def _slow_to_end(seconds: int) -> dict[str, Any]:

@@ -1,0 +1,89 @@
+"""An operator as a process: how it is started, what it says, and which binds it has decided."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+
+if TYPE_CHECKING:
+    from e2e.harness.story import Story
+
+API = "scheduling.tutti.dev/v1alpha1"
+
+
+def launched(kubeconfig: Path, folder: Path, configuration: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """Start an operator as a user would; its log and journal go on in the folder."""
+    document = {
+        "apiVersion": API,
+        "kind": "TuttiConfiguration",
+        "leaderElection": {"leaseDurationSeconds": 8, "renewDeadlineSeconds": 6, "retryPeriodSeconds": 1},
+        "metrics": {"bindAddress": "127.0.0.1:0"},
+        **configuration,
+    }
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(document))
+    command = [sys.executable, "-m", "tutti", "run", "--kubeconfig", str(kubeconfig)]
+    command += ["--config", str(file), "--journal", str(folder / "journal")]
+    with (folder / "operator.log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+
+
+def binds(journal: Path) -> Iterator[tuple[str, str, str]]:
+    """Every bind that a journal records: pod, uid and node."""
+    for line in journal.read_bytes().splitlines():
+        with contextlib.suppress(msgspec.DecodeError):  # a last line that kill -9 cut off
+            entry = msgspec.json.decode(line)
+            for decision in entry.get("decisions", ()):
+                if decision["do"] == "bind":
+                    yield decision["name"], decision["uid"], decision["node"]
+
+
+class Replica:
+    """One of several operators of a story."""
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
+        self._process, self._folder = process, folder
+
+    def said(self, event: str) -> bool:
+        """Whether a line of its log is about this event."""
+        lines = (self._folder / "operator.log").read_bytes().splitlines()
+        whole = [
+            line for line in lines if line.startswith(b"{") and line.endswith(b"}")
+        ]  # the last may be half written
+        return any(msgspec.json.decode(line).get("event") == event for line in whole)
+
+    def kill(self) -> None:
+        """Kill -9: nothing is said, nothing is released."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """Ask it to end; returns its exit code."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(20)
+
+    def bound(self) -> set[str]:
+        """The uids of the pods that it has decided to bind."""
+        return {uid for _, uid, _ in binds(self._folder / "journal")}
+
+
+@contextlib.contextmanager
+def replica(story: Story, name: str, **configuration: Any) -> Iterator[Replica]:
+    """Run one more operator beside others, until the block ends."""
+    folder = story.folder / name
+    folder.mkdir()
+    process = launched(story.cluster.kubeconfig, folder, configuration)
+    running = Replica(process, folder)
+    try:
+        yield running
+    finally:
+        running.stop()
