@@ -12,7 +12,8 @@ from tests.controller.objects import obj
 from tests.controller.process import PATIENCE, until
 from tutti.api.configuration import Conventions
 from tutti.controller.crds import CRDS
-from tutti.controller.gang_feeds import GangFeeds
+from tutti.controller.gang_feeds import PATIENCE_SECONDS, GangFeeds
+from tutti.controller.health import Check
 from tutti.engine.observations import AnyObservation, GangObjectGone, GangObjectSeen
 from tutti.kube.resources import Resource
 
@@ -37,16 +38,23 @@ async def following(bare_cluster):
     """Starts feeds, and stops them in the end."""
     started: list[asyncio.Task[None]] = []
 
-    async def follow(**conventions: bool) -> list[AnyObservation]:
+    async def follow(
+        patience: float = PATIENCE_SECONDS, checks: list[Check] | None = None, **conventions: bool
+    ) -> list[AnyObservation]:
         observed: list[AnyObservation] = []
         feeds = GangFeeds(
             bare_cluster.client,
             Conventions(**conventions),
             observe=observed.append,
             forget=lambda *_: None,
+            patience_seconds=patience,
         )
         started.append(asyncio.create_task(feeds.run()))
+        if checks is not None:
+            checks.append(feeds.check())
         await feeds.synced.wait()
+        if checks is not None:
+            checks.append(feeds.check())
         return observed
 
     yield follow
@@ -122,6 +130,30 @@ async def test_a_kind_that_goes_before_it_could_be_listed_is_not_waited_for(bare
     await bare_cluster.delete(CRDS, NAME)
     async with asyncio.timeout(PATIENCE):
         assert await start == []
+
+
+async def spoil(cluster, **match):
+    """Have requests for the gang's kind fail; without any, mend it."""
+    rules = [{"name": "away", "match": {"groups": [GROUP], **match}, "error": {"code": 403}}] if match else []
+    await cluster.client.request("PUT", "/_tutti/faults", body=json.dumps({"rules": rules}).encode())
+
+
+async def test_a_kind_that_may_not_be_listed_holds_up_the_start_for_a_while_only(bare_cluster, following):
+    """It used to be waited for for ever. What is there is told as soon as it may be listed."""
+    await spoil(bare_cluster, verbs=["list", "watch"])
+    await _serve(bare_cluster)
+    await bare_cluster.create(POD_GROUPS, group("a"))
+    checks: list[Check] = []
+    with capture_logs() as logs:
+        observed = await following(patience=0.2, checks=checks)
+        (warning,) = [one for one in logs if one["event"] == "gang_objects_not_listed"]
+    assert (warning["resource"], warning["log_level"]) == (NAME, "warning")
+    assert "403" in warning["problem"]
+    assert [check.ok for check in checks] == [False, True]
+    assert checks[1].detail.startswith(f"gangs of some kinds wait: {NAME}: 403")
+    assert observed == []
+    await spoil(bare_cluster)
+    await until(lambda: there(names(observed, GangObjectSeen) == ["a"]))
 
 
 async def test_a_convention_that_is_off_is_not_followed(bare_cluster, following):

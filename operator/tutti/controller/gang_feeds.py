@@ -1,15 +1,15 @@
 """Streams of other projects' objects that say how large gangs are: each from when the server serves its kind.
 
 A CustomResourceDefinition says so, and when it ends; what is built into the server is asked for once, at the start.
+One kind that cannot be had, because it is forbidden or its server is away, holds up the start for a while only: the
+members of its gangs name an object that is not there, and wait for it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -18,28 +18,18 @@ import structlog
 from tutti.api.configuration import Conventions
 from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
 from tutti.controller.crds import CRDS, Definition
+from tutti.controller.discovery import version_of
+from tutti.controller.health import Check
 from tutti.engine.observations import AnyObservation, GangObjectGone, GangObjectSeen
 from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
-from tutti.kube.errors import ApiError
 from tutti.kube.informer import Informer
 from tutti.kube.resources import Resource
-from tutti.kube.retry import retrying
 
 log = structlog.get_logger(__name__)
 
-_TRIES = 1_000
-"""A server that cannot be asked at the start is asked again for as long as anybody may wait for it."""
-
-
-class _Named(msgspec.Struct, frozen=True):
-    name: str = ""
-
-
-class _Resources(msgspec.Struct, frozen=True):
-    """What a group and version has (meta/v1 APIResourceList)."""
-
-    resources: list[_Named] = []
+PATIENCE_SECONDS = 30.0
+"""How long the first decision waits for kinds that are served and cannot be listed, or may be served."""
 
 
 @dataclass(slots=True)
@@ -55,7 +45,7 @@ class GangFeeds:
     """The streams of all kinds whose conventions are on.
 
     Attributes:
-        synced: Set once everything that was served at the start has been listed in full.
+        synced: Set once everything that was served at the start has been listed in full, or was waited for enough.
     """
 
     def __init__(
@@ -65,13 +55,17 @@ class GangFeeds:
         *,
         observe: Callable[[AnyObservation], None],
         forget: Callable[[Resource, str, str, str], None],
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self.synced = asyncio.Event()
         self._client = client
         self._observe = observe
         self._forget = forget
         self._kinds = {f"{one.plural}.{one.group}": one for one in GANG_KINDS if getattr(conventions, one.convention)}
-        self._built_in: Mapping[str, str] = {}
+        self._patience_seconds = patience_seconds
+        self._patient = True
+        self._asking = dict.fromkeys(self._kinds, "")
+        self._built_in: dict[str, str] = {}
         self._defined: dict[str, str] = {}
         self._has_definition: set[str] = set()  # now or before: it says more than discovery did at the start
         self._changed = asyncio.Event()
@@ -82,15 +76,14 @@ class GangFeeds:
         """Follow what is served until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._definitions.run(), name="watch CRDs of gangs")
-            self._built_in = {
-                name: version for name, kind in self._kinds.items() if (version := await self._version_of(kind))
-            }
+            for name, kind in self._kinds.items():
+                group.create_task(self._discover(name, kind), name=f"discover {name}")
             await self._definitions.synced.wait()
+            group.create_task(self._lose_patience(), name="patience with gang kinds")
             while True:
                 self._changed.clear()
                 await self._follow(group)
-                if all(running.informer.synced.is_set() for running in self._running.values()):
-                    self.synced.set()
+                self._begin()
                 await self._changed.wait()
 
     def _take(self, changes: Sequence[Change[Definition]]) -> None:
@@ -107,20 +100,55 @@ class GangFeeds:
                 self._defined.pop(change.key.name, None)
             self._changed.set()
 
-    async def _version_of(self, kind: GangKind) -> str:
-        """Return the newest version in which the server has a kind built in; "" where it has none."""
-        for version in kind.versions:
-            path = f"/apis/{kind.group}/{version}"
-            try:
-                answer = await retrying(partial(self._client.request, "GET", path), tries=_TRIES)
-            except ApiError as error:
-                if error.status != HTTPStatus.NOT_FOUND:
-                    raise
-                continue
-            found = msgspec.json.decode(answer, type=_Resources)
-            if any(one.name == kind.plural for one in found.resources):
-                return version
-        return ""
+    async def _discover(self, name: str, kind: GangKind) -> None:
+        """Find out whether the server has a kind built in, however long it takes to answer."""
+
+        def tell(problem: str) -> None:
+            if self._asking[name] != problem:
+                log.warning("gang_kind_not_discovered", resource=name, problem=problem)
+            self._asking[name] = problem
+            self._changed.set()
+
+        version = await version_of(self._client, kind, tell=tell)
+        del self._asking[name]
+        if version:
+            self._built_in[name] = version
+        self._changed.set()
+
+    async def _lose_patience(self) -> None:
+        """Let decisions begin without what has failed to be listed: gangs that need it wait, and nobody else."""
+        await asyncio.sleep(self._patience_seconds)
+        self._patient = False
+        self._changed.set()
+
+    def _begin(self) -> None:
+        """Let decisions begin once all is listed, or nothing is missing but what has failed for long enough.
+
+        A list that is long and has not failed is waited for.
+        """
+        missing = self._missing()
+        if self.synced.is_set() or (missing and (self._patient or not all(missing.values()))):
+            return
+        for name, problem in missing.items():
+            log.warning(
+                "gang_objects_not_listed", resource=name, problem=problem, hint="gangs of this kind wait for it"
+            )
+        self.synced.set()
+
+    def _missing(self) -> dict[str, str]:
+        """Return the kinds that may matter and are not known in full, with what has failed about them, if anything."""
+        missing = {name: why for name, why in self._asking.items() if name not in self._has_definition}
+        for name, running in self._running.items():
+            if not running.informer.synced.is_set():
+                missing[name] = running.informer.problem or ""
+        return missing
+
+    def check(self) -> Check:
+        """Say whether all kinds are listed, or are not waited for any more; and which are not listed."""
+        missing = "; ".join(f"{name}: {why or 'not listed yet'}" for name, why in self._missing().items())
+        if not self.synced.is_set():
+            return Check(ok=False, detail=missing or "not listed yet")
+        return Check(ok=True, detail=f"gangs of some kinds wait: {missing}" if missing else "ok")
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:
         """Start the streams of what has come to be served, and end those of what no longer is."""
@@ -153,7 +181,9 @@ class GangFeeds:
         return _Running(version, informer, (stream, listed))
 
     async def _note_listed(self, informer: Informer[dict[str, Any]]) -> None:
-        """Have the streams looked at again once one has been listed; a kind may be gone before that."""
+        """Have the streams looked at again once one has failed or been listed; a kind may be gone before that."""
+        await informer.tried.wait()
+        self._changed.set()
         await informer.synced.wait()
         self._changed.set()
 

@@ -113,6 +113,7 @@ class Room:
         self._gang_feeds = GangFeeds(
             around.client, around.configuration.conventions, observe=self._observe, forget=self._dispatch.forget
         )
+        around.health.ready["gang objects"] = self._gang_feeds.check
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then finish what was begun.

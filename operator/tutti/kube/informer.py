@@ -46,7 +46,8 @@ class Informer(Generic[T]):
     """Lists and watches `resource` and delivers every change, in batches, to a consumer that must not block.
 
     Attributes:
-        synced: Set once the first list has been delivered in full.
+        tried: Set once the first list has failed, or been delivered in full.
+        synced: Set once it has been delivered in full.
         problem: Why the stream does not flow at the moment, or None.
     """
 
@@ -66,6 +67,7 @@ class Informer(Generic[T]):
         backoff: Backoff | None = None,
     ) -> None:
         self.resource = resource
+        self.tried = asyncio.Event()
         self.synced = asyncio.Event()
         self.problem: str | None = None
         self._client = client
@@ -131,6 +133,7 @@ class Informer(Generic[T]):
                 say = log.debug if passing and self.problem is not None else log.warning
                 say("informer_interrupted", resource=self.resource.label, problem=problem)
         self.problem = problem
+        self.tried.set()
 
     async def _list(self) -> None:
         """Deliver a whole snapshot page by page, then what is known but not in it as Gone."""

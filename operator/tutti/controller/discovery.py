@@ -1,0 +1,55 @@
+"""Asking the server what it has built in, for as long as it takes: some of it may be served by others, who are away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+
+import msgspec
+
+from tutti.api.conventions.gang_objects import GangKind
+from tutti.kube.backoff import Backoff
+from tutti.kube.client import Client
+from tutti.kube.errors import ApiError, WireError, retry_after
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Resources(msgspec.Struct, frozen=True):
+    """What a group and version has (meta/v1 APIResourceList)."""
+
+    resources: list[_Named] = []
+
+
+async def version_of(client: Client, kind: GangKind, *, tell: Callable[[str], None]) -> str:
+    """Return the newest version in which the server has a kind built in; "" where it has none.
+
+    Args:
+        client: Asks again after every error, with growing pauses.
+        kind: What is asked about.
+        tell: Is given each error.
+    """
+    backoff = Backoff()
+    while True:
+        try:
+            return await _ask(client, kind)
+        except WireError as error:
+            tell(str(error))
+            await asyncio.sleep(backoff.next(retry_after(error)))
+
+
+async def _ask(client: Client, kind: GangKind) -> str:
+    for version in kind.versions:
+        try:
+            answer = await client.request("GET", f"/apis/{kind.group}/{version}")
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            continue
+        found = msgspec.json.decode(answer, type=_Resources)
+        if any(one.name == kind.plural for one in found.resources):
+            return version
+    return ""
