@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from handbook.alerts import ALERTS
 from handbook.dashboard import ROWS
+from handbook.drawing import draw
 from handbook.metrics import measures
 from handbook.monitoring import files
 from handbook.promql.evaluating import History
 from handbook.promql.parsing import Aggregation, Binary, Selector, parse, walk
+from handbook.scene import jobs
 
 FOLDER = Path(__file__).parents[2] / "manifests" / "overlays" / "monitoring"
 LABELS = {series: {*one.labels, "le"} for one in measures() for series in one.series}
@@ -143,3 +146,23 @@ def test_every_alert_says_what_to_do_and_whose_log_lines_exist():
         for word in [part.split("`")[0] for step in one.look for part in step.split("`")[1::2]]:
             if "_" in word and "(" not in word:
                 assert f'"{word}"' in source or word in LABELS, word
+
+
+def test_the_picture_shows_every_panel_with_what_was_scraped():
+    history = History()
+    for number in range(5):
+        text = f'tutti_leader 1\ntutti_partial_gangs 2\nscheduler_pending_pods{{queue="gated"}} {number}\n'
+        history.add(1.0 + number, text)
+    picture = ElementTree.fromstring(draw(history, caption="a\nb & c", resource="cpu", window="15s"))
+    texts = [one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")]
+
+    assert {panel.title for panel in PANELS} | {"b & c", "gated: 4"} <= set(texts)
+    numbers = {one.text: one.get("fill") for one in picture.iter("{http://www.w3.org/2000/svg}text")}
+    assert numbers["1"] != numbers["2"], "one leader is right, two partial gangs are not"
+
+
+def test_the_scene_is_the_same_every_time_and_has_a_gang_that_must_wait():
+    first, again = list(jobs()), list(jobs())
+
+    assert first == again
+    assert max(job.members * job.gpus for job in first) == 64
