@@ -93,6 +93,7 @@ def _number(panel: Panel, found: list[Curve], width: int) -> str:
 def _chart(panel: Panel, found: list[Curve], width: int) -> str:
     if not found:
         return _text(width / 2, HEIGHT / 2, "nothing of it in this scene", size=11, mid=True, colour="#7a7a7a")
+    found = [one for one in found if any(one.values)] or found[:1]  # what was 0 all the time only fills the legend
     found = sorted(found, key=lambda one: -sum(value or 0 for value in one.values))[:MOST_SERIES]
     rows = math.ceil(len(found) / 2)
     left, right, top, bottom = 52, width - 10, 32, HEIGHT - 10 - LEGEND * rows - 8
@@ -120,9 +121,9 @@ def _chart(panel: Panel, found: list[Curve], width: int) -> str:
     for number, curve in enumerate(found):
         x, y = 12 + (number % 2) * (width / 2 - 6), HEIGHT - 8 - LEGEND * (rows - 1 - number // 2)
         colour = COLOURS[number % len(COLOURS)]
-        last = "" if curve.last is None else f": {_said(curve.last, panel.unit)}"
+        last = "" if curve.last is None else _said(curve.last, panel.unit)
         parts.append(f'<rect x="{x}" y="{y - 8}" width="10" height="3" fill="{colour}"/>')
-        parts.append(_text(x + 15, y, f"{curve.name}{last}", size=10))
+        parts.append(_text(x + 15, y, ": ".join(part for part in (curve.name, last) if part), size=10))
     return "".join(parts)
 
 
@@ -152,7 +153,7 @@ def _runs(values: list[float | None]) -> list[tuple[int, int]]:
 
 def _round_up(value: float) -> float:
     power = 10 ** math.floor(math.log10(value))
-    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= value * 0.999)
+    return next(step * power for step in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * power >= value * 0.999)
 
 
 def _said(value: float, unit: str) -> str:

@@ -17,6 +17,10 @@ INTRODUCTION = """# Metrics
 
 Served at `/metrics` of the port in `metrics.bindAddress`, in Prometheus' text format.
 
+![The dashboard](../screens/dashboard.svg)
+
+*`manifests/overlays/monitoring` has this dashboard for Grafana, and [alerts](alerts.md).*
+
 **Names.** Where a metric means the same as one of kube-scheduler (1.36) or Kueue (0.20), it has that name, prefix
 included, so that dashboards and alerts made for them show Tutti, too; series are told apart by their `job`. Its labels
 are theirs as far as they are known here: `priority_class`, `replica_role` and `attempts` are not. Everything else

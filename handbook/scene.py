@@ -36,6 +36,7 @@ TEAMS = (("research", 64, 45), ("vision", 40, 35), ("batch", 24, 20))
 # Members, GPUs of each, and of a hundred jobs how many are like it.
 JOBS = ((1, 1, 40), (1, 4, 15), (4, 2, 20), (2, 8, 15), (8, 1, 10))
 PAUSE_SECONDS = 0.8
+LARGE_AFTER = 60
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def jobs(seed: int = 7) -> Iterator[Job]:
         (team,) = random.choices(TEAMS, [weight for *_, weight in TEAMS])
         (kind,) = random.choices(JOBS, [weight for *_, weight in JOBS])
         yield Job(at, f"job-{number}", team[0], kind[0], kind[1], random.uniform(6, 24))
-        if number == 60:
+        if number == LARGE_AFTER:
             yield Job(at, "large", "research", 8, 8, 15)
 
 

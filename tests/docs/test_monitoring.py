@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -153,7 +153,7 @@ def test_the_picture_shows_every_panel_with_what_was_scraped():
     for number in range(5):
         text = f'tutti_leader 1\ntutti_partial_gangs 2\nscheduler_pending_pods{{queue="gated"}} {number}\n'
         history.add(1.0 + number, text)
-    picture = ElementTree.fromstring(draw(history, caption="a\nb & c", resource="cpu", window="15s"))
+    picture = ET.fromstring(draw(history, caption="a\nb & c", resource="cpu", window="15s"))
     texts = [one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")]
 
     assert {panel.title for panel in PANELS} | {"b & c", "gated: 4"} <= set(texts)

@@ -38,9 +38,9 @@ def _is_no_refusal(record: logging.LogRecord) -> bool:
 
 def tell_decisions(decisions: Iterable[AnyDecision]) -> None:
     """Log every decision at level debug, each with its fields; nothing is worked out where that level is off."""
-    say = log.bind()
-    if not say.is_enabled_for(logging.DEBUG):
+    if not logging.getLogger().isEnabledFor(logging.DEBUG):
         return
+    say = log.bind()  # once, because the lazy logger binds anew for each line
     for decision in decisions:
         fields = msgspec.to_builtins(decision)
         for long in _COUNTED:
