@@ -9,10 +9,11 @@ READY := $(VENV)/.ready
 TIMES ?= 5
 FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py)
 
-.PHONY: help setup demo test fuzz lint fix crds reference tutorial bench bench-envtest bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim test-envtest lock clean
+.PHONY: help setup demo test fuzz lint fix crds reference tutorial screens bench bench-envtest bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim test-envtest lock clean
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  \033[1m%-20s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@if [ -t 1 ]; then on='\033[1m' off='\033[0m'; fi; \
+	  awk -F':.*## ' -v "on=$$on" -v "off=$$off" '/^[a-z0-9-]+:.*## /{printf "  %s%-20s%s %s\n", on, $$1, off, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Only the environment, in .venv
 
@@ -106,6 +107,9 @@ test-envtest: $(READY) ## The user stories, on a real kube-apiserver and etcd fr
 	@if [ -z "$$KUBEBUILDER_ASSETS" ]; then \
 	  echo "skipped: set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd (setup-envtest use -p path)"; \
 	else $(BIN)/python -m pytest e2e tests/api/test_api_server.py --cluster envtest; fi
+
+screens: $(READY) ## Draw the terminal views of a scene on the embedded cluster; writes docs/screens
+	@$(BIN)/python -m tests.cli.views.screens docs/screens
 
 lock: $(READY) ## Freeze the newest allowed versions into the lock files
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

@@ -9,6 +9,11 @@ import sys
 
 import pytest
 
+KUBECONFIG = (
+    "{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],"
+    " clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {token: t}}]}"
+)
+
 
 def tutti_run(*options):
     command = [sys.executable, "-m", "tutti", "run", *map(str, options)]
@@ -73,17 +78,28 @@ def test_a_context_that_the_kubeconfig_does_not_have(tmp_path):
 
 def test_a_port_that_is_taken(tmp_path):
     file = tmp_path / "kubeconfig"
-    file.write_text(
-        "{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],"
-        " clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {token: t}}]}"
-    )
+    file.write_text(KUBECONFIG)
     with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
         config = tmp_path / "tutti.yaml"
-        config.write_text(f"metrics: {{bindAddress: '127.0.0.1:{taken.getsockname()[1]}'}}")
+        config.write_text(f"metrics: {{bindAddress: '127.0.0.1:{port}'}}")
         result = tutti_run("--kubeconfig", file, "--config", config)
 
     assert result.returncode == 2
-    assert "Address already in use" in only_line(result)
+    assert only_line(result) == (
+        f"tutti run: port {port} for metrics and probes cannot be listened on: address already in use; "
+        "give another with --metrics-port, or metrics.bindAddress in the configuration"
+    )
+
+
+def test_a_journal_that_cannot_be_written(tmp_path):
+    file = tmp_path / "kubeconfig"
+    file.write_text(KUBECONFIG)
+    result = tutti_run("--kubeconfig", file, "--journal", tmp_path / "nowhere" / "journal", "--metrics-port", 0)
+
+    assert result.returncode == 2
+    assert only_line(result).startswith("tutti run: cannot start: ")
+    assert str(tmp_path / "nowhere") in only_line(result)
 
 
 def test_asked_to_stop_while_it_still_loads_its_code_it_ends_well(tmp_path):

@@ -78,8 +78,13 @@ async def test_without_a_path_it_is_found_where_kubectl_looks(tmp_path, monkeypa
     [
         ("", "file is empty"),
         ("a: [", "cannot be used: while parsing"),
-        ("- a\n- b\n", "cannot be used"),
-        ("contexts: 7\n", "cannot be used"),
+        ("- a\n- b\n", "k holds no mapping with clusters, contexts and users$"),
+        ("just words\n", "k holds no mapping with clusters, contexts and users$"),
+        ("contexts: 7\n", "contexts in .*k is no list of entries with names$"),
+        (
+            "current-context: x\nusers: [a]\ncontexts: [{name: x, context: {}}]\n",
+            "users in .*k is no list of entries with names$",
+        ),
         ("{}\n", "has no current-context; name one of: no context at all"),
         ("current-context: x\n", "has no context 'x'; it has: no context at all"),
         ("current-context: x\ncontexts: [{name: x, context: {cluster: y}}]\n", "cannot be used.*name y"),
@@ -92,6 +97,7 @@ async def test_a_file_that_is_no_kubeconfig_is_refused_in_words(tmp_path, conten
     with pytest.raises(CredentialsError, match=complaint) as caught:
         await Credentials.load(path)
     assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 async def test_a_missing_file_a_missing_context_and_no_cluster_at_all(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ from tutti.controller.main import Launch, run
 from tutti.controller.plugins import load
 from tutti.kube.credentials import CredentialsError
 
+_PORT = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
+"""What it says of a port that is taken, and of an address that is not this machine's."""
 _USAGE = 2
 """Exit code of what the caller has to mend, as click's own."""
 
@@ -44,7 +48,18 @@ def start(options: Options) -> NoReturn:
     except CredentialsError as error:
         _fail(str(error))
     except OSError as error:
-        _fail(f"cannot start: {error}")
+        _fail(_why_not(error, configuration))
+
+
+def _why_not(error: OSError, configuration: TuttiConfiguration) -> str:
+    """Say what the operating system did not let us have, and where another is named."""
+    if error.errno not in _PORT:
+        return f"cannot start: {error}"
+    port = configuration.metrics.bind_address.rpartition(":")[2]
+    return (
+        f"port {port} for metrics and probes cannot be listened on: {os.strerror(error.errno).lower()}; "
+        "give another with --metrics-port, or metrics.bindAddress in the configuration"
+    )
 
 
 def _configuration(file: Path | None, metrics_port: int | None) -> TuttiConfiguration:

@@ -31,6 +31,7 @@ MAX_AGE_SECONDS: Final = 60.0
 """A rotated token is picked up within this time; kubelets rotate an hour before a service account's token expires."""
 MIN_REFRESH_SECONDS: Final = 1.0
 _DEFAULT_KUBECONFIG: Final = "~/.kube/config"
+_SECTIONS: Final = ("clusters", "contexts", "users")
 # The official loader walks unvalidated YAML, so a malformed file shows as any of these.
 _MALFORMED: Final = (ConfigException, yaml.YAMLError, OSError, ValueError, KeyError, TypeError, AttributeError)
 
@@ -175,7 +176,8 @@ class _Kubeconfig:
                 return _access(configuration, namespace=namespace)
             return self._evaluate()
         except _MALFORMED as error:
-            raise CredentialsError(f"kubeconfig {self._paths} cannot be used: {error}") from error
+            what = _wrong_in(self._paths, error)
+            raise CredentialsError(f"kubeconfig {self._paths} cannot be used: {what}") from error
 
     def _evaluate(self) -> Access:
         """Read the files and let the official client make a configuration of them."""
@@ -211,6 +213,26 @@ def _merge(paths: str) -> Any:
     """Read kubeconfig files and merge them as kubectl does."""
     merger: Any = KubeConfigMerger
     return merger(paths)
+
+
+def _wrong_in(paths: str, error: Exception) -> str:
+    """Say in one line what is wrong with kubeconfig files that the official loader has failed on."""
+    for path in filter(None, paths.split(ENV_KUBECONFIG_PATH_SEPARATOR)):
+        try:
+            found = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8")) or {}
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, yaml.YAMLError) as unreadable:
+            return " ".join(str(unreadable).split())
+        if not isinstance(found, Mapping):
+            return f"{path} holds no mapping with clusters, contexts and users"
+        for section in _SECTIONS:
+            entries = found.get(section)
+            if entries is not None and not (
+                isinstance(entries, list) and all(isinstance(one, Mapping) and "name" in one for one in entries)
+            ):
+                return f"{section} in {path} is no list of entries with names"
+    return " ".join(str(error).split())
 
 
 def _by_name(merged: Any, section: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import structlog
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from tests.cli.views import scene
 from tutti.api.crds import crd
@@ -77,5 +78,13 @@ def called(kubeconfig: Path, *arguments: str) -> Result:
         return CliRunner().invoke(
             cli, [*arguments, "--kubeconfig", str(kubeconfig)], catch_exceptions=False, prog_name="tutti"
         )
+    finally:
+        structlog.reset_defaults()
+
+
+def on(console: Console, kubeconfig: Path, *arguments: str) -> None:
+    """Call `tutti` with arguments and the scene's kubeconfig, on some terminal."""
+    try:
+        cli.main([*arguments, "--kubeconfig", str(kubeconfig)], prog_name="tutti", standalone_mode=False, obj=console)
     finally:
         structlog.reset_defaults()

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.cli.views.golden import FOLDER, VIEWS
-from tests.cli.views.staging import called, staged
-
-
-@pytest.fixture(scope="module")
-def kubeconfig(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("stage") / "kubeconfig"
-    with staged(path):
-        yield path
+from tests.cli.views.staging import called
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -39,3 +31,36 @@ def test_a_queue_that_is_not_there_is_told_with_those_that_are(kubeconfig):
 
     assert answer.exit_code == 1
     assert answer.output == "tutti queue: there is no ClusterQueue visoin; there are: serving, speech, vision\n"
+
+
+def test_a_node_that_can_be_drained_is_told_apart_by_the_exit_code(kubeconfig):
+    assert [called(kubeconfig, "drain-check", node).exit_code for node in ("a100-2", "a100-4", "none")] == [0, 1, 1]
+
+
+def test_an_operators_configuration_counts(kubeconfig, tmp_path):
+    """With another schedulerName in it, nobody waits for this one."""
+    file = tmp_path / "tutti.yaml"
+    file.write_text(
+        "apiVersion: scheduling.tutti.dev/v1alpha1\nkind: TuttiConfiguration\nprofiles: [{schedulerName: other}]\n"
+    )
+    answer = called(kubeconfig, "gangs", "--waiting", "--config", str(file), "-o", "json")
+
+    assert {one["gate"] for one in json.loads(answer.output)} == {"Gather", "Queue"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--config", "{folder}/none.yaml"],
+            "configuration {folder}/none.yaml cannot be read: No such file or directory",
+        ),
+        (["--context", "other"], "kubeconfig {kubeconfig} has no context 'other'; it has: tutti"),
+    ],
+)
+def test_what_the_caller_has_to_mend_is_told_in_one_line(kubeconfig, tmp_path, arguments: list[str], said: str):
+    given = [one.format(folder=tmp_path) for one in arguments]
+    answer = called(kubeconfig, "gangs", *given)
+
+    assert answer.exit_code == 2
+    assert answer.output == f"tutti gangs: {said.format(folder=tmp_path, kubeconfig=kubeconfig)}\n"

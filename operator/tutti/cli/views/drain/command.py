@@ -6,13 +6,14 @@ import difflib
 
 import click
 
+from tutti.cli.views.completing import names
 from tutti.cli.views.drain.checking import checked
 from tutti.cli.views.drain.drawing import draw_drain
 from tutti.cli.views.viewing import NO, Way, fail, view
 
 
 @click.command("drain-check")
-@click.argument("node")
+@click.argument("node", shell_complete=names("Node"))
 @view
 def command(way: Way, *, node: str) -> None:
     """Say what a drain of NODE would do: where its pods go, which gangs break, which budgets forbid it.

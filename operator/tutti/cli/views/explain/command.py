@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import click
 
+from tutti.cli.grouping import Group
+from tutti.cli.views.completing import names
 from tutti.cli.views.explain.answer import explained
 from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.naming import named
 from tutti.cli.views.viewing import NO, Way, fail, view
 
 
-@click.group("explain")
+@click.group("explain", cls=Group)
 def command() -> None:
     """Say why something is as it is."""
 
 
 @command.command("workload")
-@click.argument("name", metavar="[NAMESPACE/]NAME")
+@click.argument("name", metavar="[NAMESPACE/]NAME", shell_complete=names("Workload", "PodGroup"))
 @click.option("-n", "--namespace", help="Its namespace, where NAME has none; that of the context if not given.")
 @click.option("--what-if/--no-what-if", default=True, help="Whether to try out what would unblock it.")
 @view

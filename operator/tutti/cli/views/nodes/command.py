@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from tutti.cli.grouping import Group
 from tutti.cli.views.nodes.drawing import draw_top
 from tutti.cli.views.nodes.model import devices, top
 from tutti.cli.views.viewing import Way, view
 
 
-@click.group("top")
+@click.group("top", cls=Group)
 def command() -> None:
     """Show what is used and what is free."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from tutti.cli.views.completing import names
 from tutti.cli.views.queues.drawing import draw_details, draw_forest
 from tutti.cli.views.queues.model import accelerators, details, forest
 from tutti.cli.views.viewing import NO, Way, fail, view
 
 
 @click.command("queue")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=names("ClusterQueue"))
 @click.option("-r", "--resource", "resources", multiple=True, help="Resource to show; may be given several times.")
 @click.option("--all", "everything", is_flag=True, help="Show all resources; else devices only, where there are any.")
 @view

@@ -1,0 +1,59 @@
+"""A click group that loads its commands when they are called, and tells in full what each does."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+_WHOLE = 1000
+"""Longer than any summary."""
+_NAMES = 20
+"""How wide the column of names may be."""
+
+
+class Group(click.Group):
+    """A group that knows some of its subcommands by name only, and loads each on demand.
+
+    Args:
+        late: Subcommand -> module that defines it as `command`.
+    """
+
+    def __init__(self, *args: Any, late: Mapping[str, str] = MappingProxyType({}), **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._late = late
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all subcommands."""
+        return sorted({*super().list_commands(ctx), *self._late})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return the subcommand, or None where there is no such name."""
+        module = self._late.get(cmd_name)
+        if module is None:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = importlib.import_module(module).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write every command there is into one table, those below others too, and what each does in full."""
+        rows = [
+            (name, " ".join(command.get_short_help_str(_WHOLE).split()))
+            for top in self.list_commands(ctx)
+            for name, command in _commands(top, self.get_command(ctx, top), ctx)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows, col_max=_NAMES)
+
+
+def _commands(name: str, command: click.Command | None, ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """Yield what can be called by a name: the command, or what is below it."""
+    if not isinstance(command, click.Group):
+        assert command is not None  # it is in the list
+        yield name, command
+        return
+    for below in command.list_commands(ctx):
+        yield from _commands(f"{name} {below}", command.get_command(ctx, below), ctx)
