@@ -72,6 +72,14 @@ tutorial: $(READY) ## Run the tutorial and the how-tos on embedded clusters, and
 manifests-check: $(READY) ## Show every overlay and sample to an API server that takes no unknown field
 	@$(BIN)/python -m tests.manifests.check
 
+.PHONY: sbom audit
+sbom: $(READY) ## What the image is made of, as CycloneDX JSON; writes build/sbom.json
+	@mkdir -p build
+	@$(BIN)/python -m release.sbom > build/sbom.json
+
+audit: ## Ask for known vulnerabilities of what the image is made of (needs the network: exits 3 without it)
+	@release/audit.sh
+
 bench: $(READY) ## Our short scenarios through the embedded cluster; writes build/bench
 	@$(BIN)/tutti bench bench/scenarios/*.yaml --embedded --label-filter short --topic tutti --data-items-dir build/bench
 

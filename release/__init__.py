@@ -1,0 +1,1 @@
+"""What a release needs besides the code: a bill of materials."""

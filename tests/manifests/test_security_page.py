@@ -1,0 +1,33 @@
+"""docs/security.md names a test for every threat, and each of them exists."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+
+import pytest
+
+from tests.manifests.check import ROOT
+
+PAGE = (ROOT / "docs" / "security.md").read_text()
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAGE.splitlines()
+    if line.startswith("|") and not line.startswith(("|---", "| threat |"))
+]
+
+
+@functools.cache
+def named_in(file):
+    """The names of a file's tests."""
+    tree = ast.parse((ROOT / file).read_text())
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_what_holds_a_line_is_there(row):
+    _, _, held = row
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", held)
+    assert named
+    assert [f"{file}::{name}" for file, name in named if name not in named_in(file)] == []
