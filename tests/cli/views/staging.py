@@ -21,6 +21,7 @@ from tutti.controller.crds import CRDS
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.sim.cluster import EmbeddedCluster
+from tutti.sim.faults.rules import Faults
 from tutti.sim.meta.clock import skewed
 
 AGE_SECONDS = 5.5 * 3600
@@ -28,19 +29,29 @@ AGE_SECONDS = 5.5 * 3600
 
 
 @contextmanager
-def staged(kubeconfig: Path, made: list[scene.Json] | None = None) -> Iterator[EmbeddedCluster]:
-    """Run a cluster with the scene, or with other objects, on it, and write its kubeconfig."""
-    ready: list[EmbeddedCluster] = []
+def staged(
+    kubeconfig: Path, made: list[scene.Json] | None = None, *, kinds: bool = True, faults: Faults | None = None
+) -> Iterator[None]:
+    """Run a cluster with the scene, or with other objects, on it, and write its kubeconfig.
+
+    Args:
+        kubeconfig: The file to write.
+        made: What is on it; the scene if not given.
+        kinds: Whether the server knows our kinds.
+        faults: What goes wrong once all is there.
+    """
+    ready = False
     up = threading.Event()
     loop = asyncio.new_event_loop()
     over = asyncio.Event()
 
     async def play() -> None:
+        nonlocal ready
         with skewed(-AGE_SECONDS):
             async with EmbeddedCluster(nodes=0, controllers=False, seed=1) as cluster:
-                await _create(cluster, scene.objects() if made is None else made)
+                await _create(cluster, scene.objects() if made is None else made, kinds=kinds, faults=faults)
                 cluster.write_kubeconfig(kubeconfig)
-                ready.append(cluster)
+                ready = True
                 up.set()
                 await over.wait()
 
@@ -56,20 +67,23 @@ def staged(kubeconfig: Path, made: list[scene.Json] | None = None) -> Iterator[E
     up.wait()
     try:
         assert ready, "the cluster did not come up"
-        yield ready[0]
+        yield
     finally:
         if not loop.is_closed():
             loop.call_soon_threadsafe(over.set)
         thread.join()
 
 
-async def _create(cluster: EmbeddedCluster, made: list[scene.Json]) -> None:
+async def _create(cluster: EmbeddedCluster, made: list[scene.Json], *, kinds: bool, faults: Faults | None) -> None:
     access = Access(cluster.url, headers={"Authorization": f"Bearer {cluster.token}"})
     async with Client(Credentials.fixed(access)) as client:
-        for kind in KINDS.values():
+        for kind in KINDS.values() if kinds else ():
             await client.request("POST", CRDS.path(), body=json.dumps(crd(kind)).encode())
         for one in made:
             await scene.create(client, one)
+        if faults is not None:
+            body = faults.model_dump_json(by_alias=True, exclude_defaults=True).encode()
+            await client.request("PUT", "/_tutti/faults", body=body)
 
 
 def called(kubeconfig: Path, *arguments: str) -> Result:

@@ -46,8 +46,9 @@ class Listed:
 
     Attributes:
         seen: What there is, kinds that others refer to first.
-        namespace: The one that the caller's context is in.
-        refused: Why a kind could not be listed, by the kind's name in the API.
+        namespace: The one that was asked for, or that of the caller's context.
+        refused: Why a kind could not be listed in all namespaces, by the kind's name in the API; what of it is in
+            that one is there, where at least that is allowed.
         missing: The kinds of ours that the server does not have.
         unreadable: What could not be read, and why; it is left out, as the operator leaves it out.
     """
@@ -59,8 +60,10 @@ class Listed:
     unreadable: Sequence[str] = ()
 
 
-async def list_cluster(kubeconfig: Path | None, context: str | None, conventions: Conventions) -> Listed:
-    """List a cluster.
+async def list_cluster(
+    kubeconfig: Path | None, context: str | None, conventions: Conventions, namespace: str | None = None
+) -> Listed:
+    """List a cluster; what may not be listed in all namespaces, in this one, or that of the context.
 
     Raises:
         CredentialsError: There is no usable way to a cluster.
@@ -69,21 +72,22 @@ async def list_cluster(kubeconfig: Path | None, context: str | None, conventions
     credentials = await Credentials.load(kubeconfig, context)
     access = await credentials.access()
     async with Client(credentials) as client:
-        return await _Lister(client, conventions).run(access.namespace)
+        return await _Lister(client, conventions, namespace or access.namespace).run()
 
 
 class _Lister:
     """Lists everything; what is not allowed is noted, and the rest goes on."""
 
-    def __init__(self, client: Client, conventions: Conventions) -> None:
+    def __init__(self, client: Client, conventions: Conventions, namespace: str) -> None:
         self._client = client
+        self._namespace = namespace
         self._kinds = [one for one in GANG_KINDS if getattr(conventions, one.convention)]
         self._turn = asyncio.Semaphore(_AT_ONCE)
         self._refused: dict[str, str] = {}
         self._missing: list[str] = []
         self._unreadable: list[str] = []
 
-    async def run(self, namespace: str) -> Listed:
+    async def run(self) -> Listed:
         try:
             async with asyncio.TaskGroup() as group:
                 gangs = [group.create_task(self._gang_objects(kind)) for kind in self._kinds]
@@ -93,7 +97,7 @@ class _Lister:
         # Before the pods, which come last: what they refer to is to be there first.
         found = [task.result() for task in (*tasks[:-1], *gangs, *tasks[-1:])]
         seen = [one for part in found for one in part]
-        return Listed(seen, namespace, self._refused, self._missing, self._unreadable)
+        return Listed(seen, self._namespace, self._refused, self._missing, self._unreadable)
 
     async def _objects(self, stream: Stream) -> list[AnyObservation]:
         raws = await self._raws(stream.resource)
@@ -136,15 +140,17 @@ class _Lister:
 
     async def _raws(self, resource: Resource) -> list[msgspec.Raw] | None:
         """Return all objects of a kind, or None where it is not there or may not be listed."""
-        try:
-            async with self._turn:
-                return await fetch_all(self._client, Scope(resource.path()))
-        except ApiError as error:
-            if error.status == HTTPStatus.FORBIDDEN:
-                self._refused[resource.label] = error.message
-            elif error.status != HTTPStatus.NOT_FOUND:
-                raise
-            return None
+        for namespace in (None, self._namespace) if resource.namespaced else (None,):
+            try:
+                async with self._turn:
+                    return await fetch_all(self._client, Scope(resource.path(namespace)))
+            except ApiError as error:
+                if error.status == HTTPStatus.NOT_FOUND:
+                    return None
+                if error.status != HTTPStatus.FORBIDDEN:
+                    raise
+                self._refused.setdefault(resource.label, error.message)
+        return None
 
 
 def _first(errors: ExceptionGroup[WireError]) -> WireError:

@@ -19,6 +19,7 @@ from tutti.api.configuration import load as read
 from tutti.cli.views.asking import Asked
 from tutti.cli.views.listing import list_cluster
 from tutti.controller import logs
+from tutti.controller.crds import RESOURCES
 from tutti.controller.plugins import load
 from tutti.kube.credentials import CredentialsError
 from tutti.kube.errors import ApiError, WireError
@@ -46,24 +47,42 @@ class Way:
     config: Path | None
     output: str
 
-    def ask(self) -> Asked:
-        """List the cluster; ends the process with one line where that cannot be done."""
+    def ask(self, namespace: str | None = None) -> Asked:
+        """List the cluster; ends the process with one line where that cannot be done.
+
+        Where the caller may not list a kind in all namespaces, it is listed in this one, or that of the context.
+        """
         logs.configure("console", level="error")
         try:
             configuration = TuttiConfiguration() if self.config is None else _read(self.config)
             plugins = load(configuration)
-            listed = asyncio.run(list_cluster(self.kubeconfig, self.context, configuration.conventions))
+            listed = asyncio.run(list_cluster(self.kubeconfig, self.context, configuration.conventions, namespace))
         except ConfigurationError as error:
             fail(f"configuration {error}")
         except (CredentialsError, WireError) as error:
             fail(error.message if isinstance(error, ApiError) else str(error))
+        if listed.missing:
+            fail(f"the server does not know {', '.join(listed.missing)}: install Tutti's CRDs (kubectl apply -k crds)")
+        for one in listed.unreadable:
+            click.echo(f"left out, as it cannot be read: {one}", err=True)
         return Asked(listed, time.time(), configuration, plugins)
 
-    def require(self, asked: Asked, *labels: str) -> None:
-        """End the process where kinds could not be listed without which there is no answer."""
-        for label in labels:
-            if label in asked.listed.refused:
-                fail(f"this needs to list {label} in all namespaces: {asked.listed.refused[label]}")
+    def lacks(self, asked: Asked) -> str:
+        """Return why no answer can be worked out, or "": what could not be listed without which it would be wrong."""
+        refused = asked.listed.refused
+        needed = ("pods", "nodes", *(resource.label for resource in RESOURCES.values()))
+        wanting = [label for label in needed if label in refused]
+        if not wanting:
+            return ""
+        return f"you may not list {', '.join(wanting)} in all namespaces ({refused[wanting[0]]})"
+
+    def require(self, asked: Asked) -> None:
+        """End the process where what could be listed gives no answer; tell what else is missing from it."""
+        lacking = self.lacks(asked)
+        if lacking:
+            fail(f"{lacking}; an administrator can let you: see manifests/viewer.yaml")
+        for label, message in asked.listed.refused.items():
+            click.echo(f"left out, as it may not be listed: {label} ({message})", err=True)
 
     def show(self, answer: msgspec.Struct | list[Any], drawn: Callable[[], RenderableType]) -> None:
         """Write an answer: as JSON, or drawn for a terminal, or the same as plain text where there is none."""

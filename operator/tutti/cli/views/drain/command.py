@@ -21,7 +21,7 @@ def command(way: Way, *, node: str) -> None:
     Nothing is evicted. Exits 0 where the node can be drained, 1 where it should not be now.
     """
     asked = way.ask()
-    way.require(asked, "nodes", "pods")
+    way.require(asked)
     state = asked.stock().state
     if node not in state.cluster.nodes.rows:
         near = difflib.get_close_matches(node, state.cluster.nodes.rows, n=3)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from tutti.cli.views.asking import Asked
-from tutti.cli.views.explain.model import Explained, QuotaUse, Remedy, Room, Told
+from tutti.cli.views.explain.as_told import as_told
+from tutti.cli.views.explain.model import Explained, QuotaUse, Remedy, Room
 from tutti.cli.views.explain.quota import uses
 from tutti.cli.views.explain.remedies import remedies
 from tutti.cli.views.explain.rooms import rooms
@@ -15,7 +15,6 @@ from tutti.cli.views.explain.steps import steps
 from tutti.cli.views.explain.trials import Case
 from tutti.engine.explanation import Explanation
 from tutti.engine.gathering.needs import needs_of
-from tutti.engine.observations import ObjectSeen, PodSeen
 from tutti.engine.state import State
 from tutti.engine.waiting.queues import queue_of
 from tutti.engine.workloads import ADMITTED, Phase, Workload, WorkloadKey
@@ -63,7 +62,7 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
         quota=tuple(quota),
         rooms=tuple(room),
         remedies=tuple(remedy),
-        told=_told(asked, key),
+        told=None if (said := as_told(asked.listed, namespace, name)) is None else said.told,
         placed=dict(Counter(member.pod.node for member in workload.members() if member.pod.node)),
     )
 
@@ -81,35 +80,3 @@ def _summary(workload: Workload, why: Explanation | None) -> str:
             return "it runs"
         case Phase.FINISHED:
             return "it has ended"
-
-
-def _told(asked: Asked, key: WorkloadKey) -> Told | None:
-    """Return what the operator has written on the object, or on the pod."""
-    kind, namespace, name = key
-    for one in asked.listed.seen:
-        if isinstance(one, ObjectSeen) and one.kind == kind and _is(one.raw, namespace, name):
-            status = one.raw.get("status") or {}
-            return _pending(status.get("pending" if kind == "Workload" else "pendingReason"))
-        if isinstance(one, PodSeen) and (kind, one.pod.metadata.namespace, one.pod.metadata.name) == ("Pod", *key[1:]):
-            found = (c for c in one.pod.status.conditions if c.type == "PodScheduled" and c.status == "False")
-            return next((Told("", c.reason, c.message) for c in found), None)
-    return None
-
-
-def _pending(said: Any) -> Told | None:
-    reasons = said.get("reasons") if isinstance(said, dict) else None
-    if not isinstance(said, dict) or not reasons:
-        return None
-    first = reasons[0]
-    return Told(
-        first.get("gate", ""),
-        first.get("reason", ""),
-        first.get("message", ""),
-        said.get("position"),
-        said.get("estimatedStart") or "",
-    )
-
-
-def _is(raw: dict[str, Any], namespace: str, name: str) -> bool:
-    meta = raw.get("metadata") or {}
-    return (str(meta.get("namespace", "")), meta.get("name")) == (namespace, name)

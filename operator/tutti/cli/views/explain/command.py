@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import click
+from msgspec.structs import replace
 
 from tutti.cli.grouping import Group
+from tutti.cli.views.asking import Asked
 from tutti.cli.views.completing import names
 from tutti.cli.views.explain.answer import explained
+from tutti.cli.views.explain.as_told import as_told
 from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.naming import named
 from tutti.cli.views.viewing import NO, Way, fail, view
@@ -24,12 +27,25 @@ def command() -> None:
 @view
 def workload(way: Way, *, name: str, namespace: str | None, what_if: bool) -> None:
     """Say gate by gate, with numbers, why a Workload, gang or pod waits, and what would unblock it."""
-    asked = way.ask()
-    way.require(asked, "nodes", "pods")
     space, _, own = name.rpartition("/")
+    asked = way.ask(space or namespace)
+    space = space or namespace or asked.listed.namespace
+    missing = way.lacks(asked)
+    if missing:
+        _tell(way, asked, space, own, missing)
+        return
     state = asked.stock().state
-    key = named(state, asked.listed, space or namespace or asked.listed.namespace, own)
+    key = named(state, asked.listed, space, own)
     if isinstance(key, str):
         fail(key, NO)
     found = explained(asked, state, key, trying=what_if)
     way.show(found, lambda: draw_explained(found, asked.at))
+
+
+def _tell(way: Way, asked: Asked, namespace: str, name: str, missing: str) -> None:
+    """Answer with what the operator has written, since there is no answer of one's own."""
+    found = as_told(asked.listed, namespace, name)
+    if found is None:
+        fail(f"there is no Workload, PodGroup or pod {namespace}/{name} that you may see, and {missing}", NO)
+    told = replace(found, limits=missing)
+    way.show(told, lambda: draw_explained(told, asked.at))

@@ -65,6 +65,9 @@ def _parts(found: Explained, now: float) -> Iterator[RenderableType]:
     if found.remedies:
         yield Text()
         yield _remedies(found.remedies)
+    if found.limits:
+        yield Text()
+        yield Text(f"This is what the operator has said: {found.limits}", QUIET)
     told = found.told
     if told is not None and waits and told.message not in [step.message for step in found.steps]:
         yield Text()
@@ -72,11 +75,14 @@ def _parts(found: Explained, now: float) -> Iterator[RenderableType]:
 
 
 def _facts(found: Explained, now: float) -> str:
-    parts = [f"{found.phase} for {ago(now - found.since)}", f"priority {found.priority}"]
+    parts = [found.phase if found.since is None else f"{found.phase} for {ago(now - found.since)}"]
+    if found.priority is not None:
+        parts.append(f"priority {found.priority}")
     if found.kind != "Pod":
         parts.append(f"{found.bound} of {found.members} members bound, {found.required} needed")
-    if found.position is not None and found.line:
-        parts.append(f"place {found.position} of {found.line} in ClusterQueue {found.cluster_queue}")
+    if found.position is not None:
+        of = f" of {found.line} in ClusterQueue {found.cluster_queue}" if found.line else ""
+        parts.append(f"place {found.position}{of}")
     if found.told is not None and found.told.estimated_start:
         parts.append(f"expected to start {found.told.estimated_start}")
     return ", ".join(parts)

@@ -121,9 +121,11 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         summary: The whole in one sentence.
+        priority: None where it is not known, as `since`.
         since: Since when it is in its queue, Unix seconds.
         position: Its place in the ClusterQueue, the head being 1, and `line` how many wait there; None for none.
         placed: Its pods on each node.
+        limits: Why this is only what the operator has written, or "".
     """
 
     kind: str
@@ -134,8 +136,8 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
     queue: str
     cluster_queue: str
     cohort: str
-    priority: int
-    since: float
+    priority: int | None
+    since: float | None
     required: int
     members: int
     bound: int
@@ -147,3 +149,4 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
     remedies: tuple[Remedy, ...]
     told: Told | None
     placed: Mapping[str, int]
+    limits: str = ""

@@ -16,6 +16,6 @@ from tutti.cli.views.viewing import Way, view
 def command(way: Way, *, namespace: str | None, waiting: bool) -> None:
     """Show every gang: its members, where it is in its life, and what it waits for."""
     asked = way.ask()
-    way.require(asked, "nodes", "pods")
+    way.require(asked)
     found = gangs(asked, namespace=namespace, waiting=waiting)
     way.show(list(found), lambda: draw_gangs(found, asked.at))

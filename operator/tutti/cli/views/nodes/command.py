@@ -23,7 +23,7 @@ def command() -> None:
 def nodes(way: Way, *, resources: tuple[str, ...], label: str | None, models: bool) -> None:
     """Show devices used and free per model and node, the holes, and how many pods of each size fit."""
     asked = way.ask()
-    way.require(asked, "nodes", "pods")
+    way.require(asked)
     state = asked.stock().state
     found = top(state, resources or devices(state), label)
     way.show(found, lambda: draw_top(found, by_node=not models))

@@ -18,6 +18,7 @@ from tutti.cli.views.viewing import NO, Way, fail, view
 def command(way: Way, *, name: str | None, resources: tuple[str, ...], everything: bool) -> None:
     """Show cohorts and queues: quota, use, borrowing, and how many wait; with NAME, one queue and who waits in it."""
     asked = way.ask()
+    way.require(asked)
     engine = asked.stock()
     roots = forest(engine.state)
     chosen = set(resources) or (not everything and set(accelerators(roots)))
