@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 TIMES ?= 5
 FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py)
 
-.PHONY: help setup demo test fuzz lint fix crds reference tutorial screens bench bench-envtest bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim test-envtest lock clean
+.PHONY: help setup demo test fuzz lint fix crds reference tutorial docs screens bench bench-envtest bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim test-envtest lock clean
 
 help: ## Show this list
 	@if [ -t 1 ]; then on='\033[1m' off='\033[0m'; fi; \
@@ -65,8 +65,11 @@ monitoring: $(READY) ## Generate the Grafana dashboard and the alerts
 dashboard-screen: $(READY) ## Draw the dashboard from real metrics of a scene on the embedded cluster; writes docs/screens
 	@$(BIN)/python -m handbook.screen docs/screens/dashboard.svg
 
-tutorial: $(READY) ## Run the tutorial and the how-tos on embedded clusters, and write what is printed into the pages
-	@$(BIN)/python -m handbook.tutorial docs/tutorial.md $$(grep -l '^```sh' docs/howto/*.md)
+tutorial: $(READY) ## Run what docs/ tells to type on embedded clusters, and write what is printed into the pages
+	@$(BIN)/python -m handbook.tutorial $$(grep -rl '^```sh' docs)
+
+docs: $(READY) ## docs/ as a site, in build/site; a link that leads nowhere is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 .PHONY: manifests-check
 manifests-check: $(READY) ## Show every overlay and sample to an API server that takes no unknown field

@@ -1,4 +1,4 @@
-"""Whoever follows the tutorial or a how-to sees what it says: their commands are run on an embedded cluster."""
+"""Whoever follows the tutorial or another page sees what it says: its commands are run on an embedded cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from handbook.tutorial import outputs
 from handbook.walkthrough import StepFailed, rewritten, shell, steps, timeless
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [path for path in (DOCS / "tutorial.md", *sorted((DOCS / "howto").iterdir())) if "```sh\n" in path.read_text()]
+PAGES = [path for path in sorted(DOCS.rglob("*.md")) if "```sh\n" in path.read_text(encoding="utf-8")]
 
 
 @pytest.mark.timeout(300)

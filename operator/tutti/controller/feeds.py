@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.crds import RESOURCES
 from tutti.controller.health import Check, Health
@@ -42,7 +44,7 @@ class Feeds:
         informer: Informer[Any] = Informer(
             client,
             stream.resource,
-            view=stream.view,
+            decode=msgspec.json.Decoder(stream.view).decode,
             deliver=lambda changes: self._deliver(stream, changes),
         )
         health.ready[f"informer/{stream.resource.plural}"] = lambda: _check(informer)
