@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from tutti.controller import reviews, webhooks
 from tutti.controller.specs import Specs
-from tutti.controller.webhooks import defaults, review
+from tutti.engine.reading.catalog import Catalog
+
+CLASSES = Catalog()  # no class of priority is there
+
+
+def review(kind, raw, old, specs, classes=CLASSES):
+    return reviews.review(kind, raw, old, specs, classes=classes)
+
+
+def defaults(kind, raw, specs, queue="default"):
+    return webhooks.defaults(kind, raw, specs, queue=queue)
+
 
 API = "scheduling.tutti.dev/v1alpha1"
 
@@ -128,6 +140,8 @@ def test_a_workload_without_a_queue_goes_to_the_default_queue_of_its_namespace()
     specs = known(obj("LocalQueue", "default", namespace="team"))
 
     assert defaults("Workload", workload(), specs) == {"queueName": "default"}
+    assert defaults("Workload", workload(), specs, queue="main") == {}
+    assert defaults("Workload", workload(), specs, queue="") == {}
     assert defaults("Workload", workload(queueName="other"), specs) == {}
     assert defaults("Workload", workload(), Specs()) == {}
     assert defaults("LocalQueue", obj("LocalQueue", namespace="team"), specs) == {}
@@ -139,3 +153,79 @@ def test_a_pod_group_made_for_annotations_keeps_saying_what_they_say():
 
     assert defaults("PodGroup", made, specs) == {}
     assert defaults("PodGroup", obj("PodGroup", namespace="team"), specs) == {"queueName": "default"}
+
+
+def used(queue, **amounts):
+    """The queue with a status that says that this is in use."""
+    resources = [{"name": name, "total": total} for name, total in amounts.items()]
+    return queue | {"status": {"flavorsReservation": [{"name": "f", "resources": resources}]}}
+
+
+FLAVOR = obj("ResourceFlavor", "f")
+COHORT = {"cohortName": "all"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        pytest.param(
+            quota("f", "2"), ["nominalQuota: 2 is less than the 3 cpu of flavor f that are in use"], id="less"
+        ),
+        pytest.param(quota("f", "3"), [], id="as much"),
+        pytest.param(quota("f", "50%"), [], id="a part of what nodes offer"),
+        pytest.param(quota("f", "2") | COHORT, ["the rest counts as borrowed"], id="in a cohort"),
+        pytest.param({"resourceGroups": []}, ["spec.resourceGroups: 3 cpu of flavor f are in use"], id="nothing"),
+    ],
+)
+def test_quota_that_is_made_less_than_what_is_in_use_is_warned_of(spec, said):
+    old = used(obj("ClusterQueue", spec=quota("f", "4")), cpu="3")
+
+    found = review("ClusterQueue", obj("ClusterQueue", spec=spec), old, known(FLAVOR))
+
+    assert found.problems == []
+    assert len(found.warnings) == len(said)
+    for warning, part in zip(found.warnings, said, strict=True):
+        assert part in warning
+
+
+def test_quota_that_was_borrowed_already_is_not_warned_of_when_it_grows():
+    old = used(obj("ClusterQueue", spec=quota("f", "1") | COHORT), cpu="3")
+
+    assert review("ClusterQueue", obj("ClusterQueue", spec=quota("f", "2") | COHORT), old, known(FLAVOR)).warnings == []
+
+
+def test_every_missing_name_is_told_with_its_place_and_the_nearest_one():
+    specs = known(obj("ResourceFlavor", "h100"), obj("LocalQueue", "main", namespace="team"))
+    spec = quota("h10")
+    spec["resourceGroups"][0]["flavors"].append(spec["resourceGroups"][0]["flavors"][0] | {"name": "other"})
+
+    first, second = review("ClusterQueue", obj("ClusterQueue", spec=spec), None, specs).warnings
+    assert first.startswith(
+        "spec.resourceGroups[0].flavors[0].name: ResourceFlavor h10 does not exist (did you mean h100?)"
+    )
+    assert second.startswith("spec.resourceGroups[0].flavors[1].name: ResourceFlavor other does not exist; it stays")
+    (queue,) = review("Workload", workload(queueName="mainn"), None, specs).warnings
+    assert queue.startswith("spec.queueName: LocalQueue team/mainn does not exist (did you mean main?)")
+
+
+def test_a_class_of_priority_that_is_not_there_is_warned_of():
+    known_classes = Catalog()
+    known_classes.put(
+        "WorkloadPriorityClass", {"metadata": {"name": "high"}, "kind": "WorkloadPriorityClass", "value": 9}
+    )
+    high, low = ({"name": name} for name in ("high", "low"))
+    cluster_wide = {"name": "high", "kind": "PriorityClass", "group": "scheduling.k8s.io"}
+
+    assert review("Workload", workload(priorityClassRef=high), None, Specs(), known_classes).warnings == []
+    for ref in (low, cluster_wide):
+        (said,) = review("Workload", workload(priorityClassRef=ref), None, Specs(), known_classes).warnings
+        assert said.startswith("spec.priorityClassRef.name: ")
+        assert "does not exist" in said
+
+
+def test_a_queue_that_is_there_and_cannot_be_used_is_told_why():
+    specs = known(obj("ResourceFlavor", "f", spec={"topologyName": "t"}))
+
+    (said,) = review("ClusterQueue", obj("ClusterQueue", spec=quota("f")), None, specs).warnings
+    assert "ResourceFlavor f" in said
+    assert "it stays inactive until then" in said

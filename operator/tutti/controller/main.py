@@ -120,7 +120,7 @@ async def _operate(room: Room, around: Surroundings, credentials: Credentials, s
         stop.set()
         await supervisor.finished()
 
-    reviewer = Reviewer(room.catalogue) if around.configuration.webhook.enabled else None
+    reviewer = _reviewer(room, around.configuration)
     holder = Holder(room.catalogue, deciding=room.deciding, record=room.record)
     registry = registry_for(credentials=credentials, startup=startup, cleanup=cleanup, holder=holder, reviewer=reviewer)
     ready = asyncio.Event()
@@ -134,6 +134,12 @@ async def _operate(room: Room, around: Surroundings, credentials: Credentials, s
         lag.cancel()
         await cleanup()
     supervisor.result()
+
+
+def _reviewer(room: Room, configuration: TuttiConfiguration) -> Reviewer | None:
+    if not configuration.webhook.enabled:
+        return None
+    return Reviewer(room.catalogue, room.classes, default_queue=configuration.default_local_queue)
 
 
 async def _first(*events: asyncio.Event) -> None:

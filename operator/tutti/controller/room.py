@@ -27,6 +27,7 @@ from tutti.controller.gauges.collector import StateGauges
 from tutti.controller.health import Check, Health
 from tutti.controller.metrics import Metrics
 from tutti.controller.progress import Progress
+from tutti.controller.reviews import Classes
 from tutti.controller.supervisor import leaves
 from tutti.controller.usage import charged
 from tutti.engine.decisions import EmitEvent
@@ -65,6 +66,7 @@ class Room:
 
     Attributes:
         catalogue: What is known of our kinds; kopf's handlers read it.
+        classes: Who knows the classes of priority.
         synced: Set once everything was listed.
         deciding: Set once this process leads and the engine has settled what it found.
     """
@@ -72,6 +74,7 @@ class Room:
     def __init__(self, engine: Engine, around: Surroundings, *, once_synced: Callable[[], None] = lambda: None) -> None:
         self._once_synced = once_synced
         self.catalogue = Catalogue(lambda: charged(engine.state))
+        self.classes: Classes = engine.state.catalog
         self.synced = asyncio.Event()
         self.deciding = asyncio.Event()
         self._around = around
