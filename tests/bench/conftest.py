@@ -54,7 +54,7 @@ class FirstNode:
         self._new: asyncio.Queue[dict] = asyncio.Queue()
 
     async def run(self) -> None:
-        informer = Informer(self.client, PODS, decode=msgspec.json.decode, deliver=self._take)
+        informer = Informer(self.client, PODS, view=dict, deliver=self._take)
         async with asyncio.TaskGroup() as group:
             group.create_task(informer.run())
             while True:

@@ -191,6 +191,7 @@ class Histories(RuleBasedStateMachine):
     @initialize(
         strict=st.booleans(),
         most=st.booleans(),
+        tries=st.sampled_from([None, None, 1, 2]),
         kept=st.booleans(),
         fair=FAIRNESS,
         preempts=POLICIES,
@@ -201,6 +202,7 @@ class Histories(RuleBasedStateMachine):
         self,
         strict: bool,
         most: bool,
+        tries: int | None,
         kept: bool,
         fair: dict[str, Any],
         preempts: dict[str, Any],
@@ -218,6 +220,7 @@ class Histories(RuleBasedStateMachine):
         )
         world = self.world
         world.hold_binds = True
+        world.most = tries
         self.serial = 0
         for name in ("a", "b"):
             world.flavor(name, nodeLabels={"kind": name}, **(worth if name == "b" else {}))

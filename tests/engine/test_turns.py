@@ -8,6 +8,7 @@ from tests.engine.world import START, World
 from tutti.api.taints import Taint
 from tutti.engine.decisions import Bind, EmitEvent, Evict, PatchStatus, SetPodCondition
 from tutti.engine.observations import Synced
+from tutti.engine.workloads import Phase
 
 
 def evaluated(world: World) -> int:
@@ -307,6 +308,20 @@ def test_whoever_is_left_for_the_next_turn_is_tried_without_anything_being_obser
         world.pod(f"p{number}")
     assert [sum(isinstance(one, Bind) for one in world.decide()) for _ in range(3)] == [2, 2, 1]
     assert world.engine.wakeup() != world.now
+
+
+def test_whoever_is_left_for_the_next_turn_stands_in_line_and_nothing_is_written_of_that():
+    world = World()
+    world.most = 2
+    world.node("n1", gpus=8)
+    for number in range(5):
+        world.pod(f"p{number}")
+    world.decide()
+    left = [one for one in world.engine.state.workloads.values() if one.phase is Phase.WAITING]
+    assert [(one.explanation.gate, one.explanation.reason) for one in left] == [("Queue", "InLine")] * 3
+    assert not [one for one in world.log if isinstance(one, SetPodCondition | EmitEvent) and "line" in str(one)]
+    world.run()
+    assert len(world.where()) == 5
 
 
 def test_whoever_fits_is_reached_though_something_wakes_those_before_it_at_every_turn():

@@ -114,6 +114,7 @@ class World:
         self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.gang_objects: dict[tuple[str, str, str, str], dict[str, Any]] = {}
         self.pending_binds: list[Bind] = []
+        self.most: int | None = None  # how many are tried in one turn
         self.hold_binds = False
         self.hold_evictions = False
         self.refuse_evictions = False
@@ -127,7 +128,6 @@ class World:
     def _start(self, *, synced: bool) -> None:
         self.engine = Engine(self.configuration, self.plugins)
         self.journal = io.BytesIO()
-        self.most: int | None = None  # how many are tried in one turn
         self._writer = JournalWriter(self.journal, self.configuration)
         for name in self.namespaces:
             self.tell(NamespaceSeen(Namespace(ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name}))))

@@ -93,12 +93,8 @@ async def background(coroutine):
 async def test_pods_and_nodes_are_listed_and_followed(cluster):
     await cluster.make_pod("first")
     pods, nodes = Watched(), Watched()
-    follow_pods = Informer(
-        cluster.client, PODS, decode=msgspec.json.Decoder(Pod).decode, deliver=pods.deliver, page_size=1
-    )
-    follow_nodes = Informer(
-        cluster.client, NODES, decode=msgspec.json.Decoder(Node).decode, deliver=nodes.deliver, page_size=2
-    )
+    follow_pods = Informer(cluster.client, PODS, view=Pod, deliver=pods.deliver, page_size=1)
+    follow_nodes = Informer(cluster.client, NODES, view=Node, deliver=nodes.deliver, page_size=2)
     async with background(follow_pods.run()), background(follow_nodes.run()):
         await follow_pods.synced.wait()
         await follow_nodes.synced.wait()
@@ -119,7 +115,7 @@ async def test_pods_of_a_scheduler_are_selected_on_the_server(cluster):
     informer = Informer(
         cluster.client,
         PODS,
-        decode=msgspec.json.Decoder(Pod).decode,
+        view=Pod,
         deliver=pods.deliver,
         field_selector="spec.schedulerName=tutti",
     )
@@ -189,7 +185,7 @@ async def test_a_pods_condition_is_merged_by_type(cluster):
 
 async def test_a_kind_is_awaited_until_its_crd_is_there_and_its_status_is_written(cluster):
     queues = Watched()
-    informer = Informer(cluster.client, QUEUES, decode=msgspec.json.decode, deliver=queues.deliver)
+    informer = Informer(cluster.client, QUEUES, view=dict, deliver=queues.deliver)
     async with background(informer.run()):
         while informer.problem is None:  # noqa: ASYNC110 - a plain attribute, as readiness probes read it
             await asyncio.sleep(0.01)

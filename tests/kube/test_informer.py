@@ -15,10 +15,17 @@ from tutti.kube.backoff import Backoff
 from tutti.kube.changes import Gone, Key, Seen
 from tutti.kube.informer import Informer
 from tutti.kube.resources import PODS
+from tutti.kube.watching import Meta
 
 
 class Thing(msgspec.Struct):
     value: int = 0
+
+
+class Named(Thing):
+    """The same with its metadata, so that it is read in one pass."""
+
+    metadata: Meta = Meta()
 
 
 class World:
@@ -52,11 +59,9 @@ class World:
 
 
 @asynccontextmanager
-async def informing(server, world, **options):
+async def informing(server, world, view=Thing, **options):
     options.setdefault("backoff", Backoff(first=0.001, longest=0.01))
-    informer = Informer(
-        server.client, PODS, decode=msgspec.json.Decoder(Thing).decode, deliver=world.deliver, **options
-    )
+    informer = Informer(server.client, PODS, view=view, deliver=world.deliver, **options)
     task = asyncio.create_task(informer.run())
     try:
         yield informer
@@ -318,11 +323,12 @@ async def test_a_kind_that_is_not_served_yet_is_waited_for_visibly(serve, collec
     assert world.values() == {"a": 1}
 
 
-async def test_an_object_that_cannot_be_decoded_stops_no_other(serve, collection):
+@pytest.mark.parametrize("view", [Thing, Named])
+async def test_an_object_that_cannot_be_decoded_stops_no_other(serve, collection, view):
     collection.put("bad", value="text")
     collection.put("good", value=1)
     server, world = await serve(collection.handle), World()
-    async with informing(server, world) as informer:
+    async with informing(server, world, view) as informer:
         await informer.synced.wait()
         assert world.values() == {"good": 1}
         assert informer.keys == {Key("default", "bad"), Key("default", "good")}
@@ -371,7 +377,7 @@ async def test_a_consumer_that_fails_stops_the_informer_loudly(serve, collection
     def deliver(changes):
         raise OSError("the consumer is broken")
 
-    informer = Informer(server.client, PODS, decode=msgspec.json.Decoder(Thing).decode, deliver=deliver)
+    informer = Informer(server.client, PODS, view=Thing, deliver=deliver)
     with pytest.raises(OSError, match="the consumer is broken"):
         await informer.run()
 
@@ -399,17 +405,17 @@ steps = st.one_of(
 )
 
 
-@given(st.lists(steps, max_size=25), st.integers(1, 3), st.booleans())
+@given(st.lists(steps, max_size=25), st.integers(1, 3), st.booleans(), st.sampled_from([Thing, Named]))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_happens_the_consumer_ends_with_what_the_server_has(kube, script, page_size, streams_lists):
-    asyncio.run(follow(kube, script, page_size, streams_lists))
+def test_whatever_happens_the_consumer_ends_with_what_the_server_has(kube, script, page_size, streams_lists, view):
+    asyncio.run(follow(kube, script, page_size, streams_lists, view))
 
 
-async def follow(kube, script, page_size, streams_lists):
+async def follow(kube, script, page_size, streams_lists, view):
     collection, world = kube.Collection(streams_lists=streams_lists), World()
     async with (
         kube.serving(collection.handle) as server,
-        informing(server, world, page_size=page_size, stall_seconds=0.2),
+        informing(server, world, view, page_size=page_size, stall_seconds=0.2),
     ):
         for n, step in enumerate(script):
             match step:

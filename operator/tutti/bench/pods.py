@@ -104,7 +104,7 @@ class PodBook:
         self.witnesses: list[Witness] = []
         self._followed: dict[str, dict[str, Known]] = {}
         self._changed = asyncio.Event()
-        self._informer = Informer(client, PODS, decode=msgspec.json.Decoder(_Pod).decode, deliver=self._take)
+        self._informer = Informer(client, PODS, view=_Pod, deliver=self._take)
 
     async def run(self) -> None:
         """Watch until cancelled."""

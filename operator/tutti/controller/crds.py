@@ -81,7 +81,7 @@ class _Missing:
 async def installed(client: Client, health: Health) -> None:
     """Return once the server serves all our kinds; until then the check `crds` and the log say which are missing."""
     missing = _Missing([resource.label for resource in RESOURCES.values()])
-    informer = Informer(client, CRDS, decode=msgspec.json.Decoder(Definition).decode, deliver=missing.take)
+    informer = Informer(client, CRDS, view=Definition, deliver=missing.take)
     health.ready["crds"] = lambda: _check(missing, informer)
     watching = asyncio.create_task(informer.run(), name="watch CRDs")
     listed = asyncio.create_task(informer.synced.wait(), name="list CRDs")

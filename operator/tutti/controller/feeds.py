@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.crds import RESOURCES
 from tutti.controller.health import Check, Health
@@ -44,7 +42,7 @@ class Feeds:
         informer: Informer[Any] = Informer(
             client,
             stream.resource,
-            decode=msgspec.json.Decoder(stream.view).decode,
+            view=stream.view,
             deliver=lambda changes: self._deliver(stream, changes),
         )
         health.ready[f"informer/{stream.resource.plural}"] = lambda: _check(informer)

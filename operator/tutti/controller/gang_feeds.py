@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import structlog
 
 from tutti.api.configuration import Conventions
@@ -70,7 +69,7 @@ class GangFeeds:
         self._has_definition: set[str] = set()  # now or before: it says more than discovery did at the start
         self._changed = asyncio.Event()
         self._running: dict[str, _Running] = {}
-        self._definitions = Informer(client, CRDS, decode=msgspec.json.Decoder(Definition).decode, deliver=self._take)
+        self._definitions = Informer(client, CRDS, view=Definition, deliver=self._take)
 
     async def run(self) -> None:
         """Follow what is served until cancelled."""
@@ -173,7 +172,7 @@ class GangFeeds:
         informer: Informer[dict[str, Any]] = Informer(
             self._client,
             resource,
-            decode=msgspec.json.Decoder(dict[str, Any]).decode,
+            view=dict[str, Any],
             deliver=lambda changes: self._deliver(kind, resource, changes),
         )
         stream = group.create_task(informer.run(), name=f"informer {resource.label}")

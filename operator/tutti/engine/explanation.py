@@ -20,6 +20,9 @@ class Gate(enum.StrEnum):
     PERMIT = "Permit"
 
 
+IN_LINE = "InLine"
+"""The reason of who has not been looked at yet: no fault of anybody, and over in a moment."""
+
 LACKS_NODE = ("Unschedulable", "Impossible")
 """Reasons at the Placement gate that more nodes could mend."""
 

@@ -24,7 +24,7 @@ from tutti.kube.changes import Change, Key
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, NotSent, WireError, is_retryable, retry_after
 from tutti.kube.listing import Scope, fetch_page
-from tutti.kube.mirror import Decode, Mirror
+from tutti.kube.mirror import Mirror
 from tutti.kube.resources import Resource
 from tutti.kube.watching import BrokenStream, LineSplitter
 
@@ -45,6 +45,8 @@ _SLICE: Final = 100
 class Informer(Generic[T]):
     """Lists and watches `resource` and delivers every change, in batches, to a consumer that must not block.
 
+    The consumer gets objects as `view`, a type that msgspec can read; of one that it cannot, a log line tells.
+
     Attributes:
         tried: Set once the first list has failed, or been delivered in full.
         synced: Set once it has been delivered in full.
@@ -56,7 +58,7 @@ class Informer(Generic[T]):
         client: Client,
         resource: Resource,
         *,
-        decode: Decode[T],
+        view: type[T],
         deliver: Callable[[Sequence[Change[T]]], None],
         namespace: str | None = None,
         label_selector: str = "",
@@ -71,7 +73,7 @@ class Informer(Generic[T]):
         self.synced = asyncio.Event()
         self.problem: str | None = None
         self._client = client
-        self._mirror = Mirror(resource, client.metrics, decode=decode, deliver=deliver)
+        self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver)
         self._scope = Scope(resource.path(namespace), label_selector, field_selector)
         self._page_size = page_size
         self._watch_seconds = watch_seconds

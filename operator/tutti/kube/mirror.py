@@ -6,23 +6,22 @@ Gone, then Seen; an object's states are delivered in order and, in a list, only 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from time import time
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 import structlog
 
 from tutti.kube.changes import Change, Gone, Key, Seen
 from tutti.kube.metrics import WireMetrics
+from tutti.kube.reading import Item, Reader
 from tutti.kube.resources import Resource
-from tutti.kube.watching import Meta, WatchEvent, read_bookmark, read_error, read_event, read_meta
+from tutti.kube.watching import Bookmark, Meta
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
-
-Decode: TypeAlias = Callable[[msgspec.Raw], T]
-"""Turns an object's JSON into what the consumer wants; raises ValueError (as msgspec does) for a bad object."""
 
 _TYPES: Final = ("LISTED", "ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 
@@ -40,12 +39,12 @@ class Mirror(Generic[T]):
         resource: Resource,
         metrics: WireMetrics,
         *,
-        decode: Decode[T],
+        view: type[T],
         deliver: Callable[[Sequence[Change[T]]], None],
     ) -> None:
         self.version: str | None = None
         self._label = resource.label
-        self._decode = decode
+        self._reader = Reader(view)
         self._deliver = deliver
         self._known: dict[Key, tuple[str, str]] = {}  # uid and resourceVersion
         self._listed: set[Key] | None = None  # what the list under way has shown
@@ -77,7 +76,7 @@ class Mirror(Generic[T]):
         """Deliver what is new among objects of the list under way."""
         changes: list[Change[T]] = []
         for raw in items:
-            self._take_listed(raw, changes)
+            self._take_listed(self._reader.item(raw), changes)
         self._events["LISTED"].inc(len(items))
         self._hand_over(changes)
 
@@ -88,30 +87,31 @@ class Mirror(Generic[T]):
             WireError: The server tells of an error, or something that is no event.
         """
         changes: list[Change[T]] = []
+        told: Counter[str] = Counter()
         try:
             for line in lines:
-                self._take_event(read_event(line), changes)
+                told[self._take_line(line, changes)] += 1
         finally:
             self._hand_over(changes)
+            for kind, times in told.items():
+                self._events[kind].inc(times)
         if lines:
             self._last_event.set(time())
 
-    def _take_event(self, event: WatchEvent, changes: list[Change[T]]) -> None:
-        """Apply one event to what is known."""
-        if event.type == "ERROR":
-            raise read_error(event.object)
-        if event.type == "BOOKMARK":
-            self._take_bookmark(event.object, changes)
-        elif self._listed is not None and event.type == "ADDED":
-            self._take_listed(event.object, changes)
-            self._events["LISTED"].inc()
+    def _take_line(self, line: bytes, changes: list[Change[T]]) -> str:
+        """Apply one event to what is known; returns as what it counts."""
+        kind, about = self._reader.event(line)
+        if isinstance(about, Bookmark):
+            self._take_bookmark(about, changes)
+        elif self._listed is not None and kind == "ADDED":
+            self._take_listed(about, changes)
+            return "LISTED"
         else:
-            self._take_change(event, changes)
+            self._take_change(kind, about, changes)
+        return kind
 
-    def _take_bookmark(self, raw: msgspec.Raw, changes: list[Change[T]]) -> None:
+    def _take_bookmark(self, mark: Bookmark, changes: list[Change[T]]) -> None:
         """Note how far everything was told; one bookmark ends the list of a stream."""
-        mark = read_bookmark(raw)
-        self._events["BOOKMARK"].inc()
         if self._listed is None:
             self.version = mark.resource_version or self.version
         elif mark.ends_list:
@@ -119,43 +119,41 @@ class Mirror(Generic[T]):
             changes.clear()
             self.end_list(mark.resource_version)
 
-    def _take_change(self, event: WatchEvent, changes: list[Change[T]]) -> None:
+    def _take_change(self, kind: str, item: Item[T], changes: list[Change[T]]) -> None:
         """Apply one change; while a list is under way, nothing can be gone on with from its version."""
-        meta = self._identify(event.object)
+        meta = self._identify(item)
         if meta is None:
             return
         key = Key(meta.namespace, meta.name)
-        if event.type == "DELETED":
+        if kind == "DELETED":
             uid = self._known.pop(key, (meta.uid, ""))[0]
             changes.append(Gone(key, uid))
         else:
-            self._note(key, meta, event.object, changes)
+            self._note(key, meta, item, changes)
         if self._listed is None:
             self.version = meta.resource_version or self.version
-        elif event.type != "DELETED":
+        elif kind != "DELETED":
             self._listed.add(key)
-        if event.type in self._events:
-            self._events[event.type].inc()
 
-    def _take_listed(self, raw: msgspec.Raw, changes: list[Change[T]]) -> None:
+    def _take_listed(self, item: Item[T], changes: list[Change[T]]) -> None:
         """Note an object of the list under way."""
-        meta = self._identify(raw)
+        meta = self._identify(item)
         if meta is None:
             return
         key = Key(meta.namespace, meta.name)
         if self._listed is not None:
             self._listed.add(key)
         if self._known.get(key) != (meta.uid, meta.resource_version):
-            self._note(key, meta, raw, changes)
+            self._note(key, meta, item, changes)
 
-    def _note(self, key: Key, meta: Meta, raw: msgspec.Raw, changes: list[Change[T]]) -> None:
+    def _note(self, key: Key, meta: Meta, item: Item[T], changes: list[Change[T]]) -> None:
         """Remember an object's new state and add what is to be delivered of it."""
         before = self._known.get(key)
         if before is not None and before[0] != meta.uid:
             changes.append(Gone(key, before[0]))
         self._known[key] = (meta.uid, meta.resource_version)
         try:
-            changes.append(Seen(key, meta.uid, self._decode(raw)))
+            changes.append(Seen(key, meta.uid, self._reader.read(item)))
         except ValueError as error:
             self._decode_errors.inc()
             log.error(  # noqa: TRY400 - the reason is in the object, not in our stack
@@ -167,12 +165,12 @@ class Mirror(Generic[T]):
                 error=str(error),
             )
 
-    def _identify(self, raw: msgspec.Raw) -> Meta | None:
-        """Return the object's metadata; an object without is counted and left out."""
-        meta = read_meta(raw)
+    def _identify(self, item: Item[T]) -> Meta | None:
+        """Return an object's metadata; an object without is counted and left out."""
+        meta, found = item
         if meta is None:
             self._decode_errors.inc()
-            log.error("object_without_metadata", resource=self._label, starts=bytes(raw)[:120])
+            log.error("object_without_metadata", resource=self._label, starts=str(found)[:120])
         return meta
 
     def _hand_over(self, changes: Sequence[Change[T]]) -> None:

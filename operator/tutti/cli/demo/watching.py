@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import msgspec
-
 from tutti.api.core import Node, ObjectMeta, Pod, PodCondition, View
 from tutti.api.resources import amounts
 from tutti.cli.demo.manifests import HOSTNAME, JOB, RACK
@@ -209,4 +207,4 @@ class Observer:
 def _informer(
     client: Client, resource: Resource, view: type[T], deliver: Callable[[Sequence[Change[T]]], None]
 ) -> Informer[T]:
-    return Informer(client, resource, decode=msgspec.json.Decoder(view).decode, deliver=deliver)
+    return Informer(client, resource, view=view, deliver=deliver)

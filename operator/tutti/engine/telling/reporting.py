@@ -9,7 +9,7 @@ from __future__ import annotations
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
 from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
-from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.explanation import IN_LINE, Explanation, Gate
 from tutti.engine.extending.extenders import WAITING
 from tutti.engine.gathering.implicit import keep_pod_group
 from tutti.engine.members import Member, Told
@@ -20,6 +20,9 @@ from tutti.engine.workloads import Workload, WorkloadKey
 
 RETELL_SECONDS = 10.0
 """How long a text stands before a newer one under the same reason replaces it."""
+
+PASSING = (WAITING, IN_LINE)
+"""Reasons that are not written: they last for a moment."""
 
 SILENT = ("WaitingForMembers", "SchedulingGated")
 """Reasons that are told in the status only: a gang that is still gathering has not failed at anything."""
@@ -61,8 +64,8 @@ def _tell_why(state: State, workload: Workload) -> None:
     if why is None:
         workload.told, workload.tell_at, workload.shown = ("", "", 0.0), None, None
         return
-    if why.reason == WAITING:
-        return  # it lasts as long as a call; what was told before stands until there is an answer
+    if why.reason in PASSING:
+        return  # it lasts as long as a call, or a round of tries; what was told before stands until then
     gathering = why.gate is Gate.GATHER and why.reason in SILENT
     announced = why.gate is Gate.PERMIT  # by whoever gave the reservation back
     if why.reason != workload.told[0] and not gathering and not announced:

@@ -15,7 +15,7 @@ from tutti.api.conditions import timestamp
 from tutti.engine.admitting.shortages import with_strangers
 from tutti.engine.backfilling import backfill
 from tutti.engine.displacing import nominations, preemption
-from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.explanation import IN_LINE, Explanation, Gate
 from tutti.engine.extending.extenders import WAITING
 from tutti.engine.gathering.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
 from tutti.engine.living import approval, life
@@ -32,6 +32,7 @@ from tutti.quota.policy import NOBODY
 from tutti.quota.proportion import Pending
 
 Changed = dict[WorkloadKey, Workload]
+NEXT = Explanation(Gate.QUEUE, IN_LINE, "it stands in line, and is looked at when those before it have been")
 BROKEN = ("", "broken")
 """The line of gangs that run with fewer members than they need; it goes before all others."""
 
@@ -217,7 +218,7 @@ class Candidates:
             return
         if workload.not_before > state.now:
             self.drop(workload)
-            if workload.explanation is None and workload.phase is Phase.WAITING:
+            if workload.explanation in (None, NEXT) and workload.phase is Phase.WAITING:
                 workload.explanation = _backing_off(workload)
             return
         queue = queue_of(state, workload)
@@ -260,6 +261,8 @@ class Candidates:
             self.drop(workload)
             standing = self._standing[workload.key] = self._join(state, workload, queue, needs)
         self._look_anew(state, standing)
+        if workload.explanation is None and workload.phase is Phase.WAITING:
+            workload.explanation = NEXT
         if standing.bunch.why is not None and not standing.bunch.line.strict:
             workload.explanation = standing.bunch.why
         self._active[name] = None

@@ -1,0 +1,103 @@
+"""How objects are read from a list or a watch: in one pass with what is told of them, where their view allows it.
+
+An object that is not as its view would have it is read bit by bit instead: first what it is, so that it is known to
+exist, and then what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from tutti.kube.watching import Bookmark, BrokenStream, Meta, read_bookmark, read_error, read_event, read_meta
+
+T = TypeVar("T")
+
+_CHANGES: Final = frozenset(("ADDED", "MODIFIED", "DELETED"))
+_IDENTITY: Final = {
+    ("name", "name"),
+    ("namespace", "namespace"),
+    ("uid", "uid"),
+    ("resource_version", "resourceVersion"),
+}
+
+Item: TypeAlias = tuple[Meta | None, T | msgspec.Raw]
+"""An object's metadata, None where it has none with a name; and itself, or its JSON where that is still to be read."""
+
+
+class _Told(msgspec.Struct, Generic[T], frozen=True):
+    """A watch event whose object is read with it."""
+
+    type: str
+    object: T
+
+
+class Reader(Generic[T]):
+    """Reads objects of one kind into a view."""
+
+    def __init__(self, view: type[T]) -> None:
+        self._in_one_pass = _shows_identity(view)
+        self._object: Callable[[msgspec.Raw], Any] = msgspec.json.Decoder(view).decode
+        self._told: Callable[[bytes], _Told[Any]] = msgspec.json.Decoder(_Told[view]).decode  # type: ignore[valid-type]
+
+    def event(self, line: bytes) -> tuple[str, Item[T] | Bookmark]:
+        """Read a line of a watch: what happened, and to what.
+
+        Raises:
+            WireError: It is no watch event, or one that tells of an error.
+        """
+        if self._in_one_pass:
+            try:
+                told = self._told(line)
+            except msgspec.MsgspecError:
+                pass  # it is read bit by bit below, which tells what is wrong with it
+            else:
+                if told.type in _CHANGES and told.object.metadata.name:
+                    return told.type, (told.object.metadata, told.object)
+        event = read_event(line)
+        if event.type in _CHANGES:
+            return event.type, (read_meta(event.object), event.object)
+        if event.type == "BOOKMARK":
+            return event.type, read_bookmark(event.object)
+        if event.type == "ERROR":
+            raise read_error(event.object)
+        raise BrokenStream(f"a watch tells of {event.type!r}, which is no type of an event")
+
+    def item(self, raw: msgspec.Raw) -> Item[T]:
+        """Read an object of a list."""
+        if self._in_one_pass:
+            try:
+                found = self._object(raw)
+            except msgspec.MsgspecError:
+                pass  # as above
+            else:
+                if found.metadata.name:
+                    return found.metadata, found
+        return read_meta(raw), raw
+
+    def read(self, item: Item[T]) -> T:
+        """Return the object of an item.
+
+        Raises:
+            ValueError: It is not as its view would have it.
+        """
+        found = item[1]
+        if isinstance(found, msgspec.Raw):
+            read: T = self._object(found)
+            return read
+        return found
+
+
+def _shows_identity(view: object) -> bool:
+    """Whether a view has the metadata that tells which state of which object it is."""
+    meta = next((one.type for one in _fields(view) if one.name == "metadata"), None)
+    return {(one.name, one.encode_name) for one in _fields(meta)} >= _IDENTITY
+
+
+def _fields(view: object) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Return the fields of a view; what is no Struct shows none."""
+    if isinstance(view, type) and issubclass(view, msgspec.Struct):
+        return msgspec.structs.fields(view)
+    return ()
