@@ -117,15 +117,19 @@ class Dispatch:
             group.create_task(self._events.run(), name="event recorder")
 
     def carry_out(self, decisions: Sequence[AnyDecision]) -> None:
-        """Start every write of one decision; all its binds are under way before this returns.
+        """Start every write of one decision; all its binds are under way before this returns, and ask for turns first.
 
         Raises:
             LeadershipLost: This process may not write any more, so nothing was started.
         """
         self._fence()
-        self._times.decided([decision for decision in decisions if isinstance(decision, Bind)])
+        binds = [decision for decision in decisions if isinstance(decision, Bind)]
+        self._times.decided(binds)
+        for bind in binds:
+            self._start(bind)
         for decision in decisions:
-            self._start(decision)
+            if not isinstance(decision, Bind):
+                self._start(decision)
 
     def _start(self, decision: AnyDecision) -> None:
         match decision:
