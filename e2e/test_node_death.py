@@ -1,0 +1,58 @@
+"""A node goes with a member of a running gang: who takes its place goes to another node, and the others stay."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from kubernetes import client
+
+from e2e.harness.clusters import make_node
+from e2e.harness.story import GROUP, Story
+
+
+@pytest.fixture
+def machines(story: Story) -> Iterator[tuple[str, ...]]:
+    """Three nodes of this story's own, which may be lost."""
+    if story.cluster.kind == "kind":
+        pytest.skip("a worker of kind that is deleted comes back only when its container is started again")
+    names = tuple(make_node(story.api, f"{story.namespace}-{letter}") for letter in "abc")
+    story.label_nodes(names, {"e2e/story": story.namespace})
+    yield names
+    for name in names:
+        with contextlib.suppress(client.ApiException):  # the one that was lost
+            story.core.delete_node(name)
+
+
+def lose(story: Story, node: str) -> None:
+    """The machine is gone: its node is deleted, and then the pods on it, as a control plane does in the end."""
+    story.core.delete_node(node)
+    for pod in story.pods(""):
+        if pod.spec.node_name == node:
+            story.core.delete_namespaced_pod(pod.metadata.name, story.namespace, grace_period_seconds=0)
+
+
+def test_a_gang_recovers_from_the_death_of_a_node(story: Story, machines: tuple[str, ...]) -> None:
+    here = {"e2e/story": story.namespace}
+    story.queue(story.namespace, 4)
+    story.start_operator()
+    story.gang("train", 2, gpus=2, queue=story.namespace, selector=here)
+    story.wait(lambda: len(set(story.where("train").values())) == 2, "the gang to be on two nodes")
+    before = story.where("train")
+    lost = story.node_of("train-1")
+
+    lose(story, lost)
+    story.pod("train-2", gpus=2, labels={f"{GROUP}/pod-group": "train"}, selector=here)  # as its Job would
+
+    story.wait(lambda: story.where("train-2"), "the new member to be bound")
+    assert story.node_of("train-2") not in (lost, before["train-0"])
+    assert story.node_of("train-0") == before["train-0"]
+    # What the lost member used was given back, and its successor's is counted: four of four, by one workload.
+    story.gang("next", 1, gpus=2, queue=story.namespace, selector=here)
+    story.wait(lambda: story.why("next").get("gate") == "Quota", "another gang to wait for quota")
+    assert "0 free of 4 nominal" in story.why("next")["message"]
+    assert story.get("ClusterQueue", story.namespace)["status"]["admittedWorkloads"] == 1
+
+    story.finish("train")
+    story.wait(lambda: story.where("next"), "the other gang to follow")
