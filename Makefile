@@ -65,8 +65,8 @@ monitoring: $(READY) ## Generate the Grafana dashboard and the alerts
 dashboard-screen: $(READY) ## Draw the dashboard from real metrics of a scene on the embedded cluster; writes docs/screens
 	@$(BIN)/python -m handbook.screen docs/screens/dashboard.svg
 
-tutorial: $(READY) ## Run what docs/ tells to type on embedded clusters, and write what is printed into the pages
-	@$(BIN)/python -m handbook.tutorial $$(grep -rl '^```sh' docs)
+tutorial: $(READY) ## Run what README and docs/ tell to type on embedded clusters, and write what is printed into the pages
+	@$(BIN)/python -m handbook.tutorial README.md $$(grep -rl '^```sh' docs)
 
 docs: $(READY) ## docs/ as a site, in build/site; a link that leads nowhere is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

@@ -1,6 +1,7 @@
 """Runs pages on an embedded cluster: `python -m handbook.tutorial PAGE...` writes into them what is printed now.
 
-The tutorial begins with nothing. Every other page goes on from its first chapters, on a cluster of its own.
+The tutorial and the README begin with nothing. Every other page goes on from the tutorial's first chapters, on a
+cluster of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from handbook.walkthrough import Step, rewritten, shell, steps
 
 ROOT = Path(__file__).parents[1]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
+FROM_NOTHING = (TUTORIAL, ROOT / "README.md")
+"""Pages that start a cluster of their own."""
 LAST_OF_THE_BEGINNING = "train() {"
 """What the last block has in it that other pages go on from."""
 PORT = "8080"
@@ -31,7 +34,7 @@ def beginning() -> list[Step]:
 
 def outputs(page: Path) -> list[str]:
     """What each block of a page prints when all are run in order, from the root of the repository."""
-    before = [] if page.resolve() == TUTORIAL else beginning()
+    before = [] if page.resolve() in FROM_NOTHING else beginning()
     mine = steps(page.read_text(encoding="utf-8"))
     return asyncio.run(_run([*before, *mine]))[len(before) :]
 

@@ -10,8 +10,12 @@ import pytest
 from handbook.tutorial import outputs
 from handbook.walkthrough import StepFailed, rewritten, shell, steps, timeless
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [path for path in sorted(DOCS.rglob("*.md")) if "```sh\n" in path.read_text(encoding="utf-8")]
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    path
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if "```sh\n" in path.read_text(encoding="utf-8")
+]
 
 
 @pytest.mark.timeout(300)
