@@ -22,7 +22,7 @@ from tutti.controller.room import Room, Surroundings
 from tutti.controller.supervisor import leaves
 from tutti.engine.decisions import AnyDecision, Bind, Evict
 from tutti.engine.engine import Engine
-from tutti.engine.observations import AnyObservation, BindAnswer, BindFinished
+from tutti.engine.observations import AnyObservation, BindAnswer, BindFinished, NodeGone
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.kube.fencing import LeadershipLost
 from tutti.kube.metrics import WireMetrics
@@ -58,13 +58,19 @@ class CheckedEngine(Invariants, Engine):
         self._lacks = lacks
         self._under_way: dict[str, str] = {}
         self._unknown: dict[str, str] = {}
+        self._lost: set[str] = set()
         self.begin_watching(window=configuration.bind_window_seconds, local_queues=local_queues)
 
     def observe(self, observation: AnyObservation) -> None:
         if isinstance(observation, BindFinished):
             self._under_way.pop(observation.uid, None)
-            if observation.outcome is BindAnswer.UNKNOWN:
+            if observation.outcome is BindAnswer.UNKNOWN and observation.uid not in self._lost:
                 self._unknown[observation.uid] = observation.node
+            self._lost.discard(observation.uid)
+        elif isinstance(observation, NodeGone):
+            # What was sent there is placed elsewhere, though a node of that name may come back before the answer.
+            self._lost |= {uid for uid, node in self._under_way.items() if node == observation.name}
+            self._unknown = {uid: node for uid, node in self._unknown.items() if node != observation.name}
         super().observe(observation)
 
     def decide(self, now: float, *, most: int | None = None) -> list[AnyDecision]:
