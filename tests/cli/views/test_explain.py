@@ -118,6 +118,33 @@ def test_what_helps_against_a_lack_of_nodes():
     ]
 
 
+@pytest.mark.parametrize(
+    ("members", "wanted"),
+    [
+        (2, ["node n1 is uncordoned", "node n2 is uncordoned", "1 more node like n0 (8 nvidia.com/gpu) is added"]),
+        (3, ["nodes n1, n2 are uncordoned", "2 more nodes like n0 (8 nvidia.com/gpu) are added"]),
+        (4, ["3 more nodes like n0 (8 nvidia.com/gpu) are added"]),
+    ],
+)
+def test_no_more_nodes_are_asked_for_than_it_takes(members: int, wanted: list[str]):
+    made = [node("n0", "m", "r"), *(node(f"n{n}", "m", "r", unschedulable=True) for n in (1, 2))]
+    gang = ours("PodGroup", "g", {"schedulingPolicy": {"gang": {"minCount": members}}}, "d")
+
+    assert helps(of("d/g", [*made, gang, *(pod("d", f"g-{n}", 8, gang="g") for n in range(members))])) == wanted
+
+
+def test_who_is_in_its_own_queue_comes_first_and_then_who_borrows():
+    """What another queue gives back of its own goes to those who wait there."""
+    made = without("train-2", "train-1")
+    made += [
+        group("vision", "mine", 1),
+        pod("vision", "mine-0", 8, gang="mine", on="a100-1", admitted=("vision", "a100")),
+    ]
+    found = of("vision/late", [*made, group("vision", "late", 1), pod("vision", "late-0", 8, gang="late")])
+
+    assert helps(found)[:2] == ["vision/mine (8 nvidia.com/gpu) ends", "speech/tune (24 nvidia.com/gpu) ends"]
+
+
 def test_a_taint_in_the_way_is_told_with_its_nodes():
     taint = {"key": "team", "value": "other", "effect": "NoSchedule"}
     made = [

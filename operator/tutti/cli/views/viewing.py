@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -83,6 +85,16 @@ class Way:
             fail(f"{lacking}; an administrator can let you: see manifests/viewer.yaml")
         for label, message in asked.listed.refused.items():
             click.echo(f"left out, as it may not be listed: {label} ({message})", err=True)
+
+    @contextmanager
+    def busy(self, doing: str) -> Iterator[None]:
+        """Say on a terminal, as long as this takes, what is being done; next to the answer, not in it."""
+        with (
+            Console(stderr=True, highlight=False).status(doing, spinner="dots")
+            if sys.stderr.isatty()
+            else nullcontext()
+        ):
+            yield
 
     def show(self, answer: msgspec.Struct | list[Any], drawn: Callable[[], RenderableType]) -> None:
         """Write an answer: as JSON, or drawn for a terminal, or the same as plain text where there is none."""

@@ -38,7 +38,8 @@ def workload(way: Way, *, name: str, namespace: str | None, what_if: bool) -> No
     key = named(state, asked.listed, space, own)
     if isinstance(key, str):
         fail(key, NO)
-    found = explained(asked, state, key, trying=what_if)
+    with way.busy("trying what would help ..."):
+        found = explained(asked, state, key, trying=what_if)
     way.show(found, lambda: draw_explained(found, asked.at))
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-
-import numpy as np
 
 from tutti.api.core import Node
 from tutti.api.resources import CPU, MEMORY
 from tutti.api.taints import HARD_EFFECTS, Taint
-from tutti.cli.views.changing import changed, like, node_of, with_nodes
+from tutti.cli.views.changing import Seen, changed, like, node_of, with_nodes
 from tutti.cli.views.drawing import count
+from tutti.cli.views.explain.rooms import by_nodes
 from tutti.cli.views.explain.trials import Case, Idea
 from tutti.cluster.supply import UNFIT
 from tutti.engine.admitting.attempt import Attempt, ask_for
@@ -22,22 +20,25 @@ from tutti.quota.flavors import Assignment, assignments
 
 _EACH = 4
 """How many cordoned nodes are tried one by one."""
-_MORE = 2
-"""By how many nodes more than should do it is tried."""
+_MOST_NEW = 32
+"""Up to how many new nodes it is looked whether they would do."""
 _NAMES = 3
 
 
 def uncordoned(case: Case) -> Iterator[Idea]:
-    """Yield that cordons are taken off: each by itself, then all."""
+    """Yield that cordons are taken off, where that makes room: of one, or of all."""
     nodes = case.state.cluster.nodes
     cordoned = sorted(name for name, row in nodes.rows.items() if nodes.unschedulable[row])
+    found = False
     for some in [*([one] for one in cordoned[:_EACH]), *([cordoned] if len(cordoned) > 1 else [])]:
-        seen = with_nodes(case.seen, some, _uncordoned)
-        yield Idea(f"{_names(some)} {'is' if len(some) == 1 else 'are'} uncordoned", seen)
+        changes = [_uncordoned(node_of(case.seen, name)) for name in some]
+        if not (found and len(some) > 1) and _would_fit(case, changes):
+            found = True
+            yield Idea(f"{_names(some)} {'is' if len(some) == 1 else 'are'} uncordoned", _instead(case, changes))
 
 
 def untainted(case: Case) -> Iterator[Idea]:
-    """Yield, for each taint that a pod does not tolerate, that it is tolerated or taken off."""
+    """Yield, for each taint that a pod does not tolerate, that it is tolerated or taken off, where that makes room."""
     nodes = case.state.cluster.nodes
     tolerations = [one for need in case.needs for one in need.klass.spec.tolerations]
     sets = (nodes.taint_sets[nodes.taint_code[row]] for row in nodes.rows.values())
@@ -45,33 +46,57 @@ def untainted(case: Case) -> Iterator[Idea]:
         if taint.effect not in HARD_EFFECTS or any(one.tolerates(taint) for one in tolerations):
             continue
         tainted = sorted(name for name, row in nodes.rows.items() if taint in nodes.taint_sets[nodes.taint_code[row]])
-        seen = with_nodes(case.seen, tainted, partial(_without, taint=taint))
+        changes = [_without(node_of(case.seen, name), taint) for name in tainted]
+        if not _would_fit(case, changes):
+            continue
+        value = f"={taint.value}" if taint.value else ""
+        told = f"taint {taint.key}{value}:{taint.effect} is tolerated, or taken off {_names(tainted)}"
         if taint.key in UNFIT:
-            yield Idea(f"{_names(tainted)} {'loses' if len(tainted) == 1 else 'lose'} taint {taint.key}", seen)
-        else:
-            value = f"={taint.value}" if taint.value else ""
-            yield Idea(f"taint {taint.key}{value}:{taint.effect} is tolerated, or taken off {_names(tainted)}", seen)
+            told = f"{_names(tainted)} {'loses' if len(tainted) == 1 else 'lose'} taint {taint.key}"
+        yield Idea(told, _instead(case, changes))
 
 
 def more(case: Case) -> Iterator[Idea]:
-    """Yield that there are more nodes like one to which the pods that lack room could go if it were empty."""
+    """Yield that there are as few more nodes as make room, like one that the pods could go to if it were empty."""
     for need in case.needs:
         room = max((one.fits for one in case.rooms if one.group == need.group.name), default=0)
         if need.klass.refusal or (room >= need.required and need.near is None):
             continue  # others, or the pod itself, are in the way
-        found = _model(case, need)
-        if found is None:
+        model = _model(case, need)
+        if model is None:
             continue
-        model, each = found
-        least = max(1, -(-(need.required - room) // each))
-        numbers = [*range(least, least + _MORE + 1), -(-need.required // each)]
-        for number in dict.fromkeys(numbers):
-            told = f"{count(number, 'more node')} like {model.metadata.name} ({_offers(model)})"
-            yield Idea(f"{told} {'is' if number == 1 else 'are'} added", [*case.seen, *like(model, number)])
+        for number in range(1, _MOST_NEW + 1):
+            new = like(model, number)
+            if _would_fit(case, [one.node for one in new]):
+                told = f"{count(number, 'more node')} like {model.metadata.name} ({_offers(model)})"
+                yield Idea(f"{told} {'is' if number == 1 else 'are'} added", [*case.seen, *new])
+                break
 
 
-def _model(case: Case, need: Need) -> tuple[Node, int] | None:
-    """Return a node that could take such pods if it were empty, and how many; None where none could."""
+def _would_fit(case: Case, changes: Sequence[Node]) -> bool:
+    """Whether nodes would have room if some were like this; those that are not there are added for a moment."""
+    cluster = case.state.cluster
+    there = [node_of(case.seen, node.metadata.name) for node in changes if node.metadata.name in cluster.nodes.rows]
+    for node in changes:
+        cluster.put_node(node)
+    try:
+        return by_nodes(case.state, case.workload, case.queue, case.needs) is None
+    finally:
+        known = {node.metadata.name for node in there}
+        for node in there:
+            cluster.put_node(node)
+        for node in changes:
+            if node.metadata.name not in known:
+                cluster.remove_node(node.metadata.name)
+
+
+def _instead(case: Case, changes: Sequence[Node]) -> Seen:
+    by_name = {node.metadata.name: node for node in changes}
+    return with_nodes(case.seen, by_name, lambda node: by_name[node.metadata.name])
+
+
+def _model(case: Case, need: Need) -> Node | None:
+    """Return a node that could take such a pod if it were empty; None where none could."""
     state, nodes = case.state, case.state.cluster.nodes
     with state.cluster.transaction() as transaction:
         profile = Attempt(state, case.workload, case.queue, transaction).profile
@@ -83,12 +108,7 @@ def _model(case: Case, need: Need) -> tuple[Node, int] | None:
     wanted = nodes.vector(need.klass.requests)
     fits = standing(need.klass, nodes, where, profile).mask & (nodes.allocatable >= wanted).all(axis=1)
     names = sorted(name for name, row in nodes.rows.items() if fits[row])
-    if not names:
-        return None
-    offers = nodes.allocatable[nodes.rows[names[0]]]
-    asked = wanted > 0
-    each = int((offers[asked] // wanted[asked]).min(initial=np.iinfo(np.int64).max))
-    return node_of(case.seen, names[0]), each
+    return node_of(case.seen, names[0]) if names else None
 
 
 def _uncordoned(node: Node) -> Node:

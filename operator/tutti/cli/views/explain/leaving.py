@@ -19,7 +19,7 @@ from tutti.cluster.pods import PodRecord
 from tutti.engine.workloads import WorkloadKey
 from tutti.placement.preemption.lifting import Lifting
 
-_SINGLES = 3
+_SINGLES = 2
 """So many are told of whose end alone would do."""
 _TRIED = 6
 _LOOKED_AT = 200
@@ -37,12 +37,14 @@ class Leaver:
         pods: Theirs that are on nodes.
         part: How much of what is lacking they have; 1 or more is all of it.
         holder: What they hold quota as, or "".
+        rank: Those of lower rank are tried first.
     """
 
     what: str
     pods: Sequence[PodRecord]
     part: float
     holder: str = ""
+    rank: int = 0
 
 
 Enough = Callable[[Sequence[Leaver]], bool]
@@ -51,11 +53,15 @@ Enough = Callable[[Sequence[Leaver]], bool]
 
 def by_leaving(case: Case, leavers: Sequence[Leaver], enough: Enough) -> list[Remedy]:
     """Return whose end would help: some whose end alone would do, the least of them first, else several together."""
-    order = sorted(leavers, key=lambda one: (one.part < 1, one.part if one.part >= 1 else -one.part))[:_LOOKED_AT]
+    order = sorted(leavers, key=_order)[:_LOOKED_AT]
     singles = (_idea(case, [one]) for one in order if enough([one]))
     found = helping(case, singles, good=_SINGLES, most=_TRIED)
     together = [] if found else _fewest(order, enough)
     return found or helping(case, [_idea(case, together)] if together else [], good=1, most=1)
+
+
+def _order(one: Leaver) -> tuple[bool, int, float]:
+    return one.part < 1, one.rank, one.part if one.part >= 1 else -one.part
 
 
 def of_quota(case: Case) -> tuple[list[Leaver], Enough]:
@@ -71,7 +77,11 @@ def of_quota(case: Case) -> tuple[list[Leaver], Enough]:
         if held and other is not case.workload and holdings.root_of(other.cluster_queue) == root:
             part = max(units / short[what].missing for what, units in held.items())
             pods = [member.pod for member in other.members() if member.pod.place]
-            leavers.append(Leaver(_told(other.key[1:], {what[1]: held[what] for what in held}), pods, part, other.name))
+            told = _told(other.key[1:], {resource: units for (_, resource), units in held.items()})
+            # What a queue gives back of its own, others of its cohort may have first.
+            borrows = holdings.tree.queues[other.cluster_queue].borrows_any(held)
+            rank = 0 if other.cluster_queue == queue.name else 1 if borrows else 2
+            leavers.append(Leaver(told, pods, part, other.name, rank))
 
     def enough(some: Sequence[Leaver]) -> bool:
         node = holdings.tree.queues[queue.name]
