@@ -282,6 +282,30 @@ async def test_a_second_replica_waits_ready_and_takes_over_what_the_first_has_be
         assert await second.stop() == 0
 
 
+async def test_a_leader_that_was_stopped_and_goes_on_after_its_lease_was_taken_ends_and_has_written_nothing(
+    cluster, kubeconfig, tmp_path, running
+):
+    """SIGSTOP, as a machine that is suspended or a cgroup that is frozen has it."""
+    await open_queue(cluster)
+    (tmp_path / "second").mkdir()
+    async with operator(kubeconfig, tmp_path / "second") as second:
+        await second.says("waiting_for_lease")
+        running.process.send_signal(signal.SIGSTOP)
+        await second.says("deciding")
+        await start_gang(cluster, "pair", 2)
+        await until(lambda: all_bound(cluster, "pair", 2))
+        await until(lambda: says(cluster.condition(GROUPS, "pair", "default", "Scheduled"), status="True"))
+        running.process.send_signal(signal.SIGCONT)
+        assert await running.ends() == 1
+        assert "lease" in running.said("crashed")[0]["error"]
+        transitions = (await cluster.get(LEASES, "tutti", "kube-system"))["spec"]["leaseTransitions"]
+        assert transitions == 1
+        for kind, name, namespace in (("PodGroup", "pair", "default"), ("ClusterQueue", "cq", "")):
+            status = (await cluster.get(RESOURCES[kind], name, namespace))["status"]
+            assert status["fence"]["generation"] == transitions
+        assert await second.stop() == 0
+
+
 async def test_what_it_saw_and_decided_can_be_replayed(cluster, tmp_path, running):
     from tutti.engine.journal import replay
 
