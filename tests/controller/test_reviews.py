@@ -13,13 +13,13 @@ import pytest
 from tests.controller.objects import local_queue, obj
 from tests.controller.process import API, operator, until
 from tutti.controller.crds import RESOURCES
-from tutti.sim.certificate import Certificate
+from tutti.kube.certificate import Certificate
 
 
 @pytest.fixture
 async def reviews(cluster, kubeconfig, tmp_path):
     """Ask the webhook of that name about an object."""
-    certificate = Certificate.make("127.0.0.1")
+    certificate = Certificate.make(["127.0.0.1"])
     (tmp_path / "tls.crt").write_bytes(certificate.pem)
     (tmp_path / "tls.key").write_bytes(certificate.key)
     with socket.create_server(("127.0.0.1", 0)) as free:

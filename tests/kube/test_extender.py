@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 
 from tutti.api.extensions import Extender
+from tutti.kube.certificate import Certificate
 from tutti.kube.extender import Candidates, ExtenderClient, ExtenderError
-from tutti.sim.certificate import Certificate
 
 POD = b'{"metadata":{"name":"p","annotations":{"only":"they read this"}}}'
 NODES = [b'{"metadata":{"name":"n1"},"status":{"capacity":{"x":"1"}}}', b'{"metadata":{"name":"n2"}}']
@@ -140,7 +140,7 @@ async def test_one_that_is_not_there_has_failed():
 
 @pytest.fixture
 def identity(tmp_path):
-    made = Certificate.make("127.0.0.1")
+    made = Certificate.make(["127.0.0.1"])
     authority = tmp_path / "ca.pem"
     authority.write_bytes(made.pem)
     return made.context(), authority

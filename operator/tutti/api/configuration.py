@@ -152,6 +152,21 @@ class Metrics(Model):
     """Host and port; no host: every address, port 0: a free one."""
 
 
+class SelfSigned(Model):
+    """A certificate that the operator makes, renews, and has the API server trust: where there is no cert-manager."""
+
+    secret_namespace: Name = "tutti-system"  # noqa: S105 - the name of a Secret is none
+    """The namespace of the Secret."""
+    secret_name: Name = "tutti-webhook"  # noqa: S105
+    """The Secret that all replicas share it in; it must exist, and may be empty."""
+    configuration_name: Name = "tutti"
+    """The name of the validating and of the mutating webhook configuration that are to trust it."""
+    hosts: Annotated[list[str], Field(min_length=1)] = ["tutti.tutti-system.svc"]
+    """The names and addresses that the API server calls the webhook by."""
+    days: Annotated[int, Field(ge=1, le=3650)] = 90
+    """How long each lasts; it is renewed after two thirds of that."""
+
+
 class Webhook(Model):
     """The validating webhook: off unless certificates are there for it."""
 
@@ -161,6 +176,8 @@ class Webhook(Model):
     """Its port."""
     cert_dir: str = "/etc/tutti/webhook"
     """The folder with `tls.crt` and `tls.key`."""
+    self_signed: SelfSigned | None = None
+    """A certificate of the operator's own, in place of files in certDir."""
 
 
 class Logging(Model):

@@ -22,6 +22,7 @@ from prometheus_client import disable_created_metrics
 
 from tutti import __version__
 from tutti.api.configuration import TuttiConfiguration
+from tutti.controller.certificates import own_certificate
 from tutti.controller.deletion import Holder
 from tutti.controller.health import Health
 from tutti.controller.journaling import journal_at
@@ -30,7 +31,7 @@ from tutti.controller.metrics import Metrics
 from tutti.controller.operator import registry_for, run_kopf, settings_for
 from tutti.controller.room import Room, Surroundings
 from tutti.controller.serving import application, serving
-from tutti.controller.supervisor import Supervisor, leaves
+from tutti.controller.supervisor import Supervisor, first_of, leaves
 from tutti.controller.webhooks import Reviewer
 from tutti.engine.engine import Engine
 from tutti.engine.extending.hosting import Plugins
@@ -111,7 +112,7 @@ async def _operate(room: Room, around: Surroundings, credentials: Credentials, s
     async def startup() -> None:
         supervisor.start()
         try:
-            await _first(room.synced, stop)
+            await first_of(room.synced, stop)
         except asyncio.CancelledError:
             stop.set()  # kopf was told to stop before the engine was
             raise
@@ -128,7 +129,9 @@ async def _operate(room: Room, around: Surroundings, credentials: Credentials, s
     resigned = asyncio.create_task(_take_signals_back(ready, stop), name="signals")
     lag = asyncio.create_task(measure_lag(around.metrics), name="loop lag")
     try:
-        await run_kopf(registry, settings_for(around.configuration), stop=stop, ready=ready)
+        async with own_certificate(around.configuration.webhook, around.client, stop) as certificate:
+            settings = settings_for(around.configuration, certificate)
+            await run_kopf(registry, settings, stop=stop, ready=ready)
     finally:
         resigned.cancel()
         lag.cancel()
@@ -140,16 +143,6 @@ def _reviewer(room: Room, configuration: TuttiConfiguration) -> Reviewer | None:
     if not configuration.webhook.enabled:
         return None
     return Reviewer(room.catalogue, room.classes, default_queue=configuration.default_local_queue)
-
-
-async def _first(*events: asyncio.Event) -> None:
-    """Return once any of the events is set."""
-    waiting = [asyncio.create_task(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in waiting:
-            task.cancel()
 
 
 @asynccontextmanager

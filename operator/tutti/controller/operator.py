@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import kopf
@@ -22,6 +23,8 @@ from tutti.kube.credentials import Access, Credentials, CredentialsError
 
 FINALIZER = f"{GROUP}/in-use"
 _PREFIX = f"kopf.{GROUP}"
+# How soon a certificate that was renewed is served.
+_NEW_CERTIFICATE_SECONDS = 5.0
 _RELOGIN = timedelta(minutes=10)
 
 
@@ -36,8 +39,13 @@ class _NoDiffBase(kopf.DiffBaseStorage):
         """Write nothing."""
 
 
-def settings_for(configuration: TuttiConfiguration) -> kopf.OperatorSettings:
-    """Return kopf's settings: static resources, no events, no peering, our own names on objects."""
+def settings_for(configuration: TuttiConfiguration, certificate: Path | None = None) -> kopf.OperatorSettings:
+    """Return kopf's settings: static resources, no events, no peering, our own names on objects.
+
+    Args:
+        configuration: What an administrator has set.
+        certificate: A file with a certificate and its key, in place of those that are mounted.
+    """
     settings = kopf.OperatorSettings()
     settings.process.ultimate_exiting_timeout = None  # the pod's grace period ends what hangs
     settings.posting.enabled = False
@@ -52,7 +60,10 @@ def settings_for(configuration: TuttiConfiguration) -> kopf.OperatorSettings:
     webhook = configuration.webhook
     if webhook.enabled:
         settings.admission.server = kopf.WebhookServer(
-            port=webhook.port, certfile=f"{webhook.cert_dir}/tls.crt", pkeyfile=f"{webhook.cert_dir}/tls.key"
+            port=webhook.port,
+            certfile=certificate or f"{webhook.cert_dir}/tls.crt",
+            pkeyfile=certificate or f"{webhook.cert_dir}/tls.key",
+            file_check_interval=_NEW_CERTIFICATE_SECONDS,
         )
     return settings
 

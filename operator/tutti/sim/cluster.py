@@ -16,8 +16,8 @@ from typing import Self
 
 import msgspec
 
+from tutti.kube.certificate import Certificate
 from tutti.sim import bootstrap
-from tutti.sim.certificate import Certificate
 from tutti.sim.controllers import roster
 from tutti.sim.controllers.roster import Controller, Timing, Working
 from tutti.sim.crd.establishing import Establisher
@@ -83,7 +83,7 @@ class EmbeddedCluster:
     ) -> None:
         per_rack = -(-nodes // racks) if racks else 4
         self._fleet = fleet or Fleet(nodes=nodes, gpus=gpus, per_rack=per_rack)
-        self._certificate = Certificate.make(host) if tls else None
+        self._certificate = Certificate.make(["localhost", "127.0.0.1", host]) if tls else None
         names = controllers if not isinstance(controllers, bool) else roster.ALL if controllers else ()
         self._controllers = roster.chosen(names)
         self._timing = timing or Timing()
