@@ -302,3 +302,94 @@ def test_each_role_has_its_rooms():
 
     assert [told_of(room) for room in found.rooms] == [("leader", 1, 1), ("worker", 2, 1)]
     assert helps(found) == ["1 more node like n (8 nvidia.com/gpu) is added"]
+
+
+GANG = ours("PodGroup", "g", {"schedulingPolicy": {"gang": {"minCount": 1}}}, "d")
+
+
+def message(found: Explained, gate: str) -> str:
+    return next(step.message for step in found.steps if step.gate == gate)
+
+
+def test_an_approval_is_told_as_what_is_left():
+    asking = copy.deepcopy(GANG)
+    asking["metadata"]["annotations"] = {f"{scene.TUTTI}/admission-gate": "ticket 7"}
+    found = of("d/g", [node("n", "m", "r"), asking, pod("d", "g-0", 1, gang="g")])
+
+    assert verdicts(found)[3:] == ["Placement: Passed", "Permit: Waits"]
+    assert "asks for an approval (ticket 7)" in message(found, "Permit")
+
+
+def test_whom_it_waits_for_is_told_with_the_room_that_they_will_leave():
+    high = pod("d", "g-0", 8, gang="g")
+    high["spec"]["priority"] = 100
+    found = of("d/g", [node("n", "m", "r"), GANG, pod("d", "low", 8, on="n", owner="Job"), high])
+
+    assert verdicts(found)[3:] == ["Placement: Passed", "Victims: Waits"]
+    assert message(found, "Placement") == "there is room once others have left"
+    assert "d/low on n" in message(found, "Victims")
+
+
+def test_members_beyond_those_required_are_told_of():
+    found = of("d/g", [node("n", "m", "r"), GANG, pod("d", "g-0", 8, gang="g", on="n"), pod("d", "g-1", 8, gang="g")])
+
+    assert found.summary == "it waits with some of its members at the Placement gate: Unschedulable"
+    assert [(room.pods, room.fits) for room in found.rooms] == [(1, 0)]
+
+
+def test_volumes_that_are_not_there_rule_out_every_node():
+    claiming = pod("d", "g-0", 1, gang="g")
+    claiming["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    (room,) = of("d/g", [node("n", "m", "r"), GANG, claiming]).rooms
+
+    assert room.ruled == (Ruled('persistentvolumeclaim "data" not found', 1, ()),)
+
+
+def test_without_nodes_there_is_nothing_to_be_like():
+    found = of("d/g", [GANG, pod("d", "g-0", 1, gang="g")])
+
+    assert (found.rooms[0].nodes, found.rooms[0].fits, found.remedies) == (0, 0, ())
+
+
+def test_an_object_that_cannot_be_read_is_told_with_what_is_wrong():
+    broken = ours("PodGroup", "g", {"schedulingPolicy": {"gang": {"minCount": -1}}}, "d")
+
+    assert "spec.schedulingPolicy.gang.minCount" in message(
+        of("d/g", [node("n", "m", "r"), broken, pod("d", "g-0", 1, gang="g")]), "Gather"
+    )
+
+
+def test_who_stands_behind_the_head_of_a_strict_queue_is_told_what_comes_after_it():
+    gang = [group("vision", "zz", 1), pod("vision", "zz-0", 8, gang="zz")]
+    found = of("vision/zz", [*without("warmup"), *gang])
+
+    assert verdicts(found)[1:] == ["Queue: Waits", "Quota: WouldWait", "Placement: WouldPass"]
+    (remedy,) = found.remedies
+    assert remedy.what == "vision/train-2, before it, is taken back"
+    assert remedy.then.startswith("ClusterQueue vision: needs 8 nvidia.com/gpu in a100")
+
+
+def test_a_node_is_added_in_the_flavor_that_has_quota():
+    second = {
+        "name": "h100",
+        "resources": [{"name": "cpu", "nominalQuota": 8}, {"name": "memory", "nominalQuota": "1Ti"}],
+    }
+    second["resources"].append({"name": GPU, "nominalQuota": 16})
+    both = scene.queue("q", "", "a100", 4)
+    both["spec"]["resourceGroups"][0]["flavors"].append(second)
+    made = [
+        node("n1", "NVIDIA-A100", "r"),
+        node("n2", "NVIDIA-H100", "r"),
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "d"}},
+        *(ours("ResourceFlavor", f.lower(), {"nodeLabels": {scene.MODEL: f"NVIDIA-{f}"}}) for f in ("A100", "H100")),
+        both,
+        ours("LocalQueue", "main", {"clusterQueue": "q"}, "d"),
+        group("d", "g", 2),
+        *(pod("d", f"g-{n}", 8, gang="g") for n in range(2)),
+    ]
+    found = of("d/g", made)
+
+    assert [(room.flavor, room.fits) for room in found.rooms] == [("a100", 1), ("h100", 1)]
+    assert message(found, "Quota").endswith("16 of 16 free nvidia.com/gpu in h100")
+    assert "a100" not in message(found, "Quota")
+    assert helps(found) == ["1 more node like n2 (8 nvidia.com/gpu) is added"]

@@ -11,7 +11,7 @@ from tutti.cli.views.explain.model import Explained, QuotaUse, Remedy, Room
 from tutti.cli.views.explain.quota import uses
 from tutti.cli.views.explain.remedies import remedies
 from tutti.cli.views.explain.rooms import rooms
-from tutti.cli.views.explain.steps import steps
+from tutti.cli.views.explain.steps import Way, steps
 from tutti.cli.views.explain.trials import Case
 from tutti.engine.explanation import Explanation
 from tutti.engine.gathering.needs import needs_of
@@ -58,7 +58,7 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
         bound=tally.bound,
         position=state.places.of(workload),
         line=state.counts.of(cluster_queue).pending if cluster_queue else 0,
-        steps=steps(state, workload, queue, needs, quota, why),
+        steps=steps(Way(state, workload, queue, needs, quota, why)),
         quota=tuple(quota),
         rooms=tuple(room),
         remedies=tuple(remedy),

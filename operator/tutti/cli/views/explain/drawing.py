@@ -146,7 +146,7 @@ def _room(room: Room) -> RenderableType:
 
 def _some(examples: Sequence[str], there: int) -> str:
     told = ", ".join(examples)
-    return f"{told} and {there - len(examples)} more" if there > len(examples) else told
+    return f"{told} and {there - len(examples)} more" if examples and there > len(examples) else told
 
 
 def _placed(placed: Mapping[str, int]) -> RenderableType:

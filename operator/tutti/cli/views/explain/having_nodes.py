@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from tutti.api.core import Node
@@ -9,7 +10,7 @@ from tutti.api.resources import CPU, MEMORY
 from tutti.api.taints import HARD_EFFECTS, Taint
 from tutti.cli.views.changing import Seen, changed, like, node_of, with_nodes
 from tutti.cli.views.drawing import count
-from tutti.cli.views.explain.rooms import by_nodes
+from tutti.cli.views.explain.rooms import MOST_WAYS, by_nodes
 from tutti.cli.views.explain.trials import Case, Idea
 from tutti.cluster.supply import UNFIT
 from tutti.engine.admitting.attempt import Attempt, ask_for
@@ -62,15 +63,11 @@ def more(case: Case) -> Iterator[Idea]:
         room = max((one.fits for one in case.rooms if one.group == need.group.name), default=0)
         if need.klass.refusal or (room >= need.required and need.near is None):
             continue  # others, or the pod itself, are in the way
-        model = _model(case, need)
-        if model is None:
-            continue
-        for number in range(1, _MOST_NEW + 1):
-            new = like(model, number)
-            if _would_fit(case, [one.node for one in new]):
+        for model in _models(case, need):
+            number = next((n for n in range(1, _MOST_NEW + 1) if _would_fit(case, _new(model, n))), 0)
+            if number:
                 told = f"{count(number, 'more node')} like {model.metadata.name} ({_offers(model)})"
-                yield Idea(f"{told} {'is' if number == 1 else 'are'} added", [*case.seen, *new])
-                break
+                yield Idea(f"{told} {'is' if number == 1 else 'are'} added", [*case.seen, *like(model, number)])
 
 
 def _would_fit(case: Case, changes: Sequence[Node]) -> bool:
@@ -95,20 +92,29 @@ def _instead(case: Case, changes: Sequence[Node]) -> Seen:
     return with_nodes(case.seen, by_name, lambda node: by_name[node.metadata.name])
 
 
-def _model(case: Case, need: Need) -> Node | None:
-    """Return a node that could take such a pod if it were empty; None where none could."""
+def _models(case: Case, need: Need) -> list[Node]:
+    """Return a node of each flavor that could take such a pod if it were empty, as far as there is any."""
     state, nodes = case.state, case.state.cluster.nodes
     with state.cluster.transaction() as transaction:
         profile = Attempt(state, case.workload, case.queue, transaction).profile
-    given: Assignment = {}
+    ways: list[Assignment] = [{}]
     if case.queue is not None:
-        ways = assignments(case.queue, state.catalog.flavors, need.klass.requests, need.klass.spec.tolerations)
-        given = next(ways, given)
-    where = ask_for(state, need, given, required=need.required).where
+        found = assignments(case.queue, state.catalog.flavors, need.klass.requests, need.klass.spec.tolerations)
+        ways = list(itertools.islice(found, MOST_WAYS))
     wanted = nodes.vector(need.klass.requests)
-    fits = standing(need.klass, nodes, where, profile).mask & (nodes.allocatable >= wanted).all(axis=1)
-    names = sorted(name for name, row in nodes.rows.items() if fits[row])
-    return node_of(case.seen, names[0]) if names else None
+    large = (nodes.allocatable >= wanted).all(axis=1)
+    models: dict[str, Node] = {}
+    for given in ways:
+        where = ask_for(state, need, given, required=need.required).where
+        fits = standing(need.klass, nodes, where, profile).mask & large
+        name = min((name for name, row in nodes.rows.items() if fits[row]), default="")
+        if name:
+            models[name] = node_of(case.seen, name)
+    return list(models.values())
+
+
+def _new(model: Node, number: int) -> list[Node]:
+    return [one.node for one in like(model, number)]
 
 
 def _uncordoned(node: Node) -> Node:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from tutti.api.core import Pod
 from tutti.api.resources import describe
-from tutti.cli.views.changing import changed, copies, pod_of, with_object, with_pods
+from tutti.cli.views.changing import changed, copies, pod_of, with_object, with_pods, without_pods
 from tutti.cli.views.drawing import count
 from tutti.cli.views.explain.model import QuotaUse
 from tutti.cli.views.explain.trials import Case, Idea
@@ -17,6 +18,8 @@ from tutti.quota.policy import Who
 from tutti.quota.tree import UNLIMITED
 
 Json = dict[str, Any]
+MOST_BEFORE = 4
+"""How many of those who stand before a workload in its queue are looked at."""
 
 
 def members(case: Case) -> Iterator[Idea]:
@@ -51,6 +54,15 @@ def queues(case: Case) -> Iterator[Idea]:
             seen = with_object(case.seen, kind, namespace, name, _setting(["spec", "queueName"], other))
             instead = f" instead of {wanted}" if wanted else ""
             yield Idea(f"its queueName is {other}{instead}", seen)
+    if case.why.reason == "BehindHead" and case.queue is not None:
+        before = itertools.takewhile(
+            lambda one: one is not case.workload, case.state.places.heads(case.queue.name, MOST_BEFORE)
+        )
+        first = {member.pod.key: one for one in before for member in one.members()}
+        names = list(dict.fromkeys("/".join(one.key[1:]) for one in first.values()))
+        if names:
+            verb = "is" if len(names) == 1 else "are"
+            yield Idea(f"{' and '.join(names)}, before it, {verb} taken back", without_pods(case.seen, first))
     if case.why.reason == "OnHold":
         leads = case.state.leads_to(namespace, wanted)
         seen = with_object(case.seen, "LocalQueue", namespace, wanted, _setting(["spec", "stopPolicy"], "None"))

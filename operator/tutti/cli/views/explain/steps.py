@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tutti.api.resources import describe
 from tutti.cli.views.drawing import count
@@ -19,71 +20,81 @@ ALWAYS = (Gate.GATHER, Gate.QUEUE, Gate.QUOTA, Gate.PLACEMENT)
 """The gates that every workload passes; it waits for victims or a permit only where there is reason to."""
 
 
-def steps(
-    state: State,
-    workload: Workload,
-    queue: Queue | Explanation | None,
-    needs: Sequence[Need] | Explanation,
-    quota: Sequence[QuotaUse],
-    why: Explanation | None,
-) -> tuple[Step, ...]:
-    """Return how a workload fares at each gate; `why` is what it waits for, None where it has passed all."""
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A workload on its way.
+
+    Attributes:
+        queue: Its ClusterQueue, None where it needs none, or why it has none.
+        needs: The pods that want nodes, or why none may have one yet.
+        quota: What it asks of its queue.
+        why: What it waits for; None where it has passed all gates.
+    """
+
+    state: State
+    workload: Workload
+    queue: Queue | Explanation | None
+    needs: Sequence[Need] | Explanation
+    quota: Sequence[QuotaUse]
+    why: Explanation | None
+
+
+def steps(way: Way) -> tuple[Step, ...]:
+    """Return how a workload fares at each gate."""
     told = []
     passed = True
     for gate in Gate:
-        if why is not None and gate is why.gate:
-            told.append(Step(gate.value, Verdict.WAITS, why.message))
+        if way.why is not None and gate is way.why.gate:
+            told.append(Step(gate.value, Verdict.WAITS, way.why.message))
             passed = False
         elif gate in ALWAYS and passed:
-            told.append(Step(gate.value, Verdict.PASSED, _passed(gate, workload, queue, needs, quota)))
+            told.append(Step(gate.value, Verdict.PASSED, _passed(way, gate)))
         elif gate in ALWAYS:
-            told.append(_ahead(gate, state, workload, queue, needs, quota))
+            told.append(_ahead(way, gate))
     return tuple(told)
 
 
-def _ahead(
-    gate: Gate,
-    state: State,
-    workload: Workload,
-    queue: Queue | Explanation | None,
-    needs: Sequence[Need] | Explanation,
-    quota: Sequence[QuotaUse],
-) -> Step:
+def _ahead(way: Way, gate: Gate) -> Step:
     """Return how a workload would fare at a gate that it has not come to."""
+    queue, needs = way.queue, way.needs
     if gate is Gate.QUEUE and isinstance(queue, Explanation):
         return Step(gate.value, Verdict.WOULD_WAIT, queue.message)
     if gate is Gate.QUEUE:
-        return Step(gate.value, Verdict.WOULD_PASS, _passed(gate, workload, queue, needs, quota))
+        return Step(gate.value, Verdict.WOULD_PASS, _passed(way, gate))
     if isinstance(needs, Explanation) or isinstance(queue, Explanation):
         what = "all members are" if isinstance(needs, Explanation) else "its queue is"
         return Step(gate.value, Verdict.UNKNOWN, f"known once {what} there")
     why = never_admitted(queue, needs)
     if why is None and gate is Gate.QUOTA and queue is not None:
-        why = by_quota(state, workload, queue, needs)
+        why = by_quota(way.state, way.workload, queue, needs)
     elif why is None and gate is Gate.PLACEMENT:
-        why = by_nodes(state, workload, queue, needs)
+        why = by_nodes(way.state, way.workload, queue, needs)
     if why is not None:
         return Step(gate.value, Verdict.WOULD_WAIT, why.message)
-    return Step(gate.value, Verdict.WOULD_PASS, _passed(gate, workload, queue, needs, quota))
+    return Step(gate.value, Verdict.WOULD_PASS, _passed(way, gate))
 
 
-def _passed(
-    gate: Gate,
-    workload: Workload,
-    queue: Queue | Explanation | None,
-    needs: Sequence[Need] | Explanation,
-    quota: Sequence[QuotaUse],
-) -> str:
+def _passed(way: Way, gate: Gate) -> str:
+    required = 0 if isinstance(way.needs, Explanation) else sum(need.required for need in way.needs)
     if gate is Gate.GATHER:
-        return _gathered(workload)
+        return _gathered(way.workload)
     if gate is Gate.QUEUE:
-        return _queued(workload, queue)
-    if not isinstance(needs, Explanation) and not any(need.required for need in needs):
+        return _queued(way.workload, way.queue)
+    if gate is Gate.QUOTA and way.queue is None:
+        return "it needs none"
+    if not required:
         return "all required pods have theirs"
     if gate is Gate.QUOTA:
-        return ", ".join(_had(one) for one in quota if not one.missing) if queue is not None else "it needs none"
-    pods = 0 if isinstance(needs, Explanation) else sum(need.required for need in needs)
-    return f"nodes have room for {'the pod' if pods == 1 else f'all {pods} pods'}"
+        return _has_quota(way.quota) or "there is enough once others have left"
+    if way.why is not None and way.why.gate is Gate.VICTIMS:
+        return "there is room once others have left"
+    return f"nodes have room for {'the pod' if required == 1 else f'all {required} pods'}"
+
+
+def _has_quota(quota: Sequence[QuotaUse]) -> str:
+    """Return what is free, in the flavors of which there is enough."""
+    short = {one.flavor for one in quota if one.missing}
+    return ", ".join(_had(one) for one in quota if one.flavor not in short)
 
 
 def _had(one: QuotaUse) -> str:
