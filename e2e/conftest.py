@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Stories share a cluster, so one worker runs them all; some are about a real server only."""
     if config.getoption("--cluster") != "envtest":
-        about_real = [item for item in items if item.path.name == "test_real_server.py"]
+        about_real = [item for item in items if item.path.name.startswith("test_real_")]
         config.hook.pytest_deselected(items=about_real)
         items[:] = [item for item in items if item not in about_real]
     for item in items:
