@@ -24,11 +24,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Stories share a cluster, so one worker runs them all; some are about a real server only."""
-    if config.getoption("--cluster") != "envtest":
-        about_real = [item for item in items if item.path.name.startswith("test_real_")]
-        config.hook.pytest_deselected(items=about_real)
-        items[:] = [item for item in items if item not in about_real]
+    """Stories share a cluster, so one worker runs them all; some are about one kind of cluster only."""
+    cluster = config.getoption("--cluster")
+    elsewhere = [
+        item
+        for item in items
+        if (item.path.name.startswith("test_real_") and cluster != "envtest")
+        or (item.get_closest_marker("kind") and cluster != "kind")
+    ]
+    config.hook.pytest_deselected(items=elsewhere)
+    items[:] = [item for item in items if item not in elsewhere]
     for item in items:
         if "e2e" in item.path.parts:
             item.add_marker(pytest.mark.xdist_group("e2e"))

@@ -21,6 +21,8 @@ from pathlib import Path
 import yaml
 from kubernetes import client, config
 
+from e2e.harness.pretended import PRETENDED
+
 NODES = 4
 GPUS = 2
 
@@ -119,6 +121,7 @@ def kind_cluster() -> Iterator[Cluster]:
             node.metadata.name
             for node in core.list_node().items
             if "node-role.kubernetes.io/control-plane" not in node.metadata.labels
+            and PRETENDED not in (node.metadata.annotations or {})
         ][:NODES]
         for name in workers:
             amounts = {"nvidia.com/gpu": str(GPUS)}

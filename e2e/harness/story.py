@@ -134,6 +134,7 @@ class Story:
         self, name: str, *, gpus: int | str = 0, cpu: str = "10m", labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None, selector: dict[str, str] | None = None,
         volumes: list[dict[str, Any]] | None = None, readiness_gate: str = "", priority_class: str = "", grace: int = 0,
+        tolerations: list[dict[str, Any]] | None = None,
     ) -> None:  # fmt: skip
         """A pod for Tutti; with a readiness gate, which nobody opens, it never becomes ready.
 
@@ -145,6 +146,7 @@ class Story:
         spec = {
             "schedulerName": "tutti",
             "nodeSelector": selector or {},
+            "tolerations": tolerations or [],
             "terminationGracePeriodSeconds": grace,
             "priorityClassName": priority_class,
             "containers": [{"name": "c", "image": PAUSE, "resources": resources, **_slow_to_end(grace)}],
