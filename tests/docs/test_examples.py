@@ -1,4 +1,4 @@
-"""What docs/ and the README show can be used: manifests are valid, links lead to files, and code that is named exists."""
+"""What docs/ and the README show can be used: manifests, fields, commands, links, and files that are named exist."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from handbook.fields import fields
 from tutti.api.configuration import KIND, TuttiConfiguration
 from tutti.api.kinds import KINDS, parse_object
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.model import API_VERSION
+from tutti.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -42,6 +45,59 @@ def test_every_configuration_is_one_that_the_operator_takes() -> None:
     assert len(found) > 2
     for _, one in found:
         TuttiConfiguration.model_validate(without_nulls(one))
+
+
+def paths() -> set[str]:
+    """The path of every field of ours, and every part of it that is written without what is before or after."""
+    found = set()
+    for model in (TuttiConfiguration, *KINDS.values()):
+        for field in fields(model.model_json_schema(by_alias=True)):
+            parts = field.path.replace("[]", "").split(".")
+            ends = range(1, len(parts) + 1)
+            found |= {".".join(parts[begin:end]) for end in ends for begin in range(end)}
+    return found
+
+
+def test_every_field_that_is_named_is_one_of_ours() -> None:
+    known = paths() | {"apiVersion", "tolerationSeconds", "preemptionPolicy"}
+    named = r"`([a-z][A-Za-z]*(?:\[\])?(?:\.[a-z][A-Za-z]*(?:\[\])?)+|[a-z]+[A-Z][A-Za-z]*)(?::[^`]*)?`"
+    told = ("concepts", "howto", "operations")
+    pages = [page for page in MADE_BY_HAND if page.parent.name in told or page.stem in ("fairness", "lifecycle")]
+    found = {
+        name.replace("[]", "")
+        for page in pages
+        for name in re.findall(
+            named, re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        )
+        if not name.endswith((".yaml", ".json", ".py"))
+    }
+    assert len(found) > 30
+    assert found <= known
+
+
+def test_every_command_that_is_named_is_one_that_there_is() -> None:
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        shown = [*re.findall(r"`tutti ([^`\n]+)`", text), *re.findall(r"^(?: {4})?tutti ([^\n]+)$", text, re.MULTILINE)]
+        found += [(page.name, line, *unknown(line)) for line in shown]
+    assert len(found) > 20
+    assert not [one for one in found if len(one) > 2]
+
+
+def unknown(line: str) -> list[str]:
+    """The words of a command line that are no command or option of ours."""
+    words = re.split(r"[\s|>&]+", line.partition("#")[0])
+    command: click.Command = cli
+    context = click.Context(cli)
+    while isinstance(command, click.Group) and words and (inner := command.get_command(context, words[0])) is not None:
+        command, words = inner, words[1:]
+    if command is cli:
+        return [] if words[0] in ("--version", "--help", "...") else words[:1]
+    if isinstance(command, click.Group):  # `tutti bench FILE` is short for `tutti bench run FILE`
+        command = command.get_command(context, "run") or command
+    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    return [word for word in words if word.startswith("--") and word.partition("=")[0] not in {*options, "--help"}]
 
 
 @pytest.mark.parametrize("page", MADE_BY_HAND, ids=lambda path: str(path.relative_to(ROOT)))
