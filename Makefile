@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 TIMES ?= 5
 FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py)
 
-.PHONY: help setup demo test fuzz lint fix crds reference tutorial docs screens bench bench-envtest bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim test-envtest lock clean
+.PHONY: help setup demo test fuzz lint fix crds reference tutorial docs screens bench bench-envtest bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim test-envtest lock clean
 
 help: ## Show this list
 	@if [ -t 1 ]; then on='\033[1m' off='\033[0m'; fi; \
@@ -89,6 +89,9 @@ bench: $(READY) ## Our short scenarios through the embedded cluster; writes buil
 bench-envtest: $(READY) ## The same on a real kube-apiserver and etcd, and against a kube-scheduler beside them (KUBEBUILDER_ASSETS)
 	@$(BIN)/python -m bench.envtest
 	@$(BIN)/python -m bench.envtest --native-gangs
+
+bench-start: $(READY) ## From the start to the first bind with 5,000 nodes and 50,000 pods: ARGS='--pods 100000'
+	@$(BIN)/python -m bench.start $(ARGS)
 
 bench-core: $(READY) ## How long the engine takes, and how much memory: no API server; writes build/bench-core.json
 	@$(BIN)/python -m bench.core
