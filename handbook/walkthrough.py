@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-PATIENCE_SECONDS = 90
+PATIENCE_SECONDS = 240
 _BLOCK = re.compile(r"^```sh\n(?P<command>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 _CHANGING = (
     (re.compile(r"\b\d+(?:\.\d+)?(?:s|m|m\d+s)(?![\w/])"), "<age>"),

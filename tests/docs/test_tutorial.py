@@ -18,7 +18,7 @@ PAGES = [
 ]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_each_command_of_a_page_prints_what_the_page_says(page: Path) -> None:
     for tool in ("kubectl", "curl"):
