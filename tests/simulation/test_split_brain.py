@@ -57,14 +57,14 @@ def test_the_one_that_woke_stands_by_until_it_is_needed_again():
 def test_without_the_fence_it_would_write(monkeypatch: pytest.MonkeyPatch):
     """So it is the fence that keeps it from writing, not luck: each writer asks before each write."""
     monkeypatch.setattr(Elector, "check", lambda _: float("inf"))
-    told = [one for seed in range(4) for one in play(asleep(3.004, seed)).violations]
+    told = [one for seed in range(4) for one in play(asleep(3.02, seed)).violations]
     assert any("while b.1 holds the lease" in one for one in told)
 
 
 def held(what: str, method: str, times: int) -> Scenario:
     """The server takes longer than a lease for the first write of a kind, or the first few, and the leader sleeps meanwhile."""
     slow = {"what": what, "method": method, "how": "hold", "seconds": 25.0, "times": times}
-    pause = Step(START + 0.2, "pause", {"replica": "leader", "seconds": 3.0 * LEASE_SECONDS})
+    pause = Step(START + 1.0, "pause", {"replica": "leader", "seconds": 3.0 * LEASE_SECONDS})
     gangs = [*gang("g", 3, queue="q1", seconds=90.0), *gang("h", 3, at=25.0, queue="q2")]
     return story(cluster(replicas="ab"), gangs, [Step(0.0, "trouble", slow), pause], heal_at=120)
 
