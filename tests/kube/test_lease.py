@@ -1,11 +1,12 @@
 """Two processes never lead at once, and a leader knows in time that it is none any more."""
 
+import asyncio
 import re
 
 import pytest
 from aiohttp import web
 
-from tutti.kube.fencing import LeadershipLost, Term
+from tutti.kube.fencing import LeadershipDoubted, LeadershipLost, Term, granted
 from tutti.kube.lease import Elector, LeaseTimes
 
 MICRO_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
@@ -27,6 +28,7 @@ class Leases:
         self.document = None
         self.version = 0
         self.faults = []
+        self.before_write = []
         self.down = False
 
     def store(self, document):
@@ -40,6 +42,8 @@ class Leases:
             return self.kube.status(503, "ServiceUnavailable")
         if request.method == "GET":
             return web.json_response(self.document) if self.document else self.kube.status(404, "NotFound")
+        if self.before_write:
+            assert await self.before_write.pop()()
         fault = self.faults.pop(0) if self.faults else ""
         if fault == "refused":
             return self.kube.status(500, "InternalError")
@@ -251,6 +255,47 @@ async def test_a_leader_that_cannot_renew_in_time_stops(scene):
     clock.now += 2
     with pytest.raises(LeadershipLost, match="could not be renewed for"):
         await one.renew()
+
+
+async def test_a_leader_that_was_stopped_goes_on_where_nobody_has_taken_its_lease(scene):
+    leases, clock, elector = scene
+    one, two = elector("one"), elector("two")
+    assert await one.try_acquire()
+    term = one.term
+    clock.now += 100
+    writes = [asyncio.create_task(granted(one.check)) for _ in range(3)]
+    await asyncio.sleep(0)
+    with pytest.raises(LeadershipDoubted):
+        one.check()
+    assert not await two.try_acquire()  # it sees the lease only now
+    await one.renew()
+    assert await asyncio.gather(*writes) == [12.5] * 3
+    assert (one.term, leases.spec["holderIdentity"], leases.spec["leaseTransitions"]) == (term, "one", 0)
+
+
+@pytest.mark.parametrize("fault", ["taken", "taken meanwhile", "deleted", "away"])
+async def test_a_leader_that_was_stopped_ends_where_it_may_be_another_that_leads(scene, fault):
+    leases, clock, elector = scene
+    one, two = elector("one"), elector("two")
+    assert await one.try_acquire()
+    assert not await two.try_acquire()
+    clock.now += 100
+    write = asyncio.create_task(granted(one.check))
+    await asyncio.sleep(0)
+    if fault == "taken":
+        assert await two.try_acquire()
+    elif fault == "taken meanwhile":
+        leases.before_write.append(two.try_acquire)
+    elif fault == "deleted":
+        leases.document = None
+    else:
+        leases.down = True
+    with pytest.raises(LeadershipLost, match=r"another has taken it|could not be renewed"):
+        await one.renew()
+    with pytest.raises(LeadershipLost):
+        await write
+    with pytest.raises(LeadershipLost, match="does not hold lease"):
+        one.check()
 
 
 async def test_a_deleted_lease_ends_leadership(scene):

@@ -54,6 +54,16 @@ def test_the_one_that_woke_stands_by_until_it_is_needed_again():
     assert (binds["g-0"][1], binds["h-0"][1]) == ("a.1", "a.2")
 
 
+def test_a_leader_alone_goes_on_when_it_wakes():
+    """Nobody has taken its lease, so it neither ends nor waits for it to run out."""
+    pause = Step(4.0, "pause", {"replica": "leader", "seconds": 40.0})
+    gangs = [*gang("g", 2, queue="q1"), *gang("h", 2, at=20.0, queue="q2")]
+    outcome = play(story(cluster(), gangs, [pause], heal_at=90))
+    assert outcome.violations == []
+    assert {who for _, who in bound(outcome).values()} == {"a.1"}
+    assert len(bound(outcome)) == 4
+
+
 def test_without_the_fence_it_would_write(monkeypatch: pytest.MonkeyPatch):
     """So it is the fence that keeps it from writing, not luck: each writer asks before each write."""
     monkeypatch.setattr(Elector, "check", lambda _: float("inf"))

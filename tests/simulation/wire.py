@@ -20,7 +20,7 @@ from tests.simulation.loop import OWNER
 from tests.simulation.server import HttpRequest, Server
 from tutti.kube.client import JSON
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError
-from tutti.kube.fencing import Fence
+from tutti.kube.fencing import Fence, granted
 from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.pace import Pace
@@ -168,7 +168,7 @@ class Wire:
         self, lane: Lane, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
     ) -> bytes:
         async def send() -> bytes:
-            seconds = min(self._seconds, fence())
+            seconds = min(self._seconds, await granted(fence))
             query = {TIMEOUT: str(seconds)}
             return await self.request(
                 method, path, query=query, body=body, content_type=content_type, timeout_seconds=seconds

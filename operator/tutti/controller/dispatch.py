@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, assert_never
 
@@ -52,7 +53,7 @@ from tutti.kube.deactivator import Deactivator
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
-from tutti.kube.fencing import GENERATION_ANNOTATION, Fence, Term, no_term
+from tutti.kube.fencing import GENERATION_ANNOTATION, Fence, LeadershipDoubted, Term, no_term
 from tutti.kube.happenings import Happening, Reference
 from tutti.kube.lanes import Lane
 from tutti.kube.resources import Resource
@@ -122,7 +123,8 @@ class Dispatch:
         Raises:
             LeadershipLost: This process may not write any more, so nothing was started.
         """
-        self._fence()
+        with suppress(LeadershipDoubted):  # each write waits until it is known
+            self._fence()
         binds = [decision for decision in decisions if isinstance(decision, Bind)]
         self._times.decided(binds)
         for bind in binds:

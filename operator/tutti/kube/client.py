@@ -28,7 +28,7 @@ from tutti.kube.connections import CannotConnect, Connections, Request
 from tutti.kube.credentials import Access, Credentials, CredentialsError
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
 from tutti.kube.exchange import CutOff, probe
-from tutti.kube.fencing import Fence
+from tutti.kube.fencing import Fence, granted
 from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.pace import Pace
@@ -132,7 +132,7 @@ class Client:
         """
 
         async def send() -> bytes:
-            seconds = min(self._timeout_seconds, fence())
+            seconds = min(self._timeout_seconds, await granted(fence))
             request = Request(method, path, body, content_type, seconds, bounded=True)
             return await self._authorized(partial(self._ask, request))
 

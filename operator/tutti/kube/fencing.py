@@ -10,7 +10,7 @@ lease and its generation, and the rule in its schema refuses what was written un
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -18,7 +18,7 @@ from tutti.api.model import GROUP
 
 Fence: TypeAlias = Callable[[], float]
 """The question every writer asks before it writes: returns for how many seconds what is sent now may be under way, and
-raises `LeadershipLost` where nothing may be written any more."""
+raises `LeadershipLost` where nothing may be written any more, `LeadershipDoubted` where that is not known yet."""
 
 GENERATION_ANNOTATION: Final = f"{GROUP}/lease-generation"
 """On pods: the generation of the lease under which they were bound."""
@@ -26,6 +26,18 @@ GENERATION_ANNOTATION: Final = f"{GROUP}/lease-generation"
 
 class LeadershipLost(Exception):  # noqa: N818 - it is an event that ends the process, named as such
     """Another replica holds the lease, or may take it at any moment: nothing may be written any more."""
+
+
+class LeadershipDoubted(LeadershipLost):
+    """The time to renew the lease is over, as after this process was stopped, but perhaps nobody has taken it.
+
+    Attributes:
+        settled: Returns once it is known whether this process goes on leading.
+    """
+
+    def __init__(self, why: str, *, settled: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(why)
+        self.settled = settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,19 @@ class Term:
 def unfenced() -> float:
     """Allow every write, however long it takes: for a process that is alone by construction, such as the demo."""
     return float("inf")
+
+
+async def granted(fence: Fence) -> float:
+    """Return what the fence says, as soon as it says anything for certain.
+
+    Raises:
+        LeadershipLost: Nothing may be written any more.
+    """
+    while True:
+        try:
+            return fence()
+        except LeadershipDoubted as doubt:
+            await doubt.settled()
 
 
 def no_term() -> Term | None:

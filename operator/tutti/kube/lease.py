@@ -26,7 +26,7 @@ import structlog
 
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, WireError
-from tutti.kube.fencing import LeadershipLost, Term
+from tutti.kube.fencing import LeadershipDoubted, LeadershipLost, Term
 from tutti.kube.resources import LEASES
 from tutti.kube.timestamps import micro_time, now
 
@@ -91,6 +91,7 @@ class Elector:
         self._unchanged_since = _NEVER
         self._sent: dict[str, float] = {}  # renewTime of writes of unknown outcome -> when they were sent
         self._deadline = _NEVER
+        self._settled = asyncio.Event()
         self._waiting_for = ""
         self._stale = True  # the document must be read before it is written
 
@@ -110,15 +111,18 @@ class Elector:
         """Return how many seconds what is sent now may be worked on; cheap enough for before every write.
 
         Raises:
+            LeadershipDoubted: Nothing may be sent until it is known whether the lease, not renewed in time, is lost.
             LeadershipLost: Nothing may be sent, or not any more.
         """
         left = self._deadline - self._clock()
-        if left <= 0:
-            raise LeadershipLost(
-                f"{self.identity} does not hold lease {self._namespace}/{self._name}, "
-                f"or could not renew it for {self._times.renew_seconds} s"
-            )
-        return left + self._times.way_seconds
+        if left > 0:
+            return left + self._times.way_seconds
+        if self._deadline == _NEVER:
+            raise LeadershipLost(f"{self.identity} does not hold lease {self._namespace}/{self._name}")
+        raise LeadershipDoubted(
+            f"{self.identity} could not renew lease {self._namespace}/{self._name} for {self._times.renew_seconds} s",
+            settled=self._settled.wait,
+        )
 
     async def acquire(self) -> None:
         """Wait until this process is the leader, however long that takes."""
@@ -158,11 +162,14 @@ class Elector:
     async def renew(self) -> None:
         """Renew once; an error that leaves time for another try is only logged.
 
+        A process that was stopped for longer than the time to renew in goes on where nobody has taken its lease.
+
         Raises:
             LeadershipLost: Somebody else holds the lease, it was deleted, or the time ran out.
         """
         if not self.leading:
-            self._lose(f"it could not be renewed for {self._times.renew_seconds} s")
+            await self._go_on()
+            return
         try:
             if self._stale:
                 await self._read()
@@ -174,6 +181,23 @@ class Elector:
             log.warning("lease_not_renewed", lease=self._name, error=str(error))
             if isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND:
                 self._lose("it was deleted")
+
+    async def _go_on(self) -> None:
+        """Renew after the time to do it in: the server still accepts that only where nobody has written since."""
+        late = f"it could not be renewed for {self._times.renew_seconds} s"
+        if self._deadline == _NEVER:
+            self._lose(late)
+        try:
+            await self._read()
+            if not self._proven_own():
+                self._lose("another has taken it, or it was deleted")
+            await self._write({**self._spec(), "renewTime": micro_time(now())})
+        except WireError as error:
+            self._lose(f"{late}: {error}")
+        if not self.leading:
+            self._lose(late)
+        log.warning("lease_renewed_late", lease=self._name, namespace=self._namespace, identity=self.identity)
+        self._settle()
 
     async def release(self) -> None:
         """Stop acting at once, and give the lease up so that the next leader need not wait; best effort."""
@@ -214,6 +238,12 @@ class Elector:
         """Refuse every further write."""
         self._deadline = _NEVER
         self._client.metrics.leader.set(0)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Wake those who wait to know whether this process leads."""
+        settled, self._settled = self._settled, asyncio.Event()
+        settled.set()
 
     def _takeable(self) -> bool:
         """Whether nobody holds the lease, or its holder has been silent for as long as it promised to renew in."""
