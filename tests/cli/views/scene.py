@@ -17,6 +17,7 @@ from tutti.cli.views.asking import Asked
 from tutti.cli.views.listing import Listed
 from tutti.controller.streams import STREAMS
 from tutti.kube.client import Client
+from tutti.kube.resources import Resource
 
 Json = dict[str, Any]
 
@@ -177,8 +178,11 @@ def pod(
 
 async def create(client: Client, made: Json) -> None:
     """Create an object, and then give it the status that it is said to have."""
-    stream, meta = STREAM_OF[made["kind"]], made["metadata"]
-    resource, namespace = stream.resource, meta.get("namespace", "")
+    group, _, version = made["apiVersion"].rpartition("/")
+    meta, namespace = made["metadata"], made["metadata"].get("namespace", "")
+    resource = Resource(group, version, f"{made['kind'].lower()}s", namespaced=bool(namespace))
+    if made["kind"] in STREAM_OF and STREAM_OF[made["kind"]].resource.group == group:
+        resource = STREAM_OF[made["kind"]].resource
     await client.request("POST", resource.path(namespace), body=json.dumps(made).encode())
     if "status" in made:
         body = json.dumps({"status": made["status"]}).encode()
