@@ -114,7 +114,14 @@ def view(function: F) -> F:
     @click.option("--kubeconfig", type=_PATH, help="File that says how to reach the cluster.")
     @click.option("--context", help="Context of the kubeconfig; its current one if not given.")
     @click.option("--config", type=_PATH, help="The operator's TuttiConfiguration, where it runs with one.")
-    @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+    @click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="How the answer is written; in JSON cpu is in milli-cores and memory in bytes.",
+    )
     @wraps(function)
     def wrapped(
         *, kubeconfig: Path | None, context: str | None, config: Path | None, output: str, **options: Any
