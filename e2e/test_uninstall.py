@@ -14,6 +14,7 @@ from e2e.harness.story import Story
 
 SCRIPT = str(ROOT / "manifests" / "uninstall.sh")
 OVERLAY = ROOT / "manifests" / "overlays" / "ha"
+WITH_WEBHOOKS = ROOT / "manifests" / "overlays" / "webhook" / "self-signed"
 
 
 @pytest.fixture
@@ -100,6 +101,7 @@ def test_with_the_operator_gone_it_goes_by_force(installed: tuple[Story, Adminis
     story.wait(lambda: len(story.where("long")) == 2, "the gang to be bound")
     place = story.where("long")
     story.kill_operator()
+    administrator.apply("-k", str(WITH_WEBHOOKS))  # which nobody serves, and which fail closed
 
     done = administrator.run(SCRIPT, FORCE="1")
 

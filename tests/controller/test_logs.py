@@ -48,6 +48,20 @@ def test_an_exception_stays_one_json_line():
     assert json.loads(line)["exception"][0]["exc_type"] == "ValueError"
 
 
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_an_exception_tells_nothing_of_the_values_at_hand_where_a_token_may_be_one(style):
+    out = io.StringIO()
+    logs.configure(style, stream=out)
+    token = "s" * 40
+    try:
+        {}[len(token)]
+    except KeyError:
+        structlog.get_logger().exception("engine_crashed")
+
+    assert "KeyError" in out.getvalue()
+    assert token not in out.getvalue()
+
+
 def test_the_level_holds_for_our_lines_and_for_the_libraries():
     out = io.StringIO()
     logs.configure("console", level="warning", stream=out)

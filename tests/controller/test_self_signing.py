@@ -7,7 +7,6 @@ import base64
 import json
 import socket
 import ssl
-import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,8 +16,7 @@ from tests.controller.objects import obj
 from tests.controller.process import operator, until
 from tests.controller.recording import recorded
 from tests.manifests.rbac import BASE, asked
-from tutti.api.configuration import SelfSigned, TuttiConfiguration, Webhook, load
-from tutti.controller.certificates import MissingPackage, own_certificate
+from tutti.api.configuration import SelfSigned, TuttiConfiguration, load
 from tutti.controller.crds import RESOURCES
 from tutti.controller.operator import settings_for
 from tutti.controller.self_signing import CONFIGURATIONS, SECRETS, SelfSigning
@@ -325,13 +323,3 @@ def test_the_component_says_what_the_operator_takes_for_granted():
         for one in document["webhooks"]:
             service = one["clientConfig"]["service"]
             assert f"{service['name']}.{service['namespace']}.svc" in own.hosts
-
-
-async def test_without_the_package_that_makes_certificates_the_start_says_which(monkeypatch):
-    for name in ("tutti.kube.certificate", "tutti.controller.self_signing"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setitem(sys.modules, "cryptography", None)
-
-    with pytest.raises(MissingPackage, match=r"needs the package cryptography.*tutti\[sim\]"):
-        async with own_certificate(Webhook(enabled=True, self_signed=SelfSigned()), None, asyncio.Event()):
-            pass

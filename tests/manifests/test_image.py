@@ -165,9 +165,11 @@ def test_the_versions_that_are_tested_are_the_ones_that_are_shipped():
     } == {}
 
 
+@pytest.mark.parametrize("webhook", [{}, {"enabled": True, "selfSigned": {}}], ids=["plain", "self-signed webhooks"])
 async def test_the_operator_runs_with_what_the_image_has_and_writes_nothing_but_temporary_files(
-    environment, tmp_path, monkeypatch
+    environment, tmp_path, monkeypatch, unused_tcp_port, webhook
 ):
+    webhook = {**webhook, "port": unused_tcp_port}
     monkeypatch.delenv("PYTHONPATH", raising=False)  # the wheel, not the sources
     async with EmbeddedCluster(nodes=1, gpus=1, tls=True) as cluster:
         kubeconfig = tmp_path / "kubeconfig"
@@ -175,7 +177,7 @@ async def test_the_operator_runs_with_what_the_image_has_and_writes_nothing_but_
         async with Client(await Credentials.load(kubeconfig)) as client:
             await Cluster(client).install_crds()
         python = str(environment / "env" / "bin" / "python")
-        async with operator(kubeconfig, tmp_path, python=python) as running:
+        async with operator(kubeconfig, tmp_path, python=python, webhook=webhook) as running:
             await running.says("deciding")
             status, _ = await running.ask("/readyz")
             assert await running.stop() == 0

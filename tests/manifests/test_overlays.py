@@ -58,6 +58,14 @@ def test_every_selector_and_port_is_of_the_operators_pods(folder):
         assert selects(spread["labelSelector"], labels)
 
 
+@pytest.mark.parametrize("folder", overlays(), ids=name)
+def test_everything_bears_the_label_by_which_it_is_found_and_removed_again(folder):
+    for kind, found in built(folder).items():
+        for one in found:
+            labels = one["metadata"].get("labels", {})
+            assert labels.get("app.kubernetes.io/part-of") == "tutti", (kind, one["metadata"]["name"])
+
+
 @installs
 def test_everything_is_in_the_one_namespace_and_every_mount_has_its_volume(folder):
     objects = built(folder)

@@ -7,21 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from tutti.api.configuration import Webhook
 from tutti.controller.supervisor import first_of
 from tutti.kube.client import Client
 
-if TYPE_CHECKING:
-    from tutti.controller.self_signing import SelfSigning
-
 # How long a start waits for a certificate that the API server trusts.
 _PATIENCE_SECONDS = 10.0
-
-
-class MissingPackage(Exception):  # noqa: N818 - says what is missing
-    """Something is asked for that needs a package which is not installed."""
 
 
 @asynccontextmanager
@@ -34,9 +26,11 @@ async def own_certificate(webhook: Webhook, client: Client, stop: asyncio.Event)
     if not webhook.enabled or webhook.self_signed is None:
         yield None
         return
-    make = _self_signing()
+    # Needs a package that nothing else in the operator does, and that takes its time to load.
+    from tutti.controller.self_signing import SelfSigning  # noqa: PLC0415
+
     with TemporaryDirectory() as folder:
-        signing, ready = make(client, webhook.self_signed, Path(folder)), asyncio.Event()
+        signing, ready = SelfSigning(client, webhook.self_signed, Path(folder)), asyncio.Event()
         keeping = asyncio.create_task(signing.run(ready), name="certificate")
         keeping.add_done_callback(lambda _: stop.set())
         try:
@@ -50,13 +44,3 @@ async def own_certificate(webhook: Webhook, client: Client, stop: asyncio.Event)
             await asyncio.wait({keeping})
         if not keeping.cancelled():
             keeping.result()
-
-
-def _self_signing() -> type[SelfSigning]:
-    """Return what makes certificates; it needs a package that nothing else in the operator does."""
-    try:
-        from tutti.controller.self_signing import SelfSigning  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        hint = "install tutti[sim], or mount a certificate and leave out webhook.selfSigned"
-        raise MissingPackage(f"webhook.selfSigned needs the package {error.name}: {hint}") from error
-    return SelfSigning

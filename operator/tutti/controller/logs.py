@@ -32,6 +32,10 @@ _COUNTED = ("stand_in", "nodes")
 _REFUSAL = "Webhook "
 
 
+# Where in the code, and not with which values: among those may be a token.
+_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+
+
 def _is_no_refusal(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith(_REFUSAL)
 
@@ -51,7 +55,7 @@ def tell_decisions(decisions: Iterable[AnyDecision]) -> None:
 
 def _renderers(log_format: LogFormat, *, colors: bool) -> list[Processor]:
     if log_format == "json":
-        return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        return [_TRACEBACKS, structlog.processors.JSONRenderer()]
     return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)]
 
 

@@ -105,9 +105,13 @@ def _conflicts(contested: list[tuple[Entry, list[Path]]]) -> ApiError:
 
 
 def _removable(dropped: FieldSet, held: FieldSet) -> list[Path]:
-    """Dropped fields that nobody holds, nor anything below them; the deepest first."""
+    """Dropped fields that nobody holds, nor anything below them.
+
+    An item goes as a whole, with what the server has added to it: without its keys it could be found no more.
+    """
     prefixes = {path[:length] for path in held for length in range(1, len(path) + 1)}
-    return sorted(dropped - prefixes, key=len, reverse=True)
+    free = dropped - prefixes
+    return sorted(path for path in free if not any(path[:length] in free for length in range(1, len(path))))
 
 
 def _without(value: Json, paths: Iterable[Path], shape: Shape) -> Json:
