@@ -126,7 +126,7 @@ async def test_a_term_is_told_by_the_lease_and_how_often_it_has_changed_hands(sc
     assert first.term == Term("uid-lease", 0)
     await first.renew()
     assert first.term == Term("uid-lease", 0)
-    await first.release()
+    await first.end(under_way=False)
     assert first.term is None
     assert await second.try_acquire()
     assert not await first.try_acquire()
@@ -171,7 +171,7 @@ async def test_a_release_lets_the_next_lead_at_once(scene):
     leases, _clock, elector = scene
     first, second = elector("one"), elector("two")
     assert await first.try_acquire()
-    await first.release()
+    await first.end(under_way=False)
     assert leases.spec["holderIdentity"] == ""
     with pytest.raises(LeadershipLost):
         first.check()
@@ -179,10 +179,23 @@ async def test_a_release_lets_the_next_lead_at_once(scene):
     assert leases.spec["leaseTransitions"] == 1
 
 
+async def test_with_something_under_way_the_next_leads_when_the_lease_has_run_out(scene):
+    leases, clock, elector = scene
+    first, second = elector("one"), elector("two")
+    assert await first.try_acquire()
+    await first.end(under_way=True)
+    assert leases.spec["holderIdentity"] == "one"
+    with pytest.raises(LeadershipLost):
+        first.check()
+    assert not await second.try_acquire()
+    clock.now += 15.0
+    assert await second.try_acquire()
+
+
 async def test_a_candidate_that_never_led_releases_nothing(scene):
     leases, _clock, elector = scene
     assert await elector("one").try_acquire()
-    await elector("two").release()
+    await elector("two").end(under_way=False)
     assert leases.spec["holderIdentity"] == "one"
 
 
@@ -204,7 +217,7 @@ async def test_an_acquisition_whose_answer_was_lost_is_recognised(scene, existin
     if existing:
         before = elector("before")
         assert await before.try_acquire()
-        await before.release()
+        await before.end(under_way=False)
     # The HTTP library repeats a PUT whose connection died, so an answer is lost for good only the second time.
     leases.faults = ["lost", "lost"]
     one = elector("one")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.run import Outcome, play
 from tests.simulation.scenario import Scenario, Step
-from tests.simulation.stories import START, cluster, gang, story
+from tests.simulation.stories import PREEMPTS, START, cluster, gang, story
 from tests.simulation.wire import Sent
 from tests.simulation.world import World
 from tutti.kube.lease import Elector
@@ -135,3 +135,31 @@ def test_without_its_generation_a_late_status_would_be_the_last_word(monkeypatch
     landed: list[str] = []
     play(held("podgroups/status", "PATCH", 1), prepare=landing(landed))
     assert landed
+
+
+def test_a_leader_that_ends_with_writes_under_way_leaves_its_lease_to_run_out():
+    """It is asked to stop while its evictions take longer than it may wait for: the next one leads when these are over."""
+    low = gang("low", 2, how="Workload", queue="q3", gpus=3, seconds=300.0)
+    high = gang("high", 2, at=10.0, how="Workload", queue="q3", gpus=3, priority=10, seconds=5.0)
+    slow = {"what": "pods", "method": "DELETE", "how": "hold", "times": 2}
+    steps = [Step(9.0, "trouble", {**slow, "seconds": 13.0}), Step(9.0, "trouble", {**slow, "seconds": 9.0})]
+
+    def prepare(world: World) -> None:
+        world.loop.call_at(10.5, lambda: world.loop.create_task(world.operators["a"].shut()))
+        world.loop.call_at(11.0, lambda: world.loop.create_task(world.do_start("b")))
+
+    outcome = play(story(cluster(**PREEMPTS), low, high, steps, heal_at=60), prepare=prepare)
+    assert outcome.violations == []
+    lines = [line.split() for line in outcome.trace]
+    assert [line[-1] for line in lines if line[1:3] == ["a.1", "DELETE"]] == ["200", "200"]
+    assert max(float(line[0]) for line in lines if line[1] == "a.1") < min(
+        float(line[0]) for line in lines if line[1] == "b.1"
+    )
+
+
+def test_a_leader_that_ends_with_nothing_under_way_gives_its_lease_to_the_next():
+    def prepare(world: World) -> None:
+        world.loop.call_at(10.0, lambda: world.loop.create_task(world.operators["a"].shut()))
+
+    outcome = play(story(cluster(replicas="ab"), gang("g", 2, at=11.0, queue="q1")), prepare=prepare)
+    assert bound(outcome)["g-0"][0] < 14.0

@@ -178,8 +178,12 @@ class Dispatch:
         self._wanted.pop(target, None)
         self._statuses.forget(target)
 
-    async def drain(self, *, within_seconds: float) -> None:
-        """Wait until everything started has been written, or the time is over; nothing more may be started."""
+    async def drain(self, *, within_seconds: float) -> bool:
+        """Wait until everything started has been written, or the time is over; nothing more may be started.
+
+        Returns:
+            Whether nothing is under way; statuses and events do not count, for late ones do no harm.
+        """
         deadline = asyncio.get_running_loop().time() + within_seconds
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=within_seconds)
@@ -187,6 +191,7 @@ class Dispatch:
             await flush(within_seconds=max(0.0, deadline - asyncio.get_running_loop().time()))
         if self._under_way:
             log.warning("writes_abandoned", left=len(self._under_way))
+        return not self._under_way
 
     def _spawn(self, write: Coroutine[Any, Any, None]) -> None:
         if self._group is None:

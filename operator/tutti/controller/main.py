@@ -1,8 +1,8 @@
 """The process: what is started in which order, what stops it, and with which exit code it ends.
 
 Our code owns the process and kopf is embedded in it. A signal, a crash of the engine and a crash of kopf all end in
-the same place: nothing more is decided, what was decided is written, the lease is given back, and the process ends;
-with exit code 0 only if it was asked to.
+the same place: nothing more is decided, what was decided is written, the lease is given back (or left to run out, where
+something may be under way still), and the process ends; with exit code 0 only if it was asked to.
 """
 
 from __future__ import annotations

@@ -124,20 +124,20 @@ class Room:
         Raises:
             ExceptionGroup: Of what ended the work, such as LeadershipLost; but not of that alone once `stop` was set.
         """
-        asked = False
+        asked = drained = False
         work = asyncio.create_task(self._work(), name="engine work")
         stopping = asyncio.create_task(stop.wait(), name="wait for stop")
         try:
             await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 asked = True
-                await self._finish(work)
+                drained = await self._finish(work)
         finally:
             for task in (work, stopping):
                 task.cancel()
             await asyncio.wait({work, stopping})
             if self._elector is not None:
-                await self._elector.release()
+                await self._elector.end(under_way=self._leads and not drained)
         if not work.cancelled():
             _judge(work, asked=asked)
 
@@ -187,23 +187,24 @@ class Room:
         elif self.catalogue.specs.queue_is_leaving and self.catalogue.count_users():
             self.catalogue.touch()
 
-    async def _finish(self, work: asyncio.Task[None]) -> None:
-        """Decide nothing more, and let writers end what was decided."""
+    async def _finish(self, work: asyncio.Task[None]) -> bool:
+        """Decide nothing more, and let writers end what was decided; return whether they have."""
         self._cycle.rest()
         if not self._leads:
-            return
+            return True
         log.info("draining")
         draining = asyncio.create_task(self._drain(), name="drain")
         await asyncio.wait({work, draining}, return_when=asyncio.FIRST_COMPLETED)
         if draining.done():
-            draining.result()
-        else:
-            draining.cancel()
-            await asyncio.wait({draining})
+            return draining.result()
+        draining.cancel()
+        await asyncio.wait({draining})
+        return False
 
-    async def _drain(self) -> None:
-        await self._dispatch.drain(within_seconds=_DRAIN_SECONDS)
+    async def _drain(self) -> bool:
+        drained = await self._dispatch.drain(within_seconds=_DRAIN_SECONDS)
         await self._conditions.flush(within_seconds=1.0)
+        return drained
 
     def _observe(self, observation: AnyObservation) -> None:
         if isinstance(observation, PodSeen):

@@ -199,11 +199,17 @@ class Elector:
         log.warning("lease_renewed_late", lease=self._name, namespace=self._namespace, identity=self.identity)
         self._settle()
 
-    async def release(self) -> None:
-        """Stop acting at once, and give the lease up so that the next leader need not wait; best effort."""
+    async def end(self, *, under_way: bool) -> None:
+        """Stop acting at once, and give the lease up so that the next leader need not wait; best effort.
+
+        Args:
+            under_way: Whether something that was sent may yet land: then the lease is left to run out.
+        """
         held = self.leading
         self._step_down()
-        if not held or self._document is None:
+        if held and under_way:
+            log.warning("lease_left_to_run_out", lease=self._name, identity=self.identity)
+        if not held or under_way or self._document is None:
             return
         try:
             try:
