@@ -310,6 +310,16 @@ def test_whoever_is_left_for_the_next_turn_is_tried_without_anything_being_obser
     assert world.engine.wakeup() != world.now
 
 
+def test_large_gangs_use_a_turn_up_sooner_than_small_ones():
+    """Each of the two tries is as good as 16 pods."""
+    world = World()
+    world.most = 2
+    world.node("n1", gpus=100)
+    for number, size in enumerate((20, 20, 33, 1, 1)):
+        world.gang(f"g{number}", size)
+    assert [sum(isinstance(one, Bind) for one in world.decide()) for _ in range(3)] == [40, 33, 2]
+
+
 def test_whoever_is_left_for_the_next_turn_stands_in_line_and_nothing_is_written_of_that():
     world = World()
     world.most = 2

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
+from math import inf
 
 from tutti.api.conditions import timestamp
 from tutti.engine.admitting.shortages import with_strangers
@@ -35,6 +36,8 @@ Changed = dict[WorkloadKey, Workload]
 NEXT = Explanation(Gate.QUEUE, IN_LINE, "it stands in line, and is looked at when those before it have been")
 BROKEN = ("", "broken")
 """The line of gangs that run with fewer members than they need; it goes before all others."""
+_PODS_PER_TRY = 16
+"""To try a single pod takes as long as so many pods of a gang do."""
 
 
 class Candidates:
@@ -131,7 +134,7 @@ class Candidates:
     def contest(self, state: State, changed: Changed, *, most: int | None = None) -> Iterator[Standing]:
         """Yield whom to try now, the next one first; each must be admitted and dropped, or reported as failed.
 
-        After `most` the contest is cut short: those who are left compete anew in the next one. Where something woke
+        After `most`, or where the pods of those tried come to 16 times that, the contest is cut short: those who are left compete anew in the next one. Where something woke
         some meanwhile that were tried already, each of the next tries twice as many as the one before, until nobody is
         left: in a busy cluster those who go first would be tried for ever, and the others never.
         """
@@ -140,7 +143,11 @@ class Candidates:
         broken, others = ([line for line in lines if (line.name == BROKEN) is wanted] for wanted in (True, False))
         heads = self._worth_trying(state, contest(state, broken, self._pending), contest(state, others, self._pending))
         again = False
-        for standing in islice(heads, None if most is None else most * self._stretch):
+        tries: float = inf if most is None else most * self._stretch
+        pods = tries * _PODS_PER_TRY
+        while tries > 0 and pods > 0 and (standing := next(heads, None)) is not None:
+            tries -= 1
+            pods -= sum(len(need.members) for need in standing.needs)
             again = again or standing.workload.key in self._tried
             self._tried.add(standing.workload.key)
             yield standing
