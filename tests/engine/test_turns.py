@@ -314,7 +314,8 @@ def test_large_gangs_use_a_turn_up_sooner_than_small_ones():
     """Each of the two tries is as good as 16 pods."""
     world = World()
     world.most = 2
-    world.node("n1", gpus=100)
+    for name in ("n0", "n1", "n2"):
+        world.node(name, gpus=40)
     for number, size in enumerate((20, 20, 33, 1, 1)):
         world.gang(f"g{number}", size)
     assert [sum(isinstance(one, Bind) for one in world.decide()) for _ in range(3)] == [40, 33, 2]

@@ -134,9 +134,10 @@ class Candidates:
     def contest(self, state: State, changed: Changed, *, most: int | None = None) -> Iterator[Standing]:
         """Yield whom to try now, the next one first; each must be admitted and dropped, or reported as failed.
 
-        After `most`, or where the pods of those tried come to 16 times that, the contest is cut short: those who are left compete anew in the next one. Where something woke
-        some meanwhile that were tried already, each of the next tries twice as many as the one before, until nobody is
-        left: in a busy cluster those who go first would be tried for ever, and the others never.
+        After `most`, or where the pods of those tried come to 16 times that, the contest is cut short: those who are
+        left compete anew in the next one. Where something woke some meanwhile that were tried already, each of the next
+        tries twice as many as the one before, until nobody is left: in a busy cluster those who go first would be tried
+        for ever, and the others never.
         """
         names, self._active = self._active, {}
         lines = [self._lines[name] for name in names if name in self._lines]
