@@ -50,8 +50,10 @@ if [ "$nodes" -gt 0 ]; then
   python -m e2e.harness.pretended "$nodes" | kubectl apply --server-side -f -
 fi
 
-# First with the operator that was installed; then by itself, because the other stories start and kill their own.
+# First with the operator that was installed; then by itself, because the other stories start and kill their own, and count
+# nodes.
 python -m pytest e2e -m kind --cluster kind
+kubectl delete nodes -l type=kwok
 kubectl scale deployment/tutti --namespace tutti-system --replicas=0
 kubectl wait --for=delete pod --namespace tutti-system -l app.kubernetes.io/name=tutti --timeout=60s
 python -m pytest e2e -m "not kind" --cluster kind "$@"
