@@ -107,6 +107,23 @@ def test_a_gang_of_another_namespace_cannot_be_joined():
     assert world.used("cq") == 0
 
 
+@pytest.mark.parametrize("consents", [False, True])
+def test_gangs_of_two_namespaces_are_one_only_where_both_say_so(consents):
+    """Koordinator's groups: who merely names another's gang neither holds that up nor comes by its queue."""
+    prefix, both = "gang.scheduling.koordinator.sh/", '["default/g", "elsewhere/h"]'
+    world = shared()
+    world.pod("h-0", namespace="elsewhere", queue="queue",
+              annotations={f"{prefix}name": "h", f"{prefix}min-available": "1", f"{prefix}groups": both})  # fmt: skip
+    world.run()
+    assert world.where(namespace="elsewhere") == {}
+    assert world.used("cq") == 0
+    said = {f"{prefix}groups": both} if consents else {}
+    world.pod("g-0", queue="queue", annotations={f"{prefix}name": "g", f"{prefix}min-available": "1", **said})
+    world.run()
+    assert world.where() == {"g-0": "inside"}
+    assert world.where(namespace="elsewhere") == ({"h-0": "inside"} if consents else {})
+
+
 @pytest.mark.parametrize(
     "asks",
     [
