@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
 
 from rich.table import Table
 from rich.text import Text
@@ -25,12 +27,49 @@ MARK = "│"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
-def table(*headings: str, right: Iterable[str] = ()) -> Table:
-    """Return a table without lines whose columns have these headings; those that are `right` hold numbers."""
-    numbers = set(right)
-    made = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False, header_style=HEADING)
+_NARROW = 110
+_GAP, _SMALL_GAP = 3, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is drawn on: so many columns; on few of them, less is said and bars are shorter."""
+
+    width: int = 10_000
+
+    @property
+    def narrow(self) -> bool:
+        """Whether there is no room for everything side by side."""
+        return self.width < _NARROW
+
+    def cells(self, most: int) -> int:
+        """Return how long a bar is, of at most so many columns."""
+        return most // 2 if self.narrow else most
+
+
+WIDE = Page()
+"""Where nothing is cut or wrapped: a file, a pipe."""
+
+
+def table(
+    *headings: str, right: Iterable[str] = (), wraps: Iterable[str] = (), header: bool = True, page: Page = WIDE
+) -> Table:
+    """Return a table without lines.
+
+    Args:
+        headings: Of its columns.
+        right: Those that hold numbers.
+        wraps: Those that hold sentences or lists: where a terminal is narrow, these are made narrow first.
+        header: Whether the headings are drawn.
+        page: What it is drawn on.
+    """
+    numbers, texts = set(right), set(wraps)
+    padding = (0, _SMALL_GAP if page.narrow else _GAP, 0, 0)
+    made = Table(box=None, padding=padding, pad_edge=False, header_style=HEADING, show_header=header)
     for heading in headings:
-        made.add_column(heading, justify="right" if heading in numbers else "left", overflow="fold")
+        wrapped = heading in texts
+        justify: Literal["left", "right"] = "right" if heading in numbers else "left"
+        made.add_column(heading, justify=justify, no_wrap=not wrapped, overflow="fold" if wrapped else "ellipsis")
     return made
 
 

@@ -19,6 +19,7 @@ from rich.console import Console, RenderableType
 from tutti.api.configuration import ConfigurationError, TuttiConfiguration
 from tutti.api.configuration import load as read
 from tutti.cli.views.asking import Asked
+from tutti.cli.views.drawing import WIDE, Page
 from tutti.cli.views.listing import list_cluster
 from tutti.controller import logs
 from tutti.controller.crds import RESOURCES
@@ -32,8 +33,6 @@ NO = 1
 """Exit code of an answer that is no: there is no such thing, or it would not go well."""
 USAGE = 2
 """Exit code of what the caller has to mend, as click's own."""
-_UNLIMITED = 10_000
-"""Columns of text that no terminal shows: nothing in it is cut or wrapped."""
 _PATH = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -96,16 +95,16 @@ class Way:
         ):
             yield
 
-    def show(self, answer: msgspec.Struct | list[Any], drawn: Callable[[], RenderableType]) -> None:
+    def show(self, answer: msgspec.Struct | list[Any], drawn: Callable[[Page], RenderableType]) -> None:
         """Write an answer: as JSON, or drawn for a terminal, or the same as plain text where there is none."""
         if self.output == "json":
             click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
             return
         console = click.get_current_context().find_object(Console) or Console(highlight=False)
         if console.is_terminal:
-            console.print(drawn())
+            console.print(drawn(Page(console.width)))
         else:
-            click.echo(plain(drawn()), nl=False)
+            click.echo(plain(drawn(WIDE)), nl=False)
 
 
 def view(function: F) -> F:
@@ -133,7 +132,7 @@ def view(function: F) -> F:
 
 def plain(drawn: RenderableType) -> str:
     """Return what is drawn as text without colours; no line is cut, and none ends in spaces."""
-    console = Console(width=_UNLIMITED, color_system=None, force_terminal=False, highlight=False)
+    console = Console(width=WIDE.width, color_system=None, force_terminal=False, highlight=False)
     with console.capture() as captured:
         console.print(drawn)
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"

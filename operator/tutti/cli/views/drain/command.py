@@ -27,5 +27,5 @@ def command(way: Way, *, node: str) -> None:
         near = difflib.get_close_matches(node, state.cluster.nodes.rows, n=3)
         fail(f"there is no node {node}{'; there is ' + ', '.join(near) if near else ''}", NO)
     found = checked(asked, state, node)
-    way.show(found, lambda: draw_drain(found))
+    way.show(found, lambda page: draw_drain(found, page))
     click.get_current_context().exit(NO if found.problems else 0)

@@ -10,19 +10,19 @@ from rich.padding import Padding
 from rich.text import Text
 
 from tutti.cli.views.drain.model import Drain, Fate, Leaver
-from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, count, table
+from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, Page, count, table
 
 _STYLES: Mapping[Fate, str] = MappingProxyType(
     {Fate.STAYS: QUIET, Fate.ENDED: QUIET, Fate.MOVES: GOOD, Fate.WAITS: WAITS, Fate.LOST: BAD}
 )
 
 
-def draw_drain(found: Drain) -> RenderableType:
+def draw_drain(found: Drain, page: Page = WIDE) -> RenderableType:
     """Draw what a drain would do."""
-    return Group(*_parts(found))
+    return Group(*_parts(found, page))
 
 
-def _parts(found: Drain) -> Iterator[RenderableType]:
+def _parts(found: Drain, page: Page) -> Iterator[RenderableType]:
     leaving = sum(one.fate in (Fate.MOVES, Fate.WAITS, Fate.LOST) for one in found.pods)
     head = Text.assemble((f"Node {found.node}", "bold"), f"  {count(leaving, 'pod')} would have to leave")
     yield head.append(" (it is cordoned already)" if found.cordoned else "", QUIET)
@@ -34,23 +34,23 @@ def _parts(found: Drain) -> Iterator[RenderableType]:
         yield Text("It can be drained: every pod finds another node, and no budget is in the way.", GOOD)
     if found.pods:
         yield Text()
-        yield _pods(found)
+        yield _pods(found, page)
     if found.gangs:
         yield Text()
-        yield _gangs(found)
+        yield _gangs(found, page)
     if found.budgets:
         yield Text()
-        yield _budgets(found)
+        yield _budgets(found, page)
 
 
-def _pods(found: Drain) -> RenderableType:
-    drawn = table("POD", "OWNER", "SCHEDULER", "GANG", "THEN", "")
+def _pods(found: Drain, page: Page) -> RenderableType:
+    whose = () if page.narrow else ("SCHEDULER", "GANG")  # gangs have a table of their own
+    drawn = table("POD", "OWNER", *whose, "THEN", "", wraps=("",), page=page)
     for one in found.pods:
         drawn.add_row(
             f"{one.namespace}/{one.name}",
             one.owner or Text("none", WAITS),
-            one.scheduler,
-            one.gang or Text("-", QUIET),
+            *((one.scheduler, one.gang or Text("-", QUIET)) if whose else ()),
             _then(one),
             Text(one.why, WAITS),
         )
@@ -72,8 +72,9 @@ def _then(one: Leaver) -> Text:
     return Text(said, _STYLES[one.fate])
 
 
-def _gangs(found: Drain) -> RenderableType:
-    drawn = table("GANG", "BOUND", "LEAVE", "NEEDS", "MEANWHILE", "THEN", right=("BOUND", "LEAVE", "NEEDS"))
+def _gangs(found: Drain, page: Page) -> RenderableType:
+    numbers = ("BOUND", "LEAVE", "NEEDS")
+    drawn = table("GANG", *numbers, "MEANWHILE", "THEN", right=numbers, wraps=("THEN",), page=page)
     for one in found.gangs:
         left = one.bound - one.leaving
         meanwhile = Text(f"breaks: {left} of {one.required} left", BAD) if one.breaks else Text("goes on", GOOD)
@@ -83,8 +84,8 @@ def _gangs(found: Drain) -> RenderableType:
     return drawn
 
 
-def _budgets(found: Drain) -> RenderableType:
-    drawn = table("BUDGET", "COVERS HERE", "ALLOWS", "", right=("COVERS HERE", "ALLOWS"))
+def _budgets(found: Drain, page: Page) -> RenderableType:
+    drawn = table("BUDGET", "COVERS HERE", "ALLOWS", "", right=("COVERS HERE", "ALLOWS"), page=page)
     for one in found.budgets:
         said = Text(f"refuses {count(one.short, 'eviction')}", BAD) if one.short else Text("is kept", GOOD)
         drawn.add_row(f"{one.namespace}/{one.name}", str(one.covered), str(one.allowed), said)

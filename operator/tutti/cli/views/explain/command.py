@@ -40,7 +40,7 @@ def workload(way: Way, *, name: str, namespace: str | None, what_if: bool) -> No
         fail(key, NO)
     with way.busy("trying what would help ..."):
         found = explained(asked, state, key, trying=what_if)
-    way.show(found, lambda: draw_explained(found, asked.at))
+    way.show(found, lambda page: draw_explained(found, asked.at, page))
 
 
 def _tell(way: Way, asked: Asked, namespace: str, name: str, missing: str) -> None:
@@ -49,4 +49,4 @@ def _tell(way: Way, asked: Asked, namespace: str, name: str, missing: str) -> No
     if found is None:
         fail(f"there is no Workload, PodGroup or pod {namespace}/{name} that you may see, and {missing}", NO)
     told = replace(found, limits=missing)
-    way.show(told, lambda: draw_explained(told, asked.at))
+    way.show(told, lambda page: draw_explained(told, asked.at, page))

@@ -19,6 +19,8 @@ from tutti.cli.views.drawing import (
     LENT,
     QUIET,
     WAITS,
+    WIDE,
+    Page,
     ago,
     amount,
     bar,
@@ -40,25 +42,25 @@ _SIGNS: Mapping[Verdict, tuple[str, str, str]] = MappingProxyType(
 _CELLS = 24
 
 
-def draw_explained(found: Explained, now: float) -> RenderableType:
+def draw_explained(found: Explained, now: float, page: Page = WIDE) -> RenderableType:
     """Draw an explanation."""
-    return Group(*_parts(found, now))
+    return Group(*_parts(found, now, page))
 
 
-def _parts(found: Explained, now: float) -> Iterator[RenderableType]:
+def _parts(found: Explained, now: float, page: Page) -> Iterator[RenderableType]:
     waits = any(step.verdict is Verdict.WAITS for step in found.steps)
     yield Text.assemble(
         (f"{found.kind} {found.namespace}/{found.name}", "bold"), "  ", (found.summary, WAITS if waits else GOOD)
     )
     yield Text(_facts(found, now), QUIET)
     yield Text()
-    yield _gates(found)
+    yield _gates(found, page)
     if found.quota:
         yield Text()
-        yield _quota(found.quota, found.cluster_queue)
+        yield _quota(found.quota, found.cluster_queue, page)
     for room in found.rooms:
         yield Text()
-        yield _room(room)
+        yield _room(room, page)
     if found.placed:
         yield Text()
         yield _placed(found.placed)
@@ -88,9 +90,8 @@ def _facts(found: Explained, now: float) -> str:
     return ", ".join(parts)
 
 
-def _gates(found: Explained) -> RenderableType:
-    drawn = table("", "GATE", "")
-    drawn.show_header = False
+def _gates(found: Explained, page: Page) -> RenderableType:
+    drawn = table("SIGN", "GATE", "MESSAGE", wraps=("MESSAGE",), header=False, page=page)
     for step in found.steps:
         sign, style, would = _SIGNS[step.verdict]
         message = Text.assemble((would, QUIET), (step.message, "" if step.verdict is Verdict.WAITS else QUIET))
@@ -98,9 +99,10 @@ def _gates(found: Explained) -> RenderableType:
     return drawn
 
 
-def _quota(quota: Sequence[QuotaUse], queue: str) -> RenderableType:
+def _quota(quota: Sequence[QuotaUse], queue: str, page: Page) -> RenderableType:
     numbers = ("NEEDS", "FREE", "MISSING", "USED", "OWN", "MOST")
-    drawn = table(f"QUOTA OF {queue}", "RESOURCE", "USE", *numbers, "LENT", right=numbers)
+    title = "QUOTA" if page.narrow else f"QUOTA OF {queue}"
+    drawn = table(title, "RESOURCE", "USE", *numbers, "LENT", right=numbers, wraps=("LENT",), page=page)
     for one in quota:
         whole = max(one.most, one.used, 1)
         own, borrowed = min(one.used, one.own), max(0, one.used - one.own)
@@ -110,7 +112,7 @@ def _quota(quota: Sequence[QuotaUse], queue: str) -> RenderableType:
         drawn.add_row(
             one.flavor,
             one.resource,
-            bar(parts, whole=whole, cells=_CELLS, mark=mark),
+            bar(parts, whole=whole, cells=page.cells(_CELLS), mark=mark),
             amount(one.resource, one.needs),
             amount(one.resource, one.free),
             Text(amount(one.resource, one.missing), BAD if one.missing else QUIET),
@@ -120,7 +122,7 @@ def _quota(quota: Sequence[QuotaUse], queue: str) -> RenderableType:
     return drawn
 
 
-def _room(room: Room) -> RenderableType:
+def _room(room: Room, page: Page) -> RenderableType:
     asks = ", ".join(f"{amount(name, units)} {name}" for name, units in room.asks.items() if units and name != PODS)
     flavor = f" in flavor {room.flavor}" if room.flavor else ""
     style = GOOD if room.fits >= room.pods else BAD
@@ -130,8 +132,7 @@ def _room(room: Room) -> RenderableType:
         (f"room for {room.fits} of {room.pods}", style),
         f" on {room.open} of {count(room.nodes, 'node')}",
     )
-    rows = table("", "", "")
-    rows.show_header = False
+    rows = table("NODES", "REASON", "EXAMPLES", wraps=("REASON", "EXAMPLES"), header=False, page=page)
     if room.open:
         examples = [f"{name} ({units})" for name, units in room.examples.items()]
         rows.add_row(str(room.open), "have room, for so many pods", Text(_some(examples, room.open), GOOD))

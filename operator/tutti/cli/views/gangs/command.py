@@ -18,4 +18,4 @@ def command(way: Way, *, namespace: str | None, waiting: bool) -> None:
     asked = way.ask()
     way.require(asked)
     found = gangs(asked, namespace=namespace, waiting=waiting)
-    way.show(list(found), lambda: draw_gangs(found, asked.at))
+    way.show(list(found), lambda page: draw_gangs(found, asked.at, page))

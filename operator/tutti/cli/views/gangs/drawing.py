@@ -8,7 +8,7 @@ from types import MappingProxyType
 from rich.console import RenderableType
 from rich.text import Text
 
-from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, ago, table
+from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, Page, ago, table
 from tutti.cli.views.gangs.model import Gang
 from tutti.engine.workloads import Phase
 
@@ -25,12 +25,19 @@ _STYLES: Mapping[str, str] = MappingProxyType(
 _DOTS = 16
 
 
-def draw_gangs(found: Sequence[Gang], now: float) -> RenderableType:
+def draw_gangs(found: Sequence[Gang], now: float, page: Page = WIDE) -> RenderableType:
     """Draw gangs as a table."""
     if not found:
         return Text("There are no such gangs.")
     numbers = ("NEEDS", "BOUND", "AGE")
-    drawn = table("NAMESPACE", "GANG", "QUEUE", "MEMBERS", "NEEDS", "BOUND", "PHASE", "AGE", "AT", "WHY", right=numbers)
+    counts = () if page.narrow else numbers[:2]  # the dots tell them, and what it waits for tells where
+    gate = () if page.narrow else ("AT",)
+    drawn = table(
+        *("NAMESPACE", "GANG", "QUEUE", "MEMBERS", *counts, "PHASE", "AGE", *gate, "WHY"),
+        right=numbers,
+        wraps=("WHY",),
+        page=page,
+    )
     for one in found:
         style = _STYLES.get(one.phase, "")
         drawn.add_row(
@@ -38,11 +45,10 @@ def draw_gangs(found: Sequence[Gang], now: float) -> RenderableType:
             one.name,
             one.cluster_queue or one.queue or Text("-", QUIET),
             members(one.bound, one.members, one.required),
-            str(one.required),
-            str(one.bound),
+            *((str(one.required), str(one.bound)) if counts else ()),
             Text(one.phase, style),
             ago(now - one.since),
-            one.gate,
+            *((one.gate,) if gate else ()),
             Text(one.why, WAITS if one.gate else QUIET),
         )
     return drawn

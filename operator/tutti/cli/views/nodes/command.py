@@ -26,4 +26,4 @@ def nodes(way: Way, *, resources: tuple[str, ...], label: str | None, models: bo
     way.require(asked)
     state = asked.stock().state
     found = top(state, resources or devices(state), label)
-    way.show(found, lambda: draw_top(found, by_node=not models))
+    way.show(found, lambda page: draw_top(found, by_node=not models, page=page))

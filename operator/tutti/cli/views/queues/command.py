@@ -24,11 +24,11 @@ def command(way: Way, *, name: str | None, resources: tuple[str, ...], everythin
     chosen = set(resources) or (not everything and set(accelerators(roots)))
     chosen = chosen or {use.resource for root in roots for use in root.uses}
     if name is None:
-        way.show(list(roots), lambda: draw_forest(roots, chosen))
+        way.show(list(roots), lambda page: draw_forest(roots, chosen, page))
         return
     engine.decide(asked.at)
     found = details(engine.state, name)
     if found is None:
         known = ", ".join(sorted(engine.state.holdings.tree.queues)) or "none"
         fail(f"there is no ClusterQueue {name}; there are: {known}", NO)
-    way.show(found, lambda: draw_details(found, chosen, asked.at))
+    way.show(found, lambda page: draw_details(found, chosen, asked.at, page))

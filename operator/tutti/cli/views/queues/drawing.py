@@ -8,30 +8,47 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tutti.cli.views.drawing import BAD, BORROWED, FULL, GOOD, HATCHED, LENT, QUIET, WAITS, ago, amount, bar, table
+from tutti.cli.views.drawing import (
+    BAD,
+    BORROWED,
+    FULL,
+    GOOD,
+    HATCHED,
+    LENT,
+    QUIET,
+    WAITS,
+    WIDE,
+    Page,
+    ago,
+    amount,
+    bar,
+    table,
+)
 from tutti.cli.views.queues.model import Branch, Entry, QueueDetails, Use
 
 _CELLS = 24
+_NUMBERS = ("USED", "OWN", "MOST", "WAITING", "RUNNING")
 
 
-def draw_forest(roots: Sequence[Branch], resources: Collection[str]) -> RenderableType:
+def draw_forest(roots: Sequence[Branch], resources: Collection[str], page: Page = WIDE) -> RenderableType:
     """Draw the tree with these resources."""
     if not roots:
         return Text("There are no ClusterQueues.")
-    drawn = table("COHORT / QUEUE", "RESOURCE", "USE", "USED", "OWN", "MOST", "WAITING", "RUNNING", "", right=_NUMBERS)
+    drawn = table("COHORT / QUEUE", *_columns(page), right=_NUMBERS, wraps=("",), page=page)
     for root in roots:
-        _add(drawn, root, resources, "", "")
+        _add(drawn, root, resources, "", "", page=page)
     return Group(drawn, Text(), _legend())
 
 
-def draw_details(found: QueueDetails, resources: Collection[str], now: float) -> RenderableType:
+def draw_details(found: QueueDetails, resources: Collection[str], now: float, page: Page = WIDE) -> RenderableType:
     """Draw one queue."""
-    head = table("QUEUE", "RESOURCE", "USE", "USED", "OWN", "MOST", "WAITING", "RUNNING", "", right=_NUMBERS)
-    _add(head, found.queue, resources, "", "")
-    running = table("RUNNING", "PRIORITY", "USES", right=("PRIORITY",))
+    head = table("QUEUE", *_columns(page), right=_NUMBERS, wraps=("",), page=page)
+    _add(head, found.queue, resources, "", "", page=page)
+    running = table("RUNNING", "PRIORITY", "USES", right=("PRIORITY",), wraps=("USES",), page=page)
     for one in found.running:
         running.add_row(_name(one), str(one.priority), _holds(one, resources))
-    waiting = table("", "WAITING", "PRIORITY", "SINCE", "AT", "WHY", right=("", "PRIORITY", "SINCE"))
+    columns = ("", "WAITING", "PRIORITY", "SINCE", "AT", "WHY")
+    waiting = table(*columns, right=("", "PRIORITY", "SINCE"), wraps=("WHY",), page=page)
     for one in found.waiting:
         since = ago(now - one.queued_at)
         why = Text(one.why or "it fits now, and is not placed yet", WAITS)
@@ -45,23 +62,25 @@ def draw_details(found: QueueDetails, resources: Collection[str], now: float) ->
     return Group(*parts, Text(), _legend())
 
 
-_NUMBERS = ("USED", "OWN", "MOST", "WAITING", "RUNNING")
+def _columns(page: Page) -> tuple[str, ...]:
+    most = () if page.narrow else ("MOST",)  # the bar shows it
+    return ("RESOURCE", "USE", "USED", "OWN", *most, "WAITING", "RUNNING", "")
 
 
-def _add(drawn: Table, branch: Branch, resources: Collection[str], first: str, further: str) -> None:
+def _add(drawn: Table, branch: Branch, resources: Collection[str], first: str, further: str, *, page: Page) -> None:
     """Add a branch, and what is in it, after what its lines begin with."""
     shown = [use for use in branch.uses if use.resource in resources]
     style = "bold" if branch.kind == "Cohort" else ""
     left = _left(branch, first, further, max(1, len(shown)), style)
     counts = (_count(branch.waiting, WAITS), _count(branch.running, GOOD), _notes(branch))
     for at, use in enumerate(shown):
-        drawn.add_row(next(left), *_figures(use), *(counts if at == 0 else ("", "", "")))
+        drawn.add_row(next(left), *_figures(use, page), *(counts if at == 0 else ("", "", "")))
     if not shown:
-        drawn.add_row(next(left), *[""] * 5, *counts)
+        drawn.add_row(next(left), *[""] * (len(_columns(page)) - len(counts)), *counts)
     for child in branch.children:
         last = child is branch.children[-1]
         ends = ("└─ ", "   ") if last else ("├─ ", "│  ")
-        _add(drawn, child, resources, further + ends[0], further + ends[1])
+        _add(drawn, child, resources, further + ends[0], further + ends[1], page=page)
 
 
 def _left(branch: Branch, first: str, further: str, rows: int, style: str) -> Iterator[Text]:
@@ -71,15 +90,16 @@ def _left(branch: Branch, first: str, further: str, rows: int, style: str) -> It
         yield Text(further + below, QUIET)
 
 
-def _figures(use: Use) -> tuple[Text | str, ...]:
+def _figures(use: Use, page: Page) -> tuple[Text | str, ...]:
     own = min(use.used, use.own)
     whole = max(use.own, use.used) if use.most is None else max(use.most, use.used)
     parts = [(FULL, GOOD, own), (HATCHED, LENT, use.lent)]
     if use.used > use.own:
         parts = [(FULL, GOOD, own), (FULL, BORROWED, use.used - use.own)]
     mark = use.own if use.own < whole else None
-    drawn = bar(parts, whole=whole, cells=_CELLS, mark=mark)
-    numbers = (amount(use.resource, one) for one in (use.used, use.own, use.most))
+    drawn = bar(parts, whole=whole, cells=page.cells(_CELLS), mark=mark)
+    shown = (use.used, use.own) if page.narrow else (use.used, use.own, use.most)
+    numbers = (amount(use.resource, one) for one in shown)
     return (Text.assemble(use.resource, (f" {use.flavor}", QUIET)), drawn, *numbers)
 
 
