@@ -359,3 +359,27 @@ def test_a_workload_that_is_set_inactive_is_not_pending():
     world.workload("w", {"name": "main", "count": 1}, queueName="queue", active=True)
     world.run()
     assert world.status("ClusterQueue", "cq")["pendingWorkloads"] == 1
+
+
+def test_nothing_is_remembered_of_queues_that_are_gone():
+    """Neither what they held nor what their objects were told, readable to the last or not."""
+    world = World()
+    world.node("n1")
+    world.flavor()
+    world.queue("stays", 8, local="stays")
+    world.pod("p", queue="stays")
+    world.run()
+    counts = world.engine.state.counts
+    before = (set(counts.told), set(counts._counts))
+    for number, spec in enumerate(({}, {"stopPolicy": "Perhaps"})):
+        world.queue(f"c{number}", 2, local=f"l{number}")
+        world.pod(f"q{number}", queue=f"l{number}")
+        world.run()
+        assert (set(counts.told), set(counts._counts)) != before
+        world.object("LocalQueue", f"l{number}", {"clusterQueue": f"c{number}", **spec})
+        world.delete(f"q{number}")
+        world.run()
+        world.remove_object("LocalQueue", f"l{number}")
+        world.remove_object("ClusterQueue", f"c{number}")
+        world.run()
+        assert (set(counts.told), set(counts._counts)) == before

@@ -9,6 +9,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tutti.kube import events
 from tutti.kube.backoff import Backoff
 from tutti.kube.client import MERGE_PATCH
 from tutti.kube.events import EventRecorder, RecorderLimits
@@ -199,3 +200,19 @@ def test_a_cut_note_fits_and_keeps_its_beginning(note):
     short = cut(note)
     assert len(short.encode()) <= 1024
     assert short == note or (short.endswith("...") and note.startswith(short[:-3]))
+
+
+async def test_what_was_not_heard_of_for_long_is_forgotten(serve, kube, monkeypatch):
+    """Whoever may begin anew by now, with its event and with its bucket, need not be remembered."""
+    monkeypatch.setattr(events, "_SERIES_SECONDS", 0.0)
+    server = await serve(Events(kube).handle)
+    recorder = make(server, refill_seconds=1e-12)
+    async with running(recorder):
+        for number in range(20):
+            recorder.record(Happening(Reference("v1", "Pod", f"p{number}", "a", "u"), "Scheduled", "text", "Binding"))
+            await recorder.flush()
+        recorder.record(BOUND)
+        assert list(recorder._series) == [BOUND]
+        assert list(recorder._buckets) == [POD]
+        assert await recorder.flush() == 0
+    assert len(server.calls) == 21

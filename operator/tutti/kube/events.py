@@ -109,6 +109,7 @@ class EventRecorder:
     def record(self, happening: Happening) -> None:
         """Take note of an event; it is written later, added to an earlier one, or dropped and counted."""
         heard = asyncio.get_running_loop().time()
+        self._forget(heard)
         known = self._series.get(happening)
         if known is not None and heard - known.last_heard < _SERIES_SECONDS:
             known.count += 1
@@ -147,6 +148,17 @@ class EventRecorder:
         finally:
             self._hurry = False
         return self._work_left.count
+
+    def _forget(self, at: float) -> None:
+        """Let go of what was not heard of for so long that it begins anew: the least recent are first in both."""
+        while self._series:
+            oldest = next(iter(self._series.values()))
+            if oldest.busy or oldest.waiting is not None or at - oldest.last_heard < _SERIES_SECONDS:
+                break
+            self._series.popitem(last=False)
+        full = self._limits.burst * self._limits.refill_seconds
+        while self._buckets and at - next(iter(self._buckets.values())).filled_at >= full:
+            self._buckets.popitem(last=False)
 
     def _admit(self, regarding: Reference, at: float) -> bool:
         """Take a token of the object's bucket, if there is one."""

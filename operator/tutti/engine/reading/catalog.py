@@ -169,6 +169,11 @@ class Catalog:
         if seconds is not None:
             self._protecting[queue] = seconds
 
+    def uid_of(self, key: ObjectKey) -> str:
+        """Return the uid of an object, whether it can be read or not; "" where there is none."""
+        found = self._objects.get(key)
+        return self.broken[key][1] if key in self.broken else found.metadata.uid if found is not None else ""
+
     def referring(self, namespace: str, workload: str) -> Mapping[str, str]:
         """Return the PodGroups that are pod groups of a Workload: name of the object -> name of the group in it."""
         return self._referring.get((namespace, workload), {})

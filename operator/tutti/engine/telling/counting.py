@@ -76,3 +76,5 @@ class QueueCounts:
             add_to(count.reserved, usage, by)
             if bucket == "leaving":
                 add_to(count.yielding, usage, by)
+            if not (count.pending or count.admitted or count.leaving or any(count.reserved.values())):
+                del self._counts[name]
