@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 from tests.engine.world import World
+from tutti.engine.decisions import PatchStatus
 from tutti.engine.observations import ObjectSeen
 
 
@@ -62,3 +63,54 @@ def test_a_queue_that_many_objects_describe_is_taken_over_once_for_all():
     world.restart()
     world.run()
     assert world.engine.state.holdings.version("q0") == (epochs[0] + 1, 0)
+
+
+def test_what_a_former_leader_wrote_to_a_queue_is_put_right_though_it_is_seen_late():
+    """This process had begun by what it knew: nobody waits. The other one's last word said that somebody does."""
+    world = ended()
+    former = copy.deepcopy(world.objects["LocalQueue", "default", "queue"])
+    world.restart()
+    world.run()
+    former["status"] |= {"pendingWorkloads": 1}
+    world.put_object("LocalQueue", former)
+    world.run()
+    assert world.status("LocalQueue", "queue")["pendingWorkloads"] == 0
+
+
+def test_what_a_former_leader_wrote_of_a_gang_is_put_right_though_it_is_seen_late():
+    world = ended()
+    former = copy.deepcopy(world.objects["Workload", "default", "w"])
+    world.restart()
+    world.run()
+    former["status"]["conditions"] = [one for one in former["status"]["conditions"] if one["type"] != "Finished"]
+    world.put_object("Workload", former)
+    world.run()
+    assert world.condition("Workload", "w", "Finished")["status"] == "True"
+
+
+def test_what_a_process_writes_first_is_all_of_it_and_then_what_is_new():
+    """So nothing stays of what a former leader wrote after this one had read, seen or not."""
+    world = ended()
+    world.restart()
+    world.run()
+    world.log.clear()
+    world.pod("q", queue="queue")
+    world.run()
+    world.pod("r", queue="queue")
+    world.run()
+    told = [one.status for one in world.log if isinstance(one, PatchStatus) and one.kind == "LocalQueue"]
+    assert set(told[0]) > {"pendingWorkloads", "reservingWorkloads", "admittedWorkloads", "flavorsUsage"}
+    assert "pendingWorkloads" not in told[-1]
+
+
+def ended() -> World:
+    world = World()
+    world.node("n1")
+    world.flavor()
+    world.queue("cq", 8)
+    world.workload("w", {"name": "main", "count": 1}, queueName="queue")
+    world.pod("p", workload="w")
+    world.run()
+    world.finish("p")
+    world.run()
+    return world

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, Final, assert_never
 
 from tutti.api.kinds import PodGroup
 from tutti.engine.displacing import nominations
@@ -47,7 +47,10 @@ from tutti.engine.observations import (
 )
 from tutti.engine.reading.catalog import SHARED
 from tutti.engine.state import State
+from tutti.engine.telling.statuses import FENCE
 from tutti.placement.preemption.budgets import budget_of
+
+_QUEUES: Final = ("ClusterQueue", "LocalQueue")
 
 
 def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, PLR0912, PLR0915 - one case per observation
@@ -147,30 +150,39 @@ def _evicted(state: State, result: EvictFinished) -> None:
 
 
 def _object_seen(state: State, seen: ObjectSeen) -> None:
-    if state.catalog.has_read(seen.kind, seen.raw) and _knows_status(state, seen):
-        return  # most of what is seen of an object is the echo of a status that was written here
+    kind, meta = seen.kind, seen.raw["metadata"]
+    if state.catalog.has_read(kind, seen.raw):
+        if kind in SHARED and kind not in _QUEUES:
+            return  # their statuses are not the engine's
+        told = _told(state, kind, meta.get("namespace", ""), meta["name"], meta.get("uid", ""))
+        if told and FENCE not in told:
+            return  # most of what is seen of an object is the echo of a status that was written here
+        if told:  # a former leader has written it, after it was read here
+            told.clear()
+            if kind in _QUEUES:
+                state.counts.told.pop(meta.get("uid", ""))
+                state.changed_queues["/".join(filter(None, (meta.get("namespace", ""), meta["name"])))] = None
     before = state.catalog.version
-    namespace, name = state.catalog.put(seen.kind, seen.raw)
-    _concerned(state, seen.kind, namespace, name, changed=state.catalog.version != before)
+    namespace, name = state.catalog.put(kind, seen.raw)
+    _concerned(state, kind, namespace, name, changed=state.catalog.version != before)
 
 
-def _knows_status(state: State, seen: ObjectSeen) -> bool:
-    """Whether it is known what the status of an object says, because it has been told from here, or read before."""
-    meta = seen.raw["metadata"]
-    uid, key = meta.get("uid", ""), (seen.kind, meta.get("namespace", ""), meta["name"])
-    if seen.kind in SHARED:
-        return seen.kind not in ("ClusterQueue", "LocalQueue") or uid in state.counts.told
-    workload = state.workloads.get(key)
+def _told(state: State, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:
+    """Return what an object was told from here, or said when that was first compared; empty where nothing is known."""
+    if kind in _QUEUES:
+        return state.counts.told.get(uid, {})
+    workload = state.workloads.get((kind, namespace, name))
     if workload is not None and workload.uid == uid:
-        return bool(workload.status)
-    found = state.catalog.find(key)
+        return workload.status
+    found = state.catalog.find((kind, namespace, name))
     if not isinstance(found, PodGroup) or found.spec.workload_ref is None:
-        return False
-    of = state.workloads.get(("Workload", key[1], found.spec.workload_ref.name))
-    return of is not None and bool(of.group_status.get(uid))
+        return {}
+    of = state.workloads.get(("Workload", namespace, found.spec.workload_ref.name))
+    return {} if of is None else of.group_status.get(uid, {})
 
 
 def _object_gone(state: State, gone: ObjectGone) -> None:
+    state.counts.told.pop(state.catalog.uid_of((gone.kind, gone.namespace, gone.name)), None)
     state.catalog.drop(gone.kind, gone.namespace, gone.name)
     _concerned(state, gone.kind, gone.namespace, gone.name, changed=True)
 
@@ -187,6 +199,6 @@ def _concerned(state: State, kind: str, namespace: str, name: str, *, changed: b
         refile(state, namespace, name)
         state.open(("Workload", namespace, name))
     elif changed:
-        if kind in ("ClusterQueue", "LocalQueue"):
+        if kind in _QUEUES:
             state.changed_queues[f"{namespace}/{name}" if namespace else name] = None  # what it says may be stale
         state.stale = True

@@ -16,7 +16,7 @@ from tutti.engine.decisions import PatchStatus
 from tutti.engine.reading.catalog import ObjectKey
 from tutti.engine.state import State
 from tutti.engine.telling.counting import Count
-from tutti.engine.telling.statuses import as_found
+from tutti.engine.telling.statuses import as_found, news_of
 from tutti.engine.waiting import past_use
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
 from tutti.quota.usage_report import Used, usage_report
@@ -94,9 +94,7 @@ def _tell(state: State, key: ObjectKey, name: str, usage: dict[str, Any], beside
         told = state.counts.told[found.metadata.uid] = as_found(found)
     news = {field: value for field, value in wanted.items() if told.get(field) != value}
     if news:
-        wanted |= beside or {}
-        news = {field: value for field, value in wanted.items() if told.get(field) != value}
-        state.counts.told[found.metadata.uid] = {**told, **wanted}
+        state.counts.told[found.metadata.uid], news = news_of(told, wanted | (beside or {}))
         state.out.append(PatchStatus(*key, found.metadata.uid, news))
 
 

@@ -17,6 +17,8 @@ from tutti.engine.state import State
 from tutti.engine.telling.conditions import conditions_of
 from tutti.engine.workloads import ADMITTED, Phase, Workload
 
+FENCE = "fence"
+"""Stands in a status as it was found, and no more once this process has written to it."""
 OF_A_PART = ("Scheduled", "PodsReady", "Finished")
 """The conditions that a PodGroup of a Workload has, too."""
 
@@ -65,7 +67,17 @@ def _told_anew(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the whole status with what is wanted in it, and the part that is new."""
     wanted["conditions"] = cond.merge(told.get("conditions", []), conditions, now=state.now)
+    return news_of(told, wanted)
+
+
+def news_of(told: dict[str, Any], wanted: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the whole status with what is wanted in it, and what is to be written of that.
+
+    What this process writes first to an object is all of it: a former leader may have written after it was read here.
+    """
     news = {key: value for key, value in wanted.items() if told.get(key) != value}
+    if news and FENCE in told:
+        return {key: value for key, value in {**told, **wanted}.items() if key != FENCE}, wanted
     return {**told, **wanted}, news
 
 
@@ -168,6 +180,6 @@ def as_found(found: Object) -> dict[str, Any]:
     """Return an object's status as it was found, to compare with; what it does not say is None."""
     status = getattr(found, "status", None)
     if status is None:
-        return {}
+        return {FENCE: None}
     said: dict[str, Any] = status.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
-    return said
+    return {FENCE: None, **said}
