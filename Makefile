@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 TIMES ?= 5
 FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py)
 
-.PHONY: help setup demo test fuzz lint fix crds reference tutorial docs screens bench bench-envtest bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim test-envtest lock clean
+.PHONY: help setup demo test fuzz lint fix crds reference tutorial docs screens bench bench-envtest bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim soak test-envtest lock clean
 
 help: ## Show this list
 	@if [ -t 1 ]; then on='\033[1m' off='\033[0m'; fi; \
@@ -39,6 +39,10 @@ SEEDS ?= 500
 FIRST_SEED ?= 0
 sim: $(READY) ## Whole processes on a virtual clock, with faults drawn from seeds: SEEDS=n FIRST_SEED=k
 	@$(BIN)/python -m tests.simulation.command $(SEEDS) $(FIRST_SEED)
+
+DAYS ?= 14
+soak: $(READY) ## Weeks of churn on a virtual clock: a process holds as much in the end as one started anew (DAYS=n)
+	@$(BIN)/python -m tests.simulation.soak $(DAYS)
 
 lint: $(READY) ## ruff, mypy --strict, import contracts, docstrings
 	@$(BIN)/ruff check .

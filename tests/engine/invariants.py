@@ -27,8 +27,18 @@ class Invariants:
     engine: Engine
     now: float
 
-    def begin_watching(self, *, window: float, local_queues: tuple[str, ...]) -> None:
+    def begin_watching(
+        self, *, window: float, local_queues: tuple[str, ...], longest_bind: float = float("inf")
+    ) -> None:
+        """Begin.
+
+        Args:
+            window: Seconds of a bind window.
+            local_queues: Those whose counts are checked.
+            longest_bind: How long a bind may be under way, and the gang it is of bound in part meanwhile, in seconds.
+        """
         self.window = window
+        self.longest_bind = longest_bind
         self.local_queues = local_queues
         self.whole: set[WorkloadKey] = set()
         self.partial: dict[WorkloadKey, float] = {}
@@ -166,12 +176,16 @@ class Invariants:
                 self.whole.add(key)
             elif not bound:
                 self.whole.discard(key)
+            if workload.complete or key in self.whole or not running:
+                self.partial.pop(key, None)
+                continue
             waited_for = any(m.pod.assumed for m in workload.members())
-            if workload.complete or key in self.whole or not running or waited_for:
+            if waited_for and self.longest_bind == float("inf"):
                 self.partial.pop(key, None)
                 continue
             since = self.partial.setdefault(key, self.now)
-            assert self.now - since <= self.window, f"{key} is bound in part: {[m.pod.name for m in running]}"
+            most = self.window + waited_for * self.longest_bind
+            assert self.now - since <= most, f"{key} is bound in part: {[m.pod.name for m in running]}"
 
     def check_explanations(self) -> None:
         for workload in self.engine.state.workloads.values():

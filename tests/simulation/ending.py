@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.simulation.mistakes import BAD, is_stray
 from tests.simulation.server import Json
-from tests.simulation.world import World
+from tests.simulation.world import Gang, World
 
 GANG_KINDS = ("PodGroup", "Workload")
 LASTING = ("QuotaReserved", "Admitted", "Scheduled", "PodsReady", "Finished")
@@ -14,17 +14,19 @@ LASTING = ("QuotaReserved", "Admitted", "Scheduled", "PodsReady", "Finished")
 COUNTS = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
 
 
+def unserved(world: World) -> list[str]:
+    """What still has to come beside a gang that never ends, in whose place only required members may go."""
+    left = []
+    for gang in _wanted(world):
+        waiting = _not_succeeded(world, gang)
+        required = len(gang.members) if gang.about["how"] == "Pod" else min(gang.about["least"], len(gang.members))
+        left += waiting if len(gang.members) - len(waiting) < required else []
+    return left
+
+
 def unfinished(world: World) -> list[str]:
     """What still has to come: members that have not succeeded."""
-    left = []
-    for gang in world.gangs.values():
-        if gang.about is None or world.is_given_up(gang):
-            continue
-        for name in gang.members:
-            phase = _phase(world.server.pod(name))
-            if phase != "Succeeded":
-                left.append(f"{name} ({phase})")
-    return left
+    return [name for gang in _wanted(world) for name in _not_succeeded(world, gang)]
 
 
 def untold(world: World) -> list[str]:
@@ -69,11 +71,24 @@ def end_state(world: World) -> Json:
     # Whether members of what was set inactive are created once more depends on who was faster.
     ended = [one for one in world.server.all_pods() if _phase(one) in ("Succeeded", "Failed")]
     pods = {one["metadata"]["name"]: _phase(one) for one in ended}
-    return {"gangs": gangs, "pods": pods, "untold": untold(world)}
+    claims = world.server.resource("", "v1", "persistentvolumeclaims")
+    volumes = {one.obj["metadata"]["name"]: _phase(one.obj) for one in world.server.backend.collection(claims).scan()}
+    return {"gangs": gangs, "pods": pods, "volumes": volumes, "untold": untold(world)}
 
 
 def _gangs(world: World) -> list[Json]:
     return [one for kind in GANG_KINDS for one in world.server.objects(kind)]
+
+
+def _wanted(world: World) -> list[Gang]:
+    """Gangs that their users want to have run."""
+    gangs = world.gangs.values()
+    return [one for one in gangs if one.about is not None and not (one.is_endless or world.is_given_up(one))]
+
+
+def _not_succeeded(world: World, gang: Gang) -> list[str]:
+    phases = [(name, _phase(world.server.pod(name))) for name in gang.members]
+    return [f"{name} ({phase})" for name, phase in phases if phase != "Succeeded"]
 
 
 def _peopled(world: World) -> list[Json]:

@@ -28,6 +28,10 @@ from tutti.kube.fencing import LeadershipLost
 from tutti.kube.metrics import WireMetrics
 
 WINDOW = 20
+LONGEST_BIND_SECONDS = 70.0
+"""A request is waited for 30 s at most, on a wire that is broken or by a process that sleeps for 40 s."""
+LONGEST_PERMIT_SECONDS = 60.0
+"""The permits of all gangs last 30 s; who sleeps over their end gives them back when it wakes."""
 CONFIGURATION = TuttiConfiguration(
     permit_timeout_seconds=30,
     bind_window_seconds=WINDOW,
@@ -59,7 +63,9 @@ class CheckedEngine(Invariants, Engine):
         self._under_way: dict[str, str] = {}
         self._unknown: dict[str, str] = {}
         self._lost: set[str] = set()
-        self.begin_watching(window=configuration.bind_window_seconds, local_queues=local_queues)
+        window = configuration.bind_window_seconds
+        self.begin_watching(window=window, local_queues=local_queues, longest_bind=LONGEST_BIND_SECONDS)
+        self._held: dict[WorkloadKey, float] = {}
 
     def observe(self, observation: AnyObservation) -> None:
         if isinstance(observation, BindFinished):
@@ -83,6 +89,7 @@ class CheckedEngine(Invariants, Engine):
         try:
             self.check_state()
             self._check_heads(heads, waiting)
+            self._check_held()
             for decision in decisions:
                 self._check(decision)
         except AssertionError as error:
@@ -109,6 +116,13 @@ class CheckedEngine(Invariants, Engine):
                 workload = self.state.workloads[self.state.home[member.pod.key][0]]
                 same = workload.cluster_queue == name and workload.key in waiting
                 assert not same or workload.order < head.order, f"{workload.name} has overtaken {head.name}"
+
+    def _check_held(self) -> None:
+        """Nobody holds for long what is no use to it yet."""
+        held = [key for key, one in self.state.workloads.items() if one.phase is Phase.RESERVED]
+        self._held = {key: self._held.get(key, self.now) for key in held}
+        for key, since in self._held.items():
+            assert self.now - since <= LONGEST_PERMIT_SECONDS, f"{key} holds a reservation since {since}"
 
     def _check(self, decision: AnyDecision) -> None:
         pods = self.state.cluster.pods

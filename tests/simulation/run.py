@@ -56,7 +56,7 @@ def play(
         prepare: Is given the world before anything has happened in it.
     """
     loop = VirtualLoop(random.Random(f"{scenario.seed}/order"))
-    with _seeded(scenario.seed), _quiet():
+    with seeded(scenario.seed), quiet():
         world = loop.run_until_complete(_play(loop, scenario, configuration, prepare))
         loop.drain()
     for error in loop.errors:
@@ -89,6 +89,9 @@ async def _play(loop: VirtualLoop, scenario: Scenario, configuration: TuttiConfi
 
 async def _end_well(world: World) -> None:
     """Have everything come to its end, be told so, and leave nothing behind when its users have cleaned up."""
+    if not await _becomes(world, ending.unserved, "has not ended though it may take what it needs", PATIENCE_SECONDS):
+        return
+    await world.end_the_endless()
     if not await _becomes(world, ending.unfinished, "has not ended though nothing hinders it", PATIENCE_SECONDS):
         return
     if not await _becomes(world, ending.untold, "is over and not told so", SETTLING_SECONDS):
@@ -123,7 +126,7 @@ async def _failed_by(world: World, moment: float) -> bool:
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
     """Have jitter drawn from the seed."""
     before = random.getstate()
     random.seed(seed)
@@ -134,7 +137,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Write no log: a run says what it has to say in its outcome."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

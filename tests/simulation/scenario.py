@@ -37,6 +37,10 @@ LARGEST = 6
 """GPUs that a gang may ask for: it fits into any queue, and into the cluster with one node missing."""
 
 
+TAKES = 0.85
+"""How often anybody is taken out for others."""
+
+
 class Step(msgspec.Struct, frozen=True):
     """Something that happens: an action of `World`, by name, and what it is given."""
 
@@ -63,11 +67,15 @@ class Scenario(msgspec.Struct, frozen=True):
 def drawn(seed: int) -> Scenario:
     """The scenario of a seed."""
     draw = random.Random(seed)
+    takes = draw.random() < TAKES
     steps = [
-        *_cluster(draw),
+        *_cluster(draw, takes=takes),
         *_gangs(draw),
+        *(_contests(draw) if takes else ()),
+    ]
+    steps += [
         *_wire_faults(draw),
-        *_lasting_faults(draw),
+        *_lasting_faults(draw, [step.args for step in steps if step.do == "gang"]),
         *_process_faults(draw),
         *_accidents(draw),
     ]
@@ -76,15 +84,19 @@ def drawn(seed: int) -> Scenario:
     return Scenario(seed, steps, heal_at=150.0, slowness=slowness)
 
 
-def _cluster(draw: random.Random) -> list[Step]:
-    """Nodes and queues: two that lend each other what they do not use, one with a strict line, and a second replica."""
+def _cluster(draw: random.Random, *, takes: bool) -> list[Step]:
+    """Nodes and queues: two that lend each other what they do not use, one with a strict line, and a second replica.
+
+    `takes`: whether whoever is more important, or is owed what was lent, takes it from others.
+    """
     steps = [Step(0.0, "node", {"name": name, "gpus": gpus, "rack": rack}) for name, (gpus, rack) in NODES.items()]
     steps.append(Step(0.0, "put", {"kind": "ResourceFlavor", "name": "default", "spec": {}}))
-    preempts = draw.random() < 0.5
-    reclaim = {"preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}} if preempts else {}
+    within = {"withinClusterQueue": "LowerPriority"}
+    among = {"reclaimWithinCohort": "Any", "borrowWithinCohort": {"policy": "LowerPriority"}}
+    own, reclaim = ({"preemption": within}, {"preemption": within | among}) if takes else ({}, {})
     steps += queue("cq1", "q1", 4, cohortName="c", **reclaim)
     steps += queue("cq2", "q2", 4, cohortName="c", **reclaim)
-    steps += queue("cq3", "q3", 6, queueingStrategy=draw.choice(("StrictFIFO", "BestEffortFIFO")))
+    steps += queue("cq3", "q3", 6, queueingStrategy=draw.choice(("StrictFIFO", "BestEffortFIFO")), **own)
     steps.append(Step(0.0, "start", {"replica": "a"}))
     if draw.random() < 0.5:
         steps.append(Step(draw.uniform(0, 20), "start", {"replica": "b"}))
@@ -115,7 +127,8 @@ def _gangs(draw: random.Random) -> list[Step]:
     for number in range(draw.randint(3, 7)):
         name, size = f"g{number}", draw.randint(1, 4)
         gpus = draw.randint(1, max(1, min(4, LARGEST // size)))
-        begin, spread = draw.uniform(1, 90), draw.choice((0.0, 0.5, 5.0, 20.0))
+        begin, spread = draw.uniform(1, 90), draw.choice((0.0, 0.5, 5.0, 20.0, 70.0))
+        held = draw.random() < 0.2
         how = draw.choice(("PodGroup", "PodGroup", "Workload", "pfnet", "Pod"))
         least = draw.randint(1, size) if how in ("PodGroup", "Workload") else size
         about = {
@@ -126,6 +139,8 @@ def _gangs(draw: random.Random) -> list[Step]:
             "least": least,
             "priority": draw.choice((0, 0, 0, 10)),
         }
+        if how == "Workload" and draw.random() < 0.6:
+            about["spec"] = _promise(size, least, gpus)
         steps.append(Step(begin + draw.uniform(0, spread), "gang", about))
         for rank in range(size):
             gated = draw.random() < 0.1
@@ -135,6 +150,7 @@ def _gangs(draw: random.Random) -> list[Step]:
                 "gpus": gpus,
                 "gated": gated,
                 "seconds": round(draw.uniform(1, 40), 1),
+                "held": held,
             }
             at = begin + draw.uniform(0, spread)
             steps.append(Step(at, "member", member))
@@ -145,6 +161,43 @@ def _gangs(draw: random.Random) -> list[Step]:
         if draw.random() < 0.1:
             steps.append(Step(begin + draw.uniform(0, 60), "cancel", {"gang": name}))
     return steps
+
+
+def _promise(size: int, least: int, gpus: int) -> dict[str, Any]:
+    """A Workload that says what its members will be, so that room is held for those that do not exist yet."""
+    requests = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
+    containers = [{"name": "c", "resources": {"requests": requests, "limits": requests}}]
+    template = {"spec": {"schedulerName": "tutti", "containers": containers}}
+    return {"podGroups": [{"name": "main", "count": size, "minCount": least, "template": template}]}
+
+
+def _contests(draw: random.Random) -> list[Step]:
+    """Gangs that run long, or until they are taken out, and others that get what they want only in their place.
+
+    One at most runs for ever: it is less important than everybody else, and leaves room enough beside it for anybody of
+    another queue.
+    """
+    steps: list[Step] = []
+    for number in range(draw.choice((1, 1, 2))):
+        reclaims, endless = draw.random() < 0.4, number == 0 and draw.random() < 0.7
+        begin = draw.uniform(1, 50)
+        low = {"gang": f"low{number}", "how": "Workload", "queue": "q1" if reclaims else "q3", "size": 2, "least": 2}
+        low |= {"priority": -10 if endless else 0, "endless": endless}
+        steps.append(Step(begin, "gang", low))
+        seconds = 1e6 if endless else round(draw.uniform(40, 90), 1)
+        steps += [_plain_member(begin, f"low{number}", rank, 3, seconds) for rank in range(2)]
+        high, size = f"high{number}", draw.randint(1, 3)
+        gpus, at = draw.randint(1, 2) if size > 1 else draw.randint(1, 4), begin + draw.uniform(2, 40)
+        how = draw.choice(("Workload", "PodGroup", "Pod")) if reclaims or endless else "Workload"
+        about = {"gang": high, "how": how, "queue": "q2" if reclaims else "q3", "size": size, "least": size}
+        steps.append(Step(at, "gang", {**about, "priority": 10}))
+        steps += [_plain_member(at, high, rank, gpus, round(draw.uniform(1, 30), 1)) for rank in range(size)]
+    return steps
+
+
+def _plain_member(at: float, gang: str, rank: int, gpus: int, seconds: float) -> Step:
+    member = {"gang": gang, "name": f"{gang}-{rank}", "gpus": gpus, "gated": False, "seconds": seconds}
+    return Step(at, "member", member)
 
 
 def _wire_faults(draw: random.Random) -> list[Step]:
@@ -181,11 +234,12 @@ def _wire_faults(draw: random.Random) -> list[Step]:
     return steps
 
 
-def _lasting_faults(draw: random.Random) -> list[Step]:
+def _lasting_faults(draw: random.Random, gangs: list[dict[str, Any]]) -> list[Step]:
     """Pods that cannot be bound, and pods that cannot be deleted, until the faults are over."""
     steps: list[Step] = []
-    if draw.random() < 0.3:
-        name = f"g{draw.randint(0, 5)}-{draw.randint(0, 2)}"
+    if draw.random() < 0.4:
+        gang = max(draw.sample(gangs, 2), key=lambda about: about["least"])  # what cannot be whole without it
+        name = f"{gang['gang']}-{draw.randrange(gang['size'])}"
         code = draw.choice((403, 500, 503))
         stuck = {"what": "pods/binding", "method": "POST", "how": "refuse", "code": code, "times": 10_000, "name": name}
         steps.append(Step(draw.uniform(0, 60), "trouble", stuck))

@@ -35,7 +35,7 @@ from tutti.sim.store.store import Store
 
 Json = dict[str, Any]
 
-CONTROLLERS = ("garbage-collector", "pod-garbage")
+CONTROLLERS = ("garbage-collector", "pod-garbage", "volume-binder")
 QUARANTINE_SECONDS = 10.0
 STRICT_EVERY = 10
 """One seed of so many is run on a server that checks schemas and keeps managedFields."""
@@ -117,12 +117,14 @@ class Server:
 
     Attributes:
         history: Forgets what has happened when `forget` is called, as a server does that starts anew.
+        strict: Whether it checks schemas.
         streams_lists: Whether a watch may begin with all that exists; every second seed's server cannot do that.
     """
 
     def __init__(self, seed: int) -> None:
         self.streams_lists = seed % 2 == 0
-        registry, definitions = _established(strict=seed % STRICT_EVERY == 0)
+        self.strict = seed % STRICT_EVERY == 0
+        registry, definitions = _established(strict=self.strict)
         self.backend = Backend(Store(), registry, random.Random(seed), admission=list(PLUGINS))
         for resource in registry:
             self.backend.store.open(resource.storage)

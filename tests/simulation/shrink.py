@@ -8,12 +8,11 @@ import msgspec
 
 from tests.simulation.scenario import Scenario
 
-NEEDED = ("start",)
-"""What no run makes sense without."""
-
 
 def shrunk(scenario: Scenario, fails: Callable[[Scenario], bool], *, tries: int = 150) -> Scenario:
     """Leave out steps, many at once and then one by one, as long as it still fails.
+
+    What is there from the beginning stays, nodes, queues and an operator: without them nothing ever runs.
 
     Args:
         scenario: One that fails.
@@ -25,7 +24,7 @@ def shrunk(scenario: Scenario, fails: Callable[[Scenario], bool], *, tries: int 
         start = 0
         while start < len(scenario.steps) and tries > 0:
             left = [*scenario.steps[:start], *scenario.steps[start + size :]]
-            kept = [step for step in scenario.steps[start : start + size] if step.do in NEEDED]
+            kept = [step for step in scenario.steps[start : start + size] if not step.at]
             smaller = msgspec.structs.replace(scenario, steps=[*left, *kept])
             if len(smaller.steps) == len(scenario.steps):
                 start += size

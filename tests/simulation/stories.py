@@ -13,13 +13,13 @@ PREEMPTS = {"preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithin
 
 
 def cluster(*, replicas: str = "a", nodes: int = 4, strategy: str = "BestEffortFIFO", **policy: Any) -> list[Step]:
-    """Nodes of four GPUs, the queues q1 and q2 of a cohort and q3 on its own, and an operator."""
+    """Nodes of four GPUs, the queues q1 and q2 of a cohort and q3 on its own, and an operator; the first leads."""
     steps = [Step(0.0, "node", {"name": name, "gpus": 4, "rack": rack}) for name, (_, rack) in NODES.items()][:nodes]
     steps.append(Step(0.0, "put", {"kind": "ResourceFlavor", "name": "default", "spec": {}}))
     steps += queue("cq1", "q1", 4, cohortName="c", **policy)
     steps += queue("cq2", "q2", 4, cohortName="c", **policy)
     steps += queue("cq3", "q3", 6, queueingStrategy=strategy, **policy)
-    return [*steps, *(Step(0.0, "start", {"replica": replica}) for replica in replicas)]
+    return [*steps, *(Step(1.5 * number, "start", {"replica": replica}) for number, replica in enumerate(replicas))]
 
 
 def gang(
@@ -53,6 +53,45 @@ def gang(
 def on(node: str) -> dict[str, Any]:
     """What makes pods go to one node only."""
     return {"spec": {"nodeSelector": {"kubernetes.io/hostname": node}}}
+
+
+def claims(name: str, size: int, volumes: int = 0) -> list[Step]:
+    """A claim for each member of a gang, to be bound once their nodes are known.
+
+    `volumes` is how many volumes are there already, one on each node; where there are none, a provisioner makes them.
+    """
+    made = {"provisioner": "kubernetes.io/no-provisioner" if volumes else "csi.example.com"}
+    late = {"metadata": {"name": "late"}, "volumeBindingMode": "WaitForFirstConsumer", **made}
+    steps = [
+        Step(0.0, "create", {"group": "storage.k8s.io", "version": "v1", "plural": "storageclasses", "body": late})
+    ]
+    shared = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late"}
+    for number in range(volumes):
+        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [f"n{number}"]}
+        spec = {
+            **shared,
+            "capacity": {"storage": "1Gi"},
+            "local": {"path": "/disk"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+        }
+        volume = {"metadata": {"name": f"disk-{number}"}, "spec": spec}
+        steps.append(Step(0.0, "create", {"group": "", "version": "v1", "plural": "persistentvolumes", "body": volume}))
+    for rank in range(size):
+        wanted = {**shared, "resources": {"requests": {"storage": "1Gi"}}}
+        claim = {"metadata": {"name": f"{name}-{rank}", "namespace": "default"}, "spec": wanted}
+        about = {"group": "", "version": "v1", "plural": "persistentvolumeclaims", "body": claim}
+        steps.append(Step(0.0, "create", about))
+    return steps
+
+
+def with_claims(steps: list[Step]) -> list[Step]:
+    """Members that use the claim of their name."""
+    return [_with_claim(step) if step.do == "member" else step for step in steps]
+
+
+def _with_claim(step: Step) -> Step:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": step.args["name"]}}
+    return Step(step.at, step.do, {**step.args, "spec": {"volumes": [volume]}})
 
 
 def story(*parts: list[Step], seed: int = 0, heal_at: float = 10.0) -> Scenario:

@@ -7,11 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from tests.simulation.run import Outcome, play
-from tests.simulation.scenario import Scenario
-from tests.simulation.stories import cluster, gang, story
+from tests.simulation.scenario import Scenario, Step
+from tests.simulation.stories import claims, cluster, gang, story, with_claims
 from tests.simulation.wire import Sent
 from tests.simulation.world import World
 
+REFUSED = {"what": "pods/binding", "method": "POST", "how": "refuse", "code": 403, "times": 10_000, "name": "g-2"}
+OWED = {"preemption": {"reclaimWithinCohort": "Any"}}
 MORE_IMPORTANT = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 STORIES = {
     "a gang of a queue": story(cluster(), gang("g", 3, queue="q1")),
@@ -26,6 +28,20 @@ STORIES = {
     ),
     "a workload that is out of time": story(
         cluster(), gang("w", 2, how="Workload", queue="q1", seconds=600, maximumExecutionTimeSeconds=20), heal_at=60
+    ),
+    "a gang that gets back what its queue has lent": story(
+        cluster(**OWED),
+        gang("low", 3, how="Workload", queue="q1", gpus=2, seconds=30),
+        gang("owed", 2, at=6.0, queue="q2", gpus=2),
+    ),
+    "a gang that cannot be bound whole for a while": story(
+        cluster(), gang("g", 3, queue="q1", seconds=10), [Step(0.0, "trouble", REFUSED)], heal_at=40
+    ),
+    "a gang whose volumes are made where its members go": story(
+        cluster(), claims("g", 3), with_claims(gang("g", 3, queue="q1"))
+    ),
+    "a gang whose members go where a volume is": story(
+        cluster(), claims("g", 3, volumes=4), with_claims(gang("g", 3, queue="q1", gpus=2))
     ),
 }
 
@@ -111,5 +127,7 @@ def test_the_stories_are_full_of_writes_of_every_kind():
         ("PATCH", "clusterqueues/status"),
         ("POST", "events"),
         ("POST", "leases"),
+        ("PATCH", "persistentvolumeclaims"),
+        ("PATCH", "persistentvolumes"),
     ):
         assert wanted in written

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.mistakes import BAD, STRAYS
-from tests.simulation.run import Outcome, play
+from tests.simulation.run import play
 from tests.simulation.scenario import Step
 from tests.simulation.stories import cluster, gang, story
+from tests.simulation.told import bound
 
 SPOILT = {
     "Workload": "w",
@@ -24,13 +25,6 @@ GANGS = [
     *gang("w", 2, at=4.0, how="Workload", queue="q1", seconds=3.0),
 ]
 OTHERS = gang("other", 3, at=5.0, seconds=3.0)
-
-
-def bound(outcome: Outcome) -> dict[str, float]:
-    """When each pod was last bound."""
-    assert outcome.violations == []
-    lines = [line.split() for line in outcome.trace if "/binding 201" in line]
-    return {line[3].split("/")[-2]: float(line[0]) for line in lines}
 
 
 @pytest.mark.parametrize(("kind", "spec"), [one for one in ALL if one.values[0] in SPOILT])

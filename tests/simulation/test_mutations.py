@@ -18,7 +18,9 @@ from tutti.cluster.muster import Doing
 from tutti.cluster.pods import PodRecord
 from tutti.controller.dispatch import Dispatch
 from tutti.engine.engine import Engine
-from tutti.engine.living import binding, life, reservation
+from tutti.engine.living import binding, eviction, life, reservation
+from tutti.engine.waiting.lines import Line
+from tutti.engine.waiting.turns import Candidates
 from tutti.kube.changes import Change, Gone
 from tutti.kube.lease import Elector
 from tutti.kube.mirror import Mirror
@@ -135,6 +137,15 @@ def sends_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(binding, "send", wrongly)
 
 
+def what_vanished_unwatched_is_not_missed(patch: pytest.MonkeyPatch) -> None:
+    """What was known and is not in a new list is not said to be gone."""
+
+    def wrongly(mirror: Any, version: str) -> None:
+        mirror._listed, mirror.version = None, version
+
+    patch.setattr(Mirror, "end_list", wrongly)
+
+
 BREAKAGES: dict[str, Break] = {
     "a gated member counts as one that can be bound": placeable_but("gated", Doing.GATED),
     "a gang is satisfied with one member less": one_member_less,
@@ -148,6 +159,13 @@ BREAKAGES: dict[str, Break] = {
     "a lease is taken from whoever holds it": always(Elector, "_takeable", True),
     "statuses are not written": nothing(StatusWriter, "put"),
     "groups that were made for pods are not deleted": coroutine_of_nothing(Dispatch, "_delete"),
+    "a deleted member counts as one that can be bound": placeable_but("deleting", Doing.LEAVING),
+    "victims are chosen and not asked to leave": nothing(eviction, "ask_to_leave"),
+    "nobody is woken when something is freed": nothing(Candidates, "_wake"),
+    "the head of a strict line is overtaken": always(Line, "blocked", None),
+    "a gang that is bound in part stays so": nothing(binding, "roll_back"),
+    "what vanished while nobody watched is not missed": what_vanished_unwatched_is_not_missed,
+    "a reservation is held for ever": nothing(reservation, "time_out"),
 }
 
 

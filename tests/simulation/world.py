@@ -14,6 +14,7 @@ from typing import Any
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.mistakes import Mistakes
 from tests.simulation.operator import CONFIGURATION, Operator
+from tests.simulation.pods import GPU, GROUP, HOLD, gpus_of, is_held_back, lives, plain, pod_of
 from tests.simulation.server import Json, Server
 from tests.simulation.wire import Network, Sent, Trouble
 from tutti.api.configuration import TuttiConfiguration
@@ -21,11 +22,7 @@ from tutti.sim.kinds.resource import Resource
 from tutti.sim.rest import binding
 from tutti.sim.store.version import Version
 
-PFNET = "gang-scheduling.preferred.jp/gang"
-GROUP = "scheduling.tutti.dev"
-RUN_SECONDS = "sim.tutti.dev/run-seconds"
 LOCAL_QUEUES = ("default/q1", "default/q2", "default/q3")
-GPU = "nvidia.com/gpu"
 
 
 @dataclass
@@ -38,6 +35,11 @@ class Gang:
     cancelled: bool = False
     together: bool = False
     """Whether as many as must be have had nodes at once."""
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether it runs until somebody takes it out."""
+        return self.about is not None and self.about.get("endless", False)
 
 
 class World:
@@ -96,6 +98,11 @@ class World:
 
     async def do_put(self, kind: str, name: str, spec: Json) -> None:
         await self.mistakes.put(kind, name, spec)
+
+    async def do_create(self, group: str, version: str, plural: str, body: Json) -> None:
+        """Create an object that is not ours."""
+        resource = self.server.resource(group, version, plural)
+        await self.server.user.create(resource, "default" if resource.namespaced else "", body)
 
     async def do_remove(self, kind: str, name: str) -> None:
         self.server.remove(kind, name)
@@ -159,6 +166,12 @@ class World:
             return
         await self.server.user.create(self.server.pods, "default", pod_of(gang.about, member))
 
+    async def end_the_endless(self) -> None:
+        """The users give up what would run for ever: everybody else has come to the end of theirs beside it."""
+        for gang in list(self.gangs.values()):
+            if gang.is_endless:
+                await self.do_cancel(gang.name)
+
     def is_given_up(self, gang: Gang) -> bool:
         """Whether nobody wants a gang to run any more: its user, or who has set its Workload inactive."""
         workload = self.server.backend.find("workloads.scheduling.tutti.dev", "default", gang.name)
@@ -172,8 +185,17 @@ class World:
         if name not in self._gang_of:
             return
         phase = version.obj.get("status", {}).get("phase")
-        if new is None or phase == "Failed":
+        if new is not None and is_held_back(new.obj):
+            if old is None or not is_held_back(old.obj):
+                self.loop.call_later(0.5 + 9 * self._draw.random(), self._let_go, name)
+        elif new is None or phase == "Failed":
             self.loop.call_later(0.5 + 3 * self._draw.random(), self._renew, name)
+
+    def _let_go(self, name: str) -> None:
+        """A Job's controller has counted a pod that was deleted."""
+        found = self.server.backend.collection(self.server.pods).get("default", name)
+        if found is not None and is_held_back(found.obj):
+            self.server.user.without_finalizer(self.server.pods, found, HOLD)
 
     def _renew(self, name: str) -> None:
         gang = self.gangs[self._gang_of[name]]
@@ -192,13 +214,13 @@ class World:
         home = self.server.backend.find("nodes", "", node)
         if home is None or self._held(node) + gpus > int(home["status"]["allocatable"][GPU]):
             return
-        pod = _pod(name, gpus, seconds, labels={}, annotations={}, scheduler="default-scheduler")
+        pod = plain(name, gpus, seconds, labels={}, annotations={}, scheduler="default-scheduler")
         await self.server.user.create(self.server.pods, "default", pod)
         binding.bind(self.server.backend, "default", name, {"target": {"kind": "Node", "name": node}})
 
     async def do_stray(self, name: str, labels: Json, annotations: Json) -> None:
         """Somebody creates a pod that cannot be what he means."""
-        await self.mistakes.add_stray(_pod(name, 1, 5.0, labels=labels, annotations=annotations))
+        await self.mistakes.add_stray(plain(name, 1, 5.0, labels=labels, annotations=annotations))
 
     # The wire.
 
@@ -324,9 +346,9 @@ class World:
     def _held(self, node: str, scheduler: str = "") -> int:
         """GPUs of pods that are on a node and have not ended."""
         return sum(
-            _gpus(pod)
+            gpus_of(pod)
             for pod in self.server.all_pods()
-            if pod["spec"].get("nodeName") == node and _lives(pod) and scheduler in ("", pod["spec"]["schedulerName"])
+            if pod["spec"].get("nodeName") == node and lives(pod) and scheduler in ("", pod["spec"]["schedulerName"])
         )
 
     def _used(self) -> dict[str, int]:
@@ -334,52 +356,7 @@ class World:
         used: dict[str, int] = {}
         for pod in self.server.all_pods():
             noted = (pod["metadata"].get("annotations") or {}).get(f"{GROUP}/admission", "")
-            if noted and pod["spec"].get("nodeName") and _lives(pod) and not pod["metadata"].get("deletionTimestamp"):
+            if noted and pod["spec"].get("nodeName") and lives(pod) and not pod["metadata"].get("deletionTimestamp"):
                 name = noted.split('"clusterQueue":"')[-1].split('"')[0]
-                used[name] = used.get(name, 0) + _gpus(pod)
+                used[name] = used.get(name, 0) + gpus_of(pod)
         return used
-
-
-def pod_of(about: Json, member: Json) -> Json:
-    """A member as its user creates it, by the convention of its gang."""
-    labels, annotations = {}, {}
-    match about["how"]:
-        case "PodGroup" | "pods of a PodGroup":
-            labels[f"{GROUP}/pod-group"] = about["gang"]
-        case "Workload":
-            labels |= {f"{GROUP}/workload": about["gang"], f"{GROUP}/pod-group": "main"}
-        case "pfnet":
-            annotations |= {f"{PFNET}-name": about["gang"], f"{PFNET}-size": str(about["size"])}
-    if about["how"] in ("pfnet", "Pod") and about["queue"]:
-        labels[f"{GROUP}/queue-name"] = about["queue"]
-    annotations |= member.get("annotations", {})
-    pod = _pod(member["name"], member["gpus"], member["seconds"], labels=labels, annotations=annotations)
-    pod["spec"] |= member.get("spec", {})
-    pod["spec"]["containers"][0]["resources"]["requests"] |= member.get("requests", {})
-    if member["gated"]:
-        pod["spec"]["schedulingGates"] = [{"name": "wait"}]
-    return pod
-
-
-def _pod(name: str, gpus: int, seconds: float, *, labels: Json, annotations: Json, scheduler: str = "tutti") -> Json:
-    asked = {"cpu": "1", "memory": "1Gi", **({GPU: str(gpus)} if gpus else {})}
-    container = {"name": "c", "image": "none", "resources": {"requests": asked, "limits": asked}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "labels": labels,
-            "annotations": {**annotations, RUN_SECONDS: str(seconds)},
-        },
-        "spec": {"schedulerName": scheduler, "restartPolicy": "Never", "containers": [container]},
-    }
-
-
-def _gpus(pod: Json) -> int:
-    return int(pod["spec"]["containers"][0]["resources"].get("requests", {}).get(GPU, 0))
-
-
-def _lives(pod: Json) -> bool:
-    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
