@@ -1,6 +1,6 @@
 """Leader election on a Lease (coordination.k8s.io/v1): who may act, and until when.
 
-Every write is a compare-and-swap on resourceVersion. Times in the record are for people: clocks of hosts are never
+Times in the record are for people: clocks of hosts are never
 compared. A candidate counts, on its own monotonic clock, how long the record has stayed as it is, and takes over when
 that exceeds the duration the holder promised. The holder stops acting `lease - renew` seconds earlier, counted from
 before its last successful renewal was sent. Of these, half are for writes to be worked on, and half for their way.
@@ -19,20 +19,17 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
-import msgspec
 import structlog
 
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import LeadershipDoubted, LeadershipLost, Term
-from tutti.kube.resources import LEASES
+from tutti.kube.lease_record import NEVER, LeaseRecord
 from tutti.kube.timestamps import micro_time, now
 
 log = structlog.get_logger(__name__)
-
-_NEVER: Final = float("-inf")
 
 
 def default_identity() -> str:
@@ -87,13 +84,18 @@ class Elector:
         self._name = name
         self._times = times or LeaseTimes()
         self._clock = clock
-        self._document: dict[str, Any] | None = None  # as last read or written
-        self._unchanged_since = _NEVER
+        self._record = LeaseRecord(
+            client,
+            namespace,
+            name,
+            timeout_seconds=self._times.renew_seconds / 2,  # which leaves time for another try before the term ends
+            clock=clock,
+        )
         self._sent: dict[str, float] = {}  # renewTime of writes of unknown outcome -> when they were sent
-        self._deadline = _NEVER
+        self._deadline = NEVER
         self._settled = asyncio.Event()
         self._waiting_for = ""
-        self._stale = True  # the document must be read before it is written
+        self._stale = True  # the record must be read before it is written
 
     @property
     def leading(self) -> bool:
@@ -103,9 +105,9 @@ class Elector:
     @property
     def term(self) -> Term | None:
         """What writes of this process record; None where it has never led."""
-        if self._document is None or self._deadline == _NEVER:
+        if not self._record.exists or self._deadline == NEVER:
             return None
-        return Term(self._document["metadata"].get("uid", ""), self._spec().get("leaseTransitions") or 0)
+        return Term(self._record.uid, self._record.transitions)
 
     def check(self) -> float:
         """Return how many seconds what is sent now may be worked on; cheap enough for before every write.
@@ -117,7 +119,7 @@ class Elector:
         left = self._deadline - self._clock()
         if left > 0:
             return left + self._times.way_seconds
-        if self._deadline == _NEVER:
+        if self._deadline == NEVER:
             raise LeadershipLost(f"{self.identity} does not hold lease {self._namespace}/{self._name}")
         raise LeadershipDoubted(
             f"{self.identity} could not renew lease {self._namespace}/{self._name} for {self._times.renew_seconds} s",
@@ -149,7 +151,7 @@ class Elector:
             if self._confirm_own():
                 return True
             if not self._proven_own() and not self._takeable():
-                self._say_waiting(f"held by {self._spec().get('holderIdentity')}")
+                self._say_waiting(f"held by {self._record.spec().get('holderIdentity')}")
                 return False
             await self._write(self._claim())
         except WireError as error:
@@ -175,7 +177,7 @@ class Elector:
                 await self._read()
                 if not self._proven_own():
                     self._lose("another has taken it, or it was deleted")
-            await self._write({**self._spec(), "renewTime": micro_time(now())})
+            await self._write({**self._record.spec(), "renewTime": micro_time(now())})
         except WireError as error:
             self._stale = True
             log.warning("lease_not_renewed", lease=self._name, error=str(error))
@@ -185,13 +187,13 @@ class Elector:
     async def _go_on(self) -> None:
         """Renew after the time to do it in: the server still accepts that only where nobody has written since."""
         late = f"it could not be renewed for {self._times.renew_seconds} s"
-        if self._deadline == _NEVER:
+        if self._deadline == NEVER:
             self._lose(late)
         try:
             await self._read()
             if not self._proven_own():
                 self._lose("another has taken it, or it was deleted")
-            await self._write({**self._spec(), "renewTime": micro_time(now())})
+            await self._write({**self._record.spec(), "renewTime": micro_time(now())})
         except WireError as error:
             self._lose(f"{late}: {error}")
         if not self.leading:
@@ -209,17 +211,17 @@ class Elector:
         self._step_down()
         if held and under_way:
             log.warning("lease_left_to_run_out", lease=self._name, identity=self.identity)
-        if not held or under_way or self._document is None:
+        if not held or under_way or not self._record.exists:
             return
         try:
             try:
-                await self._put(self._given_up())
+                await self._record.write(self._given_up())
             except ApiError as error:
                 if error.status != HTTPStatus.CONFLICT:
                     raise
                 await self._read()  # a renewal that was cut off may have reached the server all the same
                 if self._proven_own():
-                    await self._put(self._given_up())
+                    await self._record.write(self._given_up())
         except WireError as error:
             log.warning("lease_not_released", lease=self._name, error=str(error))
         else:
@@ -229,11 +231,7 @@ class Elector:
         """The record of a lease that nobody holds any more."""
         moment = micro_time(now())
         nobody = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": moment, "acquireTime": moment}
-        return {**self._spec(), **nobody}
-
-    def _spec(self) -> dict[str, Any]:
-        """The record as last known."""
-        return dict((self._document or {}).get("spec") or {})
+        return {**self._record.spec(), **nobody}
 
     def _lose(self, why: str) -> None:
         """Stop acting for good."""
@@ -242,7 +240,7 @@ class Elector:
 
     def _step_down(self) -> None:
         """Refuse every further write."""
-        self._deadline = _NEVER
+        self._deadline = NEVER
         self._client.metrics.leader.set(0)
         self._settle()
 
@@ -253,18 +251,18 @@ class Elector:
 
     def _takeable(self) -> bool:
         """Whether nobody holds the lease, or its holder has been silent for as long as it promised to renew in."""
-        spec = self._spec()
+        spec = self._record.spec()
         if not spec.get("holderIdentity"):
             return True
         promised = spec.get("leaseDurationSeconds") or self._times.lease_seconds
-        return self._clock() >= self._unchanged_since + promised
+        return self._clock() >= self._record.unchanged_since + promised
 
     def _claim(self) -> dict[str, Any]:
         """Return the record that makes this process the holder, leaving fields of others as they are."""
-        spec = self._spec()
+        spec = self._record.spec()
         moment = micro_time(now())
-        transitions = spec.get("leaseTransitions") or 0
-        changed = self._document is not None and spec.get("holderIdentity") != self.identity
+        transitions = self._record.transitions
+        changed = self._record.exists and spec.get("holderIdentity") != self.identity
         return {
             **spec,
             "holderIdentity": self.identity,
@@ -279,13 +277,13 @@ class Elector:
 
         Our identity alone proves nothing: another process may have been given the same one.
         """
-        spec = self._spec()
+        spec = self._record.spec()
         return spec.get("holderIdentity") == self.identity and spec.get("renewTime") in self._sent
 
     def _confirm_own(self) -> bool:
         """Whether a write of ours, whose answer was lost, stands in the record and its term still runs."""
         if self._proven_own():
-            self._extend(self._sent[self._spec()["renewTime"]])
+            self._extend(self._sent[self._record.spec()["renewTime"]])
         return self.leading
 
     def _say_waiting(self, why: str) -> None:
@@ -300,56 +298,15 @@ class Elector:
         self._client.metrics.leader.set(1 if self.leading else 0)
 
     async def _read(self) -> None:
-        """Read the record, and note when it last changed."""
-        try:
-            body = await self._request("GET", LEASES.path(self._namespace, self._name), None)
-        except ApiError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            self._document = None
-        else:
-            document = msgspec.json.decode(body)
-            if _version(document) != _version(self._document):
-                self._unchanged_since = self._clock()
-            self._document = document
+        """Read the record."""
+        await self._record.read()
         self._stale = False
 
     async def _write(self, spec: dict[str, Any]) -> None:
         """Write the record, creating it where there is none, and count the term from before the sending."""
         sent_at = self._clock()
         self._sent[spec["renewTime"]] = sent_at
-        if self._document is None:
-            await self._create(spec)
-        else:
-            await self._put(spec)
+        await self._record.write(spec)
         # Earlier writes can no longer land: this one has moved the version they were conditioned on.
         self._sent = {spec["renewTime"]: sent_at}
         self._extend(sent_at)
-
-    async def _create(self, spec: dict[str, Any]) -> None:
-        """Create the Lease."""
-        document = {
-            "apiVersion": LEASES.api_version,
-            "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": spec,
-        }
-        body = await self._request("POST", LEASES.path(self._namespace), document)
-        self._document = msgspec.json.decode(body)
-
-    async def _put(self, spec: dict[str, Any]) -> None:
-        """Replace the Lease, if it still is the one last known."""
-        body = await self._request(
-            "PUT", LEASES.path(self._namespace, self._name), {**(self._document or {}), "spec": spec}
-        )
-        self._document = msgspec.json.decode(body)
-
-    async def _request(self, method: str, path: str, document: dict[str, Any] | None) -> bytes:
-        """Send a request that leaves time for another before the term ends."""
-        body = None if document is None else msgspec.json.encode(document)
-        return await self._client.request(method, path, body=body, timeout_seconds=self._times.renew_seconds / 2)
-
-
-def _version(document: dict[str, Any] | None) -> str:
-    """Return the resourceVersion; empty where there is no document."""
-    return str(document["metadata"]["resourceVersion"]) if document else ""

@@ -1,0 +1,95 @@
+"""The Lease as last read or written; every write of it is a compare-and-swap on its resourceVersion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from tutti.kube.client import Client
+from tutti.kube.errors import ApiError
+from tutti.kube.resources import LEASES
+
+NEVER: Final = float("-inf")
+
+
+class LeaseRecord:
+    """One Lease on the API server.
+
+    Attributes:
+        unchanged_since: Since when it has been as it is, by the clock given.
+    """
+
+    def __init__(
+        self, client: Client, namespace: str, name: str, *, timeout_seconds: float, clock: Callable[[], float]
+    ) -> None:
+        self.unchanged_since = NEVER
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._timeout_seconds = timeout_seconds
+        self._clock = clock
+        self._document: dict[str, Any] | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether there was one when it was read or written last."""
+        return self._document is not None
+
+    @property
+    def uid(self) -> str:
+        """The uid of the Lease; empty where there is none."""
+        return str(self._document["metadata"].get("uid", "")) if self._document else ""
+
+    @property
+    def transitions(self) -> int:
+        """How often the lease has changed hands."""
+        return self.spec().get("leaseTransitions") or 0
+
+    def spec(self) -> dict[str, Any]:
+        """Return what is written in it, as last known."""
+        return dict((self._document or {}).get("spec") or {})
+
+    async def read(self) -> None:
+        """Read it, and note when it last changed.
+
+        Raises:
+            WireError: It could not be read; what was known stands.
+        """
+        try:
+            body = await self._request("GET", LEASES.path(self._namespace, self._name), None)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            self._document = None
+            return
+        document = msgspec.json.decode(body)
+        if _version(document) != _version(self._document):
+            self.unchanged_since = self._clock()
+        self._document = document
+
+    async def write(self, spec: dict[str, Any]) -> None:
+        """Replace it if it still is the one last known, or create it where there was none.
+
+        Raises:
+            WireError: It was not written, or nobody knows.
+        """
+        if self._document is None:
+            metadata = {"name": self._name, "namespace": self._namespace}
+            document = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
+            body = await self._request("POST", LEASES.path(self._namespace), document)
+        else:
+            document = {**self._document, "spec": spec}
+            body = await self._request("PUT", LEASES.path(self._namespace, self._name), document)
+        self._document = msgspec.json.decode(body)
+
+    async def _request(self, method: str, path: str, document: dict[str, Any] | None) -> bytes:
+        body = None if document is None else msgspec.json.encode(document)
+        return await self._client.request(method, path, body=body, timeout_seconds=self._timeout_seconds)
+
+
+def _version(document: dict[str, Any] | None) -> str:
+    """Return the resourceVersion; empty where there is no document."""
+    return str(document["metadata"]["resourceVersion"]) if document else ""
