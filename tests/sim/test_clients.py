@@ -69,6 +69,16 @@ async def test_kubectl_applies_explains_and_lists_custom_resources(kubectl):
     assert "deleted" in await kubectl("delete", "crd", "widgets.example.com")
 
 
+async def test_kubectl_applies_a_list_of_objects(kubectl):
+    items = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "b"}} for name in ("m", "n")
+    ]
+
+    said = await kubectl("apply", "-f", "-", manifest=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+    assert said.split() == ["configmap/m", "created", "configmap/n", "created"]
+
+
 async def test_kubectl_runs_and_follows_a_job(kubectl):
     await kubectl("apply", "-f", "-", manifest=json.dumps(JOB))
     await kubectl("wait", "--for=condition=Complete", "job/j", "--timeout=10s")

@@ -20,6 +20,10 @@ Json = dict[str, Any]
 
 encode = msgspec.json.Encoder(order="sorted").encode
 
+ASKED_AS_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+"""What kubectl accepts of `/openapi/v2`; no media type may have an `@` in it, so it is answered as the next."""
+PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
 SCALARS: dict[str, Json] = {
     "str": {"type": "string"},
     "int": {"type": "integer", "format": "int32"},
@@ -216,9 +220,8 @@ class Documents:
         cache[place] = encode(body)
         return cache[place]
 
-    def v2(self, accept: str) -> bytes:
-        """The answer of `/openapi/v2`, as JSON whatever is accepted."""
-        del accept
+    def v2(self) -> bytes:
+        """The answer of `/openapi/v2`, as JSON."""
         cache = self._fresh()
         if "v2" not in cache:
             builder = Builder(Names(self._registry), "#/definitions/")

@@ -106,7 +106,7 @@ class ApiServer:
                 verbose = "verbose" in incoming.query
                 return web.Response(text=f"[+]ping ok\n{check} check passed\n" if verbose else "ok")
             case ["openapi", "v2"]:
-                return render.respond(self._openapi.v2(incoming.accept))
+                return _openapi_v2(self._openapi, incoming.accept)
             case ["openapi", "v3"]:
                 return render.respond(self._openapi.index())
             case ["openapi", "v3", *rest]:
@@ -251,6 +251,17 @@ def _aggregated(body: bytes, version: str) -> web.Response:
     response.headers["ETag"] = f'"{openapi.digest(body)}"'
     response.headers["Vary"] = "Accept"
     return response
+
+
+def _openapi_v2(documents: openapi.Documents, accept: str) -> web.Response:
+    """The document, or, for those who read it as protobuf, an empty one, in which every kind is unknown.
+
+    kubectl asks for that where the third version has no schema, as for a List, and leaves what it does not find there
+    to the server's own checks.
+    """
+    if openapi.ASKED_AS_PROTOBUF not in accept:
+        return render.respond(documents.v2())
+    return web.Response(body=b"", headers={"Content-Type": openapi.PROTOBUF})
 
 
 def plain_404() -> web.Response:
