@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import structlog
 from click.testing import CliRunner, Result
 from rich.console import Console
 
@@ -88,17 +87,10 @@ async def _create(cluster: EmbeddedCluster, made: list[scene.Json], *, kinds: bo
 
 def called(kubeconfig: Path, *arguments: str) -> Result:
     """Call `tutti` with arguments and the scene's kubeconfig, where there is no terminal."""
-    try:
-        return CliRunner().invoke(
-            cli, [*arguments, "--kubeconfig", str(kubeconfig)], catch_exceptions=False, prog_name="tutti"
-        )
-    finally:
-        structlog.reset_defaults()
+    given = [*arguments, "--kubeconfig", str(kubeconfig)]
+    return CliRunner().invoke(cli, given, catch_exceptions=False, prog_name="tutti")
 
 
 def on(console: Console, kubeconfig: Path, *arguments: str) -> None:
     """Call `tutti` with arguments and the scene's kubeconfig, on some terminal."""
-    try:
-        cli.main([*arguments, "--kubeconfig", str(kubeconfig)], prog_name="tutti", standalone_mode=False, obj=console)
-    finally:
-        structlog.reset_defaults()
+    cli.main([*arguments, "--kubeconfig", str(kubeconfig)], prog_name="tutti", standalone_mode=False, obj=console)
