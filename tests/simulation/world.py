@@ -11,10 +11,11 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulation.limits import exceeded, held
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.mistakes import Mistakes
 from tests.simulation.operator import CONFIGURATION, Operator
-from tests.simulation.pods import GPU, GROUP, HOLD, gpus_of, is_held_back, lives, plain, pod_of
+from tests.simulation.pods import GPU, HOLD, is_held_back, plain, pod_of
 from tests.simulation.server import Json, Server
 from tests.simulation.wire import Network, Sent, Trouble
 from tutti.api.configuration import TuttiConfiguration
@@ -212,7 +213,7 @@ class World:
     async def do_foreign(self, name: str, node: str, gpus: int, seconds: float) -> None:
         """Another scheduler puts a pod on a node, where it fits by what is bound there."""
         home = self.server.backend.find("nodes", "", node)
-        if home is None or self._held(node) + gpus > int(home["status"]["allocatable"][GPU]):
+        if home is None or held(self.server, node) + gpus > int(home["status"]["allocatable"][GPU]):
             return
         pod = plain(name, gpus, seconds, labels={}, annotations={}, scheduler="default-scheduler")
         await self.server.user.create(self.server.pods, "default", pod)
@@ -316,7 +317,8 @@ class World:
         if resource.storage != "pods":
             return
         if new is not None and new.obj["spec"].get("nodeName") and (old is None or not old.obj["spec"].get("nodeName")):
-            self._check_bound(new.obj)
+            for what in exceeded(self.server, new.obj):
+                self.complain(what)
             self._note_together(new.key[1])
         self._member_changed(old, new)
 
@@ -326,37 +328,3 @@ class World:
             pods = [self.server.pod(one) for one in gang.members]
             bound = sum(bool(pod and pod["spec"].get("nodeName")) for pod in pods)
             gang.together = bound >= gang.about["least"]
-
-    def _check_bound(self, pod: Json) -> None:
-        """Ours alone never exceed a node, and those of a queue never what it and its cohort may use."""
-        node = pod["spec"]["nodeName"]
-        home = self.server.backend.find("nodes", "", node)
-        if home is not None and pod["spec"]["schedulerName"] == "tutti":
-            ours = self._held(node, scheduler="tutti")
-            if ours > int(home["status"]["allocatable"][GPU]):
-                self.complain(f"{ours} GPUs of ours are on {node}, with {pod['metadata']['name']}")
-        used = self._used()
-        limits = {"cq1": 8, "cq2": 8, "cq3": 6}
-        for name, limit in limits.items():
-            if used.get(name, 0) > limit:
-                self.complain(f"{used[name]} GPUs are used of {name}, with {pod['metadata']['name']}")
-        if used.get("cq1", 0) + used.get("cq2", 0) > 8:
-            self.complain(f"the cohort is used beyond what it has: {used}")
-
-    def _held(self, node: str, scheduler: str = "") -> int:
-        """GPUs of pods that are on a node and have not ended."""
-        return sum(
-            gpus_of(pod)
-            for pod in self.server.all_pods()
-            if pod["spec"].get("nodeName") == node and lives(pod) and scheduler in ("", pod["spec"]["schedulerName"])
-        )
-
-    def _used(self) -> dict[str, int]:
-        """GPUs of each ClusterQueue that bound pods use which are not on their way out."""
-        used: dict[str, int] = {}
-        for pod in self.server.all_pods():
-            noted = (pod["metadata"].get("annotations") or {}).get(f"{GROUP}/admission", "")
-            if noted and pod["spec"].get("nodeName") and lives(pod) and not pod["metadata"].get("deletionTimestamp"):
-                name = noted.split('"clusterQueue":"')[-1].split('"')[0]
-                used[name] = used.get(name, 0) + gpus_of(pod)
-        return used

@@ -1,0 +1,53 @@
+"""What nodes and queues offer, and whether more of it is used, by what the API server says and by nothing else."""
+
+from __future__ import annotations
+
+from tests.simulation.pods import GPU, GROUP, gpus_of, lives
+from tests.simulation.server import Json, Server
+
+LIMITS = {"cq1": 8, "cq2": 8, "cq3": 6}
+"""GPUs that may be used of each ClusterQueue, with what it may borrow."""
+OF_COHORT = 8
+"""GPUs that cq1 and cq2 may use together."""
+
+
+def exceeded(server: Server, pod: Json) -> list[str]:
+    """What is used beyond what there is, now that a pod has been bound.
+
+    Ours alone never exceed a node, and those of a queue never what it and its cohort may use.
+    """
+    told, node, name = [], pod["spec"]["nodeName"], pod["metadata"]["name"]
+    home = server.backend.find("nodes", "", node)
+    if home is not None and pod["spec"]["schedulerName"] == "tutti":
+        ours = held(server, node, scheduler="tutti")
+        if ours > int(home["status"]["allocatable"][GPU]):
+            told.append(f"{ours} GPUs of ours are on {node}, with {name}")
+    used = _used(server)
+    told += [f"{used[queue]} GPUs are used of {queue}, with {name}" for queue in LIMITS if _over(used, queue)]
+    if used.get("cq1", 0) + used.get("cq2", 0) > OF_COHORT:
+        told.append(f"the cohort is used beyond what it has: {used}")
+    return told
+
+
+def held(server: Server, node: str, scheduler: str = "") -> int:
+    """GPUs of pods that are on a node and have not ended."""
+    return sum(
+        gpus_of(pod)
+        for pod in server.all_pods()
+        if pod["spec"].get("nodeName") == node and lives(pod) and scheduler in ("", pod["spec"]["schedulerName"])
+    )
+
+
+def _over(used: dict[str, int], queue: str) -> bool:
+    return used.get(queue, 0) > LIMITS[queue]
+
+
+def _used(server: Server) -> dict[str, int]:
+    """GPUs of each ClusterQueue that bound pods use which are not on their way out."""
+    used: dict[str, int] = {}
+    for pod in server.all_pods():
+        noted = (pod["metadata"].get("annotations") or {}).get(f"{GROUP}/admission", "")
+        if noted and pod["spec"].get("nodeName") and lives(pod) and not pod["metadata"].get("deletionTimestamp"):
+            name = noted.split('"clusterQueue":"')[-1].split('"')[0]
+            used[name] = used.get(name, 0) + gpus_of(pod)
+    return used
