@@ -159,15 +159,17 @@ class Cycle:
     def _feed(self) -> None:
         """Tell the engine what was observed first; the rest waits for the next round."""
         buffer = self._buffer
-        for _ in range(min(_BATCH, len(buffer))):
-            self._tell(buffer.popleft())
+        batch = [buffer.popleft() for _ in range(min(_BATCH, len(buffer)))]
+        for observation in batch:
+            self._tell(observation)
+        for kind, times in Counter(map(type, batch)).items():
+            self._count[kind](times)
         if not buffer:
             self._woken.clear()
 
     def _tell(self, observation: AnyObservation) -> None:
         if self._journal is not None:
             self._journal.saw(observation)
-        self._count[type(observation)]()
         self._engine.observe(observation)
         self._synced = self._synced or isinstance(observation, Synced)
 
