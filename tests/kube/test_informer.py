@@ -60,6 +60,7 @@ class World:
 
 @asynccontextmanager
 async def informing(server, world, view=Thing, **options):
+    options.setdefault("streams", True)
     options.setdefault("backoff", Backoff(first=0.001, longest=0.01))
     informer = Informer(server.client, PODS, view=view, deliver=world.deliver, **options)
     task = asyncio.create_task(informer.run())
@@ -159,6 +160,39 @@ async def test_an_expired_continue_token_starts_the_list_over_and_then_asks_for_
         assert world.values() == {f"p{n}": n for n in range(5)}
     assert [call.query.get("limit") for call in server.calls if "watch" not in call.query][-1] is None
     assert len(world.history) == 5  # pages that were read again bring nothing new
+
+
+async def test_a_list_whose_pages_have_expired_comes_as_a_stream_and_the_next_one_in_pages_again(serve, kube):
+    collection = kube.Collection()
+    for n in range(5):
+        collection.put(f"p{n}", value=n)
+    collection.faults.append(("continue", "410"))
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world, page_size=2, streams=False) as informer:
+        await informer.synced.wait()
+        assert world.values() == {f"p{n}": n for n in range(5)}
+        assert ["sendInitialEvents" in call.query for call in server.calls] == [False, False, True]
+        collection.delete("p0")
+        collection.compact()
+        collection.log.clear()
+        collection.faults.append(("watch", "error410"))
+        collection.end_watches()
+        await world.until({f"p{n}": n for n in range(1, 5)})
+    assert [call.query.get("limit") for call in server.calls[4:6]] == ["2", "2"]
+    assert len(world.history) == 6  # what was read again brings nothing new
+
+
+async def test_a_consumer_that_fails_at_one_page_stops_the_informer_though_another_is_under_way(serve, collection):
+    for n in range(5):
+        collection.put(f"p{n}", value=n)
+    server = await serve(collection.handle)
+
+    def deliver(changes):
+        raise OSError("the consumer is broken")
+
+    informer = Informer(server.client, PODS, view=Thing, deliver=deliver, page_size=2)
+    with pytest.raises(OSError, match="the consumer is broken"):
+        await informer.run()
 
 
 INTERRUPTIONS = [

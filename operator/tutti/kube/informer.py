@@ -4,9 +4,9 @@
       ▲                                                      ▲      │ closed, broken │
       │ 410, rewound, failed again and again                 └──────┴────────────────┘ from the last version
 
-A list comes as the beginning of the watch itself (a streaming list, KEP-3157), so that neither side ever holds it
-whole; where the server has none, or one has just failed, it comes in pages. Whatever the server does, the informer
-comes back; it ends only by cancellation, or when its consumer raises.
+A list comes in pages; where that fails, and the server can, as the beginning of the watch itself (a streaming list,
+KEP-3157), which needs no snapshot that could expire, but more of both processors. Whatever the server does, the
+informer comes back; it ends only by cancellation, or when its consumer raises.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from http import HTTPStatus
 from typing import Final, Generic, TypeVar
 
+import msgspec
 import structlog
 
 from tutti.kube.backoff import Backoff
 from tutti.kube.changes import Change, Key
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, NotSent, WireError, is_retryable, retry_after
-from tutti.kube.listing import Scope, fetch_page
+from tutti.kube.listing import Page, Scope, fetch_page
 from tutti.kube.mirror import Mirror
 from tutti.kube.resources import Resource
 from tutti.kube.watching import BrokenStream, LineSplitter
@@ -45,7 +46,8 @@ _SLICE: Final = 100
 class Informer(Generic[T]):
     """Lists and watches `resource` and delivers every change, in batches, to a consumer that must not block.
 
-    The consumer gets objects as `view`, a type that msgspec can read; of one that it cannot, a log line tells.
+    The consumer gets objects as `view`, a type that msgspec can read; of one that it cannot, a log line tells. With
+    `streams` lists are streaming lists wherever the server has them.
 
     Attributes:
         tried: Set once the first list has failed, or been delivered in full.
@@ -64,6 +66,7 @@ class Informer(Generic[T]):
         label_selector: str = "",
         field_selector: str = "",
         page_size: int = 2_000,
+        streams: bool = False,
         watch_seconds: int = 300,
         stall_seconds: float | None = None,
         backoff: Backoff | None = None,
@@ -80,8 +83,9 @@ class Informer(Generic[T]):
         self._stall_seconds = stall_seconds
         self._backoff = backoff or Backoff()
         self._expired_lists = 0
+        self._streams = streams
         self._has_streaming_lists = True
-        self._in_pages = False  # whether the next list is to come in pages, because a streaming list has failed
+        self._in_pages = not streams  # whether the next list is to come in pages
         self._in_turn = 0  # objects taken since everything else in the loop had its turn
         self._relists = client.metrics.relists.labels(resource.label)
         self._errors = client.metrics.watch_errors.labels(resource.label)
@@ -143,23 +147,39 @@ class Informer(Generic[T]):
         self._mirror.begin_list()
         # A list so long that its snapshot expires between pages is asked for in one piece.
         limit = self._page_size if self._expired_lists < _PAGED_ATTEMPTS else 0
-        cursor = ""
-        while True:
-            page = await fetch_page(self._client, self._scope, limit=limit, cursor=cursor)
-            items = page.items or []
-            for start in range(0, len(items), _SLICE):
-                self._mirror.take_items(items[start : start + _SLICE])
-                await asyncio.sleep(0)
-            cursor = page.metadata.cursor
-            if not cursor:
-                break
+        page = await fetch_page(self._client, self._scope, limit=limit)
+        while cursor := page.metadata.cursor:
+            # The server works on the next page while this one is taken.
+            following = asyncio.create_task(self._after(cursor, limit), name=f"page of {self.resource.label}")
+            try:
+                await self._take_items(page.items or ())
+                found = await following
+            finally:
+                following.cancel()
+            if isinstance(found, WireError):
+                raise found
+            page = found
+        await self._take_items(page.items or ())
         self._mirror.end_list(page.metadata.resource_version)
         self._note_listed()
+
+    async def _after(self, cursor: str, limit: int) -> Page | WireError:
+        """Return the page that a cursor leads to, or why there is none."""
+        try:
+            return await fetch_page(self._client, self._scope, limit=limit, cursor=cursor)
+        except WireError as error:
+            return error
+
+    async def _take_items(self, items: Sequence[msgspec.Raw]) -> None:
+        """Take the objects of a page, leaving the loop to others now and then."""
+        for start in range(0, len(items), _SLICE):
+            self._mirror.take_items(items[start : start + _SLICE])
+            await asyncio.sleep(0)
 
     def _note_listed(self) -> None:
         """Everything that exists has been delivered."""
         self._expired_lists = 0
-        self._in_pages = not self._has_streaming_lists
+        self._in_pages = not (self._streams and self._has_streaming_lists)
         self._report(None)
         if not self.synced.is_set():
             log.info("informer_synced", resource=self.resource.label, objects=len(self._mirror))
