@@ -1,7 +1,9 @@
 """The kinds that the engine is told about: where each is served, how it is read, and what is observed for it.
 
-All pods of the cluster come in one stream: those of other schedulers hold room on nodes, and one stream cannot show a
-pod as gone from one selection before it shows up in another.
+All pods of the cluster come in one stream. Those of other schedulers hold room on nodes, and while they wait they may
+belong to a group of ours by mistake or be promised a node; ends of ours must be seen. So only others' finished pods
+could be left out: at most 12,500, as many as a control plane keeps, which is not worth a second stream for every event
+to be matched against (docs/performance.md).
 """
 
 from __future__ import annotations
