@@ -41,6 +41,10 @@ TAKES = 0.85
 """How often anybody is taken out for others."""
 
 
+LATE = 0.3
+"""How often a gang's room is given back because a promised member does not come."""
+
+
 class Step(msgspec.Struct, frozen=True):
     """Something that happens: an action of `World`, by name, and what it is given."""
 
@@ -81,6 +85,7 @@ def drawn(seed: int) -> Scenario:
     ]
     slowness = draw.choice((1.0, 1.0, 1.0, 5.0, 20.0))
     steps += _mistakes(draw, [step.args for step in steps if step.do == "gang"])
+    steps += _latecomer(draw) if draw.random() < LATE else []
     return Scenario(seed, steps, heal_at=150.0, slowness=slowness)
 
 
@@ -193,6 +198,15 @@ def _contests(draw: random.Random) -> list[Step]:
         steps.append(Step(at, "gang", {**about, "priority": 10}))
         steps += [_plain_member(at, high, rank, gpus, round(draw.uniform(1, 30), 1)) for rank in range(size)]
     return steps
+
+
+def _latecomer(draw: random.Random) -> list[Step]:
+    """A gang of which one member, promised, comes only after its permit has run out."""
+    at, queue_name = draw.uniform(1, 50), draw.choice(("", "q1", "q2"))
+    about = {"gang": "late", "how": "Workload", "queue": queue_name, "size": 2, "least": 2, "priority": 0}
+    steps = [Step(at, "gang", {**about, "spec": _promise(2, 2, 1)})]
+    comes = (at, at + draw.uniform(70, 90))
+    return steps + [_plain_member(when, "late", rank, 1, 5.0) for rank, when in enumerate(comes)]
 
 
 def _plain_member(at: float, gang: str, rank: int, gpus: int, seconds: float) -> Step:
