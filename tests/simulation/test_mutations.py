@@ -169,6 +169,7 @@ BREAKAGES: dict[str, Break] = {
 }
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("breakage", BREAKAGES)
 def test_the_simulation_finds_it(monkeypatch: pytest.MonkeyPatch, breakage: str):
     BREAKAGES[breakage](monkeypatch)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import structlog
+
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.crds import RESOURCES
 from tutti.controller.health import Check, Health
@@ -14,7 +16,9 @@ from tutti.engine.observations import AnyObservation
 from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
 from tutti.kube.informer import Informer
-from tutti.kube.resources import Resource
+from tutti.kube.resources import NODES, PODS, Resource
+
+log = structlog.get_logger(__name__)
 
 
 class Feeds:
@@ -70,6 +74,17 @@ class Feeds:
             for informer in self._informers:
                 await informer.synced.wait()
             self.synced.set()
+
+    async def in_touch(self) -> None:
+        """Return once nodes and pods are followed without interruption: what others have bound meanwhile is known.
+
+        Who takes the lease may have lost its watches together with whoever held it, when the API server went away; it
+        would put its pods where the other one's are.
+        """
+        for informer in self._informers:
+            if informer.resource in (PODS, NODES) and not informer.in_touch.is_set():
+                log.info("waiting_for_watch", resource=informer.resource.label, problem=informer.problem)
+                await informer.in_touch.wait()
 
 
 def _check(informer: Informer[Any]) -> Check:

@@ -163,6 +163,7 @@ class Room:
                 log.info("waiting_for_lease", identity=self._elector.identity)
                 await self._elector.acquire()
                 group.create_task(self._elector.hold(), name="lease")
+                await self._feeds.in_touch()
             else:
                 self._around.client.metrics.leader.set(1)  # whoever acts leads, by a lease or without
             self._lead(group)

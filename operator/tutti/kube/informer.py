@@ -53,6 +53,7 @@ class Informer(Generic[T]):
         tried: Set once the first list has failed, or been delivered in full.
         synced: Set once it has been delivered in full.
         problem: Why the stream does not flow at the moment, or None.
+        in_touch: Set while it flows, as far as is known.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Informer(Generic[T]):
         self.tried = asyncio.Event()
         self.synced = asyncio.Event()
         self.problem: str | None = None
+        self.in_touch = asyncio.Event()
         self._client = client
         self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver)
         self._scope = Scope(resource.path(namespace), label_selector, field_selector)
@@ -139,6 +141,10 @@ class Informer(Generic[T]):
                 say = log.debug if passing and self.problem is not None else log.warning
                 say("informer_interrupted", resource=self.resource.label, problem=problem)
         self.problem = problem
+        if problem is None:
+            self.in_touch.set()
+        else:
+            self.in_touch.clear()
         self.tried.set()
 
     async def _list(self) -> None:
