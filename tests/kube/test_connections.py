@@ -22,6 +22,7 @@ from tutti.kube.connections import Connections, Request
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
 from tutti.kube.exchange import Connection, CutOff
+from tutti.kube.fencing import LeadershipLost
 from tutti.kube.lanes import Lane
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -41,6 +42,7 @@ class Scripted:
         self.accepted = asyncio.Event()
         self.closed = asyncio.Event()
         self.url = ""
+        self.listening = None
 
     async def serve(self, reader, writer):
         self.opened += 1
@@ -68,6 +70,7 @@ class Scripted:
 async def scripted(*scripts, tls=None):
     server = Scripted(*scripts)
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls)
+    server.listening = listening
     port = listening.sockets[0].getsockname()[1]
     server.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
     try:
@@ -228,6 +231,18 @@ async def test_nothing_else_is_repeated(method, scripts):
     assert len(server.requests) == 1 + len(scripts)
 
 
+@pytest.mark.parametrize("how", ["silence", "gone"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_what_was_sent_once_is_not_said_unsent_for_want_of_a_second_connection(method, how):
+    async with talking([[OK], [] if how == "silence" else [CUT]]) as (server, client):
+        await client.request(method, "/x", body=b"{}")
+        if how == "gone":
+            server.listening.close()
+        with pytest.raises(UnknownOutcome):
+            await client.request(method, "/x", body=b"{}", timeout_seconds=0.05 if how == "silence" else 30.0)
+    assert len(server.requests) == 2
+
+
 async def test_an_answer_too_late_is_not_taken_for_the_next():
     async with talking([[]], [[OK]]) as (server, client):
         with pytest.raises(UnknownOutcome, match=r"nothing within 0.0\d+ s"):
@@ -363,6 +378,41 @@ async def test_the_server_hears_how_long_a_write_may_take():
             await client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=lambda: seconds)  # noqa: B023 - called at once
     told = [int(re.search(rb"\?timeout=(\d+)ms ", request)[1]) for request in server.requests]
     assert 4000 < told[0] <= 5000 < told[1] <= 30_000
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["before the first try", "between two"])
+async def test_time_that_credentials_take_is_not_time_to_write_in(refused):
+    left, refusal = [9.0], b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+    async with scripted(*[[[refusal]]] * refused, [[OK]]) as server:
+
+        def slow(_from_ground):
+            if not refused or server.requests:
+                left[0] = 4.0
+            return Access(server.url)
+
+        async with Client(Credentials(slow, source="a plugin", clock=iter(range(0, 10_000, 100)).__next__)) as client:
+            await client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=lambda: left[0])
+    assert int(re.search(rb"\?timeout=(\d+)ms ", server.requests[-1])[1]) <= 4000
+
+
+async def test_nothing_is_written_where_the_lease_is_lost_while_credentials_are_read():
+    led = [True]
+
+    def fence():
+        if not led[0]:
+            raise LeadershipLost("over")
+        return 9.0
+
+    async with scripted() as server:
+
+        def slow(_from_ground):
+            led[0] = False
+            return Access(server.url)
+
+        async with Client(Credentials(slow, source="a plugin")) as client:
+            with pytest.raises(LeadershipLost):
+                await client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=fence)
+    assert server.opened == 0
 
 
 def test_there_is_no_bound_of_zero():

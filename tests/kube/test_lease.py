@@ -286,6 +286,25 @@ async def test_a_leader_that_was_stopped_goes_on_where_nobody_has_taken_its_leas
     assert (one.term, leases.spec["holderIdentity"], leases.spec["leaseTransitions"]) == (term, "one", 0)
 
 
+async def test_a_renewal_sent_in_time_and_answered_after_it_settles_the_doubt_in_between(scene):
+    leases, clock, elector = scene
+    one = elector("one")
+    assert await one.try_acquire()
+    clock.now += 9
+    writes = []
+
+    async def time_passes():
+        clock.now += 2
+        writes.append(asyncio.create_task(granted(one.check)))
+        await asyncio.sleep(0)
+        return not one.leading
+
+    leases.before_write.append(time_passes)
+    await one.renew()
+    assert one.leading
+    assert await asyncio.wait_for(writes[0], 5) == 10.5
+
+
 @pytest.mark.parametrize("fault", ["taken", "taken meanwhile", "deleted", "away"])
 async def test_a_leader_that_was_stopped_ends_where_it_may_be_another_that_leads(scene, fault):
     leases, clock, elector = scene

@@ -122,7 +122,8 @@ class Client:
         """Send a write when it is its turn and the fence still allows it, and return the body of the answer.
 
         The server is told to give up when the fence says that somebody else may act (kube-apiserver 1.36,
-        endpoints/filters/request_deadline.go: `timeout` is the most that it works on a request).
+        endpoints/filters/request_deadline.go: `timeout` is the most that it works on a request). The fence is asked
+        when the credentials are there, for a plugin may take its time.
 
         Raises:
             LeadershipLost: The fence does not allow it; nothing was sent.
@@ -131,12 +132,11 @@ class Client:
             UnknownOutcome: The connection broke or the time ran out after sending.
         """
 
-        async def send() -> bytes:
+        async def ask(access: Access) -> bytes:
             seconds = min(self._timeout_seconds, await granted(fence))
-            request = Request(method, path, body, content_type, seconds, bounded=True)
-            return await self._authorized(partial(self._ask, request))
+            return await self._ask(Request(method, path, body, content_type, seconds, bounded=True), access)
 
-        return await self._lanes.take(lane, send)
+        return await self._lanes.take(lane, partial(self._authorized, ask))
 
     @asynccontextmanager
     async def stream(self, path: str, *, query: Query, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:

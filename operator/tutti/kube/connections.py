@@ -124,7 +124,11 @@ class Connections:
         except CutOff as cut:
             if not (cut.silent and connection.used and request.method in _REPEATABLE):
                 raise
-        return await self._exchange(await _connect(route, until), route, request, until)
+            try:
+                another = await _connect(route, until)
+            except CannotConnect as error:
+                raise CutOff(f"{cut}; then: {error}", silent=True) from error  # the first may have been heard
+        return await self._exchange(another, route, request, until)
 
     async def _exchange(self, connection: Connection, route: _Route, request: Request, until: float) -> Answer:
         """Use a connection for one request, and keep it where it can be used again."""

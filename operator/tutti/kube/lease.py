@@ -199,7 +199,6 @@ class Elector:
         if not self.leading:
             self._lose(late)
         log.warning("lease_renewed_late", lease=self._name, namespace=self._namespace, identity=self.identity)
-        self._settle()
 
     async def end(self, *, under_way: bool) -> None:
         """Stop acting at once, and give the lease up so that the next leader need not wait; best effort.
@@ -296,6 +295,8 @@ class Elector:
         """Count the term from when the renewal that is now known to stand was sent."""
         self._deadline = max(self._deadline, sent_at + self._times.renew_seconds)
         self._client.metrics.leader.set(1 if self.leading else 0)
+        if self.leading:
+            self._settle()  # a renewal that was sent in time may be answered after it
 
     async def _read(self) -> None:
         """Read the record."""
