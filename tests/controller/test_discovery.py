@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 import pytest
 from aiohttp import web
 
 from tests.kube.conftest import serving, status
 from tutti.api.conventions.gang_objects import GangKind
-from tutti.controller.discovery import version_of
+from tutti.controller.discovery import served_version, version_of
+from tutti.kube.errors import ApiError
 
 KIND = GangKind("scheduling.k8s.io", "PodGroup", "podgroups", ("v1beta1", "v1alpha2"), "kubernetes")
 FIRST, SECOND = "/apis/scheduling.k8s.io/v1beta1", "/apis/scheduling.k8s.io/v1alpha2"
@@ -50,3 +53,14 @@ async def test_whoever_answers_with_an_error_is_asked_again_and_it_is_said(code)
         assert await version_of(server.client, KIND, tell=said.append) == "v1beta1"
     assert len(said) == 2
     assert all(str(code) in problem for problem in said)
+
+
+@pytest.mark.parametrize(("refusal", "found"), [(403, "v1alpha2"), (404, "v1alpha2"), (503, None)])
+async def test_a_version_is_passed_over_for_those_refusals_only_that_mean_that_it_is_not_for_us(refusal, found):
+    async with serving(Discovery({SECOND: ["podgroups"]}, (refusal,)).handle) as server:
+        asking = served_version(server.client, KIND, absent=(HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN))
+        if found is not None:
+            assert await asking == found
+            return
+        with pytest.raises(ApiError, match=str(refusal)):
+            await asking

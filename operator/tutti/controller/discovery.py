@@ -1,9 +1,9 @@
-"""Asking the server what it has built in, for as long as it takes: some of it may be served by others, who are away."""
+"""Asking the server in which version it has a kind: once, or until it answers, where whoever serves that is away."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from http import HTTPStatus
 
 import msgspec
@@ -35,18 +35,30 @@ async def version_of(client: Client, kind: GangKind, *, tell: Callable[[str], No
     backoff = Backoff()
     while True:
         try:
-            return await _ask(client, kind)
+            return await served_version(client, kind)
         except WireError as error:
             tell(str(error))
             await asyncio.sleep(backoff.next(retry_after(error)))
 
 
-async def _ask(client: Client, kind: GangKind) -> str:
+async def served_version(
+    client: Client, kind: GangKind, *, absent: Collection[HTTPStatus] = (HTTPStatus.NOT_FOUND,)
+) -> str:
+    """Ask once, and return the newest version in which the server has a kind; "" where it has none.
+
+    Args:
+        client: Asks.
+        kind: What is asked about.
+        absent: Refusals of a version that mean that there is nothing for us in it.
+
+    Raises:
+        WireError: The server cannot be asked.
+    """
     for version in kind.versions:
         try:
             answer = await client.request("GET", f"/apis/{kind.group}/{version}")
         except ApiError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
+            if error.status not in absent:
                 raise
             continue
         found = msgspec.json.decode(answer, type=_Resources)

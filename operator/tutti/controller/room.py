@@ -112,7 +112,6 @@ class Room:
             catalogue=self.catalogue,
             health=around.health,
         )
-
         self._gang_feeds = GangFeeds(
             around.client, around.configuration.conventions, observe=self._observe, forget=self._dispatch.forget
         )

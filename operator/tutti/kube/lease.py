@@ -1,9 +1,9 @@
 """Leader election on a Lease (coordination.k8s.io/v1): who may act, and until when.
 
-Times in the record are for people: clocks of hosts are never
-compared. A candidate counts, on its own monotonic clock, how long the record has stayed as it is, and takes over when
-that exceeds the duration the holder promised. The holder stops acting `lease - renew` seconds earlier, counted from
-before its last successful renewal was sent. Of these, half are for writes to be worked on, and half for their way.
+Times in the record are for people: clocks of hosts are never compared. A candidate counts, on its own monotonic clock,
+how long the record has stayed as it is, and takes over when that exceeds the duration the holder promised. The holder
+stops acting `lease - renew` seconds earlier, counted from before its last successful renewal was sent. Of these, half
+are for writes to be worked on, and half for their way.
 
     candidate ──try_acquire──▶ leader ──renew──▶ leader ──(no renewal in time, or another holder)──▶ LeadershipLost
 """

@@ -19,6 +19,8 @@ from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 
+FITS = "it fits now, and is not placed yet"
+"""Of a workload that waits for nothing and has no nodes."""
 _PLACED = (Phase.BINDING, Phase.SCHEDULED, Phase.FINISHED)
 
 

@@ -49,12 +49,6 @@ def with_object(seen: Seen, kind: str, namespace: str, name: str, change: Callab
     return out
 
 
-def object_of(seen: Seen, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
-    """Return the document of an object of ours, not to be changed; None where there is none."""
-    found = (one.raw for one in seen if isinstance(one, ObjectSeen) and one.kind == kind)
-    return next((raw for raw in found if _meta(ObjectSeen(kind, raw)) == (namespace, name)), None)
-
-
 def node_of(seen: Seen, name: str) -> Node:
     """Return a node that was listed."""
     return next(one.node for one in seen if isinstance(one, NodeSeen) and one.node.metadata.name == name)

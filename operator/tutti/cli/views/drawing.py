@@ -26,7 +26,6 @@ MARK = "│"
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
-
 _NARROW = 110
 _GAP, _SMALL_GAP = 3, 1
 
@@ -99,7 +98,7 @@ def amount(resource: str, units: int | None) -> str:
 
 
 def ago(seconds: float) -> str:
-    """Return how long ago something was, in its largest unit, or its two largest where the first is small."""
+    """Return how long ago something was, in the largest unit of which it is a few: two minutes or days, three hours."""
     whole = max(0, int(seconds))
     if whole < 2 * _MINUTE:
         return f"{whole}s"

@@ -17,6 +17,7 @@ import msgspec
 from tutti.api.configuration import Conventions
 from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
 from tutti.controller.crds import RESOURCES
+from tutti.controller.discovery import served_version
 from tutti.controller.streams import STREAMS, Stream
 from tutti.engine.observations import AnyObservation, GangObjectSeen
 from tutti.kube.client import Client
@@ -27,17 +28,6 @@ from tutti.kube.resources import Resource
 from tutti.kube.watching import read_meta
 
 _AT_ONCE = 8
-_ENDED = ("Succeeded", "Failed")
-
-
-class _Named(msgspec.Struct, frozen=True):
-    name: str = ""
-
-
-class _Served(msgspec.Struct, frozen=True):
-    """What a group and version has (meta/v1 APIResourceList)."""
-
-    resources: list[_Named] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +116,9 @@ class _Lister:
         return [GangObjectSeen(resource.api_version, kind.kind, decode(raw)) for raw in raws]
 
     async def _served(self, kind: GangKind) -> Resource | None:
-        for version in kind.versions:
-            try:
-                async with self._turn:
-                    answer = await self._client.request("GET", f"/apis/{kind.group}/{version}")
-            except ApiError as error:
-                if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
-                    raise
-                continue
-            if any(one.name == kind.plural for one in msgspec.json.decode(answer, type=_Served).resources):
-                return Resource(kind.group, version, kind.plural)
-        return None
+        async with self._turn:
+            version = await served_version(self._client, kind, absent=(HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN))
+        return Resource(kind.group, version, kind.plural) if version else None
 
     async def _raws(self, resource: Resource) -> list[msgspec.Raw] | None:
         """Return all objects of a kind, or None where it is not there or may not be listed."""

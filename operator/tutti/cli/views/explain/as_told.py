@@ -7,11 +7,10 @@ from typing import Any
 from tutti.api.core import Pod
 from tutti.cli.views.explain.model import Explained, Step, Told, Verdict
 from tutti.cli.views.explain.naming import KINDS
+from tutti.cli.views.explain.steps import ALWAYS
 from tutti.cli.views.listing import Listed
 from tutti.engine.explanation import Gate
 from tutti.engine.observations import ObjectSeen, PodSeen
-
-_ALWAYS = (Gate.GATHER, Gate.QUEUE, Gate.QUOTA, Gate.PLACEMENT)
 
 
 def as_told(listed: Listed, namespace: str, name: str) -> Explained | None:
@@ -119,7 +118,7 @@ def _steps(told: Told | None) -> list[Step]:
     for gate in Gate:
         if gate.value == told.gate:
             return [*steps, Step(told.gate, Verdict.WAITS, told.message)]
-        if gate in _ALWAYS:
+        if gate in ALWAYS:
             steps.append(Step(gate.value, Verdict.PASSED, ""))
     return [Step(told.gate, Verdict.WAITS, told.message)]
 

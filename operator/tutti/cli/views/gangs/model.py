@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from tutti.cli.views.asking import Asked, waits_for
+from tutti.cli.views.asking import FITS, Asked, waits_for
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload
-
-FITS = "it fits now, and is not placed yet"
 
 
 class Gang(msgspec.Struct, frozen=True, rename="camel"):

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tutti.cli.views.asking import FITS
 from tutti.cli.views.drawing import (
     BAD,
     BORROWED,
@@ -51,7 +52,7 @@ def draw_details(found: QueueDetails, resources: Collection[str], now: float, pa
     waiting = table(*columns, right=("", "PRIORITY", "SINCE"), wraps=("WHY",), page=page)
     for one in found.waiting:
         since = ago(now - one.queued_at)
-        why = Text(one.why or "it fits now, and is not placed yet", WAITS)
+        why = Text(one.why or FITS, WAITS)
         waiting.add_row(str(one.position), _name(one), str(one.priority), since, one.gate, why)
     parts: list[RenderableType] = [head]
     for rows, part in ((found.running, running), (found.waiting, waiting)):
