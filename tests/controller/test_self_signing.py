@@ -11,6 +11,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from tests.controller.objects import obj
 from tests.controller.process import operator, until
@@ -185,6 +189,36 @@ async def test_a_secret_that_somebody_has_spoilt_is_mended(cluster, replica, dat
     await one.renew()
 
     assert served(one).pem == await trusted(cluster)
+
+
+async def test_a_certificate_of_somebody_elses_that_is_for_no_name_is_replaced(cluster, replica):
+    one = replica("one")
+    key = ec.generate_private_key(ec.SECP256R1())
+    nobody = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tutti")])
+    builder = x509.CertificateBuilder().subject_name(nobody).issuer_name(nobody).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(NOW).not_valid_after(NOW + timedelta(days=300))
+    pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    data = {"tls.crt": pem, "tls.key": private, "ca.crt": pem}
+    data = {name: base64.b64encode(value).decode() for name, value in data.items()}
+    await cluster.patch(SECRETS, "tutti-webhook", HOME, data=data)
+
+    await one.renew()
+
+    assert served(one).hosts == ("127.0.0.1",)
+    assert served(one).pem == await trusted(cluster)
+
+
+async def test_a_host_may_be_spelled_in_any_way(cluster, replica):
+    one = replica("one", hosts=["FD00:0:0:0:0:0:0:1", "Tutti.Example"])
+    await one.renew()
+    first = served(one).pem
+
+    await one.renew()
+
+    assert served(one).pem == first
 
 
 async def test_trust_that_somebody_has_taken_away_is_given_again(cluster, replica):

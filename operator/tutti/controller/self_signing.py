@@ -24,7 +24,7 @@ import structlog
 
 from tutti.api.configuration import SelfSigned
 from tutti.kube.backoff import Backoff
-from tutti.kube.certificate import Certificate
+from tutti.kube.certificate import Certificate, spelled
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.resources import Resource
@@ -129,7 +129,7 @@ class SelfSigning:
         return Certificate.make(self._wanted.hosts, name="tutti webhook", lasts=self._lasts, now=self._clock())
 
     def _is_due(self, certificate: Certificate) -> bool:
-        other = set(certificate.hosts) != set(self._wanted.hosts)
+        other = set(certificate.hosts) != set(spelled(self._wanted.hosts))
         return other or self._clock() >= certificate.ends - self._lasts / 3
 
     async def _trust(self, resource: Resource, bundle: bytes) -> None:

@@ -72,12 +72,15 @@ class Certificate:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names and addresses that it is for.
+        """The names and addresses that it is for, as `spelled`.
 
         Raises:
-            ValueError: it cannot be read.
+            ValueError: it cannot be read, or is for none.
         """
-        found = self._read().extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        try:
+            found = self._read().extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        except (x509.ExtensionNotFound, x509.DuplicateExtension) as error:
+            raise ValueError(f"the certificate does not tell what it is for: {error}") from error
         return tuple(str(one.value) for one in found.value)
 
     @property
@@ -109,6 +112,11 @@ class Certificate:
             key.write_bytes(self.key)
             context.load_cert_chain(chain, key)
         return context
+
+
+def spelled(hosts: Sequence[str]) -> tuple[str, ...]:
+    """Return names and addresses as a certificate that is made for them has them."""
+    return tuple(str(_general(host).value) for host in hosts)
 
 
 def _general(host: str) -> x509.GeneralName:

@@ -117,6 +117,16 @@ def test_a_pod_that_two_budgets_cover_cannot_be_evicted():
     assert found.problems[0].startswith("pod d/web cannot be evicted: budgets d/a and d/b cover it")
 
 
+def test_no_budget_keeps_a_pod_that_has_not_begun():
+    """Kubernetes 1.36, registry/core/pod/storage/eviction.go, canIgnorePDB: nor is one looked for."""
+    web = pod("d", "web", 1, on="n0", owner="ReplicaSet", labels={"app": "web", "tier": "front"})
+    web["status"] = {"phase": "Pending"}
+    found = drained(*nodes(2), web, budget("a", 0, app="web"), budget("b", 0, tier="front"))
+
+    assert fates(found) == {"web": "n1"}
+    assert (found.budgets, found.problems) == ((), ())
+
+
 def test_what_is_on_the_node_does_not_go_back_to_it():
     (one,) = drained(node("n0", "m", "r"), pod("d", "p", 1, on="n0", owner="Job")).pods
 

@@ -17,7 +17,7 @@ from tutti.cli.views.asking import Asked, waits_for
 from tutti.cli.views.changing import Seen, changed, copies, with_nodes, without_pods
 from tutti.cli.views.drain.model import BudgetHit, Drain, Fate, GangHit, Leaver
 from tutti.cli.views.drawing import count
-from tutti.cluster.pods import PodKey
+from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.decisions import Evict
 from tutti.engine.observations import AnyObservation, PodSeen
 from tutti.engine.state import State
@@ -25,6 +25,7 @@ from tutti.engine.workloads import Workload, WorkloadKey
 
 _MIRROR = "kubernetes.io/config.mirror"
 _DAEMON_SET = "DaemonSet"
+_NOT_BEGUN = "Pending"
 _ALONE = Conventions(**{name: False for name, field in Conventions.model_fields.items() if field.annotation is bool})
 
 
@@ -134,15 +135,15 @@ def _leaver(state: State, pod: Pod, fate: Fate, outcome: _Outcome) -> Leaver:
         pod.spec.scheduler_name,
         f"{owner.kind}/{owner.name}" if owner is not None else "",
         "/".join(home[0]) if home is not None and home[0][0] != "Pod" else "",
-        tuple(_covering(state, key)),
+        tuple(_covering(state, pod)),
         Fate.WAITS if fate is Fate.MOVES and not to else fate,
         to,
         outcome.why.get(key, ""),
     )
 
 
-def _covering(state: State, key: PodKey) -> list[str]:
-    record = state.cluster.pods.get(key)
+def _covering(state: State, pod: Pod) -> list[str]:
+    record = _protected(state, pod)
     if record is None:
         return []
     return [f"{space}/{name}" for (space, name), budget in state.budgets.items() if budget.covers(record)]
@@ -177,9 +178,14 @@ def _hit(gang: Workload, leaving: Sequence[Leaver]) -> GangHit:
 
 
 def _budgets(state: State, leaving: Sequence[Pod]) -> list[BudgetHit]:
-    records = [state.cluster.pods[_key(pod)] for pod in leaving if _key(pod) in state.cluster.pods]
+    records = [record for pod in leaving if (record := _protected(state, pod)) is not None]
     found = ((key, budget, sum(budget.covers(one) for one in records)) for key, budget in state.budgets.items())
     return [BudgetHit(*key, covered, budget.allowed) for key, budget, covered in found if covered]
+
+
+def _protected(state: State, pod: Pod) -> PodRecord | None:
+    """Return what budgets are asked about; None where none is (kube-apiserver 1.36, core/pod: canIgnorePDB)."""
+    return None if pod.status.phase == _NOT_BEGUN else state.cluster.pods.get(_key(pod))
 
 
 def _problems(pods: Sequence[Leaver], budgets: Sequence[BudgetHit], outcome: _Outcome) -> list[str]:
