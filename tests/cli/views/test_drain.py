@@ -127,6 +127,57 @@ def test_no_budget_keeps_a_pod_that_has_not_begun():
     assert (found.budgets, found.problems) == ((), ())
 
 
+def test_an_ephemeral_volume_is_made_anew_with_its_pod():
+    """Kube-controller-manager 1.36, pkg/controller/volume/ephemeral: the claim is named after pod and volume."""
+    claim_spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "s"}
+    claim_spec["resources"] = {"requests": {"storage": "1Gi"}}
+    web = pod("d", "web", 1, on="n0", owner="StatefulSet")
+    web["metadata"]["uid"] = "uid-web"
+    web["spec"]["volumes"] = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec}}}]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-web", "controller": True}
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": "web-scratch",
+            "namespace": "d",
+            "uid": "uid-claim",
+            "ownerReferences": [owner],
+            "annotations": {
+                "pv.kubernetes.io/bind-completed": "yes",
+                "volume.kubernetes.io/selected-node": "n0",
+            },
+        },
+        "spec": {**claim_spec, "volumeName": "v"},
+        "status": {"phase": "Bound"},
+    }
+    only_here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n0"]}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "v"},
+        "spec": {
+            "storageClassName": "s",
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"namespace": "d", "name": "web-scratch", "uid": "uid-claim"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [only_here]}]}},
+        },
+        "status": {"phase": "Bound"},
+    }
+    kind = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "s"},
+        "provisioner": "local.example",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    found = drained(*nodes(2), kind, volume, claim, web)
+
+    assert fates(found) == {"web": "n1"}
+    assert found.problems == ()
+
+
 def test_what_is_on_the_node_does_not_go_back_to_it():
     (one,) = drained(node("n0", "m", "r"), pod("d", "p", 1, on="n0", owner="Job")).pods
 

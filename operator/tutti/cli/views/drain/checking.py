@@ -14,7 +14,7 @@ from tutti.api.configuration import Conventions
 from tutti.api.core import Node, OwnerReference, Pod
 from tutti.api.model import GROUP
 from tutti.cli.views.asking import Asked, waits_for
-from tutti.cli.views.changing import Seen, changed, copies, with_nodes, without_pods
+from tutti.cli.views.changing import Seen, changed, claims_of, copies, with_nodes, without_pods
 from tutti.cli.views.drain.model import BudgetHit, Drain, Fate, GangHit, Leaver
 from tutti.cli.views.drawing import count
 from tutti.cluster.pods import PodKey, PodRecord
@@ -77,7 +77,9 @@ def _fate(pod: Pod) -> Fate:
 
 def _tried(asked: Asked, state: State, name: str, leaving: Sequence[Pod], coming: Sequence[Pod]) -> _Outcome:
     """Place what is made in place of pods: first those of ours, then those of others."""
-    gone = without_pods(with_nodes(asked.listed.seen, (name,), _cordoned), {_key(pod) for pod in leaving})
+    seen = asked.listed.seen
+    claims = [claim for pod in coming for claim in claims_of(seen, pod, _waiting(pod).pod)]
+    gone = [*without_pods(with_nodes(seen, (name,), _cordoned), {_key(pod) for pod in leaving}), *claims]
     ours = [pod for pod in coming if _key(pod) in state.members]
     others = [pod for pod in coming if _key(pod) not in state.members]
     first = _placed(asked, [*gone, *(_waiting(pod) for pod in ours)], ours)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tutti.api.core import Pod
 from tutti.api.resources import describe
-from tutti.cli.views.changing import changed, copies, pod_of, with_object, with_pods, without_pods
+from tutti.cli.views.changing import changed, claims_of, copies, pod_of, with_object, with_pods, without_pods
 from tutti.cli.views.drawing import count
 from tutti.cli.views.explain.model import QuotaUse
 from tutti.cli.views.explain.trials import Case, Idea
@@ -39,9 +39,12 @@ def members(case: Case) -> Iterator[Idea]:
         missing = group.min_count - tally.live - tally.succeeded
         waiting = [key for key, member in group.members.items() if member.pod.placeable]
         if missing > 0 and waiting:
-            more = copies(pod_of(case.seen, waiting[0]), missing)
+            first = pod_of(case.seen, waiting[0])
+            more = copies(first, missing)
+            claims = [claim for one in more for claim in claims_of(case.seen, first, one.pod)]
             are = "is" if missing == 1 else "are"
-            yield Idea(f"{count(missing, 'more member')} like {waiting[0][1]} {are} created", [*case.seen, *more])
+            seen = [*case.seen, *claims, *more]
+            yield Idea(f"{count(missing, 'more member')} like {waiting[0][1]} {are} created", seen)
 
 
 def queues(case: Case) -> Iterator[Idea]:
