@@ -12,9 +12,9 @@ import random
 import sys
 from collections import Counter
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
 
 from tests.simulation.loop import VirtualLoop
+from tests.simulation.operator import Operator
 from tests.simulation.run import quiet, seeded
 from tests.simulation.scenario import Step, queue
 from tests.simulation.stories import cluster, gang
@@ -73,9 +73,11 @@ def _passing_queue(name: str, at: float, seconds: float) -> list[Step]:
     return [*made, *own, Step(at + seconds - 1, "cancel", {"gang": f"of-{name}"}), *gone]
 
 
-def held_by(root: Any) -> Counter[str]:
-    """How many objects of each type can be reached from one, without what processes share."""
-    seen, left, found = {id(root)}, [root], Counter[str]()
+def held_by(operator: Operator) -> Counter[str]:
+    """How many objects of each type can be reached from its room, without what processes share and what checks remember."""
+    assert operator.engine is not None, f"{operator.name} does not live"
+    root = operator.room
+    seen, left, found = {id(root), id(operator.engine.whole)}, [root], Counter[str]()
     while left:
         one = left.pop()
         found[f"{type(one).__module__}.{type(one).__qualname__}"] += 1
@@ -116,11 +118,11 @@ async def _soak(
         await world.do(step.do, step.args)
     await _until(world, loop.time() + 5 * every + 3600.0)
     (before,) = world.operators.values()
-    old, name = held_by(before.room), before.name
+    old, name = held_by(before), before.name
     before.crash()
     await _until(world, loop.time() + 2 * 3600.0)
     assert before.name != name, "nobody came after it"
-    new = held_by(before.room)
+    new = held_by(before)
     if not before.leads:
         world.complain("the successor does not lead")
     await before.shut()
