@@ -241,6 +241,17 @@ def test_a_workload_that_runs_is_told_with_its_nodes():
     assert found.placed == {"a100-2": 1, "a100-3": 1, "a100-4": 1}
 
 
+def test_a_gang_that_runs_with_fewer_than_it_needs_says_so():
+    """A member was lost, and nothing has made it again: by itself that is no gate to wait at."""
+    made = copy.deepcopy(without("tune-1"))
+    gang = next(one for one in made if (one["kind"], one["metadata"]["name"]) == ("PodGroup", "tune"))
+    gang["status"] = {"conditions": [{"type": "Scheduled", "status": "True", "reason": "Scheduled"}]}
+    found = of("speech/tune", made)
+
+    assert found.summary == "it runs, with 1 member less than it needs: whoever makes its pods has to make it again"
+    assert (found.members, found.bound, found.required) == (2, 2, 3)
+
+
 @pytest.mark.parametrize(
     ("name", "key"),
     [

@@ -33,6 +33,13 @@ def test_a_queue_that_is_not_there_is_told_with_those_that_are(kubeconfig):
     assert answer.output == "tutti queue: there is no ClusterQueue visoin; there are: serving, speech, vision\n"
 
 
+def test_a_resource_that_no_queue_has_is_told(kubeconfig):
+    answer = called(kubeconfig, "queue", "--resource", "nvidia.com/gqu")
+
+    assert answer.exit_code == 1
+    assert answer.output == "tutti queue: no queue has quota of nvidia.com/gqu; there is: cpu, memory, nvidia.com/gpu\n"
+
+
 def test_a_node_that_can_be_drained_is_told_apart_by_the_exit_code(kubeconfig):
     assert [called(kubeconfig, "drain-check", node).exit_code for node in ("a100-2", "a100-4", "none")] == [0, 1, 1]
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tutti.cli.views.asking import Asked
+from tutti.cli.views.drawing import count
 from tutti.cli.views.explain.as_told import as_told
 from tutti.cli.views.explain.model import Explained, QuotaUse, Remedy, Room
 from tutti.cli.views.explain.quota import uses
@@ -77,6 +78,15 @@ def _summary(workload: Workload, why: Explanation | None) -> str:
         case Phase.BINDING:
             return "it has its nodes, and is being bound"
         case Phase.SCHEDULED:
-            return "it runs"
+            return f"it runs{_short(workload)}"
         case Phase.FINISHED:
             return "it has ended"
+
+
+def _short(workload: Workload) -> str:
+    """Return how many members it has lost of those that it needs, or ""."""
+    tally = workload.tally()
+    lost = sum(group.min_count for group in workload.groups.values()) - tally.live - tally.succeeded
+    if lost <= 0:
+        return ""
+    return f", with {count(lost, 'member')} less than it needs: whoever makes its pods has to make it again"

@@ -21,14 +21,18 @@ def command(way: Way, *, name: str | None, resources: tuple[str, ...], everythin
     way.require(asked)
     engine = asked.stock()
     roots = forest(engine.state)
+    known = {use.resource for root in roots for use in root.uses}
+    if known and not known.issuperset(resources):
+        lacking = ", ".join(sorted(set(resources) - known))
+        fail(f"no queue has quota of {lacking}; there is: {', '.join(sorted(known)) or 'none'}", NO)
     chosen = set(resources) or (not everything and set(accelerators(roots)))
-    chosen = chosen or {use.resource for root in roots for use in root.uses}
+    chosen = chosen or known
     if name is None:
         way.show(list(roots), lambda page: draw_forest(roots, chosen, page))
         return
     engine.decide(asked.at)
     found = details(engine.state, name)
     if found is None:
-        known = ", ".join(sorted(engine.state.holdings.tree.queues)) or "none"
-        fail(f"there is no ClusterQueue {name}; there are: {known}", NO)
+        there = ", ".join(sorted(engine.state.holdings.tree.queues)) or "none"
+        fail(f"there is no ClusterQueue {name}; there are: {there}", NO)
     way.show(found, lambda page: draw_details(found, chosen, asked.at, page))
