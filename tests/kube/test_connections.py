@@ -174,8 +174,9 @@ class _Nowhere(asyncio.Transport):
         ([CUT], "closed the connection"),
         ([b"SSH-2.0-OpenSSH_9.6\r\n"], "is no HTTP"),
         ([b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"], "is no HTTP"),
+        ([b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"], "goes on in another"),
     ],
-    ids=["half a body", "half a chunk", "half a head", "nothing", "another protocol", "two lengths"],
+    ids=["half a body", "half a chunk", "half a head", "nothing", "another protocol", "two lengths", "an upgrade"],
 )
 async def test_half_an_answer_leaves_the_outcome_unknown(answer, why):
     async with talking([answer]) as (server, client):

@@ -96,6 +96,8 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             self._end(f"the answer is no HTTP: {error}")
+        except httptools.HttpParserUpgrade:
+            self._end("the server goes on in another protocol, which nobody has asked for")
 
     def eof_received(self) -> None:
         """The server will say no more; where nothing else tells the length of an answer, that is its end."""
