@@ -24,7 +24,7 @@ def command(way: Way, *, name: str | None, resources: tuple[str, ...], everythin
     known = {use.resource for root in roots for use in root.uses}
     if known and not known.issuperset(resources):
         lacking = ", ".join(sorted(set(resources) - known))
-        fail(f"no queue has quota of {lacking}; there is: {', '.join(sorted(known)) or 'none'}", NO)
+        fail(f"no queue has quota of {lacking}; there is: {', '.join(sorted(known))}", NO)
     chosen = set(resources) or (not everything and set(accelerators(roots)))
     chosen = chosen or known
     if name is None:
