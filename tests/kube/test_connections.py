@@ -265,6 +265,24 @@ async def test_a_request_given_up_takes_its_connection_along():
     assert server.opened == 2
 
 
+async def test_a_connection_that_comes_too_late_is_closed(monkeypatch):
+    loop, late = asyncio.get_running_loop(), [0.0]
+    clock, connect = loop.time, loop.create_connection
+
+    async def slow(*args, **options):
+        made = await connect(*args, **options)
+        late[0] = 60.0
+        return made
+
+    async with talking([[OK]]) as (server, client):
+        monkeypatch.setattr(loop, "time", lambda: clock() + late[0])
+        monkeypatch.setattr(loop, "create_connection", slow)
+        with pytest.raises(NotSent, match="not for long enough"):
+            await client.request("POST", "/x", body=b"{}", timeout_seconds=30.0)
+        await asyncio.wait_for(server.closed.wait(), 5)
+    assert server.requests == []
+
+
 async def test_a_server_that_speaks_unasked_is_left():
     timed_out = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"
     async with talking([[OK + timed_out]], [[OK]]) as (server, client):

@@ -207,6 +207,7 @@ async def _connect(route: _Route, until: float) -> Connection:
     except OSError as error:
         raise CannotConnect(f"{route.host}:{route.port}: {error}") from error
     if not connection.usable or loop.time() >= until:
+        connection.close()
         raise CannotConnect(f"{route.host}:{route.port}: there was a connection, but not for long enough")
     return connection
 
