@@ -8,7 +8,6 @@ and every refusal is explained by reading the pod, never by reading the refusal'
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,11 +18,12 @@ import structlog
 
 from tutti.kube.backoff import Backoff
 from tutti.kube.client import Client
-from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError, is_retryable, retry_after
+from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError, is_retryable
 from tutti.kube.fencing import Fence
 from tutti.kube.lanes import Lane
 from tutti.kube.pods import read_pod
 from tutti.kube.resources import PODS
+from tutti.kube.retry import settling
 
 log = structlog.get_logger(__name__)
 
@@ -114,23 +114,22 @@ class Binder:
 
     async def _settle(self, binding: Binding) -> tuple[BindOutcome, str]:
         """Try until the outcome is known or the tries are used up."""
-        backoff = self._backoff()
         body, path = _encode(binding), PODS.path(binding.namespace, binding.name, "binding")
         ours = False  # whether an earlier attempt of this call may have been the one that bound it
-        for left in reversed(range(self._tries)):
-            try:
-                await self._client.write(Lane.BIND, "POST", path, body=body, fence=self._fence)
-            except WireError as error:
-                ours = ours or _may_have_landed(error)
-                verdict = await self._judge(binding, error, ours=ours)
-                if verdict is not None:
-                    return verdict
-                if not left:
-                    return (BindOutcome.UNKNOWN if ours else BindOutcome.FAILED), str(error)
-                await asyncio.sleep(backoff.next(retry_after(error)))
-            else:
-                return BindOutcome.BOUND, ""
-        raise AssertionError("a binder with no tries at all")
+
+        async def send() -> tuple[BindOutcome, str]:
+            await self._client.write(Lane.BIND, "POST", path, body=body, fence=self._fence)
+            return BindOutcome.BOUND, ""
+
+        async def judge(error: WireError) -> tuple[BindOutcome, str] | None:
+            nonlocal ours
+            ours = ours or _may_have_landed(error)
+            return await self._judge(binding, error, ours=ours)
+
+        try:
+            return await settling(send, judge, tries=self._tries, backoff=self._backoff())
+        except WireError as error:
+            return (BindOutcome.UNKNOWN if ours else BindOutcome.FAILED), str(error)
 
     async def _judge(self, binding: Binding, error: WireError, *, ours: bool) -> tuple[BindOutcome, str] | None:
         """Say what an error means for the pod; None where another try is in order."""

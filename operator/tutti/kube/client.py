@@ -133,6 +133,7 @@ class Client:
         """
 
         async def ask(access: Access) -> bytes:
+            """Send it for as long as the fence allows now."""
             seconds = min(self._timeout_seconds, await granted(fence))
             return await self._ask(Request(method, path, body, content_type, seconds, bounded=True), access)
 

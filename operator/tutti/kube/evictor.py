@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -19,6 +18,7 @@ from tutti.kube.fencing import Fence
 from tutti.kube.lanes import Lane
 from tutti.kube.pods import read_pod
 from tutti.kube.resources import PODS
+from tutti.kube.retry import settling
 from tutti.kube.timestamps import now, second_time
 
 log = structlog.get_logger(__name__)
@@ -127,20 +127,19 @@ class Evictor:
 
     async def _settle(self, eviction: Eviction) -> EvictResult:
         """Try until accepted or refused; repeating is safe, for the uid is a precondition."""
-        backoff = self._backoff()
-        for left in reversed(range(self._tries)):
-            try:
-                await self._send(eviction)
-            except WireError as error:
-                verdict = await self._judge(eviction, error)
-                if verdict is not None:
-                    return _result(eviction, verdict, error)
-                if not left:
-                    return _result(eviction, EvictOutcome.FAILED, error)
-                await asyncio.sleep(backoff.next(retry_after(error)))
-            else:
-                return EvictResult(eviction.namespace, eviction.name, eviction.uid, EvictOutcome.LEAVING)
-        raise AssertionError("an evictor with no tries at all")
+
+        async def send() -> EvictResult:
+            await self._send(eviction)
+            return EvictResult(eviction.namespace, eviction.name, eviction.uid, EvictOutcome.LEAVING)
+
+        async def judge(error: WireError) -> EvictResult | None:
+            verdict = await self._judge(eviction, error)
+            return None if verdict is None else _result(eviction, verdict, error)
+
+        try:
+            return await settling(send, judge, tries=self._tries, backoff=self._backoff())
+        except WireError as error:
+            return _result(eviction, EvictOutcome.FAILED, error)
 
     async def _send(self, eviction: Eviction) -> None:
         """Delete the pod, or ask the Eviction API to."""

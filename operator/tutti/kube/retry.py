@@ -20,12 +20,37 @@ async def retrying(attempt: Callable[[], Awaitable[R]], *, tries: int = 5, backo
     Raises:
         WireError: The last try's error, or the first one that trying again cannot mend.
     """
-    backoff = backoff or Backoff()
-    for _ in range(tries - 1):
+
+    async def judge(error: WireError) -> None:
+        """Have nothing repeated that trying again cannot mend."""
+        if not is_retryable(error):
+            raise error
+
+    return await settling(attempt, judge, tries=tries, backoff=backoff or Backoff())
+
+
+async def settling(
+    attempt: Callable[[], Awaitable[R]],
+    judge: Callable[[WireError], Awaitable[R | None]],
+    *,
+    tries: int,
+    backoff: Backoff,
+) -> R:
+    """Return what `attempt` returns, or what `judge` makes of its error; while that is None, repeat it.
+
+    Only for requests that may be repeated although an earlier one took effect.
+
+    Raises:
+        WireError: The last try's error, of which `judge` makes nothing; or what `judge` raises.
+    """
+    for left in reversed(range(tries)):
         try:
             return await attempt()
         except WireError as error:
-            if not is_retryable(error):
+            found = await judge(error)
+            if found is not None:
+                return found
+            if not left:
                 raise
             await asyncio.sleep(backoff.next(retry_after(error)))
-    return await attempt()
+    raise ValueError("at least one try is needed")
