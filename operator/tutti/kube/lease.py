@@ -173,11 +173,7 @@ class Elector:
             await self._go_on()
             return
         try:
-            if self._stale:
-                await self._read()
-                if not self._proven_own():
-                    self._lose("another has taken it, or it was deleted")
-            await self._write({**self._record.spec(), "renewTime": micro_time(now())})
+            await self._write_renewed(read=self._stale)
         except WireError as error:
             self._stale = True
             log.warning("lease_not_renewed", lease=self._name, error=str(error))
@@ -190,15 +186,20 @@ class Elector:
         if self._deadline == NEVER:
             self._lose(late)
         try:
-            await self._read()
-            if not self._proven_own():
-                self._lose("another has taken it, or it was deleted")
-            await self._write({**self._record.spec(), "renewTime": micro_time(now())})
+            await self._write_renewed(read=True)
         except WireError as error:
             self._lose(f"{late}: {error}")
         if not self.leading:
             self._lose(late)
         log.warning("lease_renewed_late", lease=self._name, namespace=self._namespace, identity=self.identity)
+
+    async def _write_renewed(self, *, read: bool) -> None:
+        """Write the record with the time of now, after reading it where it may have become another's."""
+        if read:
+            await self._read()
+            if not self._proven_own():
+                self._lose("another has taken it, or it was deleted")
+        await self._write({**self._record.spec(), "renewTime": micro_time(now())})
 
     async def end(self, *, under_way: bool) -> None:
         """Stop acting at once, and give the lease up so that the next leader need not wait; best effort.
