@@ -22,12 +22,12 @@ changed = msgspec.structs.replace
 
 def without_pods(seen: Seen, gone: Collection[PodKey]) -> Seen:
     """Leave pods out, as if they had ended and were deleted."""
-    return [one for one in seen if not (isinstance(one, PodSeen) and _key(one.pod) in gone)]
+    return [one for one in seen if not (isinstance(one, PodSeen) and key_of(one.pod) in gone)]
 
 
 def with_pods(seen: Seen, which: Collection[PodKey], change: Callable[[Pod], Pod]) -> Seen:
     """Change some pods."""
-    return [PodSeen(change(one.pod)) if isinstance(one, PodSeen) and _key(one.pod) in which else one for one in seen]
+    return [PodSeen(change(one.pod)) if isinstance(one, PodSeen) and key_of(one.pod) in which else one for one in seen]
 
 
 def with_nodes(seen: Seen, which: Collection[str], change: Callable[[Node], Node]) -> Seen:
@@ -51,6 +51,11 @@ def with_object(seen: Seen, kind: str, namespace: str, name: str, change: Callab
     return out
 
 
+def key_of(pod: Pod) -> PodKey:
+    """Return the namespace and name of a pod."""
+    return pod.metadata.namespace, pod.metadata.name
+
+
 def node_of(seen: Seen, name: str) -> Node:
     """Return a node that was listed."""
     return next(one.node for one in seen if isinstance(one, NodeSeen) and one.node.metadata.name == name)
@@ -58,7 +63,7 @@ def node_of(seen: Seen, name: str) -> Node:
 
 def pod_of(seen: Seen, key: PodKey) -> Pod:
     """Return a pod that was listed."""
-    return next(one.pod for one in seen if isinstance(one, PodSeen) and _key(one.pod) == key)
+    return next(one.pod for one in seen if isinstance(one, PodSeen) and key_of(one.pod) == key)
 
 
 def like(node: Node, count: int) -> list[NodeSeen]:
@@ -96,10 +101,6 @@ def claims_of(seen: Seen, pod: Pod, copy_of_it: Pod) -> list[ClaimSeen]:
         spec = changed(claim.spec, volume_name="")
         made.append(ClaimSeen(changed(claim, metadata=meta, spec=spec, status=VolumePhase("Pending"))))
     return made
-
-
-def _key(pod: Pod) -> PodKey:
-    return pod.metadata.namespace, pod.metadata.name
 
 
 def _meta(one: ObjectSeen) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from tutti.api.configuration import Conventions
 from tutti.api.core import Node, OwnerReference, Pod
 from tutti.api.model import GROUP
 from tutti.cli.views.asking import Asked, waits_for
-from tutti.cli.views.changing import Seen, changed, claims_of, copies, with_nodes, without_pods
+from tutti.cli.views.changing import Seen, changed, claims_of, copies, key_of, with_nodes, without_pods
 from tutti.cli.views.drain.model import BudgetHit, Drain, Fate, GangHit, Leaver
 from tutti.cli.views.drawing import count
 from tutti.cluster.pods import PodKey, PodRecord
@@ -47,11 +47,11 @@ def checked(asked: Asked, state: State, name: str) -> Drain:
         name: A node that there is.
     """
     here = [one.pod for one in asked.listed.seen if isinstance(one, PodSeen) and one.pod.spec.node_name == name]
-    fates = {_key(pod): _fate(pod) for pod in here}
-    leaving = [pod for pod in here if fates[_key(pod)] in (Fate.MOVES, Fate.LOST)]
-    coming = [pod for pod in here if fates[_key(pod)] is Fate.MOVES]
+    fates = {key_of(pod): _fate(pod) for pod in here}
+    leaving = [pod for pod in here if fates[key_of(pod)] in (Fate.MOVES, Fate.LOST)]
+    coming = [pod for pod in here if fates[key_of(pod)] is Fate.MOVES]
     outcome = _tried(asked, state, name, leaving, coming)
-    pods = tuple(_leaver(state, pod, fates[_key(pod)], outcome) for pod in here)
+    pods = tuple(_leaver(state, pod, fates[key_of(pod)], outcome) for pod in here)
     gangs = tuple(_gangs(state, leaving, pods))
     budgets = tuple(_budgets(state, leaving))
     nodes = state.cluster.nodes
@@ -79,13 +79,13 @@ def _tried(asked: Asked, state: State, name: str, leaving: Sequence[Pod], coming
     """Place what is made in place of pods: first those of ours, then those of others."""
     seen = asked.listed.seen
     claims = [claim for pod in coming for claim in claims_of(seen, pod, _waiting(pod).pod)]
-    gone = [*without_pods(with_nodes(seen, (name,), _cordoned), {_key(pod) for pod in leaving}), *claims]
-    ours = [pod for pod in coming if _key(pod) in state.members]
-    others = [pod for pod in coming if _key(pod) not in state.members]
+    gone = [*without_pods(with_nodes(seen, (name,), _cordoned), {key_of(pod) for pod in leaving}), *claims]
+    ours = [pod for pod in coming if key_of(pod) in state.members]
+    others = [pod for pod in coming if key_of(pod) not in state.members]
     first = _placed(asked, [*gone, *(_waiting(pod) for pod in ours)], ours)
     if not others:
         return first
-    settled: Seen = [*gone, *(_on(_waiting(pod), first.to.get(_key(pod), "")) for pod in ours)]
+    settled: Seen = [*gone, *(_on(_waiting(pod), first.to.get(key_of(pod), "")) for pod in ours)]
     scheduler = next(iter(state.profiles))
     strangers = [_as_ours(pod, scheduler) for pod in others]
     plain = replace(asked, configuration=asked.configuration.model_copy(update={"conventions": _ALONE}))
@@ -100,13 +100,13 @@ def _placed(asked: Asked, seen: Seen, pods: Sequence[Pod]) -> _Outcome:
     why: dict[PodKey, str] = {}
     for pod in pods:
         new = _waiting(pod).pod
-        member = state.members[_key(new)]
+        member = state.members[key_of(new)]
         place = member.pod.place
         if place:
-            to[_key(pod)] = place
+            to[key_of(pod)] = place
         else:
-            found = waits_for(state.workloads[state.home[_key(new)][0]])
-            why[_key(pod)] = "" if found is None else found.message
+            found = waits_for(state.workloads[state.home[key_of(new)][0]])
+            why[key_of(pod)] = "" if found is None else found.message
     out = [f"{one.namespace}/{one.name}" for one in decisions if isinstance(one, Evict)]
     return _Outcome(to, why, out)
 
@@ -129,7 +129,7 @@ def _as_ours(pod: Pod, scheduler: str) -> Pod:
 
 
 def _leaver(state: State, pod: Pod, fate: Fate, outcome: _Outcome) -> Leaver:
-    key, owner = _key(pod), _owner(pod)
+    key, owner = key_of(pod), _owner(pod)
     home = state.home.get(key)
     to = outcome.to.get(key, "") if fate is Fate.MOVES else ""
     return Leaver(
@@ -155,9 +155,9 @@ def _gangs(state: State, leaving: Sequence[Pod], pods: Sequence[Leaver]) -> list
     fates = {(one.namespace, one.name): one for one in pods}
     by_gang: dict[WorkloadKey, list[PodKey]] = {}
     for pod in leaving:
-        home = state.home.get(_key(pod))
+        home = state.home.get(key_of(pod))
         if home is not None and home[0][0] != "Pod":
-            by_gang.setdefault(home[0], []).append(_key(pod))
+            by_gang.setdefault(home[0], []).append(key_of(pod))
     return [_hit(state.workloads[key], [fates[pod] for pod in gone]) for key, gone in by_gang.items()]
 
 
@@ -187,7 +187,7 @@ def _budgets(state: State, leaving: Sequence[Pod]) -> list[BudgetHit]:
 
 def _protected(state: State, pod: Pod) -> PodRecord | None:
     """Return what budgets are asked about; None where none is (kube-apiserver 1.36, core/pod: canIgnorePDB)."""
-    return None if pod.status.phase == _NOT_BEGUN else state.cluster.pods.get(_key(pod))
+    return None if pod.status.phase == _NOT_BEGUN else state.cluster.pods.get(key_of(pod))
 
 
 def _problems(pods: Sequence[Leaver], budgets: Sequence[BudgetHit], outcome: _Outcome) -> list[str]:
@@ -222,7 +222,3 @@ def _cordoned(node: Node) -> Node:
 
 def _owner(pod: Pod) -> OwnerReference | None:
     return next((one for one in pod.metadata.owner_references if one.controller), None)
-
-
-def _key(pod: Pod) -> PodKey:
-    return pod.metadata.namespace, pod.metadata.name

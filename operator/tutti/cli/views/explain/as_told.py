@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tutti.api.core import Pod
+from tutti.cli.views.changing import key_of
 from tutti.cli.views.explain.model import Explained, Step, Told, Verdict
 from tutti.cli.views.explain.naming import KINDS
 from tutti.cli.views.explain.steps import ALWAYS
@@ -20,7 +21,7 @@ def as_told(listed: Listed, namespace: str, name: str) -> Explained | None:
             if isinstance(one, ObjectSeen) and one.kind == kind and _is(one.raw, namespace, name):
                 return _of_object(kind, namespace, name, one.raw)
     for one in listed.seen:
-        if isinstance(one, PodSeen) and (one.pod.metadata.namespace, one.pod.metadata.name) == (namespace, name):
+        if isinstance(one, PodSeen) and key_of(one.pod) == (namespace, name):
             return _of_pod(one.pod)
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 
+from tutti.cli.views.changing import key_of
 from tutti.cli.views.listing import Listed
 from tutti.engine.observations import PodSeen
 from tutti.engine.state import State
@@ -29,7 +30,7 @@ def named(state: State, listed: Listed, namespace: str, name: str) -> WorkloadKe
 
 def _unknown(state: State, listed: Listed, namespace: str, name: str) -> str:
     for one in listed.seen:
-        if isinstance(one, PodSeen) and (one.pod.metadata.namespace, one.pod.metadata.name) == (namespace, name):
+        if isinstance(one, PodSeen) and key_of(one.pod) == (namespace, name):
             ours = " or ".join(state.profiles)
             return (
                 f"pod {namespace}/{name} has schedulerName {one.pod.spec.scheduler_name}, so Tutti has nothing to say "
