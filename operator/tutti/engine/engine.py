@@ -288,6 +288,5 @@ class Engine:
 
 
 def _count_try(state: State, workload: Workload, *, admitted: bool) -> None:
-    scheduler = next((member.scheduler for member in workload.members()), "")
-    what = (workload.key[0] == "Pod", admitted, scheduler)
+    what = (workload.key[0] == "Pod", admitted, workload.scheduler)
     state.tried[what] = state.tried.get(what, 0) + 1

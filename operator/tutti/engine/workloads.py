@@ -240,6 +240,11 @@ class Workload:
         required = sum(group.min_count for group in self.groups.values())
         return self.decided or self.tally().succeeded >= required
 
+    @property
+    def scheduler(self) -> str:
+        """The schedulerName of the first of its members; "" where it has none yet."""
+        return next((member.scheduler for member in self.members()), "")
+
     def running_for(self, now: float) -> float:
         """Return how many seconds this run has lasted; 0 where it does not run."""
         return 0.0 if self.running_since is None else now - self.running_since

@@ -48,8 +48,7 @@ class Attempt:
     @property
     def profile(self) -> Profile:
         """The profile that the members name; a gang without members yet takes the first."""
-        scheduler = next((member.scheduler for member in self.workload.members()), "")
-        return self.state.profiles.get(scheduler) or next(iter(self.state.profiles.values()))
+        return self.state.profiles.get(self.workload.scheduler) or next(iter(self.state.profiles.values()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,7 @@ def may_bind(state: State, workload: Workload) -> bool:
     """Whether a reservation is approved and permit plugins let it go; else it is held or given back, and says so."""
     if workload.phase in STARTING and not approval.is_given(state, workload):
         return False
-    first = next((member.scheduler for member in workload.members()), "")
-    permits = state.hosting.permits(first)
+    permits = state.hosting.permits(workload.scheduler)
     if not permits:
         return True
     starts = workload.phase in STARTING

@@ -72,8 +72,7 @@ def foresee(state: State, queue: Queue) -> dict[WorkloadKey, float]:
 
 
 def _waiting(state: State, queue: Queue, workload: Workload, needs: Sequence[Need]) -> Waiting:
-    scheduler = next((member.scheduler for member in workload.members()), "")
-    profile = state.profiles.get(scheduler) or next(iter(state.profiles.values()))
+    profile = state.profiles.get(workload.scheduler) or next(iter(state.profiles.values()))
     pods = [_pods(state, queue, need, profile) for need in needs if need.required]
     seconds = None if workload.limit_seconds is None else workload.limit_seconds - workload.ran
     return Waiting(queue.name, pods, seconds)
