@@ -184,7 +184,7 @@ class Invariants:
                 self.partial.pop(key, None)
                 continue
             since = self.partial.setdefault(key, self.now)
-            most = self.window + waited_for * self.longest_bind
+            most = self.window + (self.longest_bind if waited_for else 0.0)
             assert self.now - since <= most, f"{key} is bound in part: {[m.pod.name for m in running]}"
 
     def check_explanations(self) -> None:

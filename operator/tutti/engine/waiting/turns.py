@@ -349,8 +349,9 @@ class Candidates:
 
 def _explain(workload: Workload, why: Explanation, changed: Changed) -> None:
     """Say why a workload waits; numbers alone are told when something else is."""
-    if workload.told[0] != why.reason:
-        changed[workload.key] = workload
+    before = workload.explanation
+    if workload.told[0] != why.reason or (before is not None and before.reason != why.reason):
+        changed[workload.key] = workload  # what was not told yet is counted all the same
     workload.explanation = why
 
 
