@@ -240,7 +240,7 @@ async def test_the_lease_changes_hands(cluster):
     await one.renew()
     one.check()
     assert not await two.try_acquire()
-    await one.release()
+    await one.end(under_way=False)
     assert await two.try_acquire()
     with pytest.raises(LeadershipLost):
         one.check()
