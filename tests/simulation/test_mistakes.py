@@ -35,7 +35,7 @@ def test_what_is_spoilt_holds_up_its_own_until_it_is_mended_and_nobody_else(kind
     about = {"kind": kind, "name": SPOILT[kind]}
     steps += [Step(3.0, "spoil", {**about, "spec": spec}), Step(30.0, "mend", about)]
     when = bound(play(story(cluster(), steps, heal_at=40, seed=1)))
-    assert max(when[f"other-{rank}"] for rank in range(3)) < 6.0
+    assert max(when[f"other-{rank}"] for rank in range(3)) < 10.0  # long before anything is mended
     held_up = {"Workload": "w", "PodGroup": "g"}.get(kind, "gw")
     assert {name for name in "gw" if when[f"{name}-0"] > 30.0} == set(held_up)
 
