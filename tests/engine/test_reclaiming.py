@@ -336,3 +336,38 @@ def test_the_queue_of_a_victim_counts_again_what_its_preemptor_gives_up():
     world.delete(*(f"a-{rank}" for rank in range(4)))
     world.run()
     assert (world.used("c"), counted()) == (4, 4)
+
+
+def test_quota_of_a_victim_whose_node_is_lost_is_waited_for_until_the_victim_has_gone():
+    """Found by the simulation (seed 141): it was chosen again in turn after turn, since it left no node any more."""
+    world = cohort_of(("a", 4), gpus=8)
+    world.node("n1", gpus=8)
+    world.gang("low", 4, queue="a", selector={"kubernetes.io/hostname": "n1"})
+    later(world)
+    world.hold_evictions = True
+    world.gang("first", 2, queue="a", priority=10)
+    world.run()
+    world.remove_node("n1")
+    world.run()
+    assert world.reason("PodGroup", "first") == "WaitingForVictims"
+    world.gang("second", 2, queue="a", priority=20)  # tried when the node is gone already
+    world.run()
+    assert world.reason("PodGroup", "second") == "WaitingForVictims"
+    world.delete(*(f"low-{rank}" for rank in range(4)))
+    world.run()
+    assert [len(world.where(name)) for name in ("first", "second")] == [2, 2]
+
+
+def test_who_was_to_go_to_a_node_that_is_lost_is_tried_again_at_once():
+    world = cohort_of(("a", 4), gpus=8)
+    world.gang("low", 4, queue="a")
+    later(world)
+    world.hold_evictions = True
+    world.gang("high", 4, queue="a", priority=10)
+    world.run()
+    assert set(world.engine.state.nominations.nodes.values()) == {"n0"}
+    world.node("n1", gpus=8)
+    world.remove_node("n0")
+    world.run()
+    assert set(world.engine.state.nominations.nodes.values()) == {"n1"}
+    assert len(evicted(world)) == 4

@@ -65,7 +65,6 @@ class CheckedEngine(Invariants, Engine):
         self._lost: set[str] = set()
         window = configuration.bind_window_seconds
         self.begin_watching(window=window, local_queues=local_queues, longest_bind=LONGEST_BIND_SECONDS)
-        self._held: dict[WorkloadKey, float] = {}
 
     def observe(self, observation: AnyObservation) -> None:
         if isinstance(observation, BindFinished):
@@ -119,10 +118,10 @@ class CheckedEngine(Invariants, Engine):
 
     def _check_held(self) -> None:
         """Nobody holds for long what is no use to it yet."""
-        held = [key for key, one in self.state.workloads.items() if one.phase is Phase.RESERVED]
-        self._held = {key: self._held.get(key, self.now) for key in held}
-        for key, since in self._held.items():
-            assert self.now - since <= LONGEST_PERMIT_SECONDS, f"{key} holds a reservation since {since}"
+        for key, one in self.state.workloads.items():
+            if one.phase is Phase.RESERVED and one.reserved_at is not None:
+                held = self.now - one.reserved_at  # one that had to be made anew has a permit of its own
+                assert held <= LONGEST_PERMIT_SECONDS, f"{key} holds a reservation since {one.reserved_at}"
 
     def _check(self, decision: AnyDecision) -> None:
         pods = self.state.cluster.pods

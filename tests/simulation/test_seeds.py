@@ -17,8 +17,7 @@ from tests.simulation.scenario import drawn
 from tests.simulation.shrink import shrunk
 from tutti.cluster.cluster import Cluster
 
-SEEDS = 140
-"""Seed 141 shows a livelock that is not mended yet: somebody reclaims quota again and again in one turn after another."""
+SEEDS = 500
 AT_ONCE = 10
 
 

@@ -219,7 +219,7 @@ def stir(state: State) -> None:
         if workload is None or not _still_waits(workload) or not _may_ever_have_quota(state, nomination):
             abandon(state, key)
             continue
-        if nomination.until <= state.now:
+        if nomination.until <= state.now or not _has_its_nodes(state, nomination):
             give_up(state, key)  # and it is tried again, if it can be
             continue
         left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid)]
@@ -360,6 +360,13 @@ def _is_asked(state: State, key: PodKey) -> bool:
     return member is None or member.pod.deleting or member.evicting or member.leave is not None
 
 
+def _has_its_nodes(state: State, nomination: Nomination) -> bool:
+    return all(spot.node in state.cluster.nodes.rows for spot in nomination.spots)
+
+
 def _is_there(state: State, key: PodKey, uid: str) -> bool:
-    record = state.cluster.pods.get(key)
-    return record is not None and record.uid == uid and record.place in state.cluster.nodes.rows
+    """Whether a victim still has room or quota: it keeps its quota when its node is lost, until it has gone as well."""
+    record, member = state.cluster.pods.get(key), state.members.get(key)
+    if record is None or record.uid != uid:
+        return False
+    return record.place in state.cluster.nodes.rows or (member is not None and member.charge is not None)
