@@ -28,6 +28,8 @@ from tutti.kube.fencing import LeadershipLost
 from tutti.kube.metrics import WireMetrics
 
 WINDOW = 20
+MOST_AT_ONCE = 200
+"""How often an engine may ask to be asked again at once, with nothing observed in between: nothing else would ever run."""
 LONGEST_BIND_SECONDS = 70.0
 """A request is waited for 30 s at most, on a wire that is broken or by a process that sleeps for 40 s."""
 LONGEST_PERMIT_SECONDS = 60.0
@@ -63,10 +65,12 @@ class CheckedEngine(Invariants, Engine):
         self._under_way: dict[str, str] = {}
         self._unknown: dict[str, str] = {}
         self._lost: set[str] = set()
+        self._at_once = 0
         window = configuration.bind_window_seconds
         self.begin_watching(window=window, local_queues=local_queues, longest_bind=LONGEST_BIND_SECONDS)
 
     def observe(self, observation: AnyObservation) -> None:
+        self._at_once = 0
         if isinstance(observation, BindFinished):
             self._under_way.pop(observation.uid, None)
             if observation.outcome is BindAnswer.UNKNOWN and observation.uid not in self._lost:
@@ -79,6 +83,7 @@ class CheckedEngine(Invariants, Engine):
         super().observe(observation)
 
     def decide(self, now: float, *, most: int | None = None) -> list[AnyDecision]:
+        self._at_once = self._at_once if now == self.now else 0
         self.now = now
         self.remember_reserved()
         heads = self._strict_heads()
@@ -94,6 +99,18 @@ class CheckedEngine(Invariants, Engine):
         except AssertionError as error:
             self._complain(_told(error))
         return decisions
+
+    def wakeup(self) -> float | None:
+        """Return what the engine says; one that goes round in a circle is not asked again, so that the run ends."""
+        at = super().wakeup()
+        if at is None or at > self.now:
+            return at
+        self._at_once += 1
+        if self._at_once <= MOST_AT_ONCE:
+            return at
+        names = ", ".join("/".join(key) for key in self.state.dirty) or "somebody in line"
+        self._complain(f"asked again {self._at_once} times at one moment, for the sake of {names}")
+        return None
 
     def _strict_heads(self) -> dict[str, Workload]:
         """Who is first of those that stand in line at each strict queue."""
