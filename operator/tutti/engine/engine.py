@@ -24,7 +24,7 @@ from tutti.engine.admitting.admission import look, reserve, why_surplus_waits
 from tutti.engine.backfilling import backfill
 from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.decisions import AnyDecision
-from tutti.engine.displacing import nominations, preemption, reclaiming, sparing
+from tutti.engine.displacing import nominations, preemption, reclaiming, respecting, sparing
 from tutti.engine.displacing.claims import Nomination
 from tutti.engine.displacing.holders import is_spared
 from tutti.engine.displacing.precedence import precedence
@@ -198,7 +198,7 @@ class Engine:
         state, workload = self.state, standing.workload
         self._candidates.evaluated += 1
         priority = preemption.priority_of(state, workload, standing.needs)
-        with nominations.respected(state, workload, priority, precedence(state, standing)):
+        with respecting.respected(state, workload, priority, precedence(state, standing)):
             waiting = state.nominations.ours.get(workload.key)
             if waiting is not None and waiting.victims and not self._fits_without(standing, waiting):
                 self._go_on_waiting(standing, waiting.why, changed)

@@ -45,7 +45,7 @@ from tutti.engine.observations import (
     Synced,
     VolumeSeen,
 )
-from tutti.engine.reading.catalog import SHARED
+from tutti.engine.reading.objects import SHARED
 from tutti.engine.state import State
 from tutti.engine.telling.statuses import FENCE
 from tutti.placement.preemption.budgets import budget_of

@@ -8,35 +8,27 @@ well, or it would stand in the way of others that wait for theirs.
 
 Its workload stands aside while victims are left. It is tried again, without its nomination, when the last one has
 gone; that is also done when its time is over, and then it may find others. When room has become free that is none of
-its victims', it is looked whether it fits by now; if so it starts there, and those of its victims that could not be
-asked to leave yet are spared. Members beyond the need of a gang that runs
-take nobody out, and have no room that somebody was taken out for, whatever their priority.
+its victims', it is looked whether it fits by now (`elsewhere.py`); if so it starts there, and those of its victims that
+could not be asked to leave yet are spared. Members beyond the need of a gang that runs take nobody out, and have no
+room that somebody was taken out for, whatever their priority (`respecting.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from tutti.api.core import Pod
-from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
-from tutti.cluster.transaction import Transaction
-from tutti.engine.displacing.claims import Covered, Nomination, Precedence, Spot, Wants
+from tutti.engine.displacing.claims import Nomination, Spot, Wants
 from tutti.engine.explanation import Explanation
-from tutti.engine.gathering.needs import Need, needs_of
+from tutti.engine.gathering.needs import Need
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.tree import Usage, add_to
 
 LOOK_SECONDS = 1.0
 """How often, at most, it is looked whether those that wait for victims fit elsewhere."""
-
-_LEAST = -(2**31) - 1
-"""Below every priority that a pod can have."""
 
 
 def wants_of(needs: Sequence[Need]) -> Wants:
@@ -79,66 +71,6 @@ def without(state: State, nomination: Nomination) -> Iterator[None]:
             snapshot.remove(counted)
             snapshot.add(whole)
         yield
-
-
-def elsewhere(state: State, freed: int) -> list[Workload]:
-    """Return who waits for victims and may fit by now, because of room that is not that of victims.
-
-    However often something becomes free, they are looked at once in LOOK_SECONDS: in a busy cluster that is always.
-
-    Args:
-        state: The engine's memory.
-        freed: How often room has become free, or quota has been given anew, since the last turn.
-    """
-    book = state.nominations
-    book.missed = book.missed or freed > book.left
-    if not book.missed or state.now < book.looked_at + LOOK_SECONDS:
-        return []
-    book.missed, book.looked_at = False, state.now
-    room: dict[PodClass, int] = {}
-    waiting = [(state.workloads[key], one) for key, one in book.ours.items() if one.victims and key in state.workloads]
-    return [
-        workload
-        for workload, one in waiting
-        if _may_fit(state, needs_of(workload), room) and _may_have_quota(state, one)
-    ]
-
-
-def _may_fit(state: State, needs: Sequence[Need] | Explanation, room: dict[PodClass, int]) -> bool:
-    """Whether there is room for the required pods of all needs, each for itself, going by amounts alone."""
-    if isinstance(needs, Explanation):
-        return False
-    for need in needs:
-        if need.klass not in room:
-            room[need.klass] = _room_for(state, need.klass)
-        if need.required > room[need.klass]:
-            return False
-    return True
-
-
-def _room_for(state: State, klass: PodClass) -> int:
-    """Return how many pods of a class all nodes together have room for."""
-    nodes = state.cluster.nodes
-    request = nodes.vector(klass.requests)
-    asked = np.flatnonzero(request)
-    if not len(asked):
-        return 2**62
-    free = (nodes.allocatable - nodes.requested)[nodes.present][:, asked]
-    return int((free // request[asked]).min(axis=1).clip(0).sum())
-
-
-def _may_have_quota(state: State, nomination: Nomination) -> bool:
-    """Whether there is a flavor with so much of each resource that a nomination is for, each for itself."""
-    with without(state, nomination):
-        for charge, pods in nomination.charges:
-            node = state.holdings.tree.queues.get(charge.queue)
-            if node is None:
-                return False
-            for (_, resource), amount in charge.usage.items():
-                here = (node.available(what) for what in node.quotas if what[1] == resource)
-                if amount * pods > max(here, default=0):
-                    return False
-    return True
 
 
 def _may_ever_have_quota(state: State, nomination: Nomination) -> bool:
@@ -249,86 +181,6 @@ def next_due(state: State) -> float | None:
     if state.nominations.missed and any(one.victims for one in state.nominations.ours.values()):
         times.append(state.nominations.looked_at + LOOK_SECONDS)
     return min(times, default=None)
-
-
-def respected(state: State, workload: Workload, priority: int, precedence: Precedence) -> AbstractContextManager[None]:
-    """Let nominated pods take their room while a workload is tried, but those that it goes before.
-
-    Args:
-        state: The engine's memory.
-        workload: Who is tried.
-        priority: That of its pods; it goes before nominated pods of lower priority.
-        precedence: How it stands to those that are nominated.
-    """
-    if workload.phase is Phase.SCHEDULED and workload.complete:
-        # Members beyond its need have nothing that others were taken out for.
-        priority, precedence = _LEAST, Precedence()
-    standing = state.nominations.against(workload.key, priority, precedence)
-    spots = [*(spot for one in standing for spot in one.spots), *state.nominations.foreign(priority)]
-    rows: dict[PodClass, list[int]] = {}
-    for spot in spots:
-        row = state.cluster.nodes.rows.get(spot.node)
-        if row is not None:
-            rows.setdefault(spot.klass, []).append(row)
-    return _withheld(state, workload, standing, rows) if rows else nullcontext()
-
-
-@contextmanager
-def _withheld(
-    state: State, workload: Workload, standing: Sequence[Nomination], rows: Mapping[PodClass, list[int]]
-) -> Iterator[None]:
-    with state.cluster.transaction() as claims:
-        for klass, where in rows.items():
-            claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), klass)
-        if not any(member.pod.klass.company.affinity for member in workload.members()):
-            claims.show()  # nobody may rely on the company of pods that may never come
-        covered = state.nominations.covered = _covered(state, standing)
-        for row, one in covered.items():
-            claims.withhold(np.array([row]), -one.without(())[None, :])
-        try:
-            yield
-        finally:
-            state.nominations.covered = {}
-
-
-def uncover(state: State, transaction: Transaction, gone: Collection[int] | None = None) -> None:
-    """Take the room that others are nominated for and their victims still use, for the case that these have gone.
-
-    Args:
-        state: The engine's memory; somebody is being tried.
-        transaction: Takes it.
-        gone: The slots of those who are taken to have gone; None for all of them.
-    """
-    for row, one in state.nominations.covered.items():
-        left = one.without(one.victims if gone is None else gone)
-        more = one.without(()) - left
-        if more.any():
-            transaction.withhold(np.array([row]), more[None, :])
-
-
-def _covered(state: State, standing: Iterable[Nomination]) -> dict[int, Covered]:
-    """Return what of the nominated room its victims still use: counted twice, it would stand in everybody's way."""
-    nodes, covered = state.cluster.nodes, dict[int, Covered]()
-    width, amounts = len(nodes.axis), dict[PodClass, NDArray[np.int64]]()
-
-    def of(klass: PodClass) -> NDArray[np.int64]:
-        if klass not in amounts:
-            vector = nodes.vector(klass.requests)
-            amounts[klass] = np.pad(vector, (0, width - len(vector)))
-        return amounts[klass]
-
-    waiting = [one for one in standing if one.victims]
-    for spot in (spot for one in waiting for spot in one.spots):
-        row = nodes.rows.get(spot.node)
-        if row is not None:
-            found = covered.setdefault(row, Covered(np.zeros(width, dtype=np.int64)))
-            found.spots += of(spot.klass)
-    for victim in (victim for one in waiting for victim in one.victims):
-        record = state.cluster.pods.get(victim)
-        row = None if record is None else nodes.rows.get(record.place)
-        if record is not None and row in covered and record.slot >= 0:
-            covered[row].victims[record.slot] = of(record.klass)
-    return {row: one for row, one in covered.items() if one.victims}
 
 
 def note(state: State, pod: Pod) -> None:

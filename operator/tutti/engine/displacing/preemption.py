@@ -19,7 +19,7 @@ from tutti.api.conditions import timestamp
 from tutti.api.kinds import PodGroup
 from tutti.cluster.pods import PodRecord
 from tutti.engine.decisions import EmitEvent, Evict
-from tutti.engine.displacing import nominations
+from tutti.engine.displacing import nominations, respecting
 from tutti.engine.displacing.claims import Nomination, Spot
 from tutti.engine.displacing.precedence import is_entitled, would_borrow
 from tutti.engine.explanation import Explanation, Gate
@@ -101,7 +101,7 @@ def make_room(state: State, standing: Standing, why: Explanation) -> Explanation
         if one.contested:
             continue  # that is for the quota rules
         with state.cluster.transaction() as transaction:
-            nominations.uncover(state, transaction)
+            respecting.uncover(state, transaction)
             chosen = choose(state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values()))
         if chosen is not None and len(chosen.units):
             return _nominate(state, standing, priority, one, chosen)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tutti.api.conditions import timestamp
-from tutti.engine.displacing import holders, nominations
+from tutti.engine.displacing import holders, nominations, respecting
 from tutti.engine.displacing.claims import Nomination
 from tutti.engine.displacing.precedence import precedence
 from tutti.engine.displacing.preemption import may_preempt, priority_of, spots_of
@@ -89,7 +89,7 @@ class _Trial:
         cluster = self.state.cluster
         slots = np.array([slot for holder in gone for slot in self._of(holder)], dtype=np.int64)
         with Lifting(cluster, slots, seen=self.seen), cluster.transaction() as transaction:
-            nominations.uncover(self.state, transaction, set(slots.tolist()))
+            respecting.uncover(self.state, transaction, set(slots.tolist()))
             found = place_together(cluster.nodes, transaction, self.lacking.asks, self.lacking.profile)
         return None if isinstance(found, Shortfall) else found
 
@@ -103,7 +103,7 @@ class _Trial:
         parties = [Party(their, one.priority, harmless=one.evicted) for one, their in zip(found, pods, strict=True)]
         units = Units.among(cluster, np.zeros(0, dtype=np.int64), parties)
         with cluster.transaction() as transaction:
-            nominations.uncover(self.state, transaction)
+            respecting.uncover(self.state, transaction)
             chosen = choose(cluster, self.lacking.asks, units, profile=self.lacking.profile)
         return [] if chosen is None else [found[unit].name for unit in chosen.units.tolist()]
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tutti.api import conditions as cond
 from tutti.api.kinds import Object, PodGroup
 from tutti.engine.members import Group, Tally
-from tutti.engine.reading.catalog import Spoilt
+from tutti.engine.reading.spoilt import Spoilt
 from tutti.engine.state import State
 from tutti.engine.telling.conditions import conditions_of
 from tutti.engine.workloads import ADMITTED, Phase, Workload

@@ -16,6 +16,7 @@ from tutti.api.conditions import timestamp
 from tutti.engine.admitting.shortages import with_strangers
 from tutti.engine.backfilling import backfill
 from tutti.engine.displacing import nominations, preemption
+from tutti.engine.displacing.elsewhere import elsewhere
 from tutti.engine.explanation import IN_LINE, Explanation, Gate
 from tutti.engine.extending.extenders import WAITING
 from tutti.engine.gathering.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
@@ -106,7 +107,7 @@ class Candidates:
             woken, self._for_nodes = self._for_nodes, {}
             self._wake(woken)
         respecified = catalog != state.catalog.version  # so there may be more quota
-        for workload in nominations.elsewhere(state, state.cluster.freed - room + respecified):
+        for workload in elsewhere(state, state.cluster.freed - room + respecified):
             self._look_elsewhere(state, workload)
         if state.consultations.take_roused():
             woken, self._for_answers = self._for_answers, {}

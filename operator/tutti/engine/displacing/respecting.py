@@ -1,0 +1,98 @@
+"""How nominated room is kept from others while they are tried, and what of it its victims still use themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.cluster.classes import PodClass
+from tutti.cluster.transaction import Transaction
+from tutti.engine.displacing.claims import Covered, Nomination, Precedence
+from tutti.engine.state import State
+from tutti.engine.workloads import Phase, Workload
+
+_LEAST = -(2**31) - 1
+"""Below every priority that a pod can have."""
+
+
+def respected(state: State, workload: Workload, priority: int, precedence: Precedence) -> AbstractContextManager[None]:
+    """Let nominated pods take their room while a workload is tried, but those that it goes before.
+
+    Args:
+        state: The engine's memory.
+        workload: Who is tried.
+        priority: That of its pods; it goes before nominated pods of lower priority.
+        precedence: How it stands to those that are nominated.
+    """
+    if workload.phase is Phase.SCHEDULED and workload.complete:
+        # Members beyond its need have nothing that others were taken out for.
+        priority, precedence = _LEAST, Precedence()
+    standing = state.nominations.against(workload.key, priority, precedence)
+    spots = [*(spot for one in standing for spot in one.spots), *state.nominations.foreign(priority)]
+    rows: dict[PodClass, list[int]] = {}
+    for spot in spots:
+        row = state.cluster.nodes.rows.get(spot.node)
+        if row is not None:
+            rows.setdefault(spot.klass, []).append(row)
+    return _withheld(state, workload, standing, rows) if rows else nullcontext()
+
+
+@contextmanager
+def _withheld(
+    state: State, workload: Workload, standing: Sequence[Nomination], rows: Mapping[PodClass, list[int]]
+) -> Iterator[None]:
+    with state.cluster.transaction() as claims:
+        for klass, where in rows.items():
+            claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), klass)
+        if not any(member.pod.klass.company.affinity for member in workload.members()):
+            claims.show()  # nobody may rely on the company of pods that may never come
+        covered = state.nominations.covered = _covered(state, standing)
+        for row, one in covered.items():
+            claims.withhold(np.array([row]), -one.without(())[None, :])
+        try:
+            yield
+        finally:
+            state.nominations.covered = {}
+
+
+def uncover(state: State, transaction: Transaction, gone: Collection[int] | None = None) -> None:
+    """Take the room that others are nominated for and their victims still use, for the case that these have gone.
+
+    Args:
+        state: The engine's memory; somebody is being tried.
+        transaction: Takes it.
+        gone: The slots of those who are taken to have gone; None for all of them.
+    """
+    for row, one in state.nominations.covered.items():
+        left = one.without(one.victims if gone is None else gone)
+        more = one.without(()) - left
+        if more.any():
+            transaction.withhold(np.array([row]), more[None, :])
+
+
+def _covered(state: State, standing: Iterable[Nomination]) -> dict[int, Covered]:
+    """Return what of the nominated room its victims still use: counted twice, it would stand in everybody's way."""
+    nodes, covered = state.cluster.nodes, dict[int, Covered]()
+    width, amounts = len(nodes.axis), dict[PodClass, NDArray[np.int64]]()
+
+    def of(klass: PodClass) -> NDArray[np.int64]:
+        if klass not in amounts:
+            vector = nodes.vector(klass.requests)
+            amounts[klass] = np.pad(vector, (0, width - len(vector)))
+        return amounts[klass]
+
+    waiting = [one for one in standing if one.victims]
+    for spot in (spot for one in waiting for spot in one.spots):
+        row = nodes.rows.get(spot.node)
+        if row is not None:
+            found = covered.setdefault(row, Covered(np.zeros(width, dtype=np.int64)))
+            found.spots += of(spot.klass)
+    for victim in (victim for one in waiting for victim in one.victims):
+        record = state.cluster.pods.get(victim)
+        row = None if record is None else nodes.rows.get(record.place)
+        if record is not None and row in covered and record.slot >= 0:
+            covered[row].victims[record.slot] = of(record.klass)
+    return {row: one for row, one in covered.items() if one.victims}

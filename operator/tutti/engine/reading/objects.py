@@ -1,0 +1,186 @@
+"""The objects of our kinds as users wrote them and as they were parsed.
+
+An object that cannot be parsed counts as absent, and is kept among the `broken` with what is wrong, so that it is
+told to whoever wrote it while everything else goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from tutti.api.kinds import (
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    Object,
+    ObjectError,
+    PodGroup,
+    ResourceFlavor,
+    Topology,
+    WorkloadPriorityClass,
+    parse_object,
+)
+from tutti.engine.reading.protecting import minimum_runtime
+from tutti.engine.reading.spoilt import ObjectKey, Spoilt, says, spoilt
+
+K = TypeVar("K", bound=Object)
+
+SHARED = frozenset(
+    one.KIND for one in (ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Topology, WorkloadPriorityClass)
+)
+"""Kinds that many workloads are admitted by; a Workload or PodGroup concerns its own members only."""
+
+
+NOTED_BY_SERVER = ("resourceVersion", "managedFields")
+"""Metadata that changes with every write, and says nothing."""
+
+
+class Objects:
+    """What users wrote, object by object.
+
+    Attributes:
+        version: Grows whenever anything that many workloads are admitted by has changed.
+        broken: Objects that cannot be read, with what is wrong, and their uid.
+        protecting: Minimum runtimes, in seconds, of ClusterQueues that cannot be read.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.broken: dict[ObjectKey, tuple[ObjectError, str]] = {}
+        self.protecting: dict[str, int] = {}
+        self._news: dict[ObjectKey, Spoilt] = {}
+        self._objects: dict[ObjectKey, Object] = {}
+        self._read: dict[ObjectKey, int] = {}
+        self._referring: dict[tuple[str, str], dict[str, str]] = {}
+
+    def put(self, kind: str, raw: Mapping[str, Any]) -> tuple[str, str]:
+        """Add or change an object; returns its namespace and name."""
+        given = raw.get("metadata")
+        meta = given if isinstance(given, Mapping) else {}
+        key = (kind, str(meta.get("namespace", "")), str(meta.get("name", "")))
+        self._read.pop(key, None)
+        before = self._objects.get(key)
+        try:
+            parsed = parse_object(kind, raw)
+        except ObjectError as error:
+            self._spoil(key, raw, error, uid=str(meta.get("uid", "")))
+            return key[1:]
+        self.broken.pop(key, None)
+        if kind == ClusterQueue.KIND:
+            self.protecting.pop(key[2], None)
+        self._unrefer(before)
+        self._objects[key], self._read[key] = parsed, _print_of(raw)
+        self._refer(parsed)
+        if kind in SHARED and (before is None or _said(before) != _said(parsed)):
+            self.version += 1
+        return key[1:]
+
+    def _spoil(self, key: ObjectKey, raw: Mapping[str, Any], error: ObjectError, *, uid: str) -> None:
+        """Count an object that cannot be read as absent, and keep what is wrong with it."""
+        kind, before = key[0], self._objects.pop(key, None)
+        what_was = str(self.broken.get(key, ("", ""))[0])
+        if what_was != str(error) and not says(raw, str(error)):
+            self._news[key] = spoilt(key, raw, error, before=before, uid=uid)
+        self.broken[key] = (error, uid)
+        self._unrefer(before)
+        if kind == ClusterQueue.KIND:
+            self._keep_protecting(key[2], raw, before)
+        self.version += kind in SHARED and (before is not None or what_was != str(error))
+
+    def has_read(self, kind: str, raw: Mapping[str, Any]) -> bool:
+        """Whether an object is known, and nothing of it but its status has changed since it was read."""
+        meta = raw.get("metadata")
+        if not isinstance(meta, Mapping):
+            return False
+        read = self._read.get((kind, str(meta.get("namespace", "")), str(meta.get("name", ""))))
+        return read is not None and read == _print_of(raw)
+
+    def drop(self, kind: str, namespace: str, name: str) -> None:
+        """Forget an object that does not exist any more."""
+        key = (kind, namespace, name)
+        self._read.pop(key, None)
+        self.broken.pop(key, None)
+        if kind == ClusterQueue.KIND:
+            self.protecting.pop(name, None)
+        found = self._objects.pop(key, None)
+        self._unrefer(found)
+        if found is not None and kind in SHARED:
+            self.version += 1
+
+    def _keep_protecting(self, queue: str, raw: Mapping[str, Any], before: Object | None) -> None:
+        """Note whom a ClusterQueue protects that cannot be read: by what it says, else by what it said last."""
+        seconds = minimum_runtime(raw)
+        if seconds is None and isinstance(before, ClusterQueue):
+            seconds = before.spec.preemption.minimum_runtime_seconds
+        if seconds is not None:
+            self.protecting[queue] = seconds
+
+    def uid_of(self, key: ObjectKey) -> str:
+        """Return the uid of an object, whether it can be read or not; "" where there is none."""
+        found = self._objects.get(key)
+        return self.broken[key][1] if key in self.broken else found.metadata.uid if found is not None else ""
+
+    def referring(self, namespace: str, workload: str) -> Mapping[str, str]:
+        """Return the PodGroups that are pod groups of a Workload: name of the object -> name of the group in it."""
+        return self._referring.get((namespace, workload), {})
+
+    def stands_alone(self, key: ObjectKey) -> bool:
+        """Whether there is an object of this key that is queued by itself: no PodGroup of a Workload."""
+        found = self._objects.get(key)
+        return found is not None and not (isinstance(found, PodGroup) and found.spec.workload_ref is not None)
+
+    def _refer(self, found: Object) -> None:
+        if isinstance(found, PodGroup) and found.spec.workload_ref is not None:
+            ref, name = found.spec.workload_ref, found.metadata.name
+            self._referring.setdefault((found.metadata.namespace, ref.name), {})[name] = ref.pod_group or name
+
+    def _unrefer(self, found: Object | None) -> None:
+        if isinstance(found, PodGroup) and found.spec.workload_ref is not None:
+            key = (found.metadata.namespace, found.spec.workload_ref.name)
+            self._referring[key].pop(found.metadata.name)
+            if not self._referring[key]:
+                del self._referring[key]
+
+    def news(self) -> list[Spoilt]:
+        """Return the objects that have become unreadable, or otherwise unreadable, since the last call."""
+        news, self._news = self._news, {}
+        return [one for key, one in news.items() if key in self.broken]
+
+    def get(self, kind: type[K], namespace: str, name: str) -> K | None:
+        """Return an object, or None where there is none that can be read."""
+        found = self._objects.get((kind.KIND, namespace, name))
+        return found if isinstance(found, kind) else None
+
+    def find(self, key: ObjectKey) -> Object | None:
+        """Return an object by its key, or None where there is none that can be read."""
+        return self._objects.get(key)
+
+    def all(self, kind: type[K]) -> list[K]:
+        """Return all objects of a kind that can be read."""
+        return [found for found in self._objects.values() if isinstance(found, kind)]
+
+    def unreadable(self, kind: type[Object], namespace: str, name: str) -> str:
+        """Return what is wrong with an object that exists and cannot be read; "" where there is nothing."""
+        found = self.broken.get((kind.KIND, namespace, name))
+        return "" if found is None else str(found[0])
+
+    def all_unreadable(self, kind: type[Object]) -> dict[str, str]:
+        """Return what is wrong with each object of a cluster-scoped kind that cannot be read."""
+        return {name: str(error) for (one, _, name), (error, _) in self.broken.items() if one == kind.KIND}
+
+
+def _print_of(raw: Mapping[str, Any]) -> int:
+    """Return a fingerprint of an object without its status and what the server notes with every write."""
+    meta = {key: value for key, value in raw["metadata"].items() if key not in NOTED_BY_SERVER}
+    rest = [value for key, value in raw.items() if key not in ("metadata", "status")]
+    return hash(msgspec.json.encode((meta, rest)))
+
+
+def _said(found: Object) -> object:
+    """Return the part of an object that admission reads: everything but its status and bookkeeping."""
+    if isinstance(found, WorkloadPriorityClass):
+        return found.value
+    return getattr(found, "spec", None), bool(found.metadata.deletion_timestamp)
