@@ -7,14 +7,21 @@ from tests.simulation.server import Json, Server
 
 LIMITS = {"cq1": 8, "cq2": 8, "cq3": 6}
 """GPUs that may be used of each ClusterQueue, with what it may borrow."""
+COHORT = ("cq1", "cq2")
 OF_COHORT = 8
-"""GPUs that cq1 and cq2 may use together."""
+"""GPUs that the queues of the cohort may use together."""
 
 
-def exceeded(server: Server, pod: Json) -> list[str]:
+def exceeded(server: Server, pod: Json, *, in_parts: bool = False) -> list[str]:
     """What is used beyond what there is, now that a pod has been bound.
 
     Ours alone never exceed a node, and those of a queue never what it and its cohort may use.
+
+    Args:
+        server: Knows of all pods.
+        pod: The one that has been bound.
+        in_parts: Whether the cohort is not whole, or was not lately: a queue that cannot be read is none of it, so the
+            others have their own back at once, though what that queue has borrowed of them runs on.
     """
     told, node, name = [], pod["spec"]["nodeName"], pod["metadata"]["name"]
     home = server.backend.find("nodes", "", node)
@@ -24,7 +31,7 @@ def exceeded(server: Server, pod: Json) -> list[str]:
             told.append(f"{ours} GPUs of ours are on {node}, with {name}")
     used = _used(server)
     told += [f"{used[queue]} GPUs are used of {queue}, with {name}" for queue in LIMITS if _over(used, queue)]
-    if used.get("cq1", 0) + used.get("cq2", 0) > OF_COHORT:
+    if not in_parts and sum(used.get(queue, 0) for queue in COHORT) > OF_COHORT and _queue_of(pod) in COHORT:
         told.append(f"the cohort is used beyond what it has: {used}")
     return told
 
@@ -46,8 +53,13 @@ def _used(server: Server) -> dict[str, int]:
     """GPUs of each ClusterQueue that bound pods use which are not on their way out."""
     used: dict[str, int] = {}
     for pod in server.all_pods():
-        noted = (pod["metadata"].get("annotations") or {}).get(f"{GROUP}/admission", "")
-        if noted and pod["spec"].get("nodeName") and lives(pod) and not pod["metadata"].get("deletionTimestamp"):
-            name = noted.split('"clusterQueue":"')[-1].split('"')[0]
+        name = _queue_of(pod)
+        if name and pod["spec"].get("nodeName") and lives(pod) and not pod["metadata"].get("deletionTimestamp"):
             used[name] = used.get(name, 0) + gpus_of(pod)
     return used
+
+
+def _queue_of(pod: Json) -> str:
+    """The ClusterQueue that a pod was admitted by; "" for none."""
+    noted = (pod["metadata"].get("annotations") or {}).get(f"{GROUP}/admission", "")
+    return noted.split('"clusterQueue":"')[-1].split('"')[0] if noted else ""

@@ -6,7 +6,8 @@ whose objects have been mended. What stays wrong is told so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import inf
 
 from tests.simulation.server import Json, Server
 from tutti.sim.meta.errors import ApiError
@@ -81,6 +82,10 @@ def is_stray(name: str) -> bool:
     return "stray" in name or "junk" in name
 
 
+LATEST_SECONDS = 60.0
+"""What was decided on is done by then, whatever has changed since: a change comes that late, a bind takes that long."""
+
+
 class Mistakes:
     """Puts objects of ours into the cluster, right or wrong.
 
@@ -88,8 +93,10 @@ class Mistakes:
         junk: Kind and name of those that are wrong for good.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, clock: Callable[[], float]) -> None:
         self._server = server
+        self._clock = clock
+        self._mended_at: dict[tuple[str, str], float] = {}
         self._meant: dict[tuple[str, str], Json] = {}
         self._spoilt: dict[tuple[str, str], Json] = {}
         self.junk: list[tuple[str, str]] = []
@@ -105,6 +112,7 @@ class Mistakes:
     async def do_spoil(self, kind: str, name: str, spec: Json) -> None:
         """From now on an object cannot be read, until it is mended."""
         self._spoilt[kind, name] = spec
+        self._mended_at[kind, name] = inf
         if self._exists(kind, name):
             await self._accepted(kind, name, spec)
 
@@ -112,6 +120,11 @@ class Mistakes:
         """Make an object what its user means."""
         if self._spoilt.pop((kind, name), None) is not None and self._exists(kind, name):
             await self._server.put(kind, name, self._meant[kind, name])
+        self._mended_at[kind, name] = self._clock()
+
+    def was_spoilt_lately(self, kind: str, name: str) -> bool:
+        """Whether an object is spoilt, or what was decided while it was may not be done yet."""
+        return self._clock() < self._mended_at.get((kind, name), -inf) + LATEST_SECONDS
 
     async def mend_all(self) -> None:
         """Make every object what its user means, but for what is wrong for good."""

@@ -60,3 +60,12 @@ def test_pods_that_cannot_be_what_they_say_hold_up_nobody(meta: dict[str, dict[s
     ]
     when = bound(play(story(cluster(), GANGS, OTHERS, strays, seed=1)))
     assert max(when[f"{name}-0"] for name in ("g", "w", "other")) < 6.0
+
+
+def test_a_queue_has_its_own_back_while_one_that_has_borrowed_of_it_cannot_be_read():
+    """The queue that cannot be read is none of the cohort: what it has borrowed runs on, and holds up nobody."""
+    about = {"kind": "ClusterQueue", "name": "cq1"}
+    steps = [*gang("g", 2, queue="q1", gpus=3, seconds=30.0), *gang("own", 2, at=8.0, queue="q2", gpus=2, seconds=3.0)]
+    spoilt = [Step(6.0, "spoil", {**about, "spec": BAD["ClusterQueue"][0]}), Step(20.0, "mend", about)]
+    assert min(bound(play(story(cluster(), steps, seed=1)))[f"own-{rank}"] for rank in range(2)) > 30.0
+    assert max(bound(play(story(cluster(), steps, spoilt, seed=1)))[f"own-{rank}"] for rank in range(2)) < 10.0

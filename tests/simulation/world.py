@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.simulation.limits import exceeded, held
+from tests.simulation.limits import COHORT, exceeded, held
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.mistakes import Mistakes
 from tests.simulation.operator import CONFIGURATION, Operator
@@ -49,7 +49,7 @@ class World:
     def __init__(self, loop: VirtualLoop, seed: int, configuration: TuttiConfiguration = CONFIGURATION) -> None:
         self.loop = loop
         self.server = Server(seed)
-        self.mistakes = Mistakes(self.server)
+        self.mistakes = Mistakes(self.server, loop.time)
         self.network = Network(self.server, random.Random(f"{seed}/network"))
         self.configuration = configuration
         self.operators: dict[str, Operator] = {}
@@ -317,7 +317,8 @@ class World:
         if resource.storage != "pods":
             return
         if new is not None and new.obj["spec"].get("nodeName") and (old is None or not old.obj["spec"].get("nodeName")):
-            for what in exceeded(self.server, new.obj):
+            in_parts = any(self.mistakes.was_spoilt_lately("ClusterQueue", queue) for queue in COHORT)
+            for what in exceeded(self.server, new.obj, in_parts=in_parts):
                 self.complain(what)
             self._note_together(new.key[1])
         self._member_changed(old, new)
