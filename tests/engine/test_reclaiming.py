@@ -371,3 +371,18 @@ def test_who_was_to_go_to_a_node_that_is_lost_is_tried_again_at_once():
     world.run()
     assert set(world.engine.state.nominations.nodes.values()) == {"n1"}
     assert len(evicted(world)) == 4
+
+
+def test_who_could_take_others_out_for_quota_is_tried_again_when_there_are_nodes():
+    """Found by the simulation (seed 377): it waited for quota alone, which nobody was going to give back."""
+    world = cohort_of(("a", 4), gpus=8)
+    world.gang("low", 2, gpus=2, queue="a")
+    later(world)
+    world.gang("high", 1, gpus=4, queue="a", priority=10, selector={"zone": "one"})
+    world.run()
+    assert world.reason("PodGroup", "high") == "WaitingForQuota"
+    assert evicted(world) == []
+    world.node("n1", gpus=8, labels={"zone": "one"})
+    world.run()
+    assert world.where("high") == {"high-0": "n1"}
+    assert evicted(world) == ["low-0", "low-1"]

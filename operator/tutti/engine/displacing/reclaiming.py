@@ -71,6 +71,8 @@ def reclaim(state: State, standing: Standing) -> Explanation | None:
                 for key in aside:
                     nominations.give_up(state, key)
                 return _take_out(state, standing, queue, lacking, *found)
+    demands = (_demand(standing.workload, queue, lacking) for lacking in standing.lacking)
+    standing.needs_room = any(state.rules.candidates(state.holdings.snapshot, demand) for demand in demands)
     _look_again(state, queue)
     return None
 

@@ -47,6 +47,7 @@ class Standing:
         key: Sorts those of a line, the next one first.
         left: Whether it has left the line.
         lacking: What its last try found that it could have if others were gone, the best first.
+        needs_room: Whether others could have been taken out for its quota, so that it may be nodes that it lacks.
     """
 
     workload: Workload
@@ -55,6 +56,7 @@ class Standing:
     bunch: Bunch
     left: bool = False
     lacking: Sequence[Lacking] = ()
+    needs_room: bool = False
 
     @property
     def queue(self) -> Queue | None:

@@ -174,9 +174,8 @@ class Candidates:
         if bunch.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
             self._by_root.setdefault(bunch.root, {})[bunch] = None
         unlike = len(standing.needs) > 1 and not any(need.required for need in standing.needs)
-        if (
-            why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or unlike
-        ):  # of unlike surplus members, only what the first lacks is told
+        lacks_nodes = why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or standing.needs_room
+        if lacks_nodes or unlike:  # of unlike surplus members, only what the first lacks is told
             self._for_nodes[bunch] = None
         if why.reason == WAITING:
             self._for_answers[bunch] = None
