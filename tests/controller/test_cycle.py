@@ -80,6 +80,25 @@ async def test_nothing_is_decided_before_everything_is_listed_and_the_lease_is_h
     assert engine.told == [NodeGone("a"), Synced()]
 
 
+async def test_nothing_is_decided_before_all_is_told_that_was_observed_when_it_came_to_lead():
+    """A successor has listed what others have bound just before: all of that has to count at its first decision."""
+    engine = Recorder()
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics())
+    many = [NodeGone(f"n{number}") for number in range(1000)]
+
+    async def story():
+        cycle.synced()
+        await engine.until(lambda: engine.told)
+        for one in many:
+            cycle.observe(one)
+        cycle.lead()
+        cycle.observe(NodeGone("later"))
+        await engine.until(lambda: engine.asked)
+        assert engine.told[1:1001] == many
+
+    await running(cycle, story())
+
+
 async def test_synced_is_told_once_however_often_it_is_reported():
     engine = Recorder()
     cycle = Cycle(engine, lambda _: None, metrics=Metrics())

@@ -2,78 +2,17 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
 
-import msgspec
 import pytest
 import structlog
 from aiohttp import web
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tutti.kube.backoff import Backoff
+from tests.kube.consumer import Named, Thing, World, anew, informing, metric
 from tutti.kube.changes import Gone, Key, Seen
 from tutti.kube.informer import Informer
 from tutti.kube.resources import PODS
-from tutti.kube.watching import Meta
-
-
-class Thing(msgspec.Struct):
-    value: int = 0
-
-
-class Named(Thing):
-    """The same with its metadata, so that it is read in one pass."""
-
-    metadata: Meta = Meta()
-
-
-class World:
-    """What a consumer makes of the changes, refusing any that contradict what it was told before."""
-
-    def __init__(self) -> None:
-        self.things: dict[Key, tuple[str, int]] = {}
-        self.history: list[Seen[Thing] | Gone] = []
-        self._changed = asyncio.Event()
-
-    def deliver(self, changes) -> None:
-        assert changes
-        for change in changes:
-            self.history.append(change)
-            held = self.things.get(change.key)
-            if isinstance(change, Gone):
-                assert held is None or held[0] == change.uid
-                self.things.pop(change.key, None)
-            else:
-                assert held is None or held[0] == change.uid, "another object under the same name was not Gone first"
-                self.things[change.key] = (change.uid, change.obj.value)
-        self._changed.set()
-
-    def values(self) -> dict[str, int]:
-        return {key.name: value for key, (_, value) in self.things.items()}
-
-    async def until(self, values: dict[str, int]) -> None:
-        while self.values() != values:
-            await self._changed.wait()
-            self._changed.clear()
-
-
-@asynccontextmanager
-async def informing(server, world, view=Thing, **options):
-    options.setdefault("streams", True)
-    options.setdefault("backoff", Backoff(first=0.001, longest=0.01))
-    informer = Informer(server.client, PODS, view=view, deliver=world.deliver, **options)
-    task = asyncio.create_task(informer.run())
-    try:
-        yield informer
-        assert not task.done(), task
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-
-
-def metric(server, name, **labels):
-    return getattr(server.client.metrics, name).labels("pods", *labels.values())._value.get()
 
 
 async def test_what_is_there_is_listed_and_then_changes_flow(serve, collection):
@@ -436,6 +375,7 @@ steps = st.one_of(
         ),
     ),
     st.tuples(st.just("wait")),
+    st.tuples(st.just("anew")),
 )
 
 
@@ -449,7 +389,8 @@ async def follow(kube, script, page_size, streams_lists, view):
     collection, world = kube.Collection(streams_lists=streams_lists), World()
     async with (
         kube.serving(collection.handle) as server,
-        informing(server, world, view, page_size=page_size, stall_seconds=0.2),
+        informing(server, world, view, page_size=page_size, stall_seconds=0.2) as informer,
+        asyncio.TaskGroup() as asking,
     ):
         for n, step in enumerate(script):
             match step:
@@ -467,6 +408,8 @@ async def follow(kube, script, page_size, streams_lists, view):
                     collection.faults.append(fault)
                 case ("wait",):
                     await asyncio.sleep(0.005)
+                case ("anew",):
+                    asking.create_task(anew(informer))
         collection.faults.clear()
         collection.end_watches()
         await world.until({name: obj["value"] for (_, name), obj in collection.objects.items()})

@@ -163,3 +163,36 @@ def test_a_leader_that_ends_with_nothing_under_way_gives_its_lease_to_the_next()
 
     outcome = play(story(cluster(replicas="ab"), gang("g", 2, at=11.0, queue="q1")), prepare=prepare)
     assert bound(outcome)["g-0"][0] < 14.0
+
+
+def behind(*troubles: dict[str, object]) -> Outcome:
+    """The other replica sees pods a minute late; whoever leads fills a node meanwhile, and dies.
+
+    A gang that it knows, and whose queue comes when it leads, would fit on the node as it sees it.
+    """
+
+    def prepare(world: World) -> None:
+        world.loop.call_at(2.5, world.network.lags.update, {("b.1", "pods"): 60.0})
+
+    opens = Step(LEASE_SECONDS + 12.0, "put", {"kind": "LocalQueue", "name": "q4", "spec": {"clusterQueue": "cq3"}})
+    late = [*gang("late", 1, at=2.0, queue="q4", gpus=4), opens]
+    fills = gang("first", 1, queue="q1", gpus=4, seconds=80.0)
+    steps = [Step(5.0, "crash", {"replica": "a"}), *(Step(5.0, "trouble", one) for one in troubles)]
+    return play(story(cluster(replicas="ab", nodes=1), late, fills, steps, heal_at=150), prepare=prepare)
+
+
+def test_a_successor_that_hears_late_of_what_was_bound_lists_it_before_it_decides():
+    outcome = behind()
+    assert outcome.violations == []
+    binds = bound(outcome)
+    assert binds["first-0"][1] == "a.1"
+    assert binds["late-0"][0] > 80.0  # when the first has ended
+
+
+def test_a_successor_that_cannot_list_what_was_bound_gives_the_lease_to_one_that_can():
+    """Lists of pods fail for it alone; the process that has died is back long before that has gone on for too long."""
+    outcome = behind({"what": "pods", "method": "GET", "how": "refuse", "code": 500, "times": 10_000, "owner": "b.1"})
+    assert outcome.violations == []
+    binds = bound(outcome)
+    assert binds["late-0"][1] != "b.1"
+    assert binds["late-0"][0] < 150.0  # while it still fails

@@ -75,7 +75,7 @@ class Trouble:
 
     `how` is `refuse` (the server answers `code` and does nothing), `spoil` (it answers `code` and has done it), `lose`
     (the request is lost on its way), `swallow` (its answer is) or `hold` (the server takes `seconds` longer, but gives up
-    when it was told to). `name` is that of an object, empty for all.
+    when it was told to). `name` is that of an object, and `owner` that of a process; empty for all.
     """
 
     what: str
@@ -85,9 +85,10 @@ class Trouble:
     seconds: float = 0.0
     times: int = 1
     name: str = ""
+    owner: str = ""
 
     def concerns(self, sent: Sent) -> bool:
-        about = self.what in ("", sent.what) and self.method in ("", sent.method)
+        about = self.what in ("", sent.what) and self.method in ("", sent.method) and self.owner in ("", sent.owner)
         return self.times > 0 and about and (not self.name or f"/{self.name}/" in f"{sent.path}/")
 
 

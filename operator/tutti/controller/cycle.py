@@ -89,6 +89,7 @@ class Cycle:
         self._now = 0.0
         self._alarm: float | None = None  # as the engine said after it was asked last
         self._leading = False
+        self._untold = 0  # of what was observed before this process could lead
         self._resting = False
 
     def observe(self, observation: AnyObservation) -> None:
@@ -103,8 +104,9 @@ class Cycle:
             self.observe(Synced())
 
     def lead(self) -> None:
-        """This process may act from now on."""
+        """This process may act, once the engine has been told of everything that was observed until now."""
         self._leading = True
+        self._untold = len(self._buffer)
         self._woken.set()
 
     def rest(self) -> None:
@@ -114,7 +116,7 @@ class Cycle:
 
     @property
     def _may_decide(self) -> bool:
-        return self._synced and self._leading and not self._resting
+        return self._synced and self._leading and not self._untold and not self._resting
 
     async def run(self) -> None:
         """Drive the engine until cancelled; what the engine raises ends the run."""
@@ -162,6 +164,7 @@ class Cycle:
         batch = [buffer.popleft() for _ in range(min(_BATCH, len(buffer)))]
         for observation in batch:
             self._tell(observation)
+        self._untold = max(0, self._untold - len(batch))
         for kind, times in Counter(map(type, batch)).items():
             self._count[kind](times)
         if not buffer:

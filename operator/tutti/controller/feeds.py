@@ -15,6 +15,7 @@ from tutti.controller.streams import STREAMS, Stream
 from tutti.engine.observations import AnyObservation
 from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
+from tutti.kube.fencing import LeadershipLost
 from tutti.kube.informer import Informer
 from tutti.kube.resources import NODES, PODS, Resource
 
@@ -75,16 +76,27 @@ class Feeds:
                 await informer.synced.wait()
             self.synced.set()
 
-    async def in_touch(self) -> None:
-        """Return once nodes and pods are followed without interruption: what others have bound meanwhile is known.
+    async def list_anew(self, *, patience_seconds: float) -> None:
+        """Return once what the former leader has bound is known: by lists that began after it can bind no more.
 
-        Who takes the lease may have lost its watches together with whoever held it, when the API server went away; it
-        would put its pods where the other one's are.
+        Of nodes and pods only: nothing but these pictures keeps a node from being given away twice. Whatever else is
+        written by an old picture is refused by its resourceVersion, its uid, or the generation of the lease.
+
+        Args:
+            patience_seconds: For how long lists may fail. One that is long and has not failed is waited for.
+
+        Raises:
+            LeadershipLost: They still failed after that: another replica may have more luck.
         """
-        for informer in self._informers:
-            if informer.resource in (PODS, NODES) and not informer.in_touch.is_set():
-                log.info("waiting_for_watch", resource=informer.resource.label, problem=informer.problem)
-                await informer.in_touch.wait()
+        concerned = [informer for informer in self._informers if informer.resource in (NODES, PODS)]
+        async with asyncio.TaskGroup() as group:
+            missing = {group.create_task(informer.list_anew()) for informer in concerned}
+            while missing:
+                listed, missing = await asyncio.wait(missing, timeout=patience_seconds)
+                failing = [f"{one.resource.label}: {one.problem}" for one in concerned if one.problem is not None]
+                if not listed and failing:
+                    why = f"the lease is given up, for what others have bound could not be listed: {'; '.join(failing)}"
+                    raise LeadershipLost(why)
 
 
 def _check(informer: Informer[Any]) -> Check:

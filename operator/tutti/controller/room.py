@@ -1,8 +1,12 @@
 """Everything that turns round one engine: streams in, the cycle, writers out, and the lease that lets them write.
 
-    CRDs served ─▶ all listed ─▶ lease acquired ─▶ deciding ─▶ (asked to stop) ─▶ writers drained ─▶ lease released
+    CRDs served ─▶ all listed ─▶ lease acquired ─▶ nodes and pods listed anew ─▶ deciding
+      ─▶ (asked to stop) ─▶ writers drained ─▶ lease released
 
-A standby goes as far as the second step and waits there with everything known, so that it can take over at once.
+A standby goes as far as the second step and waits there with everything known, so that little is left to take over. The
+second list is what makes that safe, and each leader makes it, also one that had the lease at its first try: somebody
+may have bound, and given the lease up, while the first list was under way or since. Only the lease says from when on
+nobody else binds, and nothing in its record how long ago that was.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -41,6 +46,8 @@ from tutti.kube.statuses import StatusWriter
 log = structlog.get_logger(__name__)
 
 _DRAIN_SECONDS = 15.0
+_PATIENCE_LEASES: Final = 3
+"""How many times as long as a lease lasts a new leader may fail to list what others have bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +169,8 @@ class Room:
                 log.info("waiting_for_lease", identity=self._elector.identity)
                 await self._elector.acquire()
                 group.create_task(self._elector.hold(), name="lease")
-                await self._feeds.in_touch()
+                lease_seconds = self._around.configuration.leader_election.lease_duration_seconds
+                await self._feeds.list_anew(patience_seconds=_PATIENCE_LEASES * lease_seconds)
             else:
                 self._around.client.metrics.leader.set(1)  # whoever acts leads, by a lease or without
             self._lead(group)

@@ -53,7 +53,6 @@ class Informer(Generic[T]):
         tried: Set once the first list has failed, or been delivered in full.
         synced: Set once it has been delivered in full.
         problem: Why the stream does not flow at the moment, or None.
-        in_touch: Set while it flows, as far as is known.
     """
 
     def __init__(
@@ -76,7 +75,6 @@ class Informer(Generic[T]):
         self.tried = asyncio.Event()
         self.synced = asyncio.Event()
         self.problem: str | None = None
-        self.in_touch = asyncio.Event()
         self._client = client
         self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver)
         self._scope = Scope(resource.path(namespace), label_selector, field_selector)
@@ -89,6 +87,11 @@ class Informer(Generic[T]):
         self._has_streaming_lists = True
         self._in_pages = not streams  # whether the next list is to come in pages
         self._in_turn = 0  # objects taken since everything else in the loop had its turn
+        self._round: asyncio.Timeout | None = None  # what the round under way is ended by when a list is asked for
+        self._asked = 0  # how often a list was asked for until now,
+        self._begun = 0  # until the round under way began,
+        self._answered = 0  # and until the one began in which there last was a list that was delivered in full
+        self._listed = asyncio.Event()  # set at the end of a list; the next one has another
         self._relists = client.metrics.relists.labels(resource.label)
         self._errors = client.metrics.watch_errors.labels(resource.label)
         self._synced_gauge = client.metrics.synced.labels(resource.label)
@@ -101,12 +104,39 @@ class Informer(Generic[T]):
     async def run(self) -> None:
         """List and watch until cancelled."""
         while True:
+            self._round = going = asyncio.timeout(None)
             try:
-                if self._mirror.version is None and self._in_pages:
-                    await self._list()
-                await self._watch()
-            except WireError as error:
-                await self._recover(error)
+                async with going:
+                    await self._go_round()
+            except TimeoutError:
+                if not going.expired():
+                    raise
+
+    async def list_anew(self) -> None:
+        """Return once a list that began after this call was delivered in full: nothing from before it is missing.
+
+        An open watch cannot tell that: it may be late. Whatever is under way, a watch, a list or a wait, ends at once.
+        The list is consistent (without a resourceVersion it is no older than its request).
+        """
+        self._asked += 1
+        wanted = self._asked
+        self.problem = None  # of what ends now
+        if self._round is not None and not self._round.expired():
+            self._round.reschedule(asyncio.get_running_loop().time())
+        while self._answered < wanted:
+            await self._listed.wait()
+
+    async def _go_round(self) -> None:
+        """Watch, after a list where one is needed, until the stream ends or fails."""
+        if self._answered < self._asked:
+            self._mirror.version = None
+        self._begun = self._asked
+        try:
+            if self._mirror.version is None and self._in_pages:
+                await self._list()
+            await self._watch()
+        except WireError as error:
+            await self._recover(error)
 
     async def _recover(self, error: WireError) -> None:
         """Decide where to go on after an error, and wait: not at all after the first 410, else longer and longer."""
@@ -141,10 +171,6 @@ class Informer(Generic[T]):
                 say = log.debug if passing and self.problem is not None else log.warning
                 say("informer_interrupted", resource=self.resource.label, problem=problem)
         self.problem = problem
-        if problem is None:
-            self.in_touch.set()
-        else:
-            self.in_touch.clear()
         self.tried.set()
 
     async def _list(self) -> None:
@@ -191,6 +217,9 @@ class Informer(Generic[T]):
             log.info("informer_synced", resource=self.resource.label, objects=len(self._mirror))
             self.synced.set()
             self._synced_gauge.set(1)
+        self._answered = self._begun
+        listed, self._listed = self._listed, asyncio.Event()
+        listed.set()
 
     async def _watch(self) -> None:
         """Follow the changes since the last version, or from a list on, until the stream ends."""
