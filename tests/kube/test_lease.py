@@ -199,6 +199,69 @@ async def test_a_candidate_that_never_led_releases_nothing(scene):
     assert leases.spec["holderIdentity"] == "one"
 
 
+async def released(leases, clock, first):
+    await first.end(under_way=False)
+
+
+async def expired(leases, clock, first):
+    clock.now += 15.0
+
+
+async def deleted(leases, clock, first):
+    leases.document = None
+
+
+async def nothing(leases, clock, first):
+    """Nobody leads."""
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "alone"),
+    [
+        (released, nothing, True),
+        (released, released, False),
+        (released, expired, False),
+        (expired, nothing, False),
+        (nothing, released, False),
+        (nothing, deleted, False),
+        (nothing, nothing, False),
+        (deleted, nothing, False),
+    ],
+)
+async def test_a_leader_knows_whether_another_may_have_led_since_it_looked(scene, before, since, alone):
+    leases, clock, elector = scene
+    former, candidate = elector("one"), elector("two")
+    if before is not nothing:
+        assert await former.try_acquire()
+        await before(leases, clock, former)
+    await candidate.look()
+    if since is not nothing:
+        assert await former.try_acquire()
+        await since(leases, clock, former)
+    while not await candidate.try_acquire():
+        clock.now += 15.0
+    assert candidate.alone is alone
+
+
+async def test_who_could_not_look_does_not_know_that_nobody_has_led(scene):
+    leases, _clock, elector = scene
+    candidate = elector("one")
+    leases.down = True
+    await candidate.look()
+    leases.down = False
+    assert await candidate.try_acquire()
+    assert not candidate.alone
+
+
+async def test_who_looks_counts_from_then_on_how_long_a_leader_is_silent(scene):
+    _leases, clock, elector = scene
+    former, candidate = elector("one"), elector("two")
+    assert await former.try_acquire()
+    await candidate.look()
+    clock.now += 15.0
+    assert await candidate.try_acquire()
+
+
 async def test_two_processes_of_one_name_do_not_both_lead(scene):
     leases, clock, elector = scene
     first, twin = elector("same"), elector("same")

@@ -165,34 +165,80 @@ def test_a_leader_that_ends_with_nothing_under_way_gives_its_lease_to_the_next()
     assert bound(outcome)["g-0"][0] < 14.0
 
 
-def behind(*troubles: dict[str, object]) -> Outcome:
-    """The other replica sees pods a minute late; whoever leads fills a node meanwhile, and dies.
+def behind(end: Callable[[World], None], *troubles: dict[str, object]) -> Outcome:
+    """The other replica sees pods a minute late; whoever leads fills a node meanwhile, and ends.
 
     A gang that it knows, and whose queue comes when it leads, would fit on the node as it sees it.
     """
 
     def prepare(world: World) -> None:
         world.loop.call_at(2.5, world.network.lags.update, {("b.1", "pods"): 60.0})
+        world.loop.call_at(5.0, end, world)
 
-    opens = Step(LEASE_SECONDS + 12.0, "put", {"kind": "LocalQueue", "name": "q4", "spec": {"clusterQueue": "cq3"}})
-    late = [*gang("late", 1, at=2.0, queue="q4", gpus=4), opens]
+    opens = Step(30.0, "put", {"kind": "LocalQueue", "name": "q4", "spec": {"clusterQueue": "cq3"}})
+    late = [*gang("late", 1, at=1.0, queue="q4", gpus=4), opens]
     fills = gang("first", 1, queue="q1", gpus=4, seconds=80.0)
-    steps = [Step(5.0, "crash", {"replica": "a"}), *(Step(5.0, "trouble", one) for one in troubles)]
+    steps = [Step(0.0, "trouble", {**one, "owner": "b.1"}) for one in troubles]
     return play(story(cluster(replicas="ab", nodes=1), late, fills, steps, heal_at=150), prepare=prepare)
 
 
-def test_a_successor_that_hears_late_of_what_was_bound_lists_it_before_it_decides():
-    outcome = behind()
+def dies(world: World) -> None:
+    world.operators["a"].crash()
+
+
+def leaves(world: World) -> None:
+    world.loop.create_task(world.operators["a"].shut())
+
+
+SLOW = {"what": "nodes", "method": "GET", "how": "hold", "seconds": 20.0}
+
+
+@pytest.mark.parametrize(("end", "troubles"), [(dies, ()), (leaves, ()), (leaves, (SLOW,))])
+def test_a_successor_that_hears_late_of_what_was_bound_lists_it_before_it_decides(
+    end: Callable[[World], None], troubles: tuple[dict[str, object], ...]
+):
+    """Also one whose first list was under way when the lease was given up, so that it has it at its first try."""
+    outcome = behind(end, *troubles)
     assert outcome.violations == []
     binds = bound(outcome)
     assert binds["first-0"][1] == "a.1"
+    assert binds["late-0"][1] == ("b.1" if end is leaves else binds["late-0"][1])
     assert binds["late-0"][0] > 80.0  # when the first has ended
 
 
 def test_a_successor_that_cannot_list_what_was_bound_gives_the_lease_to_one_that_can():
     """Lists of pods fail for it alone; the process that has died is back long before that has gone on for too long."""
-    outcome = behind({"what": "pods", "method": "GET", "how": "refuse", "code": 500, "times": 10_000, "owner": "b.1"})
+
+    def fails(world: World) -> None:
+        dies(world)
+        refused = {"what": "pods", "method": "GET", "how": "refuse", "code": 500, "times": 10_000, "owner": "b.1"}
+        world.loop.create_task(world.do_trouble(**refused))
+
+    outcome = behind(fails)
     assert outcome.violations == []
     binds = bound(outcome)
     assert binds["late-0"][1] != "b.1"
     assert binds["late-0"][0] < 150.0  # while it still fails
+
+
+def test_only_a_leader_whom_nobody_can_have_been_before_lists_once():
+    """The first one finds no lease; the second finds one that was given up, and the third one that has to run out."""
+    listed: list[str] = []
+
+    def prepare(world: World) -> None:
+        def look(sent: Sent) -> None:
+            if sent.what == "pods" and sent.method == "GET" and sent.query.get("limit") != "1":
+                listed.append(sent.owner)
+
+        async def end() -> None:
+            one = world.operators["a"]
+            await one.shut()
+            one._wanted = True
+
+        world.network.sending.append(look)
+        world.loop.call_at(5.0, lambda: world.loop.create_task(end()))
+
+    steps = [Step(15.0, "start", {"replica": "a"}), Step(20.0, "crash", {"replica": "a"})]
+    outcome = play(story(cluster(), gang("g", 2, queue="q1"), steps, heal_at=60), prepare=prepare)
+    assert outcome.violations == []
+    assert [listed.count(one) for one in ("a.1", "a.2", "a.3")] == [2, 1, 2]

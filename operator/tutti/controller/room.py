@@ -3,10 +3,10 @@
     CRDs served ─▶ all listed ─▶ lease acquired ─▶ nodes and pods listed anew ─▶ deciding
       ─▶ (asked to stop) ─▶ writers drained ─▶ lease released
 
-A standby goes as far as the second step and waits there with everything known, so that little is left to take over. The
-second list is what makes that safe, and each leader makes it, also one that had the lease at its first try: somebody
-may have bound, and given the lease up, while the first list was under way or since. Only the lease says from when on
-nobody else binds, and nothing in its record how long ago that was.
+A standby goes as far as the second step and waits there with everything known, so that little is left to take over:
+what the former leader has bound, of which a watch tells in its own time. Who had the lease at the first try may have to
+list that anew as well, for it may have been given up while the first list was under way. Only where nobody held the
+lease before that list, and nobody has written it since, did that list begin after the last bind of anybody.
 """
 
 from __future__ import annotations
@@ -153,6 +153,8 @@ class Room:
 
     async def _work(self) -> None:
         await installed(self._around.client, self._around.health)
+        if self._elector is not None:
+            await self._elector.look()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._feeds.run(), name="feeds")
             group.create_task(self._gang_feeds.run(), name="gang feeds")
@@ -169,8 +171,9 @@ class Room:
                 log.info("waiting_for_lease", identity=self._elector.identity)
                 await self._elector.acquire()
                 group.create_task(self._elector.hold(), name="lease")
-                lease_seconds = self._around.configuration.leader_election.lease_duration_seconds
-                await self._feeds.list_anew(patience_seconds=_PATIENCE_LEASES * lease_seconds)
+                if not self._elector.alone:
+                    lease_seconds = self._around.configuration.leader_election.lease_duration_seconds
+                    await self._feeds.list_anew(patience_seconds=_PATIENCE_LEASES * lease_seconds)
             else:
                 self._around.client.metrics.leader.set(1)  # whoever acts leads, by a lease or without
             self._lead(group)

@@ -66,7 +66,12 @@ class LeaseTimes:
 
 
 class Elector:
-    """One process's part in the election. `check` is the fence that writers are given."""
+    """One process's part in the election. `check` is the fence that writers are given.
+
+    Attributes:
+        alone: Whether nobody else can have led since `look`, where this process leads. A lease that was not there
+            tells nothing about that: it may have been made and deleted meanwhile.
+    """
 
     def __init__(
         self,
@@ -79,6 +84,7 @@ class Elector:
         clock: Callable[[], float] = boot_clock,
     ) -> None:
         self.identity = identity or default_identity()
+        self.alone = False
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -94,6 +100,7 @@ class Elector:
         self._sent: dict[str, float] = {}  # renewTime of writes of unknown outcome -> when they were sent
         self._deadline = NEVER
         self._settled = asyncio.Event()
+        self._free = ""  # the version of the record in which `look` saw that nobody held it
         self._waiting_for = ""
         self._stale = True  # the record must be read before it is written
 
@@ -126,6 +133,16 @@ class Elector:
             settled=self._settled.wait,
         )
 
+    async def look(self) -> None:
+        """Note whether anybody holds the lease, and begin to count how long the record stays as it is."""
+        try:
+            await self._read()
+        except WireError as error:
+            self._say_waiting(str(error))
+            return
+        if not self._record.spec().get("holderIdentity"):
+            self._free = self._record.version
+
     async def acquire(self) -> None:
         """Wait until this process is the leader, however long that takes."""
         while True:
@@ -153,6 +170,7 @@ class Elector:
             if not self._proven_own() and not self._takeable():
                 self._say_waiting(f"held by {self._record.spec().get('holderIdentity')}")
                 return False
+            self.alone = self._free != "" and self._record.version == self._free
             await self._write(self._claim())
         except WireError as error:
             self._stale = True

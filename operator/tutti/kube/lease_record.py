@@ -44,6 +44,11 @@ class LeaseRecord:
         return str(self._document["metadata"].get("uid", "")) if self._document else ""
 
     @property
+    def version(self) -> str:
+        """The resourceVersion of the Lease; empty where there is none."""
+        return _version(self._document)
+
+    @property
     def transitions(self) -> int:
         """How often the lease has changed hands."""
         return self.spec().get("leaseTransitions") or 0
@@ -66,7 +71,7 @@ class LeaseRecord:
             self._document = None
             return
         document = msgspec.json.decode(body)
-        if _version(document) != _version(self._document):
+        if _version(document) != self.version:
             self.unchanged_since = self._clock()
         self._document = document
 
