@@ -1,14 +1,19 @@
 """Who writes next, and that nobody starves or is forgotten."""
 
 import asyncio
+import itertools
+import random
 
 import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.simulation.loop import VirtualLoop
+from tutti.kube.client import Client
+from tutti.kube.credentials import Access, Credentials
 from tutti.kube.errors import ApiError, UnknownOutcome
-from tutti.kube.fencing import LeadershipLost, unfenced
+from tutti.kube.fencing import LeadershipDoubted, LeadershipLost, unfenced
 from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.pace import Pace
 
@@ -191,6 +196,51 @@ async def test_a_server_that_refuses_is_asked_for_less(serve, kube):
         assert all(answer is None or isinstance(answer, ApiError) for answer in answers)
     assert busy.refused
     assert limit_of(server) < 32
+
+
+class Clockwork(Client):
+    """A client whose server answers each request within ten milliseconds of a virtual clock."""
+
+    async def _ask(self, request, access):
+        await asyncio.sleep(0.01)
+        return b"{}"
+
+
+class Slow(Credentials):
+    """Credentials that take a second, as those of a plugin, one time in so many."""
+
+    def __init__(self, times):
+        super().__init__(lambda _: Access("http://nowhere"), source="a plugin")
+        self._times = itertools.cycle([*[False] * (times - 1), True])
+
+    async def access(self):
+        await asyncio.sleep(1.0 if next(self._times) else 0.0)
+        return Access("http://nowhere")
+
+
+def doubting(times):
+    """A fence that knows only after a second whether this process still leads, one time in so many."""
+    doubts = itertools.cycle([*[False] * (times - 1), True])
+
+    def fence():
+        if next(doubts):
+            raise LeadershipDoubted("not renewed in time", settled=lambda: asyncio.sleep(1.0))
+        return 30.0
+
+    return fence
+
+
+@pytest.mark.parametrize(("credentials", "fence"), [(10_000, 10_000), (8, 10_000), (10_000, 8)])
+def test_what_a_write_waits_for_beside_the_server_is_no_sign_of_a_slow_one(credentials, fence):
+    async def story():
+        async with Clockwork(Slow(credentials), concurrency=64) as client:
+            asked = doubting(fence)
+            await asyncio.gather(*(client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=asked) for _ in range(96)))
+            return client._lanes.limit
+
+    loop = VirtualLoop(random.Random(0))
+    assert loop.run_until_complete(story()) == 50  # 32, and a quarter more for each round of answers
+    loop.close()
 
 
 async def test_a_budget_that_refuses_an_eviction_is_no_sign_of_a_busy_server(serve, kube):

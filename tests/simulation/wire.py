@@ -177,9 +177,10 @@ class Wire:
         async def send() -> bytes:
             seconds = min(self._seconds, await granted(fence))
             query = {TIMEOUT: str(seconds)}
-            return await self.request(
+            request = self.request(
                 method, path, query=query, body=body, content_type=content_type, timeout_seconds=seconds
             )
+            return await self._lanes.timed(request)
 
         return await self._lanes.take(lane, send)
 

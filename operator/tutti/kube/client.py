@@ -135,7 +135,8 @@ class Client:
         async def ask(access: Access) -> bytes:
             """Send it for as long as the fence allows now."""
             seconds = min(self._timeout_seconds, await granted(fence))
-            return await self._ask(Request(method, path, body, content_type, seconds, bounded=True), access)
+            request = Request(method, path, body, content_type, seconds, bounded=True)
+            return await self._lanes.timed(self._ask(request, access))
 
         return await self._lanes.take(lane, partial(self._authorized, ask))
 

@@ -53,23 +53,35 @@ class Lanes:
         return len(self._waiting[lane])
 
     async def take(self, lane: Lane, send: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Send a write when it is its turn; return what `send` returns.
+        """Send a write when it is its turn; return what `send` returns, which has each of its requests `timed`.
 
         Raises:
             Exception: What `send` raises.
         """
         await self.enter(lane)
         try:
-            clock = asyncio.get_running_loop().time
-            sent = clock()
-            answer = await send()
-            self._pace.answered(clock() - sent, pressed=any(self._waiting))
+            return await send()
+        finally:
+            self.leave(lane)
+
+    async def timed(self, request: Awaitable[bytes]) -> bytes:
+        """Return the answer to a request of a write, and learn from how long it took how busy the server is.
+
+        What a write waits for beside that, such as credentials or to know whether this process still leads, says
+        nothing about the server.
+
+        Raises:
+            Exception: What `request` raises.
+        """
+        clock = asyncio.get_running_loop().time
+        sent = clock()
+        try:
+            answer = await request
         except ApiError as error:
             if error.overloaded:
                 self._pace.refused()
             raise
-        finally:
-            self.leave(lane)
+        self._pace.answered(clock() - sent, pressed=any(self._waiting))
         return answer
 
     async def enter(self, lane: Lane) -> None:
