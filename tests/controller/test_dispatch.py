@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kube.conftest import serving, status
 from tutti.controller.dispatch import Dispatch, composed
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.metrics import Metrics
-from tutti.engine.decisions import Bind
+from tutti.engine.decisions import Bind, CreatePodGroup, DeletePodGroup
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.fencing import LeadershipLost
@@ -44,21 +47,44 @@ def test_the_composition_of_flat_patches_does_what_they_do_one_after_the_other(d
     assert applied(document, composed(first, then)) == applied(applied(document, first), then)
 
 
+def dispatch_of(client, fence, observe):
+    metrics = Metrics()
+    return Dispatch(client, fence=fence, observe=observe, metrics=metrics, times=GangTimes(metrics), instance="a")
+
+
 async def test_a_process_that_has_lost_its_lease_starts_nothing():
     """It used to start writes in a group that was ending already, and to die of that."""
 
     def fence():
         raise LeadershipLost("another holds the lease")
 
-    metrics, observed = Metrics(), []
-    dispatch = Dispatch(
-        Client(Credentials.fixed(Access("http://127.0.0.1:1"))),
-        fence=fence,
-        observe=observed.append,
-        metrics=metrics,
-        times=GangTimes(metrics),
-        instance="a",
-    )
+    observed = []
+    dispatch = dispatch_of(Client(Credentials.fixed(Access("http://127.0.0.1:1"))), fence, observed.append)
     with pytest.raises(LeadershipLost):
         dispatch.carry_out([Bind("default", "p", "uid", "node", {})])
     assert observed == []
+
+
+@pytest.mark.parametrize(
+    ("decision", "code", "reason", "done"),
+    [
+        (CreatePodGroup("default", "g", {}, {}, []), 409, "AlreadyExists", True),
+        (CreatePodGroup("default", "g", {}, {}, []), 404, "NotFound", False),  # its namespace is gone
+        (DeletePodGroup("default", "g", "uid"), 404, "NotFound", True),
+        (DeletePodGroup("default", "g", "uid"), 409, "Conflict", False),
+    ],
+)
+async def test_a_pod_group_that_is_so_already_is_as_good_as_written(decision, code, reason, done):
+    """Found by the simulation (seed 344): after any conflict a PodGroup was taken to be deleted, and stayed for ever."""
+
+    async def refuse(_):
+        return status(code, reason)
+
+    answer = asyncio.get_running_loop().create_future()
+    async with serving(refuse) as server:
+        dispatch = dispatch_of(server.client, lambda: 10.0, answer.set_result)
+        running = asyncio.ensure_future(dispatch.run())
+        await asyncio.sleep(0)  # as the room does it: what carries out is running when the first decision comes
+        dispatch.carry_out([decision])
+        assert (await answer).done is done
+        running.cancel()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from http import HTTPStatus
 from typing import Any, assert_never
 
 import msgspec
@@ -262,6 +261,8 @@ class Dispatch:
     async def _write(self, method: str, namespace: str, name: str, document: Mapping[str, Any]) -> bool:
         """Create or delete a PodGroup; that it is there, or gone, already is as good as having done it.
 
+        Any other conflict is none of these: whether there is another of that name now will be observed.
+
         Returns:
             Whether it is so now.
         """
@@ -274,7 +275,8 @@ class Dispatch:
         try:
             await retrying(attempt)
         except WireError as error:
-            if not (isinstance(error, ApiError) and error.status in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)):
+            so_already = "AlreadyExists" if method == "POST" else "NotFound"
+            if not (isinstance(error, ApiError) and error.reason == so_already):
                 log.error(  # noqa: TRY400 - the reason is in the answer, not in our stack
                     "pod_group_not_written", method=method, namespace=namespace, name=name, error=str(error)
                 )
