@@ -2,10 +2,12 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.kube.backoff import Backoff
+from tutti.kube.errors import ApiError, retry_after
 
 
 @given(st.integers(0, 200), st.integers())
@@ -24,3 +26,17 @@ def test_success_starts_over():
     backoff = Backoff(first=0.1, failures=9)
     backoff.reset()
     assert backoff.next() <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("0", 0.0), ("7", 7.0), ("60", 60.0), ("86400", 60.0), ("9" * 400, 60.0)]
+)
+def test_a_server_that_asks_for_a_day_is_asked_again_after_a_minute(header, seconds):
+    error = ApiError.parse(503, b"in maintenance", retry_after=header)
+    assert retry_after(error) == seconds
+    assert Backoff(first=0.0).next(retry_after(error)) == seconds
+
+
+def test_what_a_status_asks_for_has_the_same_limit():
+    body = b'{"kind":"Status","code":429,"message":"m","details":{"retryAfterSeconds":86400}}'
+    assert retry_after(ApiError.parse(429, body)) == 60.0

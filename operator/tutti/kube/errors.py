@@ -22,6 +22,9 @@ _RETRYABLE: Final = frozenset(
     }
 )
 _LONGEST_TEXT: Final = 300
+LONGEST_RETRY_AFTER_SECONDS: Final = 60.0
+"""More than an API server ever asks for (32 s under overload, kube-apiserver, flowcontrol/dropped_requests_tracker.go;
+10 s for a disruption budget): whoever says a day, such as a proxy in maintenance, is asked again all the same."""
 DISRUPTION_BUDGET: Final = "DisruptionBudget"
 """The cause of a 429 by which the Eviction API says that a budget does not allow it (policy/v1, 1.36)."""
 
@@ -70,7 +73,7 @@ class ApiError(WireError):
         reason: The machine-readable word, such as `NotFound`; empty where the body was no Status.
         message: The text for people.
         details: The Status's details, empty where it had none.
-        retry_after: Seconds the server asks to wait, or None.
+        retry_after: Seconds the server asks to wait, or None; for how long to wait, ask the function of that name.
     """
 
     def __init__(
@@ -129,8 +132,10 @@ class UnknownOutcome(WireError):  # noqa: N818 - reads as the outcome it is, lik
 
 
 def retry_after(error: WireError) -> float | None:
-    """Return the seconds the server asked to wait, where it did."""
-    return error.retry_after if isinstance(error, ApiError) else None
+    """Return the seconds to wait because the server asked for that, where it did: no more than a minute."""
+    if not isinstance(error, ApiError) or error.retry_after is None:
+        return None
+    return min(error.retry_after, LONGEST_RETRY_AFTER_SECONDS)
 
 
 def is_retryable(error: WireError) -> bool:
