@@ -119,8 +119,9 @@ class StatusWriter:
         """Want these fields in the object's status; fields not named are left alone (merge patch, RFC 7386)."""
         term = self._term() if target.resource.group == GROUP else None
         recorded = {**status, "fence": term} if term is not None else status
-        body = msgspec.json.encode({**_precondition(target), "status": recorded})
-        self._want((target, ""), _Write(body, MERGE_PATCH, _digest(status)))
+        told = msgspec.json.encode(recorded, order="deterministic")
+        body = msgspec.json.encode({**_precondition(target), "status": msgspec.Raw(told)})
+        self._want((target, ""), _Write(body, MERGE_PATCH, _digest(told)))
 
     def put_pod_condition(
         self, namespace: str, name: str, uid: str, *, verdict: PodVerdict, nominated_node: str | None = None
@@ -282,12 +283,12 @@ def _precondition(target: Target) -> dict[str, Any]:
     return {"metadata": {"uid": target.uid}} if target.uid else {}
 
 
-def _digest(value: Any) -> bytes:
-    """Return a short fingerprint of a JSON value, whatever the order of its keys."""
-    return blake2b(msgspec.json.encode(value, order="deterministic"), digest_size=_DIGEST_BYTES).digest()
+def _digest(told: bytes) -> bytes:
+    """Return a short fingerprint of a JSON text."""
+    return blake2b(told, digest_size=_DIGEST_BYTES).digest()
 
 
 def _verdict_digest(verdict: PodVerdict, nominated_node: str | None) -> bytes:
     """Return the fingerprint of a condition without its time."""
     fields = (verdict.type, verdict.status, verdict.reason, verdict.message, verdict.observed_generation)
-    return _digest((*fields, nominated_node))
+    return _digest(msgspec.json.encode((*fields, nominated_node)))
