@@ -39,7 +39,7 @@ def test_a_gang_over_quota_waits_its_turn(story: Story) -> None:
     story.gang("second", 2, queue=story.namespace)
     story.wait(lambda: story.why("second").get("gate") == "Quota", "the second gang to say that it waits for quota")
     assert "needs 2 nvidia.com/gpu" in story.why("second")["message"]
-    assert "1 free of 4 nominal" in story.why("second")["message"]
+    assert "1 free now (1 of its own 4" in story.why("second")["message"]
     assert not story.where("second")
     assert story.pod_condition("second-0")[0] == "WaitingForQuota"  # nothing to add nodes for
     story.wait(
@@ -96,7 +96,7 @@ def test_a_second_start_knows_what_the_first_admitted(story: Story) -> None:
     story.gang("second", 2, queue=story.namespace)
     story.start_operator()
     story.wait(lambda: story.why("second").get("gate") == "Quota", "the second gang to wait for the quota in use")
-    assert "1 free of 3 nominal" in story.why("second")["message"]
+    assert "1 free now (1 of its own 3" in story.why("second")["message"]
     assert len(story.where("first")) == 2
 
 

@@ -51,7 +51,7 @@ def test_a_gang_recovers_from_the_death_of_a_node(story: Story, machines: tuple[
     # What the lost member used was given back, and its successor's is counted: four of four, by one workload.
     story.gang("next", 1, gpus=2, queue=story.namespace, selector=here)
     story.wait(lambda: story.why("next").get("gate") == "Quota", "another gang to wait for quota")
-    assert "0 free of 4 nominal" in story.why("next")["message"]
+    assert "0 free now (0 of its own 4" in story.why("next")["message"]
     assert story.get("ClusterQueue", story.namespace)["status"]["admittedWorkloads"] == 1
 
     story.finish("train")

@@ -22,7 +22,7 @@ TRANSCRIPTS = Path(__file__).parent / "transcripts"
 WHY = {
     "gate": "Quota",
     "reason": "WaitingForQuota",
-    "message": "ClusterQueue team-a: needs 3 nvidia.com/gpu in a100; 1 free of 8 nominal, 16 with borrowing",
+    "message": "ClusterQueue team-a: needs 3 nvidia.com/gpu in a100; 1 free now (1 of its own 8, 0 of 8 to borrow)",
 }
 PENDING = {
     "position": 2,

@@ -48,7 +48,7 @@ def second_act() -> Picture:
                 picture.see_pod(observed.pod(job, index, node=node, phase="Running"), at=110.0)
         elif job.name == "train-3":
             observed.arrive(picture, job, at=111.0)
-    message = "ClusterQueue vision: needs 32 nvidia.com/gpu in gpu; 16 free of 64 nominal, 80 with borrowing"
+    message = "ClusterQueue vision: needs 32 nvidia.com/gpu in gpu; 16 free now (0 of its own 64, 16 of 16 to borrow)"
     picture.see_why("vision", "train-3", Why("Quota", "WaitingForQuota", message), at=112.0)
     return picture
 
@@ -104,7 +104,7 @@ def test_a_large_screen_shows_all_gangs_and_what_has_happened():
     assert "vision/tango" in shown
     assert "speech/pretrain" in shown
     assert "64 of 64 + 16 borrowed" in shown
-    assert "quota: needs 32 GPUs; 16 free of 64 nominal, 80 with borrowing" in shown
+    assert "quota: needs 32 GPUs; 16 free now (0 of its own 64, 16 of 16 to borrow)" in shown
     assert "arrived   4 pods of 8 GPUs, all or none" in shown
 
 

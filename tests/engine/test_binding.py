@@ -64,7 +64,7 @@ def test_a_gang_that_cannot_be_completed_in_its_bind_window_is_taken_out():
     world.until(2.0)
     assert world.where() == {}
     (event,) = world.events("RolledBack")
-    assert "1 required members could not be bound within 60 s" in event.note
+    assert "1 required member could not be bound within 60 s" in event.note
     evicted = [d for d in world.log if isinstance(d, Evict)]
     assert [d.name for d in evicted] == [first.name]
 
@@ -379,7 +379,7 @@ def test_a_gang_that_wants_to_be_tried_on_keeps_its_bound_members():
     assert not world.events("RolledBack")
     world.until(1000)
     (told,) = world.events("BindWindowOver")  # once, however many windows pass
-    assert "the 1 bound members stay, and the others are tried on" in told.note
+    assert "the 1 bound member stays, and the others are tried on" in told.note
     world.hold_binds = False
     world.node("n3", gpus=1)
     world.run()

@@ -240,7 +240,7 @@ def test_the_numbers_of_one_are_not_written_to_all_that_wait_with_it():
     world.until(30.0)
     told = [one.name for one in world.log[said:] if isinstance(one, SetPodCondition)]
     assert told == ["p0"]
-    assert "4 free of 6 nominal" in world.why("Pod", "p19").message  # whoever looks is told what holds now
+    assert "4 free now (4 of its own 6)" in world.why("Pod", "p19").message  # whoever looks is told what holds now
 
 
 def test_who_lends_and_whether_it_can_be_had_back_is_told():
@@ -250,7 +250,7 @@ def test_who_lends_and_whether_it_can_be_had_back_is_told():
     submit(world, ("a-1", "a", 3, 0))
     world.run()
     assert world.why("Pod", "a-1").message == (
-        "ClusterQueue a: needs 3 nvidia.com/gpu in default; 1 free of 4 nominal, 8 with borrowing, "
+        "ClusterQueue a: needs 3 nvidia.com/gpu in default; 1 free now (1 of its own 4, 0 of 4 to borrow), "
         "3 lent to b (reclaimable: no)"
     )
 

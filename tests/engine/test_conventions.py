@@ -236,7 +236,7 @@ def test_a_gang_waits_until_as_much_is_free_as_its_object_asks_for():
     world.run()
     assert world.where() == {}
     assert (
-        "minResources asks for 5 of nvidia.com/gpu to be free in the cluster; 4 is"
+        "minResources asks for 5 of nvidia.com/gpu to be free in the cluster; free now: 4"
         in world.why("PodGroup", "g").message
     )
     world.node("n3", gpus=1)
@@ -268,7 +268,7 @@ def test_each_task_of_a_volcano_job_has_a_minimum_of_its_own():
         volcano(world, f"worker-{rank}", "worker")
     world.run()
     assert world.where() == {}
-    assert "0 of 1 members of pod group ps" in world.why("PodGroup", "job").message
+    assert "0 of 1 member of pod group ps" in world.why("PodGroup", "job").message
     volcano(world, "ps-0", "ps")
     world.run()
     assert len(world.where()) == 4
@@ -349,7 +349,7 @@ def test_a_gang_whose_group_is_not_there_waits_and_names_it():
     world.run()
     assert world.where() == {}
     (workload,) = world.engine.state.workloads.values()
-    assert "0 of 1 members of pod group default/gang-b" in workload.explanation.message
+    assert "0 of 1 member of pod group default/gang-b" in workload.explanation.message
 
 
 @pytest.mark.parametrize("mode", ["Strict", "NonStrict"])

@@ -358,7 +358,7 @@ def test_a_running_gang_that_loses_a_member_and_gets_no_other_in_time_is_taken_o
     assert "w-1" in world.where()
     world.until(1)
     assert [one.name for one in evicted(world)] == ["w-1"]
-    assert "are ready again after 30 s" in world.condition("Workload", "w", "Evicted")["message"]
+    assert "is ready again after 30 s" in world.condition("Workload", "w", "Evicted")["message"]
 
 
 def test_a_running_gang_that_gets_a_new_member_in_time_goes_on(world):

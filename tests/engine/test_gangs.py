@@ -102,6 +102,35 @@ def test_a_workload_with_a_leader_and_workers_starts_whole():
     assert len(world.where()) == 5
 
 
+def test_every_group_that_has_too_few_members_is_named():
+    world = World()
+    world.node("n1")
+    world.workload("w", *({"name": name, "count": 2} for name in ("a", "b", "c")))
+    world.pod("b-0", workload="w", group="b")
+    for rank in range(2):
+        world.pod(f"c-{rank}", workload="w", group="c", gated=rank == 0)
+    world.run()
+
+    why = world.why("Workload", "w")
+    assert (why.reason, why.details) == ("WaitingForMembers", {"members": "2", "minCount": "6"})
+    assert why.message == (
+        "0 of 2 members of pod group a are there; 1 of 2 members of pod group b is there; "
+        "2 members of pod group c are there, 1 gated; it is placed when each of them has all that it needs"
+    )
+
+
+def test_of_many_groups_that_have_too_few_members_the_first_are_named():
+    world = World()
+    world.node("n1")
+    world.workload("w", *({"name": f"g{index}", "count": 1} for index in range(5)))
+    world.pod("g4-0", workload="w", group="g4")
+    world.run()
+
+    message = world.why("Workload", "w").message
+    assert message.startswith("0 of 1 member of pod group g0 is there; ")
+    assert "; 1 more pod group has too few; it is placed when each of them has all that it needs" in message
+
+
 def test_a_workload_waits_for_every_one_of_its_groups():
     world = World()
     world.node("n1")
@@ -110,7 +139,7 @@ def test_a_workload_waits_for_every_one_of_its_groups():
     world.pod("worker-1", workload="w", group="workers")
     world.run()
     assert world.where() == {}
-    assert "0 of 1 members of pod group leader" in world.why("Workload", "w").message
+    assert "0 of 1 member of pod group leader" in world.why("Workload", "w").message
     world.pod("leader", workload="w", group="leader")
     world.run()
     assert len(world.where()) == 3

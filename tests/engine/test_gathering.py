@@ -84,6 +84,17 @@ def test_a_gated_member_is_there_and_is_not_placed():
     assert len(world.where()) == 3
 
 
+def test_one_member_is_told_of_in_the_singular():
+    world = World()
+    world.node("n1")
+    world.workload("w", {"name": "main", "count": 1})
+    world.pod("w-0", workload="w", gated=True)
+    world.run()
+    assert world.why("Workload", "w").message == (
+        "1 member of pod group main is there, 1 gated; it is placed when 1 has no scheduling gates"
+    )
+
+
 def test_more_members_than_a_workload_declares_wait_for_one_to_leave():
     world = World()
     world.node("n1")
@@ -159,7 +170,7 @@ def test_a_member_that_failed_before_the_gang_started_is_replaced_and_counts_onc
     world.pod("g-1", group="g")
     world.run()
     assert world.where() == {}
-    assert "1 of 2 members of pod group g are there (1 failed not counted)" in world.why("PodGroup", "g").message
+    assert "1 of 2 members of pod group g is there (1 failed not counted)" in world.why("PodGroup", "g").message
     world.pod("g-2", group="g")
     world.run()
     assert set(world.where()) == {"g-1", "g-2"}

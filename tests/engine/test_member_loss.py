@@ -58,7 +58,7 @@ def test_a_gang_that_does_not_recover_is_taken_out_and_waits_for_its_backoff(how
     assert [d.name for d in world.log if isinstance(d, Evict)] == ["w-0"]
     evicted = world.condition("Workload", "w", "Evicted")
     assert (evicted["status"], evicted["reason"]) == ("True", "PodsReadyTimeout")
-    assert "1 of 2 required members are ready again after 30 s" in evicted["message"]
+    assert "1 of 2 required members is ready again after 30 s" in evicted["message"]
     assert ("failed: w-1" in evicted["message"]) == (how not in ("deleted", "its node died"))
     assert (f"w-1 ({how})" in evicted["message"]) == (how not in ("deleted", "its node died"))
     assert world.status("Workload", "w")["requeue"]["count"] == 1
@@ -91,7 +91,7 @@ def test_a_member_that_the_kubelet_refuses_at_once_counts_against_the_window_of_
     world.become_ready("w-0")
     world.until(31)
     evicted = world.condition("Workload", "w", "Evicted")
-    assert "1 of 2 required members are ready after 30 s" in evicted["message"]
+    assert "1 of 2 required members is ready after 30 s" in evicted["message"]
     assert "failed: w-1 (OutOfcpu)" in evicted["message"]
 
 

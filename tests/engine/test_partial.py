@@ -98,7 +98,7 @@ def test_a_pod_set_has_one_flavor_when_it_grows():
     assert len(world.where()) == 4  # quota of the other flavor is free, and not for it
     why = world.engine.state.workloads["Workload", "default", "w"].explanation
     assert why is not None
-    assert (why.reason, "in small; 0 free of 4" in why.message) == ("WaitingForQuota", True)
+    assert (why.reason, "in small; 0 free now (0 of its own 4" in why.message) == ("WaitingForQuota", True)
     world.object(
         "ClusterQueue",
         "cq",

@@ -193,7 +193,10 @@ def test_what_is_lent_comes_back_when_the_borrower_must_end():
     world.until(LOOK_SECONDS)
 
     said = world.status("Workload", "host")["pending"]
-    assert "needs 4 nvidia.com/gpu in default; 2 free of 4 nominal" in said["reasons"][0]["message"]
+    assert (
+        "needs 4 nvidia.com/gpu in default; 2 free now (2 of its own 4, 0 of 4 to borrow)"
+        in said["reasons"][0]["message"]
+    )
     assert "2 lent to borrower" in said["reasons"][0]["message"]
     assert starts(world, "host") == 900
 

@@ -57,10 +57,26 @@ def test_queues_of_a_cohort_lend_each_other_what_they_do_not_use():
     world.gang("b", 2, queue="lender")
     world.run()
     assert world.where("b") == {}
-    assert "1 free of 4 nominal, 6 with borrowing, 3 lent to cq (reclaimable: no)" in world.why("PodGroup", "b").message
+    assert (
+        "1 free now (1 of its own 4, 0 of 2 to borrow), 3 lent to cq (reclaimable: no)"
+        in world.why("PodGroup", "b").message
+    )
     world.finish("a-0")
     world.run()
     assert len(world.where("b")) == 2
+
+
+def test_what_is_free_is_told_apart_by_whose_it_is_and_never_reads_as_more_than_there_is():
+    """Of 14 that the queue may use at most, 8 are its own and free; the other 6 are in use by those who lend them."""
+    world = with_queue(8, cohort="c")
+    world.queue("lender", 6, cohort="c", local="lender")
+    world.gang("theirs", 6, queue="lender")
+    world.run()
+    world.gang("mine", 12, queue="queue")
+    world.run()
+    assert world.why("PodGroup", "mine").message == (
+        "ClusterQueue cq: needs 12 nvidia.com/gpu in default; 8 free now (8 of its own 8, 0 of 6 to borrow)"
+    )
 
 
 @pytest.mark.parametrize(("limits", "fits"), [({"borrow": 1}, 3), ({"borrow": 0}, 2), ({}, 6)])
@@ -216,7 +232,9 @@ def test_flavors_are_tried_in_order_until_quota_and_nodes_both_hold():
     world.run()
     why = world.why("Pod", "q")
     assert why.gate == "Placement"
-    assert "(flavor first) | ClusterQueue cq: needs 1 nvidia.com/gpu in second; 0 free of 2 nominal" in why.message
+    assert (
+        "(flavor first) | ClusterQueue cq: needs 1 nvidia.com/gpu in second; 0 free now (0 of its own 2)" in why.message
+    )
 
 
 def test_quota_that_is_given_back_in_one_flavor_wakes_who_lacked_nodes_in_another():
@@ -348,6 +366,6 @@ def test_a_shortage_says_what_is_asked_free_own_and_lent_to_whom_and_whether_it_
     state = world.engine.state
     queue = replace(state.catalog.queues["team-a"], policy=PreemptionPolicy(reclaim=reclaim))
     assert _shortage(state, queue, ("h100", GPU), 64) == (
-        f"needs 64 nvidia.com/gpu in h100; 40 free of 96 nominal, 136 with borrowing, "
+        f"needs 64 nvidia.com/gpu in h100; 40 free now (40 of its own 96, 0 of 40 to borrow), "
         f"24 lent to team-b (reclaimable: {said})"
     )

@@ -29,7 +29,7 @@ def free(world: World, name: str) -> str:
     said = world.pod_condition(name)
     assert said is not None
     assert said.reason == "WaitingForQuota"
-    return said.message.split("; ")[1].split(" free of ")[0]
+    return said.message.split("; ")[1].split(" free now ")[0]
 
 
 @pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
@@ -43,7 +43,7 @@ def test_whoever_lacks_quota_still_is_not_tried_but_told_the_new_numbers_in_time
     world.until(RETELL_SECONDS)
     assert evaluated(world) == before + 2
     assert [free(world, name) for name in THREES] == ["1", "1"]
-    assert "; 1 free of 2 nominal" in world.why("Pod", "a-three").message
+    assert "; 1 free now (1 of its own 2" in world.why("Pod", "a-three").message
     world.until(100.0)
     assert evaluated(world) == before + 2  # nothing else has happened
 

@@ -144,7 +144,9 @@ def test_explanations_carry_numbers():
     world.gang("g", 4, queue="queue")
     world.run()
     why = world.why("PodGroup", "g")
-    assert why.message == ("ClusterQueue cq: needs 4 nvidia.com/gpu in default; 3 free of 4 nominal, 6 with borrowing")
+    assert why.message == (
+        "ClusterQueue cq: needs 4 nvidia.com/gpu in default; 3 free now (1 of its own 4, 2 of 2 to borrow)"
+    )
     assert why.details == {"default/nvidia.com/gpu": "needed=4 free=3 nominal=4 most=6"}
     world.gang("h", 2, queue="queue")
     world.run()

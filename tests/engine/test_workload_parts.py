@@ -57,7 +57,7 @@ def test_what_several_pod_groups_need_of_one_quota_is_told_in_sum():
 
     why = world.why("Workload", "big")
     assert why.reason == "ExceedsMaxQuota"
-    assert "needs 18 nvidia.com/gpu in default; 14 free of 14 nominal" in why.message
+    assert "needs 18 nvidia.com/gpu in default; 14 free now (14 of its own 14)" in why.message
 
 
 def test_parts_that_are_told_once_are_not_told_again_after_a_restart():

@@ -250,7 +250,7 @@ def test_an_application_without_sizes_of_its_members_waits_for_all_of_them():
     app(world, "exec-0", "executor")
     world.run()
     assert world.where() == {}
-    assert "1 of 2 members of pod group executor are there" in world.why("PodGroup", "spark").message
+    assert "1 of 2 members of pod group executor is there" in world.why("PodGroup", "spark").message
     app(world, "exec-1", "executor")
     world.run()
     assert len(world.where()) == 3

@@ -12,6 +12,7 @@ import msgspec
 from rich.console import Console
 
 from tutti.api.configuration import ConfigurationError
+from tutti.api.wording import counted
 from tutti.controller.plugins import load
 from tutti.engine.journal import Difference, JournalError, Replay, replay
 
@@ -48,8 +49,8 @@ def _print(found: Replay) -> None:
         out.print(f"... and {len(found.differences) - SHOWN} more")
     verdict = "[red]differs[/]" if found.differences else "[green]identical[/]"
     out.print(
-        f"{verdict}: {found.observations} observations, {found.calls} calls of decide, {found.decisions} decisions, "
-        f"{len(found.differences)} differences"
+        f"{verdict}: {counted(found.observations, 'observation')}, {counted(found.calls, 'call')} of decide, "
+        f"{counted(found.decisions, 'decision')}, {counted(len(found.differences), 'difference')}"
     )
 
 

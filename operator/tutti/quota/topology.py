@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tutti.api.taints import HARD_EFFECTS, Toleration, untolerated
+from tutti.api.wording import counted
 from tutti.placement.framework import Mask
 from tutti.placement.topology.fitting import TooFew, fit
 from tutti.placement.topology.request import TopologyRequest, wish
@@ -76,8 +77,9 @@ class Placer:
             return Misplaced(pods.name, asked)
         spots = fit(self.tree.tree, in_domains(self.tree.tree, self._leaves(pods, leader), asked), asked)
         if isinstance(spots, TooFew):
-            unit = "slices" if asked.size > 1 else "pods"
-            return Misplaced(pods.name, f"the topology has room for {spots.fits} of {asked.slices} {unit}", spots.fits)
+            unit = "slice" if asked.size > 1 else "pod"
+            text = f"the topology has room for {spots.fits} of {counted(asked.slices, unit)}"
+            return Misplaced(pods.name, text, spots.fits)
         placed = {pods.name: self._placement(zip(spots.leaves.tolist(), spots.pods.tolist(), strict=True))}
         if leader is not None:
             placed[leader.name] = self._placement([(spots.leader, leader.count)])

@@ -105,7 +105,7 @@ def test_what_helps_against_a_lack_of_quota():
     assert helps(of("vision/train-2")) == [
         "vision/train-1 (8 nvidia.com/gpu) ends",
         "speech/tune (24 nvidia.com/gpu) ends",
-        f"{RECLAIMS}: waits for 1 workloads to leave (PodGroup/speech/tune of speech, InCohortReclamation)",
+        f"{RECLAIMS}: waits for 1 workload to leave (PodGroup/speech/tune of speech, InCohortReclamation)",
         "the quota of ClusterQueue vision in a100 is raised: nvidia.com/gpu from 16 to 24",
     ]
 

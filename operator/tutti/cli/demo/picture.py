@@ -9,6 +9,7 @@ import enum
 from collections import Counter
 from dataclasses import dataclass
 
+from tutti.api.wording import counted
 from tutti.cli.demo.scenario import Act, Job, Scenario
 from tutti.cli.demo.track import ENDED, PodView, State, Track, Why
 
@@ -193,11 +194,11 @@ class Picture:
 
 def _shape(job: Job) -> str:
     """The size of a job in words."""
-    gpus = "1 GPU" if job.gpus == 1 else f"{job.gpus} GPUs"
-    return f"{job.members} pods of {gpus}, all or none" if job.is_gang else f"1 pod of {gpus}"
+    gpus = counted(job.gpus, "GPU")
+    return f"{counted(job.members, 'pod')} of {gpus}, all or none" if job.is_gang else f"1 pod of {gpus}"
 
 
 def _where(track: Track) -> str:
     """The nodes of a job in words."""
     nodes = sorted({pod.node for pod in track.pods.values()})
-    return f"on {', '.join(nodes)}" if len(nodes) <= _NAMED_NODES else f"on {len(nodes)} nodes"
+    return f"on {', '.join(nodes)}" if len(nodes) <= _NAMED_NODES else f"on {counted(len(nodes), 'node')}"

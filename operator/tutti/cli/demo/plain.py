@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tutti.api.wording import counted
 from tutti.cli.demo.ink import KINDS, seconds
 from tutti.cli.demo.picture import Happening, Kind, Picture
 from tutti.cli.demo.summary import Row, Summary
@@ -70,7 +71,7 @@ def verdict(summary: Summary) -> Text:
     spread = ""
     if half is not None and nearly_all is not None:
         spread = f" Gangs were bound within {seconds(half)} (p50) and {seconds(nearly_all)} (p99)."
-    lines = [Text(f"{done} of {len(summary.singles)} single pods finished{waited}.{spread}")]
+    lines = [Text(f"{done} of {counted(len(summary.singles), 'single pod')} finished{waited}.{spread}")]
     if summary.operator_restarts:
         lines.append(Text(f"The operator was killed and started again {_times(summary.operator_restarts)}."))
     if summary.ok:

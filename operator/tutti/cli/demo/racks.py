@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from tutti.api.wording import counted
 from tutti.cli.demo.ink import BORDER, FREE, INKS, QUIET
 from tutti.cli.demo.picture import NodeView, Picture
 
@@ -72,7 +73,7 @@ def nodes_panel(picture: Picture, racks: Racks, *, marked: Collection[str] = ())
         grid.add_row(*(_block(picture, racks, name, marked) for name in row))
     used = sum(sum(picture.used_on(name).values()) for name in picture.nodes)
     total = sum(node.gpus for node in picture.nodes.values())
-    title = Text.assemble(("Nodes", "bold"), (f"  {used} of {total} GPUs in use", QUIET))
+    title = Text.assemble(("Nodes", "bold"), (f"  {used} of {counted(total, 'GPU')} in use", QUIET))
     return Panel(grid, title=title, title_align="left", subtitle=_legend(), subtitle_align="right", border_style=BORDER)
 
 

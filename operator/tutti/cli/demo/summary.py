@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from tutti.api.wording import counted
 from tutti.cli.demo.picture import Picture
 from tutti.cli.demo.track import State, Track
 
@@ -130,13 +131,13 @@ def _problems(picture: Picture, *, at: float, limit: float) -> Iterator[str]:
         if partly > limit:
             yield f"gang {job.path} was partly bound for {partly:.1f} s; at most {limit:g} s are its bind window"
         elif track.partly_since is not None:
-            yield f"gang {job.path} is left partly bound: {track.bound} of {job.members} members"
+            yield f"gang {job.path} is left partly bound: {track.bound} of {counted(job.members, 'member')}"
         if track.state is not State.FINISHED:
             yield f"{job.path} is not finished but {track.state}{_told(track)}"
         for move in track.moved:
             yield f"pod {move}: a pod was bound twice"
     for name in picture.overfull:
-        yield f"node {name} was given more than its {picture.scenario.gpus_per_node} GPUs"
+        yield f"node {name} was given more than its {counted(picture.scenario.gpus_per_node, 'GPU')}"
 
 
 def _told(track: Track) -> str:

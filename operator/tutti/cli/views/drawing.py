@@ -107,8 +107,3 @@ def ago(seconds: float) -> str:
     if whole < 2 * _DAY:
         return f"{whole // _HOUR}h"
     return f"{whole // _DAY}d"
-
-
-def count(number: int, word: str) -> str:
-    """Return a number with a word in singular or plural."""
-    return f"{number} {word}{'' if number == 1 else 's'}"

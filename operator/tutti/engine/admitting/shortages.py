@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from tutti.api.resources import describe
+from tutti.api.wording import HAS, IS, agreeing, counted
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.members import Group
 from tutti.engine.state import State
@@ -33,29 +34,48 @@ RECLAIMABLE: Mapping[Who, str] = MappingProxyType(
 """Whether a queue may take back what it has lent, by its policy."""
 
 
-def gathering(group: Group) -> Explanation:
-    """Say which members of a group are not there yet."""
+def gathering(groups: Sequence[Group]) -> Explanation:
+    """Say of the pod groups of one workload that have too few members for it to be placed what each of them lacks."""
+    least, there = sum(group.min_count for group in groups), str(sum(_ungated(group) for group in groups))
+    said = [_absent(group) if _lacks_pods(group) else _gated(group) for group in groups[:MOST_NAMES]]
+    if len(groups) > MOST_NAMES:
+        said.append(f"{counted(len(groups) - MOST_NAMES, 'more pod group', verb=HAS)} too few")
+    text = f"{'; '.join(said)}; it is placed when"
+    if any(_lacks_pods(group) for group in groups):
+        text += f" {least} {agreeing(least, IS)}" if len(groups) == 1 else " each of them has all that it needs"
+        return Explanation(Gate.GATHER, "WaitingForMembers", text, {"members": there, "minCount": str(least)})
+    text += f" {least} {agreeing(least, HAS)} no scheduling gates"
+    gated = str(sum(group.tally().gated for group in groups))
+    return Explanation(Gate.GATHER, "SchedulingGated", text, {"members": there, "gated": gated})
+
+
+def _ungated(group: Group) -> int:
+    """Return how many members count that nothing holds back."""
     tally = group.tally()
-    there = tally.waiting + tally.reserved + tally.placed
-    if there + tally.gated >= group.min_count:
-        text = (
-            f"{there + tally.gated} members of pod group {group.name} are there, {tally.gated} gated; it is placed when"
-        )
-        text += f" {group.min_count} have no scheduling gates"
-        return Explanation(Gate.GATHER, "SchedulingGated", text, {"members": str(there), "gated": str(tally.gated)})
+    return tally.waiting + tally.reserved + tally.placed
+
+
+def _lacks_pods(group: Group) -> bool:
+    """Whether there are too few members even if all gates were taken off."""
+    return _ungated(group) + group.tally().gated < group.min_count
+
+
+def _absent(group: Group) -> str:
+    tally, there = group.tally(), _ungated(group)
+    said = f"{there} of {counted(group.min_count, 'member')} of pod group {group.name}"
+    said += f" {agreeing(there or group.min_count, IS)}"
     apart = [
         f"{count} {word}"
         for count, word in ((tally.gated, "gated"), (tally.leaving, "terminating"), (tally.failed, "failed"))
         if count
     ]
-    return Explanation(
-        Gate.GATHER,
-        "WaitingForMembers",
-        f"{there} of {group.min_count} members of pod group {group.name} are there"
-        + (f" ({', '.join(apart)} not counted)" if apart else "")
-        + f"; it is placed when {group.min_count} are",
-        {"members": str(there), "minCount": str(group.min_count)},
-    )
+    return f"{said} there" + (f" ({', '.join(apart)} not counted)" if apart else "")
+
+
+def _gated(group: Group) -> str:
+    gated = group.tally().gated
+    there = _ungated(group) + gated
+    return f"{counted(there, 'member')} of pod group {group.name} {agreeing(there, IS)} there, {gated} gated"
 
 
 def with_strangers(state: State, workload: Workload, why: Explanation) -> Explanation:
@@ -66,8 +86,11 @@ def with_strangers(state: State, workload: Workload, why: Explanation) -> Explan
         return why
     names = ", ".join(sorted(set(others.values())))
     ours = next(iter(state.profiles))
-    text = f"{len(others)} more pods carry its label but have schedulerName {names}; give them {ours}"
-    return Explanation(why.gate, why.reason, f"{why.message} ({text})", {**why.details, "strangers": str(len(others))})
+    number = len(others)
+    carry = counted(number, "more pod", verb=("carries", "carry"))
+    text = f"{carry} its label but {agreeing(number, HAS)} schedulerName {names}"
+    text += f"; give {agreeing(number, ('it', 'them'))} {ours}"
+    return Explanation(why.gate, why.reason, f"{why.message} ({text})", {**why.details, "strangers": str(number)})
 
 
 def short_of_quota(state: State, queue: Queue, choice: Choice) -> list[Explanation]:
@@ -116,12 +139,14 @@ def _shortage(state: State, queue: Queue, what: FlavorResource, asked: int) -> s
     """Say how much of one flavor and resource is asked for, free, the queue's own, and lent to whom."""
     node = state.holdings.tree.queues[queue.name]
     (flavor, resource), nominal, most = what, node.nominal(what), node.potential(what)
-    free = max(0, node.available(what))
-    text = f"needs {describe(resource, asked)} {resource} in {flavor}; "
-    text += f"{describe(resource, free)} free of {describe(resource, nominal)} nominal"
+    free, unused = max(0, node.available(what)), nominal - node.usage.get(what, 0)
+    own = max(0, min(free, unused))
+    text = f"needs {describe(resource, asked)} {resource} in {flavor}; {describe(resource, free)} free now"
+    text += f" ({describe(resource, own)} of its own {describe(resource, nominal)}"
     if most > nominal:
-        text += f", {describe(resource, most)} with borrowing"
-    lent = nominal - node.usage.get(what, 0) - free
+        text += f", {describe(resource, free - own)} of {describe(resource, most - nominal)} to borrow"
+    text += ")"
+    lent = unused - free
     if lent <= 0:
         return text
     borrowers = [one.name for one in node.root().leaves() if one is not node and one.borrowed(what)]
@@ -164,15 +189,18 @@ def short_of_resources(state: State, workload: Workload) -> Explanation | None:
     if column is None:
         return None
     name = nodes.axis.names[int(column)]
-    text = f"minResources asks for {describe(name, int(wanted[column]))} of {name} to be free in the cluster; "
-    text += f"{describe(name, int(free[column]))} is"
+    text = (
+        f"minResources asks for {describe(name, int(wanted[column]))} of {name} to be free in the cluster; free now: "
+    )
+    text += describe(name, int(free[column]))
     return Explanation(Gate.PLACEMENT, "Unschedulable", text, {"resource": name, "free": str(free[column])})
 
 
 def gang_full(group: Group) -> Explanation:
     """Say that a gang has as many members as may run at once."""
-    text = f"pod group {group.name} has {group.most} members at once, and they have their nodes; others take the places"
-    return Explanation(Gate.GATHER, "GangFull", f"{text} of those that fail", {"most": str(group.most)})
+    most = 0 if group.most is None else group.most
+    text = f"pod group {group.name} has {counted(most, 'member')} at once, with a node each; others take the place of"
+    return Explanation(Gate.GATHER, "GangFull", f"{text} those that fail", {"most": str(group.most)})
 
 
 def no_room_left() -> Explanation:

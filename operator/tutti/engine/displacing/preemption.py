@@ -17,6 +17,7 @@ import numpy as np
 
 from tutti.api.conditions import timestamp
 from tutti.api.kinds import PodGroup
+from tutti.api.wording import counted
 from tutti.cluster.pods import PodRecord
 from tutti.engine.decisions import EmitEvent, Evict
 from tutti.engine.displacing import nominations, respecting
@@ -262,8 +263,8 @@ def _waiting_for(victims: Sequence[PodRecord], pods: int, until: float) -> Expla
     names = [f"{pod.namespace}/{pod.name} on {pod.place}" for pod in victims[:MOST_NAMES]]
     more = f" and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
     again = timestamp(until)
-    text = f"waits for {len(victims)} pods of lower priority to leave ({', '.join(names)}{more}); "
-    text += f"the room for its {pods} pods is held until {again}"
+    text = f"waits for {counted(len(victims), 'pod')} of lower priority to leave ({', '.join(names)}{more}); "
+    text += f"the room for its {counted(pods, 'pod')} is held until {again}"
     nodes = len({pod.place for pod in victims})
     return Explanation(
         Gate.VICTIMS, "WaitingForVictims", text, {"victims": str(len(victims)), "nodes": str(nodes), "until": again}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tutti.api.conditions import timestamp
+from tutti.api.wording import counted
 from tutti.engine.displacing import holders, nominations, respecting
 from tutti.engine.displacing.claims import Nomination
 from tutti.engine.displacing.precedence import precedence
@@ -234,10 +235,10 @@ def _waiting_for(victims: Sequence[Victim], pods: int, until: float) -> Explanat
     names = [f"{one.holder.name} of {one.holder.queue}, {one.reason}" for one in victims[:MOST_NAMES]]
     more = f"; and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
     again = timestamp(until)
-    text = f"waits for {len(victims)} workloads to leave ({'; '.join(names)}{more}); their"
+    text = f"waits for {counted(len(victims), 'workload')} to leave ({'; '.join(names)}{more})"
     if not victims:
-        text = "takes over what was held for workloads that go after it; the"
-    text += f" quota and the room for its {pods} pods are held until {again}"
+        text = "takes over what was held for workloads that go after it"
+    text += f"; the quota and the room for its {counted(pods, 'pod')} are held until {again}"
     return Explanation(Gate.VICTIMS, "WaitingForVictims", text, {"victims": str(len(victims)), "until": again})
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tutti.api.extensions import Extender
+from tutti.api.wording import counted
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extending.consultation import Consultation, Inputs, Query, interested
 from tutti.engine.observations import ExtenderAnswered
@@ -173,7 +174,7 @@ def _failed(known: Consultation) -> Explanation:
 
 def _waiting(known: Consultation) -> Explanation:
     asked = ", ".join(extender.url_prefix for extender, _ in known.out.values())
-    text = f"extender {asked} has been asked about {len(known.left)} nodes"
+    text = f"extender {asked} has been asked about {counted(len(known.left), 'node')}"
     return Explanation(Gate.PLACEMENT, WAITING, text, {"nodes": str(len(known.left))})
 
 

@@ -8,6 +8,7 @@ found no nodes for as long is placed pod by pod (style Soft) or given up (Hard).
 
 from __future__ import annotations
 
+from tutti.api.wording import IS, WAS, agreeing, counted
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.living import reservation
 from tutti.engine.state import State
@@ -45,7 +46,8 @@ def explain(state: State, workload: Workload) -> None:
     """Say what room is kept for, and until when."""
     held = sum(len(group.holds) for group in workload.groups.values())
     if held and workload.deadline is not None:
-        text = f"nodes are kept for {held} more members (given back after {int(workload.deadline - state.now)} s)"
+        seconds = int(workload.deadline - state.now)
+        text = f"nodes are kept for {counted(held, 'more member')} (given back after {seconds} s)"
         workload.explanation = Explanation(Gate.PERMIT, "WaitingForMembers", text, {"missing": str(held)})
     elif workload.explanation is not None and workload.explanation.reason == "WaitingForMembers":
         workload.explanation = None  # nothing is kept any more
@@ -57,7 +59,8 @@ def time_out(state: State, workload: Workload) -> None:
     reservation.give_back_all(state, workload)
     workload.scattered, workload.deadline, workload.explanation = True, None, None
     text = (
-        f"not all of its members have come in time; {held} nodes that were kept are given back, and what runs goes on"
+        f"not all of its members have come in time; {counted(held, 'node')} that {agreeing(held, WAS)} kept "
+        f"{agreeing(held, IS)} given back, and what runs goes on"
     )
     announce(state, workload, "Normal", TIMED_OUT, text)
     state.touch(workload.key)

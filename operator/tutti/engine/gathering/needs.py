@@ -82,25 +82,36 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
     if workload.problem is not None:
         return workload.problem
     needs: list[Need] = []
+    short: list[Group] = []
     for group in workload.groups.values():
         tally = group.tally()
         waiting = _by_rank([m for m in group.members.values() if m.pod.counted is Doing.WAITING])
         if group.most is not None:
             waiting = waiting[: max(0, group.most - tally.bound - tally.reserved)]
-        missing = max(0, group.min_count - tally.placed - tally.reserved - len(group.holds))
-        if workload.phase is Phase.SCHEDULED:
-            missing = 0
-        elif workload.style is not None and workload.phase is Phase.BINDING:
-            missing = min(missing, len(waiting))  # it has started, and takes them as they come
+        missing = _missing(workload, group, len(waiting))
         holds_for_promised = group.promised is not None and workload.phase is Phase.WAITING
-        promised = missing - len(waiting) if holds_for_promised else 0
-        if missing > len(waiting) + max(0, promised):
-            return gathering(group)
-        needs.extend(_split(group, waiting, missing, max(0, promised)))
+        promised = max(0, missing - len(waiting)) if holds_for_promised else 0
+        if missing > len(waiting) + promised:
+            short.append(group)
+        if not short:
+            needs.extend(_split(group, waiting, missing, promised))
+    if short:
+        return gathering(sorted(short, key=lambda group: group.name))
     for need in needs:
         if need.near is not None:
             _look_around(need, workload)
     return needs
+
+
+def _missing(workload: Workload, group: Group, waiting: int) -> int:
+    """Return how many members of a group must be had at once, of which so many wait."""
+    if workload.phase is Phase.SCHEDULED:
+        return 0
+    tally = group.tally()
+    missing = max(0, group.min_count - tally.placed - tally.reserved - len(group.holds))
+    if workload.style is not None and workload.phase is Phase.BINDING:
+        return min(missing, waiting)  # it has started, and takes them as they come
+    return missing
 
 
 def _look_around(need: Need, workload: Workload) -> None:

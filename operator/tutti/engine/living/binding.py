@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
+from tutti.api.wording import IS, Forms, counted
 from tutti.cluster.muster import Doing
 from tutti.engine.decisions import Bind
 from tutti.engine.explanation import Explanation, Gate
@@ -92,11 +93,7 @@ def finished(state: State, result: BindFinished) -> None:
 
 def roll_back(state: State, workload: Workload) -> None:
     """Take out a gang that is bound in part and could not be completed within its bind window."""
-    bound, missing = _came_to(workload)
-    text = (
-        f"{missing} required members could not be bound within {state.configuration.bind_window_seconds} s of the "
-        f"others; the {bound} bound members are evicted, so that the gang can start whole"
-    )
+    text = f"{_came_to(state, workload, IS)} evicted, so that the gang can start whole"
     evict(state, workload, Reason.BIND_WINDOW_OVER, text)
 
 
@@ -106,18 +103,19 @@ def keep_trying(state: State, workload: Workload) -> None:
     if workload.window_told:
         return
     workload.window_told = True
-    bound, missing = _came_to(workload)
-    text = (
-        f"{missing} required members could not be bound within {state.configuration.bind_window_seconds} s of the "
-        f"others; the {bound} bound members stay, and the others are tried on (onBindFailure: Retry)"
-    )
+    text = f"{_came_to(state, workload, ('stays', 'stay'))}, and the others are tried on (onBindFailure: Retry)"
     announce(state, workload, "Warning", Reason.BIND_WINDOW_OVER.value, text)
 
 
-def _came_to(workload: Workload) -> tuple[int, int]:
-    """Return how many members are bound, and how many that are required are not."""
+def _came_to(state: State, workload: Workload, verb: Forms) -> str:
+    """Say how many required members are not bound in time, and, up to the verb, what becomes of those that are."""
     bound = sum(bool(m.pod.node) and not m.pod.terminated for m in workload.members())
-    return bound, sum(max(0, g.min_count - g.tally().placed) for g in workload.groups.values())
+    missing = sum(max(0, g.min_count - g.tally().placed) for g in workload.groups.values())
+    seconds = state.configuration.bind_window_seconds
+    return (
+        f"{counted(missing, 'required member')} could not be bound within {seconds} s of the others; "
+        f"the {counted(bound, 'bound member', verb=verb)}"
+    )
 
 
 def _annotations(charge: Charge | None) -> dict[str, str]:

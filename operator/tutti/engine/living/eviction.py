@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tutti.api.wording import IS, counted
 from tutti.engine.decisions import Deactivate, Evict
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.living.reservation import give_back_all, note_given_back
@@ -61,7 +62,9 @@ def evict(
     if not can_leave(workload):
         return
     if reason is Reason.PODS_READY_TIMEOUT and _is_once_too_often(workload):
-        text = f"{message}; it was requeued {workload.requeues} times, which is its limit, and is set inactive"
+        text = (
+            f"{message}; it was requeued {counted(workload.requeues, 'time')}, which is its limit, and is set inactive"
+        )
         deactivate(state, workload, Cause.REQUEUING_LIMIT_EXCEEDED, text)
         return
     _take_out(state, workload, Eviction(reason.value, message, state.now, preempted), for_queue=for_queue)
@@ -133,7 +136,8 @@ def leave_together(state: State, workload: Workload) -> None:
         member.leave, member.evicting = member.leave or ("DeletedAsPartOfGang", text), True
         pod = member.pod
         state.out.append(Evict(pod.namespace, pod.name, pod.uid, *member.leave))
-    announce(state, workload, "Warning", "DeletedAsPartOfGang", f"{len(left)} pods are deleted: {text}")
+    note = f"{counted(len(left), 'pod', verb=IS)} deleted: {text}"
+    announce(state, workload, "Warning", "DeletedAsPartOfGang", note)
 
 
 def refused(state: State, workload: Workload, member: Member) -> None:

@@ -9,6 +9,7 @@ does not know when pods are placed; here both times begin when the required memb
 from __future__ import annotations
 
 from tutti.api.kinds import Workload as WorkloadObject
+from tutti.api.wording import IS, agreeing, counted
 from tutti.engine.living.eviction import ask_to_deactivate, deactivate, evict
 from tutti.engine.members import Member
 from tutti.engine.observations import Deactivated
@@ -165,9 +166,10 @@ def _enforce_times(state: State, workload: Workload) -> None:
     if end is not None and end <= state.now and not workload.ready:
         tally = workload.tally()
         required = sum(group.min_count for group in workload.groups.values())
-        again = " again" if workload.was_ready else ""
+        ready = tally.ready + tally.succeeded
+        are = f"{ready} of {counted(required, 'required member')} {agreeing(ready or required, IS)}"
         text = (
-            f"{tally.ready + tally.succeeded} of {required} required members are ready{again} after "
+            f"{are} ready{' again' if workload.was_ready else ''} after "
             f"{workload.ready_seconds} s (readyTimeoutSeconds){_lost(workload)}"
         )
         evict(state, workload, Reason.PODS_READY_TIMEOUT, text)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from tutti.api.taints import Toleration
+from tutti.api.wording import HAS, WAS, counted
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodRecord
 from tutti.engine.explanation import Explanation, Gate
@@ -164,7 +165,7 @@ def await_members(state: State, workload: Workload) -> None:
     workload.explanation = Explanation(
         Gate.PERMIT,
         "WaitingForMembers",
-        f"quota and nodes are reserved; {held} promised members have not been created yet "
+        f"quota and nodes are reserved; {counted(held, 'promised member', verb=HAS)} not been created yet "
         f"(given back after {seconds} s)",
         {"missing": str(held), "timeoutSeconds": str(seconds)},
     )
@@ -173,7 +174,7 @@ def await_members(state: State, workload: Workload) -> None:
 def time_out(state: State, workload: Workload) -> None:
     """Give back a reservation whose permit has run out, and try again later."""
     held = sum(len(g.holds) for g in workload.groups.values())
-    text = f"{held} promised members were not created in time; its reservation is given back"
+    text = f"{counted(held, 'promised member', verb=WAS)} not created in time; its reservation is given back"
     break_up(state, workload)
     state.back_off(workload)
     workload.explanation = Explanation(Gate.PERMIT, "PermitTimeout", text, {"attempts": str(workload.attempts)})

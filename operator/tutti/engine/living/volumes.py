@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from tutti.api.wording import IS, WAS, agreeing, counted
 from tutti.cluster.binding_progress import Progress, Stage, progress, stands_written
 from tutti.cluster.pledges import Pledge
 from tutti.cluster.pods import PodKey
@@ -102,7 +103,8 @@ def are_awaited(state: State, workload: Workload) -> bool:
 def time_out(state: State, workload: Workload) -> None:
     """Give back what is reserved for members whose volumes did not come in time, and try again later."""
     outlook = _outlook(state, workload)
-    why = f"{len(outlook.waiting)} claims were not bound in time: {_some(outlook)}"
+    late = len(outlook.waiting)
+    why = f"{counted(late, 'claim', verb=WAS)} not bound in time: {_some(outlook)}"
     _give_up(state, workload, list(outlook.unready), why)
 
 
@@ -178,7 +180,8 @@ def _waits(state: State, workload: Workload, outlook: Outlook) -> Explanation:
     return Explanation(
         Gate.PERMIT,
         "WaitingForVolumes",
-        f"quota and nodes are reserved; {count} claims of its members are being bound: {_some(outlook)} "
+        f"quota and nodes are reserved; {counted(count, 'claim')} of its members "
+        f"{agreeing(count, IS)} being bound: {_some(outlook)} "
         f"(given back after {seconds} s)",
         {"claims": str(count), "timeoutSeconds": str(seconds)},
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tutti.api.conditions import Json, Status, as_json
+from tutti.api.wording import HAS, agreeing
 from tutti.engine.explanation import Explanation
 from tutti.engine.members import Tally
 from tutti.engine.reasons import Reason
@@ -100,7 +101,8 @@ def _requeued_by(state: State, workload: Workload, why: str) -> str:
 def _together(workload: Workload, tally: Tally, required: int) -> str:
     if workload.complete or workload.phase is Phase.FINISHED:
         return "all required members have a node"
-    return f"all required members have had a node; {tally.placed} of {required} have one now"
+    have = f"{tally.placed} of {required} {agreeing(tally.placed, HAS)}"
+    return f"all required members have had a node; {have} one now"
 
 
 def _reason(why: Explanation | None) -> tuple[str, str]:

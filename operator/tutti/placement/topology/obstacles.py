@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tutti.api.wording import all_of
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.topology.fitting import Spots, TooFew, fit
 from tutti.placement.topology.joining import home_of
@@ -66,7 +67,7 @@ def _tell(nodes: NodeColumns, choice: Nearby, asked: Wish, found: TooFew) -> Not
         name = _name(nodes, choice, int(_homes(choice, found.level)[0]), found.level)
         text = f"Its other members are in {level} {name}, which has room for {fits} of {asked.count} more{slices}"
         return NotNear(text, fits, details={**details, "bestDomain": name})
-    text = f"No {level} domain has room for all {asked.count} pods{slices}"
+    text = f"No {level} domain has room for {all_of(asked.count, 'pod')}{slices}"
     return NotNear(f"{text}; the best of {count}, {name}, has room for {fits}", fits, details=details)
 
 
@@ -92,4 +93,4 @@ def apart(required: int, asked: TopologyRequest, kinds: int) -> str:
     level = asked.within or asked.level
     where = f"No {level} domain was found with room" if level else "No room was found"
     alone = "each kind of them would fit alone" if kinds > 1 else "they would fit if nothing kept them apart"
-    return f"{where} for all {required} pods together, though {alone}"
+    return f"{where} for {all_of(required, 'pod')}{' together' * (required > 1)}, though {alone}"

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tutti.api.wording import counted
+
 HOSTNAME = "kubernetes.io/hostname"
 
 
@@ -126,7 +128,7 @@ def _inner(asked: TopologyRequest, levels: Sequence[str], size: int, at: int) ->
         if below <= at:
             return f"slices in {one.level} must be within those in {levels[at]}"
         if one.size <= 0 or size % one.size:
-            return f"slices of {size} pods cannot be divided into slices of {one.size}"
+            return f"slices of {counted(size, 'pod')} cannot be divided into slices of {one.size}"
         sizes |= dict.fromkeys(range(at + 1, below + 1), one.size)
         size, at = one.size, below
     return sizes

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from tutti.api.configuration import Conventions
 from tutti.api.core import Node, OwnerReference, Pod
 from tutti.api.model import GROUP
+from tutti.api.wording import agreeing, counted
 from tutti.cli.views.asking import Asked, waits_for
 from tutti.cli.views.changing import Seen, changed, claims_of, copies, key_of, with_nodes, without_pods
 from tutti.cli.views.drain.model import BudgetHit, Drain, Fate, GangHit, Leaver
-from tutti.cli.views.drawing import count
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.decisions import Evict
 from tutti.engine.observations import AnyObservation, PodSeen
@@ -196,12 +196,13 @@ def _problems(pods: Sequence[Leaver], budgets: Sequence[BudgetHit], outcome: _Ou
     problems = []
     if lost:
         names = ", ".join(f"{one.namespace}/{one.name}" for one in lost)
-        problems.append(f"{count(len(lost), 'pod')} would be gone for good, as nothing makes them again: {names}")
+        again = f"nothing makes {agreeing(len(lost), ('it', 'them'))} again"
+        problems.append(f"{counted(len(lost), 'pod')} would be gone for good, as {again}: {names}")
     if waits:
         names = ", ".join(f"{one.namespace}/{one.name}" for one in waits)
-        problems.append(f"{count(len(waits), 'pod')} would find no other node: {names}")
+        problems.append(f"{counted(len(waits), 'pod')} would find no other node: {names}")
     problems += [
-        f"PodDisruptionBudget {one.namespace}/{one.name} allows {one.allowed} of {count(one.covered, 'eviction')} now"
+        f"PodDisruptionBudget {one.namespace}/{one.name} allows {one.allowed} of {counted(one.covered, 'eviction')} now"
         for one in budgets
         if one.short
     ]

@@ -9,8 +9,9 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from tutti.api.wording import counted
 from tutti.cli.views.drain.model import Drain, Fate, Leaver
-from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, Page, count, table
+from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, Page, table
 
 _STYLES: Mapping[Fate, str] = MappingProxyType(
     {Fate.STAYS: QUIET, Fate.ENDED: QUIET, Fate.MOVES: GOOD, Fate.WAITS: WAITS, Fate.LOST: BAD}
@@ -24,7 +25,7 @@ def draw_drain(found: Drain, page: Page = WIDE) -> RenderableType:
 
 def _parts(found: Drain, page: Page) -> Iterator[RenderableType]:
     leaving = sum(one.fate in (Fate.MOVES, Fate.WAITS, Fate.LOST) for one in found.pods)
-    head = Text.assemble((f"Node {found.node}", "bold"), f"  {count(leaving, 'pod')} would have to leave")
+    head = Text.assemble((f"Node {found.node}", "bold"), f"  {counted(leaving, 'pod')} would have to leave")
     yield head.append(" (it is cordoned already)" if found.cordoned else "", QUIET)
     if found.problems:
         yield Text("It should not be drained now:", BAD)
@@ -87,6 +88,6 @@ def _gangs(found: Drain, page: Page) -> RenderableType:
 def _budgets(found: Drain, page: Page) -> RenderableType:
     drawn = table("BUDGET", "COVERS HERE", "ALLOWS", "", right=("COVERS HERE", "ALLOWS"), page=page)
     for one in found.budgets:
-        said = Text(f"refuses {count(one.short, 'eviction')}", BAD) if one.short else Text("is kept", GOOD)
+        said = Text(f"refuses {counted(one.short, 'eviction')}", BAD) if one.short else Text("is kept", GOOD)
         drawn.add_row(f"{one.namespace}/{one.name}", str(one.covered), str(one.allowed), said)
     return drawn

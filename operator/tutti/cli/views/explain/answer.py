@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from tutti.api.wording import counted
 from tutti.cli.views.asking import Asked
-from tutti.cli.views.drawing import count
 from tutti.cli.views.explain.as_told import as_told
 from tutti.cli.views.explain.model import Explained, QuotaUse, Remedy, Room
 from tutti.cli.views.explain.quota import uses
@@ -89,4 +89,4 @@ def _short(workload: Workload) -> str:
     lost = sum(group.min_count for group in workload.groups.values()) - tally.live - tally.succeeded
     if lost <= 0:
         return ""
-    return f", with {count(lost, 'member')} less than it needs: whoever makes its pods has to make it again"
+    return f", with {counted(lost, 'member')} less than it needs: whoever makes its pods has to make it again"

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from tutti.api.resources import PODS
+from tutti.api.wording import counted
 from tutti.cli.views.drawing import (
     BAD,
     BORROWED,
@@ -24,7 +25,6 @@ from tutti.cli.views.drawing import (
     ago,
     amount,
     bar,
-    count,
     table,
 )
 from tutti.cli.views.explain.model import Explained, QuotaUse, Remedy, Room, Verdict
@@ -81,7 +81,7 @@ def _facts(found: Explained, now: float) -> str:
     if found.priority is not None:
         parts.append(f"priority {found.priority}")
     if found.kind != "Pod":
-        parts.append(f"{found.bound} of {found.members} members bound, {found.required} needed")
+        parts.append(f"{found.bound} of {counted(found.members, 'member')} bound, {found.required} needed")
     if found.position is not None:
         of = f" of {found.line} in ClusterQueue {found.cluster_queue}" if found.line else ""
         parts.append(f"place {found.position}{of}")
@@ -128,9 +128,9 @@ def _room(room: Room, page: Page) -> RenderableType:
     style = GOOD if room.fits >= room.pods else BAD
     head = Text.assemble(
         ("NODES ", "bold"),
-        f"for {count(room.pods, 'pod')} of {room.group} with {asks}{flavor}: ",
+        f"for {counted(room.pods, 'pod')} of {room.group} with {asks}{flavor}: ",
         (f"room for {room.fits} of {room.pods}", style),
-        f" on {room.open} of {count(room.nodes, 'node')}",
+        f" on {room.open} of {counted(room.nodes, 'node')}",
     )
     rows = table("NODES", "REASON", "EXAMPLES", wraps=("REASON", "EXAMPLES"), header=False, page=page)
     if room.open:

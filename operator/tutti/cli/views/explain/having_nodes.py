@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from tutti.api.core import Node
 from tutti.api.resources import CPU, MEMORY
 from tutti.api.taints import HARD_EFFECTS, Taint
+from tutti.api.wording import IS, agreeing, counted
 from tutti.cli.views.changing import Seen, changed, like, node_of, with_nodes
-from tutti.cli.views.drawing import count
 from tutti.cli.views.explain.rooms import MOST_WAYS, by_nodes
 from tutti.cli.views.explain.trials import Case, Idea
 from tutti.cluster.supply import UNFIT
@@ -35,7 +35,7 @@ def uncordoned(case: Case) -> Iterator[Idea]:
         changes = [_uncordoned(node_of(case.seen, name)) for name in some]
         if not (found and len(some) > 1) and _would_fit(case, changes):
             found = True
-            yield Idea(f"{_names(some)} {'is' if len(some) == 1 else 'are'} uncordoned", _instead(case, changes))
+            yield Idea(f"{_names(some)} {agreeing(len(some), IS)} uncordoned", _instead(case, changes))
 
 
 def untainted(case: Case) -> Iterator[Idea]:
@@ -53,7 +53,7 @@ def untainted(case: Case) -> Iterator[Idea]:
         value = f"={taint.value}" if taint.value else ""
         told = f"taint {taint.key}{value}:{taint.effect} is tolerated, or taken off {_names(tainted)}"
         if taint.key in UNFIT:
-            told = f"{_names(tainted)} {'loses' if len(tainted) == 1 else 'lose'} taint {taint.key}"
+            told = f"{_names(tainted)} {agreeing(len(tainted), ('loses', 'lose'))} taint {taint.key}"
         yield Idea(told, _instead(case, changes))
 
 
@@ -66,8 +66,8 @@ def more(case: Case) -> Iterator[Idea]:
         for model in _models(case, need):
             number = next((n for n in range(1, _MOST_NEW + 1) if _would_fit(case, _new(model, n))), 0)
             if number:
-                told = f"{count(number, 'more node')} like {model.metadata.name} ({_offers(model)})"
-                yield Idea(f"{told} {'is' if number == 1 else 'are'} added", [*case.seen, *like(model, number)])
+                told = f"{counted(number, 'more node')} like {model.metadata.name} ({_offers(model)})"
+                yield Idea(f"{told} {agreeing(number, IS)} added", [*case.seen, *like(model, number)])
 
 
 def _would_fit(case: Case, changes: Sequence[Node]) -> bool:
@@ -127,7 +127,7 @@ def _without(node: Node, taint: Taint) -> Node:
 
 def _names(names: Sequence[str]) -> str:
     rest = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return f"{'node' if len(names) == 1 else 'nodes'} {', '.join(names[:_NAMES])}{rest}"
+    return f"{agreeing(len(names), ('node', 'nodes'))} {', '.join(names[:_NAMES])}{rest}"
 
 
 def _offers(node: Node) -> str:

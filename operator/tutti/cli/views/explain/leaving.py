@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tutti.api.resources import describe
+from tutti.api.wording import agreeing
 from tutti.cli.views.changing import without_pods
 from tutti.cli.views.explain.model import Remedy
 from tutti.cli.views.explain.rooms import by_nodes
@@ -139,7 +140,7 @@ def _fewest(order: Sequence[Leaver], enough: Enough) -> list[Leaver]:
 
 def _idea(case: Case, leavers: Sequence[Leaver]) -> Idea:
     gone = {pod.key for one in leavers for pod in one.pods}
-    verb = "ends" if len(leavers) == 1 else "end"
+    verb = agreeing(len(leavers), ("ends", "end"))
     return Idea(f"{' and '.join(one.what for one in leavers)} {verb}", without_pods(case.seen, gone))
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from tutti.api.core import Pod
 from tutti.api.resources import describe
+from tutti.api.wording import IS, agreeing, counted
 from tutti.cli.views.changing import changed, claims_of, copies, pod_of, with_object, with_pods, without_pods
-from tutti.cli.views.drawing import count
 from tutti.cli.views.explain.model import QuotaUse
 from tutti.cli.views.explain.trials import Case, Idea
 from tutti.quota.policy import Who
@@ -29,12 +29,12 @@ def members(case: Case) -> Iterator[Idea]:
         gated = [key for key, member in group.members.items() if member.pod.gated]
         if gated:
             seen = with_pods(case.seen, gated, _ungated)
-            yield Idea(f"the scheduling gates of {count(len(gated), 'member')} are taken off", seen)
+            yield Idea(f"the scheduling gates of {counted(len(gated), 'member')} are taken off", seen)
         strangers = list(case.state.strangers.get((namespace, name), {}))
         if strangers:
             ours = next(iter(case.state.profiles))
             seen = with_pods(case.seen, strangers, partial(_handed_over, to=ours))
-            yield Idea(f"the schedulerName of {count(len(strangers), 'pod')} with its label is set to {ours}", seen)
+            yield Idea(f"the schedulerName of {counted(len(strangers), 'pod')} with its label is set to {ours}", seen)
         tally = group.tally()
         missing = group.min_count - tally.live - tally.succeeded
         waiting = [key for key, member in group.members.items() if member.pod.placeable]
@@ -42,9 +42,8 @@ def members(case: Case) -> Iterator[Idea]:
             first = pod_of(case.seen, waiting[0])
             more = copies(first, missing)
             claims = [claim for one in more for claim in claims_of(case.seen, first, one.pod)]
-            are = "is" if missing == 1 else "are"
             seen = [*case.seen, *claims, *more]
-            yield Idea(f"{count(missing, 'more member')} like {waiting[0][1]} {are} created", seen)
+            yield Idea(f"{counted(missing, 'more member')} like {waiting[0][1]} {agreeing(missing, IS)} created", seen)
 
 
 def queues(case: Case) -> Iterator[Idea]:
@@ -64,8 +63,10 @@ def queues(case: Case) -> Iterator[Idea]:
         first = {member.pod.key: one for one in before for member in one.members()}
         names = list(dict.fromkeys("/".join(one.key[1:]) for one in first.values()))
         if names:
-            verb = "is" if len(names) == 1 else "are"
-            yield Idea(f"{' and '.join(names)}, before it, {verb} taken back", without_pods(case.seen, first))
+            yield Idea(
+                f"{' and '.join(names)}, before it, {agreeing(len(names), IS)} taken back",
+                without_pods(case.seen, first),
+            )
     if case.why.reason == "OnHold":
         leads = case.state.leads_to(namespace, wanted)
         seen = with_object(case.seen, "LocalQueue", namespace, wanted, _setting(["spec", "stopPolicy"], "None"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tutti.api.resources import describe
-from tutti.cli.views.drawing import count
+from tutti.api.wording import all_of, counted
 from tutti.cli.views.explain.model import QuotaUse, Step, Verdict
 from tutti.cli.views.explain.quota import by_quota
 from tutti.cli.views.explain.rooms import by_nodes
@@ -88,7 +88,7 @@ def _passed(way: Way, gate: Gate) -> str:
         return _has_quota(way.quota) or "there is enough once others have left"
     if way.why is not None and way.why.gate is Gate.VICTIMS:
         return "there is room once others have left"
-    return f"nodes have room for {'the pod' if required == 1 else f'all {required} pods'}"
+    return f"nodes have room for {all_of(required, 'pod')}"
 
 
 def _has_quota(quota: Sequence[QuotaUse]) -> str:
@@ -109,7 +109,7 @@ def _gathered(workload: Workload) -> str:
     there = tally.live + tally.succeeded
     wanted = sum(group.min_count for group in workload.groups.values())
     groups = f" of {len(workload.groups)} pod groups" if len(workload.groups) > 1 else ""
-    return f"{count(there, 'member')}{groups} there, {wanted} needed"
+    return f"{counted(there, 'member')}{groups} there, {wanted} needed"
 
 
 def _queued(workload: Workload, queue: Queue | Explanation | None) -> str:
