@@ -45,7 +45,8 @@ class CheckedEngine(Invariants, Engine):
     """An engine whose decisions are checked as they are taken; what is wrong is handed to `complain`.
 
     `lacks` says of a pod that is about to be bound, and of those that have nodes together with it, what its gang would
-    lack of what its user has asked for.
+    lack of what its user has asked for. `was_whole` says of a gang that is found bound in part whether it has been whole
+    before: what it has lost since, in an earlier life too, makes it no gang that is half started.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class CheckedEngine(Invariants, Engine):
         complain: Callable[[str], None],
         local_queues: tuple[str, ...],
         lacks: Callable[[str, frozenset[str]], str],
+        was_whole: Callable[[str], bool],
     ) -> None:
         super().__init__(configuration)
         self.engine = self
@@ -62,6 +64,7 @@ class CheckedEngine(Invariants, Engine):
         self.decisions = 0
         self._complain = complain
         self._lacks = lacks
+        self._was_whole = was_whole
         self._under_way: dict[str, str] = {}
         self._unknown: dict[str, str] = {}
         self._lost: set[str] = set()
@@ -88,6 +91,8 @@ class CheckedEngine(Invariants, Engine):
         self.remember_reserved()
         heads = self._strict_heads()
         waiting = {key for key, one in self.state.workloads.items() if one.phase is Phase.WAITING}
+        if not self.decisions:
+            self.whole = {key for key in self.state.workloads if self._was_whole(key[2])}
         decisions = super().decide(now, most=most)
         self.decisions += 1
         try:
@@ -190,6 +195,7 @@ class Operator:
         local_queues: tuple[str, ...],
         draw: Callable[[], float],
         lacks: Callable[[str, frozenset[str]], str],
+        was_whole: Callable[[str], bool],
         configuration: TuttiConfiguration = CONFIGURATION,
     ) -> None:
         self.replica = replica
@@ -204,6 +210,7 @@ class Operator:
         self._configuration = configuration
         self._draw = draw
         self._lacks = lacks
+        self._was_whole = was_whole
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._wanted = True
@@ -256,7 +263,11 @@ class Operator:
         metrics = Metrics()
         wire: Any = Wire(self._network, self.name, WireMetrics(metrics.registry))
         self.engine = CheckedEngine(
-            self._configuration, complain=self._complain, local_queues=self._local_queues, lacks=self._lacks
+            self._configuration,
+            complain=self._complain,
+            local_queues=self._local_queues,
+            lacks=self._lacks,
+            was_whole=self._was_whole,
         )
         around = Surroundings(
             wire, self._configuration, Health(), metrics, clock=self._loop.wall, ticks=self._loop.time

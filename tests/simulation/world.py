@@ -15,7 +15,7 @@ from tests.simulation.limits import COHORT, exceeded, held
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.mistakes import Mistakes
 from tests.simulation.operator import CONFIGURATION, Operator
-from tests.simulation.pods import GPU, HOLD, is_held_back, plain, pod_of
+from tests.simulation.pods import GPU, HOLD, is_held_back, lives, plain, pod_of
 from tests.simulation.server import Json, Server
 from tests.simulation.wire import Network, Sent, Trouble
 from tutti.api.configuration import TuttiConfiguration
@@ -36,6 +36,8 @@ class Gang:
     cancelled: bool = False
     together: bool = False
     """Whether as many as must be have had nodes at once."""
+    whole: bool = False
+    """Whether that was so since it last had none."""
 
     @property
     def is_endless(self) -> bool:
@@ -259,6 +261,7 @@ class World:
                 local_queues=LOCAL_QUEUES,
                 draw=self._draw.random,
                 lacks=self.lacks,
+                was_whole=lambda name: name in self.gangs and self.gangs[name].whole,
                 configuration=self.configuration,
             )
         one.start()
@@ -320,12 +323,14 @@ class World:
             in_parts = any(self.mistakes.was_spoilt_lately("ClusterQueue", queue) for queue in COHORT)
             for what in exceeded(self.server, new.obj, in_parts=in_parts):
                 self.complain(what)
-            self._note_together(new.key[1])
+        self._note_together((new or old).key[1])
         self._member_changed(old, new)
 
     def _note_together(self, name: str) -> None:
         gang = self.gangs.get(self._gang_of.get(name, ""))
-        if gang is not None and gang.about is not None and not gang.together:
+        if gang is not None and gang.about is not None:
             pods = [self.server.pod(one) for one in gang.members]
-            bound = sum(bool(pod and pod["spec"].get("nodeName")) for pod in pods)
-            gang.together = bound >= gang.about["least"]
+            bound = [pod for pod in pods if pod and pod["spec"].get("nodeName")]
+            enough = len(bound) >= gang.about["least"]
+            gang.together = gang.together or enough
+            gang.whole = enough or (gang.whole and any(map(lives, bound)))
