@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any, Final
@@ -30,7 +30,8 @@ from tutti.kube.timestamps import now, second_time
 log = structlog.get_logger(__name__)
 
 _DIGEST_BYTES: Final = 16
-_CONFLICTS: Final = 3
+_UID: Final = "metadata.uid"
+"""The field that the server names where a patch of a pod is meant for another of that name (422, apiserver 1.36)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,12 @@ class _Write:
 class _Slot:
     """What is known and wanted of one status."""
 
+    backoff: Backoff
     wanted: _Write | None = None
     written: bytes = b""
     written_at: float = float("-inf")
     waiting: asyncio.TimerHandle | None = None
     busy: bool = False  # queued, or being written
-    backoff: Backoff = field(default_factory=lambda: Backoff(first=0.5))
 
 
 _Key = tuple[Target, str]  # the part of the status is a condition's type for pods, empty for everything else
@@ -102,12 +103,14 @@ class StatusWriter:
         term: Callable[[], Term | None] = no_term,
         concurrency: int = 8,
         spacing_seconds: float = 1.0,
+        backoff: Callable[[], Backoff] = lambda: Backoff(first=0.5),
     ) -> None:
         self._client = client
         self._fence = fence
         self._term = term
         self._concurrency = concurrency
         self._spacing_seconds = spacing_seconds
+        self._backoff = backoff
         self._slots: dict[_Key, _Slot] = {}
         self._queue: asyncio.Queue[tuple[_Key, _Slot]] = asyncio.Queue()
         self._unfinished: set[_Key] = set()
@@ -173,7 +176,9 @@ class StatusWriter:
 
     def _want(self, key: _Key, write: _Write) -> None:
         """Make this the wanted value, unless it is what is there already."""
-        slot = self._slots.setdefault(key, _Slot())
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = self._slots[key] = _Slot(self._backoff())
         if not slot.busy and write.digest == slot.written:
             slot.wanted = None
             self._settle(key, slot)
@@ -251,17 +256,18 @@ class StatusWriter:
         return 0.0
 
     def _after_error(self, target: Target, slot: _Slot, write: _Write, error: WireError) -> float:
-        """Keep the value for another try where that may help; drop it where the object is gone or refuses it."""
+        """Keep the value for another try where that may help; drop it where the object is gone or refuses it.
+
+        A conflict says that others were faster each time the server tried: it passes, and ends with the object at last.
+        """
         slot.written = b""
-        # A uid that is another's, or a patch that others were faster than each time the server tried: both are a 409.
-        conflict = isinstance(error, ApiError) and error.status == HTTPStatus.CONFLICT
-        if is_retryable(error) or (conflict and slot.backoff.failures < _CONFLICTS):
+        if is_retryable(error) or (isinstance(error, ApiError) and error.status == HTTPStatus.CONFLICT):
             self._count("retried")
             if slot.wanted is None:
                 slot.wanted = write
             return slot.backoff.next(retry_after(error))
         slot.backoff.reset()  # what is wanted next has as many tries
-        gone = isinstance(error, ApiError) and error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
+        gone = isinstance(error, ApiError) and _is_gone(error)
         self._count("gone" if gone else "refused")
         say = log.debug if gone else log.error
         say(
@@ -276,6 +282,12 @@ class StatusWriter:
     def _count(self, outcome: str) -> None:
         """Count a write by outcome."""
         self._client.metrics.writes.labels("status", outcome).inc()
+
+
+def _is_gone(error: ApiError) -> bool:
+    """Whether there is no such object, or another of that name."""
+    causes = error.details.causes or ()
+    return error.status == HTTPStatus.NOT_FOUND or any(cause.field == _UID for cause in causes)
 
 
 def _precondition(target: Target) -> dict[str, Any]:
