@@ -73,5 +73,4 @@ def _families(state: State | None, statuses: dict[str, str]) -> Iterator[Metric]
     yield from waiting.of_tries(state)
     yield from waiting.of_partial_gangs(state)
     yield from waiting.of_cache(state)
-    yield from nodes.of_resources(state)
-    yield from nodes.of_fragmentation(state)
+    yield from nodes.of_nodes(state)

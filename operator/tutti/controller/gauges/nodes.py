@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,62 +18,77 @@ _UNTOLD = (PODS, EPHEMERAL_STORAGE)
 _NODE = "node"
 
 
-def of_resources(state: State | None) -> Iterator[Metric]:
-    """Yield where each resource goes; families without values where there is no state."""
+Levels = Mapping[tuple[str, str], fragmentation.Fragmentation]
+"""By topology and level of it."""
+
+
+def of_nodes(state: State | None) -> Iterator[Metric]:
+    """Yield where each resource goes, and how far what is free lies scattered; no values where there is no state."""
+    shares: Iterable[Row] = ()
+    levels: Levels = {}
+    told: list[tuple[int, str]] = []
+    if state is not None:
+        free, offered = free_per_node(state.cluster.nodes)
+        told = _told(state)
+        shares, levels = _shares(state, told, free.sum(axis=0)), _levels(state, free, offered)
     yield gauges(
         "tutti_node_resources",
         "What nodes offer, by what becomes of it: bound, reserved (for pods to be bound), free, "
         "or closed (free on nodes that are not ready or take no pods).",
         ("resource", "state"),
-        () if state is None else _shares(state),
+        shares,
     )
+    yield from _of_fragmentation(levels, told)
 
 
-def _shares(state: State) -> Iterator[Row]:
+def _shares(state: State, told: Iterable[tuple[int, str]], free: NDArray[np.int64]) -> Iterator[Row]:
+    """Yield what becomes of each resource; `free` is int64[resources], what is free on nodes that take pods."""
     nodes, tenants = state.cluster.nodes, state.cluster.tenants
-    offered, taken = nodes.allocatable[nodes.present].sum(axis=0), nodes.requested[nodes.present].sum(axis=0)
+    taken = nodes.requested[nodes.present].sum(axis=0)
     reserved = tenants.held(np.flatnonzero((tenants.row >= 0) & ~tenants.bound), nodes.axis).sum(axis=0)
-    free = free_per_node(nodes)[0].sum(axis=0)
     left = (nodes.allocatable - nodes.requested)[nodes.present].clip(min=0).sum(axis=0)
-    for column, name in _told(state, offered):
+    for column, name in told:
         yield (name, "bound"), in_units(name, int(taken[column] - reserved[column]))
         yield (name, "reserved"), in_units(name, int(reserved[column]))
         yield (name, "free"), in_units(name, int(free[column]))
         yield (name, "closed"), in_units(name, int(left[column] - free[column]))
 
 
-def of_fragmentation(state: State | None) -> Iterator[Metric]:
-    """Yield how far what is free lies scattered, over nodes and over the domains of each topology that flavors use."""
+def _of_fragmentation(levels: Levels, told: Sequence[tuple[int, str]]) -> Iterator[Metric]:
+    """Yield it over nodes, and over the domains of each topology that flavors use."""
     labels = ("topology", "level", "resource")
-    found = {} if state is None else _levels(state)
-    offered = None if state is None else state.cluster.nodes.allocatable.sum(axis=0)
-    told = [] if state is None or offered is None else list(_told(state, offered))
+    places = [((*at, name), one, column, name) for at, one in levels.items() for column, name in told]
     yield gauges(
         "tutti_fragmentation",
         "The part of what is free that lies in domains of a level of which less than nine tenths are free: "
         "0 where all that is free is whole domains, 1 where none is.",
         labels,
-        (((*at, name), float(one.scattered[column])) for at, one in found.items() for column, name in told),
+        ((values, float(one.scattered[column])) for values, one, column, _ in places),
     )
     yield gauges(
         "tutti_largest_free",
         "The most that is free in any one domain of a level.",
         labels,
-        (((*at, name), in_units(name, int(one.largest[column]))) for at, one in found.items() for column, name in told),
+        (
+            ((*at, name), in_units(name, int(one.largest[column])))
+            for at, one in levels.items()
+            for column, name in told
+        ),
     )
 
 
-def _levels(state: State) -> dict[tuple[str, str], fragmentation.Fragmentation]:
-    nodes = state.cluster.nodes
-    found = {("", _NODE): fragmentation.of_nodes(nodes)}
+def _levels(state: State, free: NDArray[np.int64], offered: NDArray[np.int64]) -> Levels:
+    """Return how far it lies scattered; `free` and `offered` are int64[rows, resources], per node."""
+    found = {("", _NODE): fragmentation.of_domains(free, offered)}
     for name, levels in state.catalog.topologies.items():
-        for level, one in zip(levels, fragmentation.of_levels(nodes, levels), strict=True):
-            found[name, level] = one
+        scattered = fragmentation.of_levels(state.cluster.nodes, levels, free, offered)
+        found |= {(name, level): one for level, one in zip(levels, scattered, strict=True)}
     return found
 
 
-def _told(state: State, offered: NDArray[np.int64]) -> Iterator[tuple[int, str]]:
-    """Yield the resources that nodes offer, but for those that no queue is about, with their columns."""
-    for column, name in enumerate(state.cluster.nodes.axis.names[: len(offered)]):
-        if offered[column] and name not in _UNTOLD:
-            yield column, name
+def _told(state: State) -> list[tuple[int, str]]:
+    """Return the resources that nodes offer, but for those that no queue is about, with their columns."""
+    nodes = state.cluster.nodes
+    offered = nodes.allocatable[nodes.present].sum(axis=0)
+    names = enumerate(nodes.axis.names[: len(offered)])
+    return [(column, name) for column, name in names if offered[column] and name not in _UNTOLD]

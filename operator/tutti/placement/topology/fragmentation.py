@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.nodes import NodeColumns
-from tutti.cluster.supply import free_per_node
 from tutti.placement.topology.tree import tree_of
 
 WHOLE = 0.9
@@ -30,28 +29,32 @@ class Fragmentation(NamedTuple):
     largest: NDArray[np.int64]
 
 
-def of_nodes(nodes: NodeColumns) -> Fragmentation:
-    """Return it for single nodes."""
-    return _of(*free_per_node(nodes))
+def of_domains(free: NDArray[np.int64], offered: NDArray[np.int64]) -> Fragmentation:
+    """Return it for any domains, such as single nodes: of int64[domains, resources] twice, what is free and offered."""
+    total = free.sum(axis=0)
+    in_whole = np.where(free >= WHOLE * offered, free, 0).sum(axis=0)
+    scattered = np.divide(total - in_whole, total, out=np.zeros(total.shape), where=total > 0)
+    return Fragmentation(scattered, free.max(axis=0, initial=0))
 
 
-def of_levels(nodes: NodeColumns, levels: tuple[str, ...]) -> list[Fragmentation]:
-    """Return it for each level of a topology, the widest first; nodes that lack a label of it are in no domain."""
-    tree, (free, whole) = tree_of(nodes, levels), free_per_node(nodes)
+def of_levels(
+    nodes: NodeColumns, levels: tuple[str, ...], free: NDArray[np.int64], offered: NDArray[np.int64]
+) -> list[Fragmentation]:
+    """Return it for each level of a topology, the widest first; nodes that lack a label of it are in no domain.
+
+    Args:
+        nodes: All nodes.
+        levels: The labels of the topology.
+        free: int64[rows, resources], what is free on each node, in scheduling units.
+        offered: int64[rows, resources], what each offers.
+    """
+    tree = tree_of(nodes, levels)
     known = np.flatnonzero(tree.leaf_of >= 0)
     found: list[Fragmentation] = []
     for level in range(len(levels)):
         domains = tree.above(tree.leaf_of[known], tree.lowest, level)
-        found.append(_of(_sum(free[known], domains), _sum(whole[known], domains)))
+        found.append(of_domains(_sum(free[known], domains), _sum(offered[known], domains)))
     return found
-
-
-def _of(free: NDArray[np.int64], capacity: NDArray[np.int64]) -> Fragmentation:
-    """Work it out of int64[domains, resources] twice: what is free, and what there is."""
-    total = free.sum(axis=0)
-    in_whole = np.where(free >= WHOLE * capacity, free, 0).sum(axis=0)
-    scattered = np.divide(total - in_whole, total, out=np.zeros(total.shape), where=total > 0)
-    return Fragmentation(scattered, free.max(axis=0, initial=0))
 
 
 def _sum(amounts: NDArray[np.int64], domains: NDArray[np.int64]) -> NDArray[np.int64]:
