@@ -243,7 +243,10 @@ class Workload:
     @property
     def scheduler(self) -> str:
         """The schedulerName of the first of its members; "" where it has none yet."""
-        return next((member.scheduler for member in self.members()), "")
+        for group in self.groups.values():
+            for member in group.members.values():
+                return member.scheduler
+        return ""
 
     def running_for(self, now: float) -> float:
         """Return how many seconds this run has lasted; 0 where it does not run."""
