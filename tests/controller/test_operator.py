@@ -147,6 +147,30 @@ async def test_conditions_say_what_is_missing_and_heal_by_themselves(cluster, ru
     await until(lambda: says(cluster.condition(DOORS, "lq", "default"), status="True"))
 
 
+async def test_a_queue_is_told_while_more_is_used_than_it_is_given(cluster, running):
+    await open_queue(cluster)
+    await start_gang(cluster, "trio", 3)
+    await until(lambda: all_bound(cluster, "trio", 3))
+    queue = await cluster.get(QUEUES, "cq")
+    assert [one["type"] for one in queue["status"]["conditions"]] == ["Active"]
+    enough, few = queue["spec"]["resourceGroups"], cluster_queue(cpu="2")["spec"]["resourceGroups"]
+
+    await cluster.patch(QUEUES, "cq", spec={"resourceGroups": few})
+    told = await until(lambda: says(cluster.condition(QUEUES, "cq", kind="QuotaExceeded"), status="True"))
+    assert told["reason"] == "MoreInUse"
+    assert "3 of 2 cpu of flavor f" in told["message"]
+    assert (await cluster.condition(QUEUES, "cq"))["status"] == "True"
+    assert await until(lambda: said_of(cluster, "QuotaExceeded")) == ["cq"]
+
+    await cluster.patch(QUEUES, "cq", spec={"resourceGroups": enough})
+    await until(lambda: says(cluster.condition(QUEUES, "cq", kind="QuotaExceeded"), status="False"))
+    assert len(await bound(cluster, "trio")) == 3
+
+
+async def said_of(cluster, reason):
+    return [event["regarding"]["name"] for event in await cluster.list(EVENTS) if event["reason"] == reason]
+
+
 async def test_a_ring_of_cohorts_is_told_to_all_in_it_and_heals_when_it_is_broken(cluster, running):
     await cluster.create(COHORTS, obj("Cohort", "a", {"parentName": "b"}))
     await cluster.create(COHORTS, obj("Cohort", "b", {"parentName": "a"}))

@@ -10,6 +10,7 @@ from typing import Any
 
 from tutti.engine.engine import Engine
 from tutti.engine.workloads import Phase, WorkloadKey
+from tutti.quota.overuse import overused
 from tutti.quota.tree import QuotaTree
 
 
@@ -53,6 +54,7 @@ class Invariants:
         self.check_room()
         self.check_quota()
         self.check_counts()
+        self.check_overuse()
         self.check_waiting()
         self.check_gangs()
         self.check_explanations()
@@ -130,6 +132,13 @@ class Invariants:
                 what: n for what, n in held.get(name, {}).items() if n
             }, name
             assert count.leaving == leaving.get(name, 0), name
+
+    def check_overuse(self) -> None:
+        """Whoever uses more quota than there is has been told, and nobody else."""
+        tree = self.engine.state.holdings.tree
+        found = {("ClusterQueue", "", name) for name, node in tree.queues.items() if overused(node)}
+        found |= {("Cohort", "", name) for name, node in tree.cohorts.items() if overused(node)}
+        assert self.engine.state.overuses.told.keys() == found
 
     def check_waiting(self) -> None:
         """Who is said to wait, and for what, is what a walk through all workloads finds."""

@@ -1,9 +1,13 @@
-"""Keeps the `Active` condition of queues, cohorts, flavors and topologies true: written on change, and only then."""
+"""Keeps the conditions of queues, cohorts, flavors and topologies true: written on change, and only then.
+
+`Active` is on all of them. `QuotaExceeded` comes with the first time that a ClusterQueue or Cohort uses more than there
+is, as the engine finds it, and stays as False when that is over.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +18,7 @@ from tutti.controller.catalogue import Catalogue, Stored
 from tutti.controller.crds import RESOURCES
 from tutti.controller.references import Verdict, judge
 from tutti.controller.specs import ObjectKey
+from tutti.engine.telling.overuse import QUOTA_EXCEEDED
 from tutti.kube.statuses import StatusWriter, Target
 
 log = structlog.get_logger(__name__)
@@ -22,13 +27,23 @@ ACTIVE = "Active"
 
 
 @dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A condition as it should be, without its times."""
+
+    kind: str
+    status: bool
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Said:
-    """What was last asked to be written, and the condition that it was to replace."""
+    """What was last asked to be written, and the conditions that it was to replace."""
 
     uid: str
     generation: int
-    verdict: Verdict
-    instead_of: Mapping[str, Any]
+    wanted: tuple[_Wanted, ...]
+    instead_of: tuple[Mapping[str, Any], ...]
 
 
 _SETTLED = -1
@@ -47,10 +62,20 @@ class ConditionKeeper:
         catalogue: Catalogue,
         statuses: StatusWriter,
         *,
+        overused: Callable[[], Mapping[ObjectKey, str]] = dict,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Keep them by what is known, and written by a writer.
+
+        Args:
+            catalogue: Tells when anything has changed, and what the objects are like.
+            statuses: Writes.
+            overused: Returns the ClusterQueues and Cohorts that use more quota than there is, and what they are told.
+            clock: Unix seconds.
+        """
         self._catalogue = catalogue
         self._statuses = statuses
+        self._overused = overused
         self._clock = clock
         self._said: dict[ObjectKey, _Said] = {}
 
@@ -63,64 +88,85 @@ class ConditionKeeper:
 
     def _review(self) -> None:
         self._catalogue.count_users()
+        overused = self._overused()
         for key, verdict in judge(self._catalogue.specs):
             stored = self._catalogue.stored.get(key)
             if stored is not None:
-                self._say(key, stored, verdict)
+                exceeded = _exceeded(stored, overused.get(key, ""), readable=key not in self._catalogue.specs.broken)
+                self._say(key, stored, (_active(verdict), *exceeded))
         for key in self._said.keys() - self._catalogue.stored.keys():
             self._statuses.forget(_target(key, self._said.pop(key).uid))
 
-    def _say(self, key: ObjectKey, stored: Stored, verdict: Verdict) -> None:
-        before = stored.condition(ACTIVE)
-        said = _Said(stored.uid, stored.generation, verdict, instead_of=before)
-        if is_said(stored, verdict):
-            self._said[key] = _Said(stored.uid, _SETTLED, verdict, instead_of=before)
+    def _say(self, key: ObjectKey, stored: Stored, wanted: tuple[_Wanted, ...]) -> None:
+        before = tuple(stored.condition(one.kind) for one in wanted)
+        said = _Said(stored.uid, stored.generation, wanted, instead_of=before)
+        if all(_is_said(stored, one) for one in wanted):
+            self._said[key] = _Said(stored.uid, _SETTLED, wanted, instead_of=before)
             return
         if self._said.get(key) == said:
             return  # it is on its way: the server has yet to show it
         self._said[key] = said
-        kind, namespace, name = key
-        if before.get("status") != _status(verdict) or before.get("reason") != verdict.reason:
-            log.info(
-                "condition_changed",
-                kind=kind,
-                namespace=namespace,
-                name=name,
-                active=verdict.active,
-                reason=verdict.reason,
-                message=verdict.message,
-            )
-        self._statuses.put(_target(key, stored.uid), {"conditions": with_active(stored, verdict, now=self._clock())})
+        for one, known in zip(wanted, before, strict=True):
+            if known.get("status") != str(one.status) or known.get("reason") != one.reason:
+                _log(key, one)
+        self._statuses.put(_target(key, stored.uid), {"conditions": _with(stored, wanted, now=self._clock())})
 
 
-def is_said(stored: Stored, verdict: Verdict) -> bool:
-    """Whether the object's condition already says the verdict about its current generation."""
-    condition = stored.condition(ACTIVE)
+def _active(verdict: Verdict) -> _Wanted:
+    return _Wanted(ACTIVE, verdict.active, verdict.reason, verdict.message)
+
+
+def _exceeded(stored: Stored, message: str, *, readable: bool) -> tuple[_Wanted, ...]:
+    """Return what is to be said of quota: nothing of an object where there has never been anything to say."""
+    if message:
+        return (_Wanted(QUOTA_EXCEEDED, True, "MoreInUse", message),)
+    if readable and stored.condition(QUOTA_EXCEEDED).get("status") == "True":
+        return (_Wanted(QUOTA_EXCEEDED, False, "WithinQuota", "no more is used than there is quota for"),)
+    return ()
+
+
+def _is_said(stored: Stored, wanted: _Wanted) -> bool:
+    """Whether a condition of an object already says this about its current generation."""
+    condition = stored.condition(wanted.kind)
     return (
-        condition.get("status") == _status(verdict)
-        and condition.get("reason") == verdict.reason
-        and condition.get("message") == verdict.message
+        condition.get("status") == str(wanted.status)
+        and condition.get("reason") == wanted.reason
+        and condition.get("message") == wanted.message
         and condition.get("observedGeneration", 0) == stored.generation
     )
 
 
-def with_active(stored: Stored, verdict: Verdict, *, now: float) -> list[Mapping[str, Any]]:
-    """Return the object's conditions with the verdict in place; the time moves only when the status does."""
-    before = stored.condition(ACTIVE)
-    same = before.get("status") == _status(verdict)
-    condition = {
-        "type": ACTIVE,
-        "status": _status(verdict),
-        "reason": verdict.reason,
-        "message": verdict.message,
+def _with(stored: Stored, wanted: Sequence[_Wanted], *, now: float) -> list[Mapping[str, Any]]:
+    """Return an object's conditions with those that are wanted in place; a time moves only when the status does."""
+    kinds = [one.kind for one in wanted]
+    return [*(c for c in stored.conditions if c.get("type") not in kinds), *(_put(stored, one, now) for one in wanted)]
+
+
+def _put(stored: Stored, wanted: _Wanted, now: float) -> Mapping[str, Any]:
+    before = stored.condition(wanted.kind)
+    same = before.get("status") == str(wanted.status)
+    return {
+        "type": wanted.kind,
+        "status": str(wanted.status),
+        "reason": wanted.reason,
+        "message": wanted.message,
         "lastTransitionTime": before.get("lastTransitionTime") if same else timestamp(now),
         "observedGeneration": stored.generation,
     }
-    return [*(c for c in stored.conditions if c.get("type") != ACTIVE), condition]
 
 
-def _status(verdict: Verdict) -> str:
-    return "True" if verdict.active else "False"
+def _log(key: ObjectKey, wanted: _Wanted) -> None:
+    kind, namespace, name = key
+    said = {"active": wanted.status} if wanted.kind == ACTIVE else {"condition": wanted.kind, "status": wanted.status}
+    log.info(
+        "condition_changed",
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        **said,
+        reason=wanted.reason,
+        message=wanted.message,
+    )
 
 
 def _target(key: ObjectKey, uid: str) -> Target:

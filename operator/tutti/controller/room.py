@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import structlog
@@ -34,7 +35,7 @@ from tutti.controller.metrics import Metrics
 from tutti.controller.progress import Progress
 from tutti.controller.reviews import Classes
 from tutti.controller.supervisor import leaves
-from tutti.controller.usage import charged
+from tutti.controller.usage import charged, overused
 from tutti.engine.decisions import EmitEvent
 from tutti.engine.engine import Engine
 from tutti.engine.observations import AnyObservation, PodGone, PodSeen
@@ -81,6 +82,8 @@ class Room:
     def __init__(self, engine: Engine, around: Surroundings, *, once_synced: Callable[[], None] = lambda: None) -> None:
         self._once_synced = once_synced
         self.catalogue = Catalogue(lambda: charged(engine.state))
+        self._state = engine.state
+        self._overuses = 0  # the version of what was told of them
         self.classes: Classes = engine.state.catalog
         self.synced = asyncio.Event()
         self.deciding = asyncio.Event()
@@ -185,18 +188,27 @@ class Room:
         self._leads = True
         self._cycle.lead()
         group.create_task(
-            ConditionKeeper(self.catalogue, self._conditions, clock=self._around.clock).run(), name="conditions"
+            ConditionKeeper(
+                self.catalogue, self._conditions, overused=partial(overused, self._state), clock=self._around.clock
+            ).run(),
+            name="conditions",
         )
 
     def _decided(self, seconds: float) -> None:
-        """Tell what has come of a turn; wake who waits for the engine to have looked, or for a queue to be empty."""
+        """Tell what has come of a turn; wake who waits for the engine to have looked, or for what has changed."""
         self._progress.turned(seconds)
         if not self.deciding.is_set():
             self.deciding.set()
             log.info("deciding")
             self.catalogue.touch()
-        elif self.catalogue.specs.queue_is_leaving and self.catalogue.count_users():
+        elif self._is_news():
             self.catalogue.touch()
+
+    def _is_news(self) -> bool:
+        """Whether the last turn has changed what conditions are about."""
+        before, self._overuses = self._overuses, self._state.overuses.version
+        emptied = self.catalogue.specs.queue_is_leaving and self.catalogue.count_users()
+        return emptied or before != self._overuses
 
     async def _finish(self, work: asyncio.Task[None]) -> bool:
         """Decide nothing more, and let writers end what was decided; return whether they have."""

@@ -1,4 +1,4 @@
-"""What the engine's state says to the rest of the shell: who uses a queue.
+"""What the engine's state says to the rest of the shell: who uses a queue, and where more is used than there is.
 
 The state is only read, and only between two calls of the engine.
 """
@@ -15,6 +15,11 @@ from tutti.engine.workloads import Workload
 def charged(state: State) -> dict[ObjectKey, str]:
     """Return the ClusterQueue whose quota each workload holds, for those that hold any: reserved, bound or leaving."""
     return {workload.key: queue for workload in state.workloads.values() for queue in _queues(workload)}
+
+
+def overused(state: State) -> dict[ObjectKey, str]:
+    """Return the ClusterQueues and Cohorts that use more quota than there is, with what they are told of it."""
+    return {key: told.message for key, told in state.overuses.told.items()}
 
 
 def _queues(workload: Workload) -> Iterator[str]:

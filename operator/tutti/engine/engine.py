@@ -37,7 +37,7 @@ from tutti.engine.milestones import Milestone, Step
 from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.observing import observe
 from tutti.engine.state import State
-from tutti.engine.telling import queue_statuses, retelling, statuses
+from tutti.engine.telling import overuse, queue_statuses, retelling, statuses
 from tutti.engine.telling.counting import NOWHERE
 from tutti.engine.telling.reporting import report, tells_later
 from tutti.engine.waiting import past_use
@@ -148,6 +148,7 @@ class Engine:
             self.state.shadows.next_due(),
             queue_statuses.next_due(self.state),
             retelling.next_due(self.state),
+            overuse.next_due(self.state),
         )
         return min((time for time in times if time is not None), default=None)
 

@@ -24,6 +24,7 @@ from tutti.engine.milestones import Milestone, Step
 from tutti.engine.reading.catalog import Catalog
 from tutti.engine.reading.profiles import profiles_of, rules_of
 from tutti.engine.telling.counting import QueueCounts
+from tutti.engine.telling.overuses import Overuses
 from tutti.engine.telling.waiting_counts import WaitingCounts
 from tutti.engine.waiting.places import Places
 from tutti.engine.workloads import Workload, WorkloadKey
@@ -69,6 +70,7 @@ class State:
         rooms_stale: Whether pods or nodes have been seen since.
         out: What has been decided in this turn.
         waiting: Who waits, and at which gate.
+        overuses: Which queues and cohorts use more quota than there is.
         milestones: What workloads have come to in this turn.
         tried: How often a workload was tried: whether it was a single pod, whether it was admitted, its scheduler.
         plugins: What users have added to each profile.
@@ -109,6 +111,7 @@ class State:
     rooms_stale: bool = False
     out: list[AnyDecision] = field(default_factory=list)
     waiting: WaitingCounts = field(default_factory=WaitingCounts)
+    overuses: Overuses = field(default_factory=Overuses)
     milestones: list[Milestone] = field(default_factory=list)
     tried: dict[tuple[bool, bool, str], int] = field(default_factory=dict)
     now: float = 0.0

@@ -102,14 +102,14 @@ class ConditionsOnly(Written):
     """The status of a kind that counts nothing."""
 
     conditions: Conditions = []
-    """Whether it can be used, and why not."""
+    """Whether it can be used, and why not; of a Cohort also whether more quota is used than there is."""
 
 
 class QueueStatus(Written):
     """The status of both kinds of queue: how many workloads wait and run, and what they use."""
 
     conditions: Conditions = []
-    """Whether the queue admits workloads, and why not."""
+    """Whether the queue admits workloads, and why not; of a ClusterQueue also whether more is used than there is."""
     pending_workloads: Count = 0
     """How many workloads wait."""
     reserving_workloads: Count = 0

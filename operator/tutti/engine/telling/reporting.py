@@ -14,7 +14,7 @@ from tutti.engine.extending.extenders import WAITING
 from tutti.engine.gathering.implicit import keep_pod_group
 from tutti.engine.members import Member, Told
 from tutti.engine.state import State
-from tutti.engine.telling import gang_conditions, queue_statuses, statuses
+from tutti.engine.telling import gang_conditions, overuse, queue_statuses, statuses
 from tutti.engine.waiting import past_use
 from tutti.engine.workloads import Workload, WorkloadKey
 
@@ -55,7 +55,9 @@ def report(state: State, changed: dict[WorkloadKey, Workload]) -> None:
         tell_status(state, workload)
         gang_conditions.tell(state, workload)
     _tell_broken(state)
-    state.places.moved.update((name, None) for name in state.changed_queues if "/" not in name)
+    moved = dict.fromkeys(name for name in state.changed_queues if "/" not in name)
+    state.places.moved.update(moved)
+    overuse.tell(state, moved)
     queue_statuses.tell(state)
 
 
