@@ -34,6 +34,27 @@ def test_so_does_the_help_of_what_has_more_commands(group: str):
 
 
 @pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["team/x"], "`tutti explain workload team/x`: it explains a Workload, a gang and a pod"),
+        (["team/x", "-o", "json"], "`tutti explain workload team/x`"),
+        (["pod", "team/x-0"], "`tutti explain workload team/x-0`"),
+        (["PodGroup", "-n", "team"], "`tutti explain workload"),
+        (["podgroup/x"], "`tutti explain workload x`"),
+        (["wl"], "`tutti explain workload NAME`"),
+        (["queue", "vision"], "`tutti queue vision`"),
+        (["clusterqueues.scheduling.tutti.dev/vision"], "`tutti queue vision`"),
+        (["node", "n1"], "`tutti drain-check n1`"),
+    ],
+)
+def test_who_names_another_kind_or_none_is_told_how_to_ask(words: list[str], told: str):
+    answer = CliRunner().invoke(cli, ["explain", *words], prog_name="tutti")
+
+    assert answer.exit_code == 2
+    assert told in " ".join(answer.output.split())
+
+
+@pytest.mark.parametrize(
     ("words", "lines"),
     [
         (["drain"], ["drain-check"]),

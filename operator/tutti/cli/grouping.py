@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -20,11 +20,19 @@ class Group(click.Group):
 
     Args:
         late: Subcommand -> module that defines it as `command`.
+        advice: Returns what to say of words the first of which is no subcommand, given how this group was called.
     """
 
-    def __init__(self, *args: Any, late: Mapping[str, str] = MappingProxyType({}), **options: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        late: Mapping[str, str] = MappingProxyType({}),
+        advice: Callable[[str, Sequence[str]], str] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(*args, **options)
         self._late = late
+        self._advice = advice
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all subcommands."""
@@ -37,6 +45,14 @@ class Group(click.Group):
             return super().get_command(ctx, cmd_name)
         command: click.Command = importlib.import_module(module).command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the subcommand that is meant; where there is none, say what may have been."""
+        if self._advice is None or ctx.resilient_parsing or self.get_command(ctx, args[0]) is not None:
+            return super().resolve_command(ctx, args)
+        raise click.UsageError(self._advice(ctx.command_path, args), ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write every command there is into one table, those below others too, and what each does in full."""

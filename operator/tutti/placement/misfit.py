@@ -112,10 +112,13 @@ def _never(nodes: NodeColumns, ask: Ask) -> str:
         f"claim {claim} is ReadWriteOncePod, and {ask.required} pods of the gang use it"
         for claim in (ask.klass.volumes.once if ask.required > 1 else ())
     ]
-    for name, amount in ask.klass.requests.items():
-        largest = int(nodes.allocatable[:, nodes.axis.column(name)].max(initial=0))
-        if amount > largest:
-            parts.append(
-                f"a pod asks for {describe(name, amount)} {name}; the largest node offers {describe(name, largest)}"
-            )
+    for name, largest in too_large(nodes, ask.klass.requests).items():
+        asks, offers = describe(name, ask.klass.requests[name]), describe(name, largest)
+        parts.append(f"a pod asks for {asks} {name}; the largest node offers {offers}")
     return "; ".join(parts)
+
+
+def too_large(nodes: NodeColumns, requests: Mapping[str, int]) -> dict[str, int]:
+    """Return of which resources a pod asks for more than any node offers, and the most that one does."""
+    largest = {name: int(nodes.allocatable[:, nodes.axis.column(name)].max(initial=0)) for name in requests}
+    return {name: most for name, most in largest.items() if requests[name] > most}

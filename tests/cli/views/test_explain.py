@@ -10,7 +10,7 @@ from tests.cli.views import scene
 from tests.cli.views.scene import GPU, Json, group, node, ours, pod, told
 from tutti.cli.views.explain.answer import explained
 from tutti.cli.views.explain.drawing import draw_explained
-from tutti.cli.views.explain.model import Explained, Room, Ruled, Told, Verdict
+from tutti.cli.views.explain.model import Explained, Room, Ruled, Step, Told, Verdict
 from tutti.cli.views.explain.naming import named
 from tutti.cli.views.viewing import plain
 
@@ -250,6 +250,18 @@ def test_a_gang_that_runs_with_fewer_than_it_needs_says_so():
 
     assert found.summary == "it runs, with 1 member less than it needs: whoever makes its pods has to make it again"
     assert (found.members, found.bound, found.required) == (2, 2, 3)
+    assert found.steps[0] == Step("Gather", Verdict.SHORT, "2 members there, 3 needed")
+    assert "!   Gather      2 members there, 3 needed" in plain(draw_explained(found, scene.AT))
+
+
+def test_members_that_are_promised_are_not_missing():
+    spec = {"podGroups": [{"name": "w", "count": 3, "template": {"spec": pod("d", "any", 1)["spec"]}}]}
+    member = pod("d", "w-0", 1)
+    member["metadata"]["labels"] = {f"{scene.TUTTI}/workload": "w", f"{scene.TUTTI}/pod-group": "w"}
+    found = of("d/w", [node("n", "m", "r"), ours("Workload", "w", spec, "d"), member])
+
+    assert found.steps[0] == Step("Gather", Verdict.PASSED, "1 member there, 2 promised, 3 needed")
+    assert verdicts(found)[3:] == ["Placement: Passed", "Permit: Waits"]
 
 
 @pytest.mark.parametrize(
@@ -270,6 +282,9 @@ def test_a_workload_goes_by_its_name_and_by_those_of_its_pods(name: str, key: tu
     [
         ("serving/notebook-a", "has schedulerName default-scheduler, so Tutti has nothing to say of it"),
         ("vision/train2", "there is vision/train-2"),
+        ("speech/llm", "there is no Workload, pod group or pod speech/llm that Tutti places; there is serving/llm"),
+        ("default/vision", "`tutti queue vision` shows the ClusterQueue of that name"),
+        ("default/a100-4", "`tutti drain-check a100-4` shows what is on the node of that name"),
         ("nowhere/nothing-at-all", "there is no Workload, pod group or pod nowhere/nothing-at-all that Tutti places"),
     ],
 )
@@ -297,8 +312,47 @@ def test_a_single_pod_is_told_as_one():
 
     assert (found.kind, found.steps[0].message) == ("Pod", "it is a pod by itself")
     assert found.steps[3].verdict is Verdict.WAITS
-    assert not found.remedies  # no node like those that there are would do
     assert "a pod asks for 9 nvidia.com/gpu; the largest node offers 8" in found.steps[3].message
+
+
+def test_what_no_node_could_ever_give_is_told_with_what_would_do():
+    small, large = node("n", "m", "r"), node("large", "m", "r")
+    large["status"]["allocatable"] = {"cpu": "8", "memory": "32Gi", "pods": "110", GPU: "4"}
+
+    assert helps(of("d/p", [large, small, pod("d", "p", 9)])) == [
+        "1 more node like n, but with 9 nvidia.com/gpu, is added",
+        "none of its pods asks for more than the largest node offers: 8 nvidia.com/gpu",
+    ]
+
+
+def test_pods_that_ask_for_less_are_looked_at_container_by_container():
+    both = pod("d", "p", 6)
+    both["spec"]["containers"].append({"name": "side", "resources": {"requests": {GPU: "6", "cpu": "1"}}})
+    both["spec"]["initContainers"] = [{"name": "first", "resources": {"requests": {GPU: "12"}}}]
+    made = [node("n", "m", "r"), both]
+
+    told = "none of its pods asks for more than the largest node offers: "
+    assert f"{told}8 nvidia.com/gpu" in helps(of("d/p", made))
+    both["spec"]["containers"][1]["resources"]["requests"]["cpu"] = "63"  # 65 of 64 with the first one
+    assert f"{told}64 cpu, 8 nvidia.com/gpu" in helps(of("d/p", made))
+
+
+def test_where_nothing_helps_that_is_said():
+    made = [node("n", "m", "r"), group("d", "g", 2), *(pod("d", f"g-{n}", 1, gang="g") for n in range(2))]
+    del made[1]["spec"]["queueName"]
+    for one in made[2:]:
+        one["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    meta = {"name": "data", "namespace": "d", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    claim = {"accessModes": ["ReadWriteOncePod"], "volumeName": "data"}
+    made.append({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": claim})
+    volume = {"claimRef": {"namespace": "d", "name": "data"}}
+    made.append({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "data"}, "spec": volume})
+    found = of("d/g", made)
+
+    assert (found.summary, found.remedies) == ("it waits at the Placement gate: Impossible", ())
+    assert "claim d/data is ReadWriteOncePod, and 2 pods of the gang use it" in message(found, "Placement")
+    assert "Nothing that was tried would help: no cordon" in plain(draw_explained(found, scene.AT))
+    assert "would help" not in plain(draw_explained(of("d/g", made, trying=False), scene.AT))
 
 
 def test_each_role_has_its_rooms():

@@ -10,9 +10,9 @@ from tutti.cli.views.asking import Asked
 from tutti.cli.views.explain.as_told import as_told
 from tutti.cli.views.explain.model import Explained, QuotaUse, Remedy, Room
 from tutti.cli.views.explain.quota import uses
-from tutti.cli.views.explain.remedies import remedies
+from tutti.cli.views.explain.remedies import hopeless, remedies
 from tutti.cli.views.explain.rooms import rooms
-from tutti.cli.views.explain.steps import Way, steps
+from tutti.cli.views.explain.steps import Way, missing, steps
 from tutti.cli.views.explain.trials import Case
 from tutti.engine.explanation import Explanation
 from tutti.engine.gathering.needs import needs_of
@@ -38,8 +38,10 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
     room: Sequence[Room] = () if isinstance(queue, Explanation) else rooms(state, workload, at, mine)
     why = asked.what_if(asked.listed.seen, key)
     remedy: Sequence[Remedy] = ()
+    without = ""
     if why is not None and trying:
         remedy = remedies(Case(asked, state, workload, at, why, mine, quota, room))
+        without = "" if remedy else hopeless(why)
     kind, namespace, name = key
     tally = workload.tally()
     cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
@@ -65,6 +67,7 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
         remedies=tuple(remedy),
         told=None if (said := as_told(asked.listed, namespace, name)) is None else said.told,
         placed=dict(Counter(member.pod.node for member in workload.members() if member.pod.node)),
+        hopeless=without,
     )
 
 
@@ -85,8 +88,7 @@ def _summary(workload: Workload, why: Explanation | None) -> str:
 
 def _short(workload: Workload) -> str:
     """Return how many members it has lost of those that it needs, or ""."""
-    tally = workload.tally()
-    lost = sum(group.min_count for group in workload.groups.values()) - tally.live - tally.succeeded
-    if lost <= 0:
+    lost = missing(workload)
+    if not lost:
         return ""
     return f", with {counted(lost, 'member')} less than it needs: whoever makes its pods has to make it again"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
 import click
 from msgspec.structs import replace
 
@@ -14,8 +17,29 @@ from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.naming import named
 from tutti.cli.views.viewing import NO, Way, fail, view
 
+_WORKLOADS = ("workloads", "wl", "podgroup", "podgroups", "pg", "gang", "gangs", "pod", "pods", "po", "job", "jobs")
+_INSTEAD: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(_WORKLOADS, ""),
+        **dict.fromkeys(("clusterqueue", "clusterqueues", "cq", "queue", "queues"), "queue {}"),
+        **dict.fromkeys(("node", "nodes", "no"), "drain-check {}"),
+    }
+)
+"""What is called for a kind that somebody may name after `explain`; "" where that is `explain workload` itself."""
 
-@click.group("explain", cls=Group)
+
+def _advice(called: str, words: Sequence[str]) -> str:
+    """Say how to ask for what somebody may have meant who gave a kind or a name in place of `workload`."""
+    rest = [word for word in words[1:] if not word.startswith("-")]
+    kind, _, joined = words[0].lower().partition("/")
+    kind = kind.partition(".")[0]
+    name = joined or (rest[0] if rest else "NAME") if kind in _INSTEAD else words[0]
+    if _INSTEAD.get(kind):
+        return f"say `{called.rpartition(' ')[0]} {_INSTEAD[kind].format(name)}` for that: {called} is about workloads"
+    return f"say `{called} workload {name}`: it explains a Workload, a gang and a pod, whichever has that name"
+
+
+@click.group("explain", cls=Group, advice=_advice)
 def command() -> None:
     """Say why something is as it is."""
 

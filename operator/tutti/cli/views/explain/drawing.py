@@ -36,6 +36,7 @@ _SIGNS: Mapping[Verdict, tuple[str, str, str]] = MappingProxyType(
         Verdict.WOULD_PASS: ("✓", QUIET, "would pass: "),
         Verdict.WOULD_WAIT: ("✗", WAITS, "would wait: "),
         Verdict.UNKNOWN: ("?", QUIET, ""),
+        Verdict.SHORT: ("!", WAITS, ""),
     }
 )
 """Sign and style of a gate, and what is said before its message."""
@@ -48,10 +49,10 @@ def draw_explained(found: Explained, now: float, page: Page = WIDE) -> Renderabl
 
 
 def _parts(found: Explained, now: float, page: Page) -> Iterator[RenderableType]:
-    waits = any(step.verdict is Verdict.WAITS for step in found.steps)
-    yield Text.assemble(
-        (f"{found.kind} {found.namespace}/{found.name}", "bold"), "  ", (found.summary, WAITS if waits else GOOD)
-    )
+    verdicts = {step.verdict for step in found.steps}
+    waits = Verdict.WAITS in verdicts
+    style = WAITS if waits or Verdict.SHORT in verdicts else GOOD
+    yield Text.assemble((f"{found.kind} {found.namespace}/{found.name}", "bold"), "  ", (found.summary, style))
     yield Text(_facts(found, now), QUIET)
     yield Text()
     yield _gates(found, page)
@@ -67,6 +68,9 @@ def _parts(found: Explained, now: float, page: Page) -> Iterator[RenderableType]
     if found.remedies:
         yield Text()
         yield _remedies(found.remedies)
+    if found.hopeless:
+        yield Text()
+        yield Text(found.hopeless, "bold")
     if found.limits:
         yield Text()
         yield Text(f"This is what the operator has said: {found.limits}", QUIET)

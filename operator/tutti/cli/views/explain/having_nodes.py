@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tutti.api.core import Node
-from tutti.api.resources import CPU, MEMORY
+from tutti.api.resources import CPU, MEMORY, amounts, describe
 from tutti.api.taints import HARD_EFFECTS, Taint
 from tutti.api.wording import IS, agreeing, counted
 from tutti.cli.views.changing import Seen, changed, like, node_of, with_nodes
@@ -63,10 +66,10 @@ def more(case: Case) -> Iterator[Idea]:
         room = max((one.fits for one in case.rooms if one.group == need.group.name), default=0)
         if need.klass.refusal or (room >= need.required and need.near is None):
             continue  # others, or the pod itself, are in the way
-        for model in _models(case, need):
+        for model in _models(case, need) or _larger(case, need):
             number = next((n for n in range(1, _MOST_NEW + 1) if _would_fit(case, _new(model, n))), 0)
             if number:
-                told = f"{counted(number, 'more node')} like {model.metadata.name} ({_offers(model)})"
+                told = f"{counted(number, 'more node')} {_like(case, model)}"
                 yield Idea(f"{told} {agreeing(number, IS)} added", [*case.seen, *like(model, number)])
 
 
@@ -94,6 +97,38 @@ def _instead(case: Case, changes: Sequence[Node]) -> Seen:
 
 def _models(case: Case, need: Need) -> list[Node]:
     """Return a node of each flavor that could take such a pod if it were empty, as far as there is any."""
+    nodes = case.state.cluster.nodes
+    large = (nodes.allocatable >= nodes.vector(need.klass.requests)).all(axis=1)
+    found: dict[str, Node] = {}
+    for suits in _suitable(case, need):
+        fits = suits & large
+        name = min((name for name, row in nodes.rows.items() if fits[row]), default="")
+        if name:
+            found[name] = node_of(case.seen, name)
+    return list(found.values())
+
+
+def _larger(case: Case, need: Need) -> list[Node]:
+    """Return, of each flavor, the node that comes closest to what such a pod asks for, with what is lacking of it."""
+    nodes, wanted = case.state.cluster.nodes, case.state.cluster.nodes.vector(need.klass.requests)
+    offered = np.minimum(nodes.allocatable, wanted) / np.maximum(wanted, 1)
+    models: dict[str, Node] = {}
+    for suits in _suitable(case, need):
+        rows = {name: row for name, row in nodes.rows.items() if suits[row]}
+        if rows:
+            name = min(rows, key=lambda name: (-float(offered[rows[name]].sum()), name))
+            models[name] = _raised(node_of(case.seen, name), need.klass.requests)
+    return list(models.values())
+
+
+def _raised(node: Node, requests: Mapping[str, int]) -> Node:
+    offers = amounts(node.status.allocatable)
+    more = {name: describe(name, units) for name, units in requests.items() if units > offers.get(name, 0)}
+    return changed(node, status=changed(node.status, allocatable={**node.status.allocatable, **more}))
+
+
+def _suitable(case: Case, need: Need) -> Iterator[NDArray[np.bool_]]:
+    """Yield, for each flavor that it may be counted in, which nodes would take such a pod were they large and empty."""
     state, nodes = case.state, case.state.cluster.nodes
     with state.cluster.transaction() as transaction:
         profile = Attempt(state, case.workload, case.queue, transaction).profile
@@ -101,16 +136,8 @@ def _models(case: Case, need: Need) -> list[Node]:
     if case.queue is not None:
         found = assignments(case.queue, state.catalog.flavors, need.klass.requests, need.klass.spec.tolerations)
         ways = list(itertools.islice(found, MOST_WAYS))
-    wanted = nodes.vector(need.klass.requests)
-    large = (nodes.allocatable >= wanted).all(axis=1)
-    models: dict[str, Node] = {}
     for given in ways:
-        where = ask_for(state, need, given, required=need.required).where
-        fits = standing(need.klass, nodes, where, profile).mask & large
-        name = min((name for name, row in nodes.rows.items() if fits[row]), default="")
-        if name:
-            models[name] = node_of(case.seen, name)
-    return list(models.values())
+        yield standing(need.klass, nodes, ask_for(state, need, given, required=need.required).where, profile).mask
 
 
 def _new(model: Node, number: int) -> list[Node]:
@@ -128,6 +155,14 @@ def _without(node: Node, taint: Taint) -> Node:
 def _names(names: Sequence[str]) -> str:
     rest = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return f"{agreeing(len(names), ('node', 'nodes'))} {', '.join(names[:_NAMES])}{rest}"
+
+
+def _like(case: Case, model: Node) -> str:
+    """Return which node more are like, and what it offers; of one that is larger than it is, what it would offer."""
+    name = model.metadata.name
+    there = node_of(case.seen, name).status.allocatable
+    more = [f"{text} {what}" for what, text in model.status.allocatable.items() if there.get(what) != text]
+    return f"like {name}, but with {', '.join(more)}," if more else f"like {name} ({_offers(model)})"
 
 
 def _offers(node: Node) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tutti.api.core import Pod
-from tutti.api.resources import describe
+from tutti.api.core import Pod, ResourceRequirements
+from tutti.api.resources import amounts, describe
 from tutti.api.wording import IS, agreeing, counted
 from tutti.cli.views.changing import changed, claims_of, copies, pod_of, with_object, with_pods, without_pods
 from tutti.cli.views.explain.model import QuotaUse
 from tutti.cli.views.explain.trials import Case, Idea
+from tutti.placement.misfit import too_large
 from tutti.quota.policy import Who
 from tutti.quota.tree import UNLIMITED
 
@@ -44,6 +45,18 @@ def members(case: Case) -> Iterator[Idea]:
             claims = [claim for one in more for claim in claims_of(case.seen, first, one.pod)]
             seen = [*case.seen, *claims, *more]
             yield Idea(f"{counted(missing, 'more member')} like {waiting[0][1]} {agreeing(missing, IS)} created", seen)
+
+
+def smaller(case: Case) -> Iterator[Idea]:
+    """Yield that pods ask for no more than the largest node offers, where they ask for more."""
+    nodes, seen, told = case.state.cluster.nodes, case.seen, dict[str, int]()
+    for need in case.needs:
+        most = too_large(nodes, need.klass.requests)
+        told |= most
+        seen = with_pods(seen, {member.pod.key for member in need.members}, partial(_limited, most=most))
+    if told:
+        limits = ", ".join(f"{describe(resource, units)} {resource}" for resource, units in told.items())
+        yield Idea(f"none of its pods asks for more than the largest node offers: {limits}", seen)
 
 
 def queues(case: Case) -> Iterator[Idea]:
@@ -105,6 +118,26 @@ def more_quota(case: Case) -> Iterator[Idea]:
 
 def _ungated(pod: Pod) -> Pod:
     return changed(pod, spec=changed(pod.spec, scheduling_gates=[]))
+
+
+def _limited(pod: Pod, most: Mapping[str, int]) -> Pod:
+    """Return a pod that asks for no more than so much; what its first containers ask for is cut last."""
+    left = dict(most)
+    kept = []
+    for one in pod.spec.containers:
+        kept.append(changed(one, resources=_cut(one.resources, left)))
+        left = {name: units - amounts(kept[-1].resources.requests).get(name, 0) for name, units in left.items()}
+    inits = [changed(one, resources=_cut(one.resources, most)) for one in pod.spec.init_containers]
+    whole = None if pod.spec.resources is None else _cut(pod.spec.resources, most)
+    return changed(pod, spec=changed(pod.spec, containers=kept, init_containers=inits, resources=whole))
+
+
+def _cut(asked: ResourceRequirements, most: Mapping[str, int]) -> ResourceRequirements:
+    """Return requests of which none is more than so much; what is cut to nothing is not asked for."""
+    has = amounts(asked.requests)
+    cut = {name: most[name] for name, units in has.items() if units > most.get(name, units)}
+    kept = {name: text for name, text in asked.requests.items() if name not in cut}
+    return ResourceRequirements(requests=kept | {name: describe(name, units) for name, units in cut.items() if units})
 
 
 def _handed_over(pod: Pod, to: str) -> Pod:

@@ -19,6 +19,8 @@ class Verdict(enum.StrEnum):
     WOULD_PASS = "WouldPass"  # noqa: S105 - of a gate
     WOULD_WAIT = "WouldWait"
     UNKNOWN = "Unknown"
+    SHORT = "Short"
+    """It has passed, and has lost something of what it passed with."""
 
 
 class Step(msgspec.Struct, frozen=True, rename="camel"):
@@ -125,6 +127,7 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
         since: Since when it is in its queue, Unix seconds.
         position: Its place in the ClusterQueue, the head being 1, and `line` how many wait there; None for none.
         placed: Its pods on each node.
+        hopeless: What is said where nothing that was tried would have it placed, or "".
         limits: Why this is only what the operator has written, or "".
     """
 
@@ -149,4 +152,5 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
     remedies: tuple[Remedy, ...]
     told: Told | None
     placed: Mapping[str, int]
+    hopeless: str = ""
     limits: str = ""

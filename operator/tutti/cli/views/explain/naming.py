@@ -12,6 +12,8 @@ from tutti.engine.workloads import WorkloadKey
 
 KINDS = ("Workload", "PodGroup", "Pod")
 """What is queued and admitted together, the largest first."""
+MOST_NEAR = 3
+"""How many others are named that may have been meant."""
 
 
 def named(state: State, listed: Listed, namespace: str, name: str) -> WorkloadKey | str:
@@ -37,6 +39,11 @@ def _unknown(state: State, listed: Listed, namespace: str, name: str) -> str:
                 f"of it; Tutti places those with {ours}"
             )
     known = [f"{key[1]}/{key[2]}" for key in state.workloads]
-    near = difflib.get_close_matches(f"{namespace}/{name}", known, n=3, cutoff=0.5)
-    hint = f"; there is {', '.join(near)}" if near else ""
-    return f"there is no Workload, pod group or pod {namespace}/{name} that Tutti places{hint}"
+    namesakes = [one for one in known if one.endswith(f"/{name}")][:MOST_NEAR]
+    near = namesakes or difflib.get_close_matches(f"{namespace}/{name}", known, n=MOST_NEAR, cutoff=0.5)
+    hints = [f"there is {', '.join(near)}"] if near else []
+    if name in state.catalog.queues:
+        hints.append(f"`tutti queue {name}` shows the ClusterQueue of that name")
+    if name in state.cluster.nodes.rows:
+        hints.append(f"`tutti drain-check {name}` shows what is on the node of that name")
+    return "; ".join([f"there is no Workload, pod group or pod {namespace}/{name} that Tutti places", *hints])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tutti.cli.views.explain import having_nodes, leaving, mending
 from tutti.cli.views.explain.model import Remedy
 from tutti.cli.views.explain.trials import Case, Idea, helping, tried
-from tutti.engine.explanation import Gate
+from tutti.engine.explanation import LACKS_NODE, Explanation, Gate
 
 _GOOD = 2
 _MOST = 6
@@ -33,11 +33,24 @@ def remedies(case: Case) -> tuple[Remedy, ...]:
             return ()
 
 
+def hopeless(why: Explanation) -> str:
+    """Return what is said where there is no remedy; "" where none is needed, since time or others will tell."""
+    match why.gate:
+        case Gate.VICTIMS | Gate.PERMIT:
+            return ""
+        case Gate.PLACEMENT if why.reason in LACKS_NODE:
+            tried = "no cordon or taint taken off, nobody's end, and no more nodes, larger ones included"
+            return f"Nothing that was tried would help: {tried}. What the line with ✗ says has to be changed."
+        case _:
+            return "Nothing could be tried that is known to help. What the line with ✗ says has to be changed."
+
+
 def _about_nodes(case: Case) -> Iterable[Remedy]:
     yield from helping(case, having_nodes.uncordoned(case), good=_GOOD, most=_MOST)
     yield from helping(case, having_nodes.untainted(case), good=_GOOD, most=_MOST)
     yield from leaving.by_leaving(case, *leaving.of_nodes(case))
     yield from helping(case, having_nodes.more(case), good=1, most=_MOST)
+    yield from helping(case, mending.smaller(case), good=1, most=1)
 
 
 def _first_steps(case: Case, ideas: Iterable[Idea]) -> tuple[Remedy, ...]:

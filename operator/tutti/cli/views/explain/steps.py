@@ -48,7 +48,8 @@ def steps(way: Way) -> tuple[Step, ...]:
             told.append(Step(gate.value, Verdict.WAITS, way.why.message))
             passed = False
         elif gate in ALWAYS and passed:
-            told.append(Step(gate.value, Verdict.PASSED, _passed(way, gate)))
+            short = gate is Gate.GATHER and missing(way.workload) > 0
+            told.append(Step(gate.value, Verdict.SHORT if short else Verdict.PASSED, _passed(way, gate)))
         elif gate in ALWAYS:
             told.append(_ahead(way, gate))
     return tuple(told)
@@ -106,10 +107,25 @@ def _gathered(workload: Workload) -> str:
     if workload.key[0] == "Pod":
         return "it is a pod by itself"
     tally = workload.tally()
-    there = tally.live + tally.succeeded
-    wanted = sum(group.min_count for group in workload.groups.values())
+    there, wanted = tally.live + tally.succeeded, _wanted(workload)
     groups = f" of {len(workload.groups)} pod groups" if len(workload.groups) > 1 else ""
-    return f"{counted(there, 'member')}{groups} there, {wanted} needed"
+    promised = 0 if missing(workload) > 0 else wanted - there
+    more = f", {promised} promised" if promised > 0 else ""
+    return f"{counted(there, 'member')}{groups} there{more}, {wanted} needed"
+
+
+def missing(workload: Workload) -> int:
+    """Return how many members a workload has too few of, of groups in which no others are promised."""
+    lacks = (
+        group.min_count - tally.live - tally.succeeded
+        for group, tally in ((group, group.tally()) for group in workload.groups.values())
+        if group.promised is None
+    )
+    return sum(max(0, lack) for lack in lacks)
+
+
+def _wanted(workload: Workload) -> int:
+    return sum(group.min_count for group in workload.groups.values())
 
 
 def _queued(workload: Workload, queue: Queue | Explanation | None) -> str:
