@@ -18,6 +18,7 @@ from tutti.engine.displacing.claims import Nominations
 from tutti.engine.extending.consultation import Consultations
 from tutti.engine.extending.hosting import Held, Hosting, Plugins
 from tutti.engine.gathering.gang_objects import GangObjects
+from tutti.engine.gathering.sayings import Sayings
 from tutti.engine.living.timers import Timers
 from tutti.engine.members import Charge, Member
 from tutti.engine.milestones import Milestone, Step
@@ -50,6 +51,7 @@ class State:
         strangers: Pods that carry the label of a pod group (namespace, name) and another schedulerName, with that.
         stranger_in: The pod group of each of these.
         home: Where each member is filed.
+        sayings: How what pods say was read.
         naming: The members that name a PodGroup or Workload (namespace, name), whether there is one or not.
         dirty: Workloads that something was observed about since the last decision.
         past_use: What LocalQueues (`namespace/name`) have used lately, where that counts.
@@ -117,11 +119,13 @@ class State:
     now: float = 0.0
     plugins: Plugins = field(default_factory=dict)
     hosting: Hosting = field(init=False)
+    sayings: Sayings = field(init=False)
     consultations: Consultations = field(default_factory=Consultations)
     held: dict[WorkloadKey, Held] = field(default_factory=dict)
     held_seen: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
+        self.sayings = Sayings(self.configuration.conventions)
         self.hosting = Hosting(self.plugins, self.cluster.classes)
         self.profiles = {
             name: self._extended(name, profile) for name, profile in profiles_of(self.configuration).items()

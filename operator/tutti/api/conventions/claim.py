@@ -40,7 +40,7 @@ class TopologyClaim(msgspec.Struct, frozen=True, omit_defaults=True):
     """Pods of the same group go to one domain; empty: pods that are alike do."""
 
 
-class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
+class Claim(msgspec.Struct, frozen=True, omit_defaults=True, weakref=True):
     """Which gang, workload and queue a pod belongs to; empty where it names none.
 
     `group` is the name of a PodGroup in the pod's namespace. It exists as an object, unless `implicit`: then it exists

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tutti.api.conventions import Claim, ConventionError, claim_of
+from tutti.api.conventions import Claim
 from tutti.api.conventions.tutti import POD_GROUP
 from tutti.api.core import Pod
 from tutti.api.kinds import PodGroup as PodGroupObject
@@ -16,6 +16,7 @@ from tutti.api.kinds import Workload as WorkloadObject
 from tutti.cluster.pods import PodKey
 from tutti.engine.gathering.gang_objects import task_of
 from tutti.engine.gathering.nearness import of_claim
+from tutti.engine.gathering.sayings import Saying, saying_of
 from tutti.engine.living.reservation import give_back
 from tutti.engine.members import Group, Member, Told
 from tutti.engine.state import Address, State
@@ -36,10 +37,10 @@ def put_member(state: State, pod: Pod) -> None:
         member = None
     if member is None:
         member = state.members[record.key] = Member(record, pod.spec.scheduler_name, Claim())
-    said = _said(pod)
-    if said != member.said:
-        member.said = said
-        _read(state, member, pod)
+    said = saying_of(pod)
+    if (heard := hash((pod.metadata.uid, said))) != member.said:
+        member.said = heard
+        _read(state, member, pod, said)
     member.never_preempts = pod.spec.preemption_policy == "Never"
     member.ended = pod.status.reason if pod.terminated else ""
     member.nominated = pod.status.nominated_node_name
@@ -123,25 +124,19 @@ def address_of(state: State, member: Member) -> Address:
     return ("Pod", *member.pod.key), member.pod.name
 
 
-def _said(pod: Pod) -> int:
-    """Return a hash of all that a claim is read from and that can change; reading it costs more than all else does."""
-    meta, spec = pod.metadata, pod.spec
-    owners = tuple(owner.uid for owner in meta.owner_references if owner.controller)
-    texts = (len(meta.labels), *meta.labels.items(), *meta.annotations.items())
-    return hash((meta.uid, owners, spec.scheduling_group, spec.workload_ref, texts))
-
-
-def _read(state: State, member: Member, pod: Pod) -> None:
+def _read(state: State, member: Member, pod: Pod, said: Saying) -> None:
     """Take over what a pod says of itself."""
-    _unname(state, member)
-    member.claim, member.problem = _claim(state, pod)
-    member.near = of_claim(member.claim.topology)
+    claim, member.problem = state.sayings.read(said, pod)
+    if claim != member.claim:
+        _unname(state, member)
+        member.near = of_claim(claim.topology)
+        for name in _names(claim):
+            state.naming.setdefault(name, {})[member.pod.key] = member
+    member.claim = claim  # though it says the same: it is remembered while somebody has it
     member.annotation = pod.metadata.annotations.get(ADMISSION_ANNOTATION, "")
     member.owner = next((one for one in pod.metadata.owner_references if one.controller), None)
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
     member.noted = state.hosting.noted(pod.metadata.annotations)
-    for name in _names(member.claim):
-        state.naming.setdefault(name, {})[member.pod.key] = member
 
 
 def _unname(state: State, member: Member) -> None:
@@ -157,13 +152,6 @@ def _names(claim: Claim) -> dict[tuple[str, str], None]:
     """Return the namespace and name of each PodGroup or Workload that a claim names."""
     said_by = claim.object.partition("/")[0]
     return {(claim.namespace, name): None for name in (claim.group, claim.workload, said_by) if name}
-
-
-def _claim(state: State, pod: Pod) -> tuple[Claim, str]:
-    try:
-        return claim_of(pod, state.configuration.conventions), ""
-    except ConventionError as error:
-        return Claim(convention="", namespace=pod.metadata.namespace), str(error)
 
 
 def _told(pod: Pod) -> Told:
