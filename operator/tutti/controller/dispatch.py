@@ -105,6 +105,7 @@ class Dispatch:
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
         self._extending = Extending(client, extenders, observe=observe, metrics=metrics)
+        self._bound = {answer: metrics.binds.labels(answer) for answer in BindAnswer}  # looked up once for all binds
         self._wanted: dict[Target, dict[str, Any]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._under_way: set[asyncio.Task[None]] = set()
@@ -207,7 +208,7 @@ class Dispatch:
         binding = Binding(bind.namespace, bind.name, bind.uid, bind.node, annotations)
         result = await self._binder.bind(binding)
         outcome = _ANSWERS[result.outcome]
-        self._metrics.binds.labels(outcome).inc()
+        self._bound[outcome].inc()
         self._times.answered(bind, bound=outcome is BindAnswer.BOUND)
         self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, outcome, result.message))
 

@@ -6,8 +6,7 @@ import asyncio
 import re
 import ssl
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -132,9 +131,12 @@ class Connections:
 
     async def _exchange(self, connection: Connection, route: _Route, request: Request, until: float) -> Answer:
         """Use a connection for one request, and keep it where it can be used again."""
-        with _closing_unless_done(connection):
+        try:
             seconds = until - asyncio.get_running_loop().time()
             answer = await connection.exchange(route.message(request, seconds), within_seconds=seconds)
+        except BaseException:
+            connection.close()  # the request was given up: its answer may still come
+            raise
         if connection.usable and self._route is not None and self._route.peer == route.peer:
             self._keep(connection)
         else:
@@ -177,16 +179,6 @@ class Connections:
             self._idle.popleft()[0].close()
         if self._idle:
             self._sweep = loop.call_at(self._idle[0][1] + _IDLE_SECONDS, self._close_old)
-
-
-@contextmanager
-def _closing_unless_done(connection: Connection) -> Iterator[None]:
-    """Close a connection whose request was given up: its answer may still come."""
-    try:
-        yield
-    except BaseException:
-        connection.close()
-        raise
 
 
 async def _connect(route: _Route, until: float) -> Connection:
