@@ -28,8 +28,12 @@ begins with `tutti_`. A turn of Tutti's engine is what Kueue calls an admission 
 workload admitted in one step, so there is one wait for both.
 
 **Not served under their names:** `scheduler_scheduling_attempt_duration_seconds`, since one turn tries many workloads
-together (`tutti_decide_duration_seconds` is the time of a turn), and the metrics per LocalQueue, of which there is no
-end.
+together (`tutti_decide_duration_seconds` is the time of a turn).
+
+**Per LocalQueue.** `kueue_local_queue_*` is served where the [configuration](configuration.md#metrics) asks for it with
+`metrics.localQueues: true`: a cluster may have thousands of them, each with as many series as a ClusterQueue.
+
+**Shares.** `kueue_cluster_queue_weighted_share` and `kueue_cohort_weighted_share` are served where fair sharing is on.
 
 **Units.** Seconds; cores, bytes and devices.
 
@@ -37,7 +41,8 @@ end.
 all replicas are right. What a process counts as it goes on begins at 0 when it starts.
 
 **Cardinality.** Labels are names of ClusterQueues, cohorts, flavors, resources, Topologies and their levels, profiles,
-and words of a fixed set; no pod, workload, node or namespace is one. The series of a ClusterQueue end with it.
+and words of a fixed set; no pod, workload or node is one, and a namespace only where metrics per LocalQueue are asked
+for. The series of a queue or cohort end with it.
 
 """
 
@@ -69,10 +74,11 @@ _PARTS = ("bucket", "sum", "count")
 
 def measures() -> list[Measure]:
     """Return every family, sorted by name."""
-    metrics = Metrics()
+    metrics = Metrics(local_queues=True)
     registry = metrics.registry
     WireMetrics(registry)
-    gauges = StateGauges(Engine(TuttiConfiguration()), Catalogue(), registry, leads=lambda: False)
+    engine = Engine(TuttiConfiguration())
+    gauges = StateGauges(engine, Catalogue(), registry, leads=lambda: False, local_queues=True)
     # The library declares labels, and lists what is registered, in private only.
     declared = [one for one in registry._collector_to_names if one is not gauges]  # noqa: SLF001
     found = [(family, family) for family in gauges.describe()] + [(*one.describe(), one) for one in declared]
@@ -84,23 +90,26 @@ def _measure(family: Metric, labelled: object) -> Measure:
     return Measure(name, family.type, tuple(labelled._labelnames), family.documentation)  # noqa: SLF001
 
 
-_GROUPS = (
-    ("kueue_", "Queues, under Kueue's names"),
-    ("scheduler_", "Pods, under kube-scheduler's names"),
-    ("tutti_kube_", "The wire: writes"),
-    ("tutti_informer_", "The wire: what is listed and watched"),
-    ("tutti_", "Tutti's own"),
-)
+_GROUPS = {
+    "kueue_": "ClusterQueues, under Kueue's names",
+    "kueue_cohort_": "Cohorts, under Kueue's names",
+    "kueue_local_queue_": "LocalQueues, under Kueue's names, where they are asked for",
+    "scheduler_": "Pods, under kube-scheduler's names",
+    "tutti_kube_": "The wire: writes",
+    "tutti_informer_": "The wire: what is listed and watched",
+    "tutti_": "Tutti's own",
+}
 
 
 def page() -> str:
     """The whole page, in Markdown."""
-    parts, left = [INTRODUCTION], measures()
-    for prefix, title in _GROUPS:
-        mine = [one for one in left if one.name.startswith(prefix)]
-        left = [one for one in left if one not in mine]
+    found: dict[str, list[Measure]] = {prefix: [] for prefix in _GROUPS}
+    for one in measures():
+        found[max((prefix for prefix in _GROUPS if one.name.startswith(prefix)), key=len)].append(one)
+    parts = [INTRODUCTION]
+    for prefix, title in _GROUPS.items():
         parts.append(f"## {title}\n\n| | | labels | |\n|---|---|---|---|\n")
-        parts += [_row(one) for one in mine]
+        parts += [_row(one) for one in found[prefix]]
         parts.append("\n")
     return "".join(parts).rstrip("\n") + "\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import isnan
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -18,15 +19,15 @@ ANY = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
 class Asked:
     """The metrics of a world, and its objects as the controller knows them."""
 
-    def __init__(self, world, *, leads=True):
+    def __init__(self, world, *, leads=True, **options):
         self.catalogue = Catalogue()
         self.registry = CollectorRegistry()
         self.leads = leads
         for (kind, _, _), raw in world.objects.items():
             self.catalogue.seen(kind, raw)
-        StateGauges(world.engine, self.catalogue, self.registry, leads=lambda: self.leads)
+        StateGauges(world.engine, self.catalogue, self.registry, leads=lambda: self.leads, **options)
 
-    def value(self, name, **labels):
+    def value(self, name, /, **labels):
         return self.registry.get_sample_value(name, labels)
 
     def samples(self, name):
@@ -194,3 +195,87 @@ def test_tries_are_told_by_result_and_profile(world):
     assert asked.samples("scheduler_podgroup_schedule_attempts_total")["scheduled", "tutti"] == 1
     assert asked.value("scheduler_cache_size", type="nodes") == 4
     assert asked.value("scheduler_cache_size", type="pods") == len(world.engine.state.cluster.pods)
+
+
+def test_local_queues_are_told_where_that_is_asked_for(world):
+    for local, size in (("second", 2), ("third", 4)):
+        world.object("LocalQueue", local, {"clusterQueue": "b"})
+        world.gang(local, size, queue=local)
+    world.object("LocalQueue", "held", {"clusterQueue": "b", "stopPolicy": "Hold"})
+    world.run()
+    asked, state = Asked(world, local_queues=True), world.engine.state
+    doors = [("a", "default"), ("b", "default"), ("second", "default"), ("third", "default"), ("held", "default")]
+
+    for metric, counted in (
+        ("kueue_local_queue_admitted_active_workloads", lambda one: one.admitted),
+        ("kueue_local_queue_reserving_active_workloads", lambda one: one.admitted + one.leaving),
+    ):
+        assert asked.samples(metric) == {(n, ns): counted(state.counts.of(f"{ns}/{n}")) for n, ns in doors}
+    pending = asked.samples("kueue_local_queue_pending_workloads")
+    assert {key: n for key, n in pending.items() if n} == {
+        ("a", "default", "inadmissible"): 1, ("b", "default", "inadmissible"): 1,
+    }  # fmt: skip
+    assert len(pending) == 2 * len(doors)
+    usage = asked.samples("kueue_local_queue_resource_usage")
+    assert {name: n for (name, _, _, resource), n in usage.items() if resource == GPU} == {
+        "a": 3, "b": 0, "second": 2, "third": 4, "held": 0,
+    }  # fmt: skip
+    assert usage == asked.samples("kueue_local_queue_resource_reservation")
+    active = {
+        name for (name, _, status), n in asked.samples("kueue_local_queue_status").items() if n and status == "True"
+    }
+    assert active == {"a", "b", "second", "third"}
+
+
+def test_local_queues_are_not_told_unasked(world):
+    assert not [one for one in Asked(world).registry.collect() if one.name.startswith("kueue_local_queue_")]
+
+
+def test_what_is_taken_out_of_a_local_queue_is_reserved_and_not_used(world):
+    world.hold_evictions = True
+    world.object("LocalQueue", "a", {"clusterQueue": "a", "stopPolicy": "HoldAndDrain"})
+    world.run()
+    asked = Asked(world, local_queues=True)
+
+    quota = {"name": "a", "namespace": "default", "flavor": "f", "resource": GPU}
+    assert asked.value("kueue_local_queue_resource_reservation", **quota) == 3
+    assert asked.value("kueue_local_queue_resource_usage", **quota) == 0
+    assert asked.value("kueue_local_queue_reserving_active_workloads", name="a", namespace="default") == 1
+
+
+def test_cohorts_are_told_with_all_that_is_below_them(world):
+    group = {"coveredResources": [GPU], "flavors": [{"name": "f", "resources": [{"name": GPU, "nominalQuota": 5}]}]}
+    world.object("Cohort", "c", {"parentName": "top", "resourceGroups": [group]})
+    world.gang("more", 2, queue="b")
+    world.run()
+    asked = Asked(world)
+
+    for name in ("c", "top"):
+        quota = {"cohort": name, "flavor": "f", "resource": GPU}
+        assert asked.value("kueue_cohort_subtree_quota", **quota) == 5 + 2 * 6  # of 8 each, 6 are lent
+        assert asked.value("kueue_cohort_subtree_resource_reservations", **quota) == 3 + 2
+        assert asked.value("kueue_cohort_subtree_admitted_active_workloads", cohort=name) == 2
+    assert set(asked.samples("kueue_cohort_info")) == {("c", "top", "top"), ("top", "", "top")}
+    assert set(asked.samples("kueue_cluster_queue_info")) == {("a", "c", "top"), ("b", "c", "top")}
+
+
+def test_shares_are_told_where_they_count():
+    def borrowing(**configuration):
+        world = World(**configuration)
+        world.flavor()
+        for name, weight in (("a", "2"), ("b", "1"), ("c", "0")):
+            world.queue(name, 4, cohort="co", local=name, fairSharing={"weight": weight})
+        world.node("n", gpus=16)
+        world.gang("g", 7, queue="a")
+        world.gang("h", 5, queue="c")
+        world.run()
+        return Asked(world)
+
+    asked = borrowing(fairSharing={"enable": True})
+    share = asked.samples("kueue_cluster_queue_weighted_share")
+    assert share["a", "co"] == 125  # 3 of 12, by a weight of 2
+    assert share["b", "co"] == 0
+    assert isnan(share["c", "co"])
+    assert asked.value("kueue_cohort_weighted_share", cohort="co") == 0
+    unfair = borrowing()
+    assert unfair.samples("kueue_cluster_queue_weighted_share") == unfair.samples("kueue_cohort_weighted_share") == {}

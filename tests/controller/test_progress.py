@@ -14,7 +14,7 @@ class Told(World):
     """A world whose turns are told as the operator's are."""
 
     def __init__(self, **configuration):
-        self.metrics, self.progress = Metrics(), None
+        self.metrics, self.progress = Metrics(local_queues=True), None
         super().__init__(**configuration)
 
     def _start(self, *, synced):
@@ -26,7 +26,7 @@ class Told(World):
         self.progress.turned(0.001)
         return decisions
 
-    def value(self, name, **labels):
+    def value(self, name, /, **labels):
         return self.metrics.registry.get_sample_value(name, labels)
 
 
@@ -53,6 +53,41 @@ def test_admissions_are_counted_and_timed_per_queue(world):
     assert world.value("kueue_finished_workloads_total", cluster_queue="a") == 1
     assert world.value("kueue_admission_attempts_total", result="success") == 1
     assert world.value("kueue_admission_attempt_duration_seconds_count", result="success") == 1
+
+
+def test_the_same_is_counted_per_local_queue_and_for_the_cohorts_above(world):
+    world.object("Cohort", "c", {"parentName": "top"})
+    world.object("LocalQueue", "other", {"clusterQueue": "a"})
+    world.gang("g", 2, queue="a")
+    world.gang("h", 1, queue="other")
+    world.gang("i", 1, queue="b")
+    world.now += 4.0
+    world.run()
+    world.finish("g-0", "g-1")
+    world.run()
+
+    door = {"name": "a", "namespace": "default"}
+    assert world.value("kueue_local_queue_admitted_workloads_total", **door) == 1
+    assert world.value("kueue_local_queue_admission_wait_time_seconds_sum", **door) == 4
+    assert world.value("kueue_local_queue_finished_workloads_total", **door) == 1
+    assert world.value("kueue_local_queue_admitted_workloads_total", name="other", namespace="default") == 1
+    assert world.value("kueue_admitted_workloads_total", cluster_queue="a") == 2
+    for cohort in ("c", "top"):
+        assert world.value("kueue_cohort_subtree_admitted_workloads_total", cohort=cohort) == 3
+
+
+def test_series_of_local_queues_and_cohorts_end_with_them(world):
+    world.gang("g", 2, queue="a")
+    world.run()
+    assert world.value("kueue_local_queue_admitted_workloads_total", name="a", namespace="default") == 1
+    world.queue("a", 4, local="")
+    world.queue("b", 4, local="")
+    world.remove_object("LocalQueue", "a")
+    world.run()
+
+    assert world.value("kueue_local_queue_admitted_workloads_total", name="a", namespace="default") is None
+    assert world.value("kueue_cohort_subtree_admitted_workloads_total", cohort="c") is None
+    assert world.value("kueue_admitted_workloads_total", cluster_queue="a") == 1
 
 
 def test_turns_in_which_nobody_is_admitted_are_attempts_too(world):

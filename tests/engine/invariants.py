@@ -150,7 +150,7 @@ class Invariants:
             there = workload.key[0] == "Workload" or any(not m.pod.terminated and not m.pod.deleting for m in members)
             whole = workload.phase is Phase.RESERVED or (workload.phase is Phase.WAITING and there)
             gate, reason = ("", "") if why is None else (why.gate.value, why.reason)
-            place = (workload.counted[1], workload.phase.value, gate, reason)
+            place = (workload.counted[1], workload.phase.value, gate, reason, workload.counted[0])
             waiting = sum(m.pod.placeable for m in members)
             gated = sum(m.pod.gated and not (m.pod.terminated or m.pod.deleting or m.pod.place) for m in members)
             mine = found.setdefault(place, Counter())

@@ -150,6 +150,8 @@ class Metrics(Model):
 
     bind_address: Address = ":8080"
     """Host and port; no host: every address, port 0: a free one."""
+    local_queues: bool = False
+    """Whether there are metrics per LocalQueue, too: as many series again for each of them."""
 
 
 class SelfSigned(Model):

@@ -83,7 +83,7 @@ async def operate(
     credentials = await Credentials.load(launch.kubeconfig, launch.context)
     stop = asyncio.Event()
     with _signals(stop), journal_at(launch.journal, configuration) as journal:
-        health, metrics = Health(), Metrics()
+        health, metrics = Health(), Metrics(local_queues=configuration.metrics.local_queues)
         async with (
             _serving(configuration, health, metrics) as port,
             Client(

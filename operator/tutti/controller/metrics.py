@@ -8,16 +8,14 @@ go on working; ours begin with `tutti_`. What is read from the engine's state wh
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from tutti.controller.queue_metrics import CohortLives, QueueLives
 
 # kube-scheduler's own spacing (1.36, pkg/scheduler/metrics): doubling from a millisecond, here from a quarter of one.
 _DECIDE_BUCKETS = tuple(0.00025 * 2**i for i in range(16))
 _SPREAD_BUCKETS = tuple(0.001 * 2**i for i in range(16))
 _WAIT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
-# Kueue's (pkg/metrics): one second, then doubling from two and a half.
-_KUEUE_BUCKETS = (1.0, *(2.5 * 2**i for i in range(13)))
 # kube-scheduler's for the whole way of a pod, and for victims.
 _SLI_BUCKETS = tuple(0.01 * 2**i for i in range(20))
 _VICTIM_BUCKETS = tuple(float(2**i) for i in range(7))
@@ -25,9 +23,13 @@ _LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 
 class Metrics:
-    """The metric objects; each is moved by the one part of the shell that knows its value."""
+    """The metric objects; each is moved by the one part of the shell that knows its value.
 
-    def __init__(self) -> None:
+    Args:
+        local_queues: Whether there are some per LocalQueue, of which a cluster may have thousands.
+    """
+
+    def __init__(self, *, local_queues: bool = False) -> None:
         self.registry = CollectorRegistry()
         self.observations = Counter(
             "tutti_observations", "What the engine was told, by kind of observation.",
@@ -97,47 +99,20 @@ class Metrics:
             "kueue_admission_attempt_duration_seconds", "How long a turn took in which workloads were tried.",
             ["result"], registry=self.registry, buckets=_DECIDE_BUCKETS,
         )  # fmt: skip
-        self.of_queues = QueueMetrics(self.registry)
-
-
-class QueueMetrics:
-    """What is counted per ClusterQueue; the series of queues that are gone can be dropped."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        queue = "cluster_queue"
-        self.admitted = Counter(
-            "kueue_admitted_workloads", "Workloads admitted: quota and nodes reserved for them.",
-            [queue], registry=registry,
-        )  # fmt: skip
-        self.admission_wait = Histogram(
-            "kueue_admission_wait_time_seconds", "From creation, or being queued again, to admission.",
-            [queue], registry=registry, buckets=_KUEUE_BUCKETS,
-        )  # fmt: skip
-        self.evicted = Counter(
-            "kueue_evicted_workloads", "Workloads taken out, by reason, and by the cause of being set inactive.",
-            [queue, "reason", "underlying_cause"], registry=registry,
-        )  # fmt: skip
         self.preempted = Counter(
             "kueue_preempted_workloads", "Workloads taken out for one of that ClusterQueue, by rule.",
-            ["preempting_cluster_queue", "reason"], registry=registry,
+            ["preempting_cluster_queue", "reason"], registry=self.registry,
         )  # fmt: skip
-        self.finished = Counter(
-            "kueue_finished_workloads", "Workloads whose members have ended.", [queue], registry=registry
-        )
-        self._all = (self.admitted, self.admission_wait, self.evicted, self.preempted, self.finished)
-
-    def keep(self, queues: Collection[str]) -> None:
-        """Drop the series of all queues but these, and but those of workloads without a queue."""
-        for metric in self._all:
-            for labels in _series(metric):
-                if labels[0] and labels[0] not in queues:
-                    metric.remove(*labels)
+        self.of_cluster_queues = QueueLives(self.registry, "", ["cluster_queue"], whose=lambda one: (one.queue,))
+        self.of_local_queues = _of_local_queues(self.registry) if local_queues else None
+        self.of_cohorts = CohortLives(self.registry)
 
 
-def _series(metric: Counter | Histogram) -> set[tuple[str, ...]]:
-    """Return the values of the labels of each series of a metric, in the order they were declared."""
-    found = set()
-    for family in metric.collect():
-        for sample in family.samples:
-            found.add(tuple(value for name, value in sample.labels.items() if name != "le"))
-    return found
+def _of_local_queues(registry: CollectorRegistry) -> QueueLives:
+    """Return those per LocalQueue; a workload that names none, or has no ClusterQueue, counts for none."""
+    return QueueLives(
+        registry,
+        "local_queue_",
+        ["name", "namespace"],
+        whose=lambda one: (one.local_queue, one.workload[1]) if one.queue and one.local_queue else None,
+    )

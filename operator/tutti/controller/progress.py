@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 import structlog
 
+from tutti.api.kinds import LocalQueue
 from tutti.controller.metrics import Metrics
+from tutti.controller.queue_metrics import drop_others
 from tutti.engine.milestones import Milestone, Step
 from tutti.engine.state import State
 
@@ -25,8 +27,6 @@ _EVENTS = {
 }
 # Of a single pod without a queue one line is enough: that it was scheduled. There may be thousands in a second.
 _QUIET = (Step.ADMITTED, Step.FINISHED)
-# Between Kueue's reason of a workload that was set inactive and the cause.
-_DUE_TO = "DueTo"
 
 
 class Progressing(Protocol):
@@ -55,12 +55,34 @@ class Progress:
         state, milestones = self._engine.state, self._engine.milestones
         self._tell_tries(state, milestones, seconds)
         if milestones:
+            self._count(state, milestones)
             for milestone in milestones:
                 self._measure(milestone)
             tell(milestones)
         if self._catalog != state.catalog.version:
             self._catalog = state.catalog.version
-            self._metrics.of_queues.keep(state.catalog.queues)
+            self._forget(state)
+
+    def _count(self, state: State, milestones: Sequence[Milestone]) -> None:
+        queues = state.holdings.tree.queues
+        self._metrics.of_cluster_queues.count(milestones)
+        if self._metrics.of_local_queues is not None:
+            self._metrics.of_local_queues.count(milestones)
+
+        def above(queue: str) -> list[str]:
+            return [cohort.name for cohort in queues[queue].ancestors()] if queue in queues else []
+
+        self._metrics.of_cohorts.count(milestones, above)
+
+    def _forget(self, state: State) -> None:
+        """Drop the series of queues and cohorts that are gone."""
+        metrics, names = self._metrics, {(name,) for name in state.catalog.queues}
+        metrics.of_cluster_queues.keep(names)
+        drop_others(metrics.preempted, names, 1)
+        metrics.of_cohorts.keep(state.holdings.tree.cohorts)
+        if metrics.of_local_queues is not None:
+            doors = (one.metadata for one in state.catalog.all(LocalQueue))
+            metrics.of_local_queues.keep({(door.name, door.namespace) for door in doors})
 
     def _tell_tries(self, state: State, milestones: Sequence[Milestone], seconds: float) -> None:
         before, self._tried = self._tried, sum(state.tried.values())
@@ -72,12 +94,8 @@ class Progress:
         self._metrics.admission_attempt_seconds.labels(result).observe(seconds)
 
     def _measure(self, one: Milestone) -> None:
-        metrics, queues = self._metrics, self._metrics.of_queues
+        metrics = self._metrics
         match one.step:
-            case Step.ADMITTED:
-                if one.queue:
-                    queues.admitted.labels(one.queue).inc()
-                    queues.admission_wait.labels(one.queue).observe(max(0.0, one.seconds))
             case Step.LET_GO:
                 metrics.reservation_held_seconds.labels("bound").observe(one.seconds)
             case Step.GIVEN_BACK:
@@ -85,13 +103,8 @@ class Progress:
             case Step.MAKES_ROOM:
                 metrics.preemption_attempts.inc()
                 metrics.preemption_victims.observe(one.pods)
-            case Step.EVICTED:
-                reason, _, cause = one.reason.partition(_DUE_TO)
-                queues.evicted.labels(one.queue, reason, cause).inc()
-                if one.rule:
-                    queues.preempted.labels(one.for_queue, one.rule).inc()
-            case Step.FINISHED if one.queue:
-                queues.finished.labels(one.queue).inc()
+            case Step.EVICTED if one.rule:
+                metrics.preempted.labels(one.for_queue, one.rule).inc()
             case _:
                 pass
 

@@ -111,7 +111,13 @@ class Room:
             clock=around.clock,
         )
         self._progress = Progress(engine, around.metrics)
-        StateGauges(engine, self.catalogue, around.metrics.registry, leads=lambda: self._leads)
+        StateGauges(
+            engine,
+            self.catalogue,
+            around.metrics.registry,
+            leads=lambda: self._leads,
+            local_queues=around.configuration.metrics.local_queues,
+        )
         self._conditions = StatusWriter(around.client, fence=fence, term=self._term, concurrency=2)
         around.health.waiting("crds", "not looked for yet")
         around.health.ready["synced"] = lambda: Check(self.synced.is_set(), "ok" if self.synced.is_set() else "listing")

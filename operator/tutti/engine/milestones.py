@@ -47,6 +47,7 @@ class Milestone(NamedTuple):
         reason: Why, in one word; "" where there is nothing to say.
         rule: Of a victim, by which rule it leaves, as condition `Preempted` has it; else "".
         for_queue: Of a victim, the ClusterQueue of whom it leaves for, or "".
+        local_queue: The name of its LocalQueue, or "".
     """
 
     step: Step
@@ -57,3 +58,4 @@ class Milestone(NamedTuple):
     reason: str = ""
     rule: str = ""
     for_queue: str = ""
+    local_queue: str = ""

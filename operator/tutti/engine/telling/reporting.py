@@ -48,7 +48,7 @@ def report(state: State, changed: dict[WorkloadKey, Workload]) -> None:
     for workload in living:
         statuses.count(state, workload)
         state.places.put(workload, past_use.door_of(state, workload))
-        state.waiting.put(workload, workload.counted[1])
+        state.waiting.put(workload)
     for workload in living:
         keep_pod_group(state, workload)
         _tell_why(state, workload)

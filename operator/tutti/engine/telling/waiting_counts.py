@@ -16,12 +16,14 @@ class Place(NamedTuple):
         phase: Waiting; Reserved where its reservation is held; of one that runs, what it waits with for more members.
         gate: The gate it stands at; "" where it has not been tried yet.
         reason: The reason in one word; "" likewise.
+        door: The LocalQueue that it is in, as `namespace/name`, or "".
     """
 
     queue: str
     phase: Phase
     gate: str = ""
     reason: str = ""
+    door: str = ""
 
 
 @dataclass(slots=True)
@@ -59,13 +61,13 @@ class WaitingCounts:
         """Return who waits where."""
         return self._crowds
 
-    def put(self, workload: Workload, queue: str) -> None:
-        """Count a workload as it is now."""
+    def put(self, workload: Workload) -> None:
+        """Count a workload as it is now, in the queues that it has been counted in."""
         if workload.phase is Phase.BINDING:
             self.binding[workload.key] = workload
         else:
             self.binding.pop(workload.key, None)
-        self._move(workload.key, _share(workload, queue))
+        self._move(workload.key, _share(workload))
 
     def drop(self, key: WorkloadKey) -> None:
         """Count a workload no more."""
@@ -93,7 +95,7 @@ class WaitingCounts:
             del self._crowds[place]
 
 
-def _share(workload: Workload, queue: str) -> Share | None:
+def _share(workload: Workload) -> Share | None:
     """Return what a workload adds to who waits; None where nothing of it does."""
     phase, tally = workload.phase, workload.tally()
     if phase in (Phase.FINISHED, Phase.LEAVING) or not workload.active:
@@ -102,5 +104,7 @@ def _share(workload: Workload, queue: str) -> Share | None:
     if not (whole or tally.waiting or tally.gated):
         return None
     why = workload.explanation
-    place = Place(queue, phase) if why is None else Place(queue, phase, why.gate.value, why.reason)
+    gate, reason = ("", "") if why is None else (why.gate.value, why.reason)
+    door, queue, _ = workload.counted
+    place = Place(queue, phase, gate, reason, door)
     return place, int(whole), tally.waiting, tally.gated

@@ -1,0 +1,94 @@
+"""LocalQueues, where that is asked for: who waits and runs in them, and what they use. Names are Kueue's (0.20)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from prometheus_client.core import Metric
+
+from tutti.api.kinds import LocalQueue
+from tutti.controller.gauges.families import Row, gauges, in_units
+from tutti.engine.state import State
+from tutti.engine.telling.counting import Count
+from tutti.engine.workloads import Phase
+
+Door = tuple[str, str]
+"""The name and the namespace of a LocalQueue."""
+
+DOOR = ("name", "namespace")
+QUOTA = (*DOOR, "flavor", "resource")
+_STATUSES = ("active", "inadmissible")
+
+
+def of_doors(state: State | None) -> Iterator[Metric]:
+    """Yield what each LocalQueue holds; families without values where there is no state."""
+    found = [] if state is None else [one.metadata for one in state.catalog.all(LocalQueue)]
+    doors = [(one.name, one.namespace) for one in found]
+    counts = {} if state is None else {door: state.counts.of(_name(door)) for door in doors}
+    yield gauges(
+        "kueue_local_queue_pending_workloads",
+        "Workloads that wait for admission: inadmissible once it is known why they must, active before.",
+        (*DOOR, "status"),
+        () if state is None else _pending(state, counts),
+    )
+    yield gauges(
+        "kueue_local_queue_reserving_active_workloads",
+        "Workloads that hold quota, those that are being taken out among them.",
+        DOOR,
+        ((door, count.admitted + count.leaving) for door, count in counts.items()),
+    )
+    yield gauges(
+        "kueue_local_queue_admitted_active_workloads",
+        "Workloads that are admitted and have not ended.",
+        DOOR,
+        ((door, count.admitted) for door, count in counts.items()),
+    )
+    yield gauges(
+        "kueue_local_queue_resource_reservation",
+        "Quota that is held, by workloads that are being taken out among others.",
+        QUOTA,
+        () if state is None else _held(state, counts, yielding=True),
+    )
+    yield gauges(
+        "kueue_local_queue_resource_usage",
+        "Quota that is held by workloads that are admitted.",
+        QUOTA,
+        () if state is None else _held(state, counts, yielding=False),
+    )
+
+
+def of_door_statuses(statuses: Mapping[Door, bool]) -> Iterator[Metric]:
+    """Yield whether each LocalQueue is active."""
+    rows = (((*door, one), float(one == str(active))) for door, active in statuses.items() for one in ("True", "False"))
+    yield gauges(
+        "kueue_local_queue_status",
+        "1 for the status of its condition Active, which says why where that is False.",
+        (*DOOR, "active"),
+        rows,
+    )
+
+
+def _name(door: Door) -> str:
+    """Return how the engine calls a LocalQueue."""
+    name, namespace = door
+    return f"{namespace}/{name}"
+
+
+def _pending(state: State, doors: Mapping[Door, Count]) -> Iterator[Row]:
+    pending = {(_name(door), status): 0 for door in doors for status in _STATUSES}
+    for place, crowd in state.waiting.places().items():
+        status = "inadmissible" if place.reason else "active"
+        if place.phase is Phase.WAITING and (place.door, status) in pending:
+            pending[place.door, status] += crowd.workloads
+    for door in doors:
+        for status in _STATUSES:
+            yield (*door, status), pending[_name(door), status]
+
+
+def _held(state: State, doors: Mapping[Door, Count], *, yielding: bool) -> Iterator[Row]:
+    """Yield what is held through each door, of all that its ClusterQueue has quota of."""
+    for (name, namespace), count in doors.items():
+        node = state.holdings.tree.queues.get(state.leads_to(namespace, name))
+        for what in () if node is None else node.quotas:
+            amount = count.reserved.get(what, 0) - (0 if yielding else count.yielding.get(what, 0))
+            yield (name, namespace, *what), in_units(what[1], amount)
