@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.controller.objects import obj
@@ -15,6 +16,7 @@ from tutti.controller.catalogue import Catalogue
 from tutti.controller.feeds import Feeds
 from tutti.controller.health import Health
 from tutti.engine.observations import AnyObservation, BudgetGone, BudgetSeen, SelectingGone, SelectingSeen
+from tutti.kube.fencing import LeadershipLost
 from tutti.kube.resources import POD_DISRUPTION_BUDGETS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
 
 LABELS = {"app": "web"}
@@ -22,19 +24,23 @@ TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c"
 
 
 @pytest.fixture
-async def seen(cluster):
+def seen() -> list[AnyObservation]:
     """Everything that is observed while the feeds run."""
-    observed: list[AnyObservation] = []
+    return []
+
+
+@pytest.fixture(autouse=True)
+async def feeds(cluster, seen):
     feeds = Feeds(
         cluster.client,
-        observe=observed.append,
+        observe=seen.append,
         forget=lambda *_: None,
         catalogue=Catalogue(dict),
         health=Health(),
     )
     running = asyncio.create_task(feeds.run())
     await feeds.synced.wait()
-    yield observed
+    yield feeds
     running.cancel()
     await asyncio.wait({running})
 
@@ -99,3 +105,29 @@ async def test_a_disruption_budget_is_seen_with_what_it_allows_and_seen_to_go(cl
 
 async def there(seen: list[AnyObservation], observation: AnyObservation) -> bool:
     return observation in seen
+
+
+async def refuse(cluster, resource: str, times: int | None = None) -> None:
+    """Have lists of a kind refused, all or so many."""
+    match = {"verbs": ["list", "watch"], "resources": [resource]}  # a list that has failed comes as a watch
+    rule = {"name": "refused", "match": match, "error": {"code": 403}, **({"times": times} if times else {})}
+    await cluster.client.request("PUT", "/_tutti/faults", body=msgspec.json.encode({"rules": [rule]}))
+
+
+async def test_lists_that_take_longer_than_anybody_has_patience_and_do_not_fail_are_waited_for(feeds):
+    await feeds.list_anew(patience_seconds=0.0001)
+
+
+async def test_lists_that_fail_for_a_while_are_tried_again(cluster, feeds):
+    await refuse(cluster, "nodes", times=2)
+    await feeds.list_anew(patience_seconds=60.0)
+
+
+@pytest.mark.parametrize("resource", ["nodes", "pods"])
+async def test_lists_that_fail_for_too_long_cost_the_lease(cluster, feeds, resource):
+    await refuse(cluster, resource)
+    with pytest.raises(ExceptionGroup) as caught:
+        await feeds.list_anew(patience_seconds=0.2)
+    (lost,) = caught.value.exceptions
+    assert isinstance(lost, LeadershipLost)
+    assert f"could not be listed: {resource}: 403" in str(lost)

@@ -89,6 +89,7 @@ class Feeds:
             LeadershipLost: They still failed after that: another replica may have more luck.
         """
         concerned = [informer for informer in self._informers if informer.resource in (NODES, PODS)]
+        log.info("listing_anew", resources=[informer.resource.label for informer in concerned])
         async with asyncio.TaskGroup() as group:
             missing = {group.create_task(informer.list_anew()) for informer in concerned}
             while missing:
