@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.cli.views.scene import Json, node, ours, pod, told
+from tests.cli.views.scene import TUTTI, Json, node, ours, pod, told
+from tutti.api.configuration import TuttiConfiguration
 from tutti.cli.views.drain.checking import checked
+from tutti.cli.views.drain.drawing import draw_drain
 from tutti.cli.views.drain.model import BudgetHit, Drain, Fate
+from tutti.cli.views.viewing import plain
 
 
 def drained(*made: Json, name: str = "n0") -> Drain:
@@ -56,6 +61,37 @@ def test_a_gang_that_finds_no_other_node_stays_broken():
     assert (hit.breaks, hit.whole) == (True, False)
     assert "Insufficient nvidia.com/gpu" in hit.why
     assert found.problems == ("1 pod would find no other node: d/g-0",)
+
+
+def test_a_gang_that_stays_broken_is_told_when_it_is_taken_out():
+    workload = ours("Workload", "w", {"podGroups": [{"name": "w", "count": 2}], "readyTimeoutSeconds": 60}, "d")
+    pods = [pod("d", f"w-{n}", 8, on=f"n{n}", owner="Job") for n in range(2)]
+    for one in pods:
+        one["metadata"]["labels"] = {f"{TUTTI}/workload": "w", f"{TUTTI}/pod-group": "w"}
+    found = drained(*nodes(2), workload, *pods)
+
+    assert (found.gangs[0].breaks, found.gangs[0].whole, found.gangs[0].patience) == (True, False, 60)
+    assert "; taken out as a whole after 60 s (readyTimeoutSeconds)" in plain(draw_drain(found))
+    (hit,) = drained(*nodes(3), workload, *pods).gangs
+    assert (hit.breaks, hit.whole, hit.patience) == (True, True, None)
+
+
+@pytest.mark.parametrize(("count", "whole"), [(4, True), (3, False)])
+def test_a_gang_that_is_deleted_as_a_whole_has_to_find_room_for_all_of_it(count: int, *, whole: bool):
+    """The gang plugin of pfnet, DeletedAsPartOfGang: the others leave their nodes, too, and come again together."""
+    made = [pod("d", f"g-{n}", 8, on=f"n{n}", owner="Job") for n in range(3)]
+    for one in made:
+        one["metadata"]["annotations"] = {"gang.example.com/gang-name": "g", "gang.example.com/gang-size": "3"}
+    told_so = TuttiConfiguration.model_validate(
+        {"conventions": {"pfnetPrefix": "gang.example.com/gang", "pfnetDeleteTogether": True}}
+    )
+    asked = replace(told([*nodes(count), *made]), configuration=told_so)
+    found = checked(asked, asked.stock().state, "n0")
+    (hit,) = found.gangs
+
+    assert (hit.bound, hit.leaving, hit.deleted, hit.breaks, hit.whole) == (3, 1, True, True, whole)
+    assert (fates(found)["g-0"] == "Waits") is not whole
+    assert "is deleted as a whole, all 3 pods" in plain(draw_drain(found))
 
 
 def test_a_gang_with_more_than_it_needs_goes_on():
@@ -127,27 +163,20 @@ def test_no_budget_keeps_a_pod_that_has_not_begun():
     assert (found.budgets, found.problems) == ((), ())
 
 
-def test_an_ephemeral_volume_is_made_anew_with_its_pod():
-    """Kube-controller-manager 1.36, pkg/controller/volume/ephemeral: the claim is named after pod and volume."""
+def with_scratch(mode: str, **kind: object) -> list[Json]:
+    """A pod on n0 with an ephemeral volume that is bound, of a class that binds in some mode, to what only n0 has."""
     claim_spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "s"}
     claim_spec["resources"] = {"requests": {"storage": "1Gi"}}
     web = pod("d", "web", 1, on="n0", owner="StatefulSet")
     web["metadata"]["uid"] = "uid-web"
     web["spec"]["volumes"] = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec}}}]
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-web", "controller": True}
+    said = {"pv.kubernetes.io/bind-completed": "yes", "volume.kubernetes.io/selected-node": "n0"}
+    meta = {"name": "web-scratch", "namespace": "d", "uid": "uid-claim", "ownerReferences": [owner]}
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {
-            "name": "web-scratch",
-            "namespace": "d",
-            "uid": "uid-claim",
-            "ownerReferences": [owner],
-            "annotations": {
-                "pv.kubernetes.io/bind-completed": "yes",
-                "volume.kubernetes.io/selected-node": "n0",
-            },
-        },
+        "metadata": {**meta, "annotations": said},
         "spec": {**claim_spec, "volumeName": "v"},
         "status": {"phase": "Bound"},
     }
@@ -160,22 +189,42 @@ def test_an_ephemeral_volume_is_made_anew_with_its_pod():
             "storageClassName": "s",
             "capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteOnce"],
+            "csi": {"driver": "local.example", "volumeHandle": "v"},
             "claimRef": {"namespace": "d", "name": "web-scratch", "uid": "uid-claim"},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [only_here]}]}},
         },
         "status": {"phase": "Bound"},
     }
-    kind = {
+    made = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
         "metadata": {"name": "s"},
         "provisioner": "local.example",
-        "volumeBindingMode": "WaitForFirstConsumer",
+        "volumeBindingMode": mode,
+        **kind,
     }
-    found = drained(*nodes(2), kind, volume, claim, web)
+    return [made, volume, claim, web]
+
+
+@pytest.mark.parametrize("mode", ["WaitForFirstConsumer", "Immediate"])
+def test_an_ephemeral_volume_is_made_anew_with_its_pod(mode: str):
+    """Kube-controller-manager 1.36, pkg/controller/volume/ephemeral: the claim is named after pod and volume."""
+    found = drained(*nodes(2), *with_scratch(mode))
 
     assert fates(found) == {"web": "n1"}
     assert found.problems == ()
+
+
+def test_a_volume_that_is_made_at_once_is_made_where_its_class_may():
+    there = {"matchLabelExpressions": [{"key": "kubernetes.io/hostname", "values": ["n2"]}]}
+
+    assert fates(drained(*nodes(3), *with_scratch("Immediate", allowedTopologies=[there]))) == {"web": "n2"}
+
+
+def test_a_claim_for_which_nobody_makes_a_volume_at_once_keeps_its_pod_from_every_node():
+    (one,) = drained(*nodes(2), *with_scratch("Immediate", provisioner="kubernetes.io/no-provisioner")).pods
+
+    assert (one.fate, one.why) == (Fate.WAITS, "pod has unbound immediate PersistentVolumeClaims")
 
 
 def test_what_is_on_the_node_does_not_go_back_to_it():

@@ -9,13 +9,11 @@ from typing import Any
 import msgspec
 
 from tutti.api.core import Node, Pod
-from tutti.api.storage import BIND_COMPLETED, SELECTED_NODE, VolumePhase
 from tutti.cluster.pods import PodKey
-from tutti.engine.observations import AnyObservation, ClaimSeen, NodeSeen, ObjectSeen, PodSeen
+from tutti.engine.observations import AnyObservation, NodeSeen, ObjectSeen, PodSeen
 
 Seen = Sequence[AnyObservation]
 _HOSTNAME = "kubernetes.io/hostname"
-_OF_BINDING = (BIND_COMPLETED, SELECTED_NODE)
 
 changed = msgspec.structs.replace
 
@@ -81,26 +79,6 @@ def copies(pod: Pod, count: int) -> list[PodSeen]:
     meta = pod.metadata
     names = [(f"{meta.name}+{number + 1}", f"{meta.uid}+{number + 1}") for number in range(count)]
     return [PodSeen(changed(pod, metadata=changed(meta, name=name, uid=uid))) for name, uid in names]
-
-
-def claims_of(seen: Seen, pod: Pod, copy_of_it: Pod) -> list[ClaimSeen]:
-    """Return the claims that a copy of a pod is given for its ephemeral volumes: like the pod's own, but unbound.
-
-    Source: kube-controller-manager 1.36, pkg/controller/volume/ephemeral.
-    """
-    old, new = pod.metadata, copy_of_it.metadata
-    named = {(old.namespace, f"{old.name}-{one.name}"): one.name for one in pod.spec.volumes if one.ephemeral}
-    if not named:
-        return []
-    made = []
-    for claim in (one.found for one in seen if isinstance(one, ClaimSeen) and one.found.key in named):
-        owners = [changed(one, name=new.name, uid=new.uid) for one in claim.metadata.owner_references]
-        said = {name: text for name, text in claim.metadata.annotations.items() if name not in _OF_BINDING}
-        name = f"{new.name}-{named[claim.key]}"
-        meta = changed(claim.metadata, name=name, uid=f"{new.uid}-{name}", annotations=said, owner_references=owners)
-        spec = changed(claim.spec, volume_name="")
-        made.append(ClaimSeen(changed(claim, metadata=meta, spec=spec, status=VolumePhase("Pending"))))
-    return made
 
 
 def _meta(one: ObjectSeen) -> tuple[str, str]:

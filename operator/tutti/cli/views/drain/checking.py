@@ -15,7 +15,8 @@ from tutti.api.core import Node, OwnerReference, Pod
 from tutti.api.model import GROUP
 from tutti.api.wording import agreeing, counted
 from tutti.cli.views.asking import Asked, waits_for
-from tutti.cli.views.changing import Seen, changed, claims_of, copies, key_of, with_nodes, without_pods
+from tutti.cli.views.changing import Seen, changed, copies, key_of, with_nodes, without_pods
+from tutti.cli.views.claims import claims_of
 from tutti.cli.views.drain.model import BudgetHit, Drain, Fate, GangHit, Leaver
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.decisions import Evict
@@ -49,10 +50,13 @@ def checked(asked: Asked, state: State, name: str) -> Drain:
     here = [one.pod for one in asked.listed.seen if isinstance(one, PodSeen) and one.pod.spec.node_name == name]
     fates = {key_of(pod): _fate(pod) for pod in here}
     leaving = [pod for pod in here if fates[key_of(pod)] in (Fate.MOVES, Fate.LOST)]
-    coming = [pod for pod in here if fates[key_of(pod)] is Fate.MOVES]
-    outcome = _tried(asked, state, name, leaving, coming)
+    along = _deleted_along(asked, state, leaving)
+    fates |= {key_of(pod): _fate(pod) for pod in along}
+    coming = [pod for pod in (*leaving, *along) if fates[key_of(pod)] is Fate.MOVES]
+    outcome = _tried(asked, state, name, [*leaving, *along], coming)
     pods = tuple(_leaver(state, pod, fates[key_of(pod)], outcome) for pod in here)
-    gangs = tuple(_gangs(state, leaving, pods))
+    elsewhere = [_leaver(state, pod, fates[key_of(pod)], outcome) for pod in along]
+    gangs = tuple(_gangs(state, leaving, [*pods, *elsewhere]))
     budgets = tuple(_budgets(state, leaving))
     nodes = state.cluster.nodes
     return Drain(
@@ -73,6 +77,15 @@ def _fate(pod: Pod) -> Fate:
     if pod.terminated or pod.metadata.deletion_timestamp is not None:
         return Fate.ENDED
     return Fate.LOST if owner is None else Fate.MOVES
+
+
+def _deleted_along(asked: Asked, state: State, leaving: Sequence[Pod]) -> list[Pod]:
+    """Return the pods on other nodes whose gangs are deleted as a whole once one of their members is."""
+    gone = {key_of(pod) for pod in leaving}
+    whole = {state.home[key][0] for key in gone if key in state.members and state.members[key].claim.leaves_together}
+    left = {member.pod.key for gang in whole for member in state.workloads[gang].members()} - gone
+    seen = (one.pod for one in asked.listed.seen if isinstance(one, PodSeen) and key_of(one.pod) in left)
+    return [pod for pod in seen if _fate(pod) in (Fate.MOVES, Fate.LOST)]
 
 
 def _tried(asked: Asked, state: State, name: str, leaving: Sequence[Pod], coming: Sequence[Pod]) -> _Outcome:
@@ -158,24 +171,26 @@ def _gangs(state: State, leaving: Sequence[Pod], pods: Sequence[Leaver]) -> list
         home = state.home.get(key_of(pod))
         if home is not None and home[0][0] != "Pod":
             by_gang.setdefault(home[0], []).append(key_of(pod))
-    return [_hit(state.workloads[key], [fates[pod] for pod in gone]) for key, gone in by_gang.items()]
+    return [_hit(state, state.workloads[key], gone, fates) for key, gone in by_gang.items()]
 
 
-def _hit(gang: Workload, leaving: Sequence[Leaver]) -> GangHit:
-    gone = {(one.namespace, one.name) for one in leaving}
+def _hit(state: State, gang: Workload, here: Sequence[PodKey], fates: Mapping[PodKey, Leaver]) -> GangHit:
+    members = {member.pod.key for member in gang.members()}
+    gone = members & {key for key, one in fates.items() if one.fate not in (Fate.STAYS, Fate.ENDED)}
     breaks = any(
         group.tally().placed - len(gone & group.members.keys()) < group.min_count for group in gang.groups.values()
     )
-    stuck = [one for one in leaving if one.fate is not Fate.MOVES]
-    why = next((one.why or "nothing makes its pods again" for one in stuck), "")
+    stuck = [fates[key] for key in fates if key in gone and fates[key].fate is not Fate.MOVES]
     return GangHit(
         *gang.key,
         gang.tally().bound,
-        len(leaving),
+        len(here),
         sum(group.min_count for group in gang.groups.values()),
         breaks,
         not stuck,
-        why,
+        next((one.why or "nothing makes its pods again" for one in stuck), ""),
+        any(state.members[key].claim.leaves_together for key in here),
+        gang.ready_seconds if breaks and stuck else None,
     )
 
 

@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from tutti.api.wording import counted
-from tutti.cli.views.drain.model import Drain, Fate, Leaver
+from tutti.api.wording import all_of, counted
+from tutti.cli.views.drain.model import Drain, Fate, GangHit, Leaver
 from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, Page, table
 
 _STYLES: Mapping[Fate, str] = MappingProxyType(
@@ -77,12 +77,24 @@ def _gangs(found: Drain, page: Page) -> RenderableType:
     numbers = ("BOUND", "LEAVE", "NEEDS")
     drawn = table("GANG", *numbers, "MEANWHILE", "THEN", right=numbers, wraps=("THEN",), page=page)
     for one in found.gangs:
-        left = one.bound - one.leaving
-        meanwhile = Text(f"breaks: {left} of {one.required} left", BAD) if one.breaks else Text("goes on", GOOD)
-        then = Text("whole again", GOOD) if one.whole else Text(one.why or "incomplete", WAITS)
         name = f"{one.namespace}/{one.name}"
-        drawn.add_row(name, str(one.bound), str(one.leaving), str(one.required), meanwhile, then)
+        drawn.add_row(name, str(one.bound), str(one.leaving), str(one.required), _meanwhile(one), _afterwards(one))
     return drawn
+
+
+def _meanwhile(one: GangHit) -> Text:
+    if one.deleted:
+        return Text(f"is deleted as a whole, {all_of(one.bound, 'pod')}", BAD)
+    if one.breaks:
+        return Text(f"breaks: {one.bound - one.leaving} of {one.required} left", BAD)
+    return Text("goes on", GOOD)
+
+
+def _afterwards(one: GangHit) -> Text:
+    if one.whole:
+        return Text("whole again", GOOD)
+    patience = "" if one.patience is None else f"; taken out as a whole after {one.patience} s (readyTimeoutSeconds)"
+    return Text(f"{one.why}{patience}", WAITS)
 
 
 def _budgets(found: Drain, page: Page) -> RenderableType:

@@ -47,6 +47,8 @@ class GangHit(msgspec.Struct, frozen=True, rename="camel"):
         breaks: Whether it would run with fewer than it needs meanwhile.
         whole: Whether it would be whole again.
         why: Why not.
+        deleted: Whether all its members are deleted, wherever they are, once one of them is.
+        patience: After how many seconds without being ready it is taken out as a whole; None: it is left as it is.
     """
 
     kind: str
@@ -58,6 +60,8 @@ class GangHit(msgspec.Struct, frozen=True, rename="camel"):
     breaks: bool
     whole: bool
     why: str = ""
+    deleted: bool = False
+    patience: int | None = None
 
 
 class BudgetHit(msgspec.Struct, frozen=True, rename="camel"):

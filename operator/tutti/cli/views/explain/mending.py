@@ -11,7 +11,8 @@ from typing import Any
 from tutti.api.core import Pod, ResourceRequirements
 from tutti.api.resources import amounts, describe
 from tutti.api.wording import IS, agreeing, counted
-from tutti.cli.views.changing import changed, claims_of, copies, pod_of, with_object, with_pods, without_pods
+from tutti.cli.views.changing import changed, copies, pod_of, with_object, with_pods, without_pods
+from tutti.cli.views.claims import claims_of
 from tutti.cli.views.explain.model import QuotaUse
 from tutti.cli.views.explain.trials import Case, Idea
 from tutti.placement.misfit import too_large
