@@ -21,6 +21,7 @@ from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.admitting.admission import look, reserve, why_surplus_waits
+from tutti.engine.admitting.together import reserve_in_turn
 from tutti.engine.backfilling import backfill
 from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.decisions import AnyDecision
@@ -116,8 +117,10 @@ class Engine:
         self._settle(changed)
         self._candidates.update(state, changed)
         backfill.stir(state, self._candidates.standing_of)
-        for standing in self._candidates.contest(state, changed, most=most):
-            workload = standing.workload
+        for run in self._candidates.contest(state, changed, most=most):
+            if len(run) > 1 and self._admit_together(run, changed):
+                continue
+            standing, workload = run[0], run[0].workload
             if self._try(standing, changed) or not (workload.key in changed or tells_later(state, workload)):
                 changed[workload.key] = workload
         backfill.tell(state, changed)
@@ -217,14 +220,28 @@ class Engine:
                 self._wait(standing, why, victims, shadows, changed)
                 state.cluster.freed += before is not None and workload.key not in state.nominations.ours
                 return before is not None or victims is not None
-        self._candidates.drop(workload)
-        backfill.end(state, workload.key)
+        self._leave_line(workload)
         if before is not None:
             state.nominations.needless.append(before)
             sparing.spare(state)
         self._go_on(workload)
-        backfill.note_end(state, workload)
         return True
+
+    def _admit_together(self, run: Sequence[Standing], changed: dict[WorkloadKey, Workload]) -> int:
+        """Admit equal single pods that are next one after the other; returns how many, the first ones."""
+        state, count = self.state, reserve_in_turn(self.state, run)
+        for standing in run[:count]:
+            workload = standing.workload
+            self._candidates.evaluated += 1
+            _count_try(state, workload, admitted=True)
+            self._leave_line(workload)
+            self._go_on(workload)
+            changed[workload.key] = workload
+        return count
+
+    def _leave_line(self, workload: Workload) -> None:
+        self._candidates.drop(workload)
+        backfill.end(self.state, workload.key)
 
     def _go_on(self, workload: Workload) -> None:
         """Have a workload bound that has just got quota and nodes, or held until it may be."""
@@ -233,6 +250,7 @@ class Engine:
         if before is Phase.WAITING and workload.phase in ADMITTED:
             pods = workload.tally().reserved + sum(len(group.holds) for group in workload.groups.values())
             state.reached(workload, Step.ADMITTED, seconds=state.now - workload.queued_at, pods=pods)
+        backfill.note_end(state, workload)
 
     def _let_start(self, workload: Workload) -> None:
         state = self.state

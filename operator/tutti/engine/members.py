@@ -27,6 +27,10 @@ class Charge:
     usage: Usage
     holder: str
 
+    def held_by(self, holder: str) -> Charge:
+        """Return what another uses who uses the same."""
+        return Charge(self.queue, self.flavors, self.usage, holder)
+
 
 @dataclass(slots=True, eq=False)
 class Member:

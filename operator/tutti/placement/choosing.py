@@ -61,6 +61,10 @@ class Choice:
         """Place pods that do not mind each other; returns int64[rows], how many on each row. All fit, or it is one."""
         if wanted == 1:
             return self._one()
+        return self._counted(self.in_turn(wanted))
+
+    def in_turn(self, wanted: int) -> Rows:
+        """Place pods that do not mind each other, all of which fit; returns int64[wanted], the row of each in turn."""
         return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left))
 
     def by_packing(self, wanted: int, packing: AcceleratorPacking) -> Counts:
@@ -68,8 +72,10 @@ class Choice:
         if not self.room.any():
             return np.zeros(len(self.room), dtype=np.int64)
         gathering = packing.gathering(self.klass, self.nodes, self.room, wanted)
-        return self._by_order(
-            wanted, lambda rows, left: gathering.order(rows, self.room[rows], self._preferred(rows), left)
+        return self._counted(
+            self._by_order(
+                wanted, lambda rows, left: gathering.order(rows, self.room[rows], self._preferred(rows), left)
+            )
         )
 
     def by_company(self, wanted: int, tallies: Sequence[Tally], scorers: Sequence[ScoreTally | None]) -> Counts:
@@ -84,23 +90,26 @@ class Choice:
         self._take(placed)
         return placed
 
-    def _by_order(self, wanted: int, order_of: Callable[[Rows, int], Rows]) -> Counts:
-        """Place pods in an order, asked for anew whenever a preference must be scaled anew.
+    def _by_order(self, wanted: int, order_of: Callable[[Rows, int], Rows]) -> Rows:
+        """Place pods in an order, asked for anew whenever a preference must be scaled anew; returns the row of each.
 
         Args:
             wanted: How many; all of them fit.
             order_of: Gives int64[k], the row of each pod, for the rows that have room, int64[m], and k.
         """
-        placed = np.zeros(len(self.nodes), dtype=np.int64)
+        placed: list[Rows] = []
         while wanted:
             rows = np.flatnonzero(self.room)
             order = order_of(rows, wanted)
             taken = order[: self._cut(order, rows)]
-            counts = np.bincount(taken, minlength=len(placed)).astype(np.int64)
-            self._take(counts)
-            placed += counts
+            self._take(self._counted(taken))
+            placed.append(taken)
             wanted -= len(taken)
-        return placed
+        return np.concatenate(placed) if placed else np.zeros(0, dtype=np.int64)
+
+    def _counted(self, order: Rows) -> Counts:
+        """Return int64[rows]: how many pods are on each, of the row of each pod."""
+        return np.bincount(order, minlength=len(self.nodes)).astype(np.int64)
 
     def _one(self) -> Counts:
         """Place one pod on the best node, if there is any: what `_by_order` comes to for one."""

@@ -81,6 +81,19 @@ def place(
     return rows.repeat(counts[rows])
 
 
+def place_in_turn(
+    nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile, most: int
+) -> Rows | None:
+    """Take room for up to `most` pods of which each asks for the same, as if it were placed by itself.
+
+    Returns:
+        int64[m], the row of each in turn; None, and nothing taken, where they mind more than the room they take.
+    """
+    if ask.klass.refusal or ask.near is not None:
+        return None
+    return prospect(nodes, transaction, ask, profile, most=most).in_turn(most)
+
+
 def _chosen(
     nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile, within: Mask | None
 ) -> NDArray[np.int64]:

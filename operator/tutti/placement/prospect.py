@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.placement.choosing import Choice, settle
-from tutti.placement.framework import Mask, ScoreTally, Tally
+from tutti.placement.framework import Mask, Rows, ScoreTally, Tally
 
 Counts = NDArray[np.int64]
 
@@ -53,6 +53,15 @@ class Prospect:
         if within is not None:
             self.choice.room = whole - counts
         return counts
+
+    def in_turn(self, most: int) -> Rows | None:
+        """Place up to so many pods as if each came by itself; returns int64[m], the row of each.
+
+        None, and nothing is placed, where they mind each other's company.
+        """
+        if self.moving or any(self.scorers):
+            return None
+        return self.choice.in_turn(min(most, int(self.choice.room.sum())))
 
     def _by_fill(self, wanted: int) -> Counts:
         packing = self.choice.profile.packing_of(self.choice.klass)

@@ -193,9 +193,13 @@ class QuotaNode:
         """Return how much more than its own it uses."""
         return max(0, self.usage.get(what, 0) - self.subtree.get(what, 0))
 
+    def own_left(self, what: FlavorResource) -> int:
+        """Return how much more it may use before it borrows; negative where it does."""
+        return self.subtree.get(what, 0) - self.usage.get(what, 0)
+
     def borrows(self, what: FlavorResource, more: int = 0) -> bool:
         """Whether it would use more than its own if it used `more`."""
-        return self.usage.get(what, 0) + more > self.subtree.get(what, 0)
+        return more > self.own_left(what)
 
     def borrows_any(self, whats: Iterable[FlavorResource]) -> bool:
         """Whether it uses more than its own of any of these."""

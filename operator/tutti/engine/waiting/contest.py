@@ -30,8 +30,35 @@ class Contender(Protocol):
     def next(self, state: State) -> tuple[Place, Standing] | None:
         """Return the head and its place among those of all contenders, or None where there is none."""
 
+    def followers(self, head: Standing) -> Iterator[tuple[Place, Standing]]:
+        """Yield who of a head's bunch is put forward after it, if each is admitted as the head is."""
 
-def contest(state: State, lines: Iterable[Line], pending: Pending) -> Iterator[Standing]:
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Whose turn it is.
+
+    Attributes:
+        head: The one.
+        number: Of its contender.
+        contender: Has put it forward.
+        rival: The place of the next contender, as it was when that was last looked at, and its number.
+    """
+
+    head: Standing
+    number: int
+    contender: Contender
+    rival: tuple[Place, int] | None
+
+    def followers(self) -> Iterator[Standing]:
+        """Yield who of its bunch will be next after the head, one after the other, if each is admitted as it is."""
+        for place, one in self.contender.followers(self.head):
+            if self.rival is not None and (place, self.number) > self.rival:
+                return
+            yield one
+
+
+def contest(state: State, lines: Iterable[Line], pending: Pending) -> Iterator[Turn]:
     """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or let its bunch sleep.
 
     Args:
@@ -55,7 +82,8 @@ def contest(state: State, lines: Iterable[Line], pending: Pending) -> Iterator[S
             heapq.heapreplace(heap, (found[0], number, contender))
             if heap[0][1] != number:
                 continue
-        yield found[1]
+        rival = min(heap[1:3], default=None)
+        yield Turn(found[1], number, contender, None if rival is None else rival[:2])
 
 
 def _contenders(state: State, lines: Iterable[Line], pending: Pending) -> list[Contender]:
@@ -99,6 +127,11 @@ class _Single:
         choice = nominate(state, head)
         return _place(head, 0 if choice is None else choice.level), head
 
+    def followers(self, head: Standing) -> Iterator[tuple[Place, Standing]]:
+        choice = head.bunch.choice
+        level = 0 if choice is None else choice.level
+        return ((_place(one, level), one) for one in self.line.followers(head))
+
 
 @dataclass(frozen=True, slots=True)
 class _Head:
@@ -124,6 +157,11 @@ class _Tree:
             if choice is None or choice.usage == first.usage:
                 return _place(first.standing, 0), first.standing
         return None
+
+    def followers(self, head: Standing) -> Iterator[tuple[Place, Standing]]:
+        if len(self.lines) > 1:
+            return iter(())  # each admission changes the shares
+        return ((_place(one, 0), one) for one in self.lines[0].followers(head))
 
 
 def _head(state: State, standing: Standing) -> _Head:

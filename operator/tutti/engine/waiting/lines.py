@@ -14,6 +14,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from tutti.engine.explanation import Explanation
 from tutti.engine.gathering.needs import Lacking, Need
@@ -111,6 +112,17 @@ class Bunch:
         while heap and heap[0][2].left:
             heapq.heappop(heap)
         return heap[0][2] if heap else None
+
+    def in_order(self) -> Iterator[Standing]:
+        """Yield all of them, the next one first; nobody may come meanwhile."""
+        heap = self._heap
+        ahead = [(heap[0], 0)] if heap else []
+        while ahead:
+            (_, _, standing), at = heapq.heappop(ahead)
+            for child in range(2 * at + 1, min(2 * at + 3, len(heap))):
+                heapq.heappush(ahead, (heap[child], child))
+            if not standing.left:
+                yield standing
 
     def standings(self) -> Iterator[Standing]:
         """Yield all of them, in no particular order but always the same."""
@@ -239,6 +251,16 @@ class Line:
             else:
                 return first
         return None
+
+    def followers(self, head: Standing) -> Iterator[Standing]:
+        """Yield who of its bunch will be next after a head, one after the other, if each before is admitted."""
+        number, blocked = self._next[0][1], self.blocked
+        rival = min(self._next[1:3], default=None)
+        for one in islice(head.bunch.in_order(), 1, None):
+            order = self.order(one)
+            if (rival is not None and (order, number) > rival[:2]) or (blocked and order > self.order(blocked)):
+                return
+            yield one
 
     def behind(self) -> list[Standing]:
         """Return those behind a head that blocks the line who have not been returned since it began to."""

@@ -7,12 +7,13 @@ in its own cohort tree, or room that appeared where it lacked nodes. Nothing is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain
-from math import inf
+from itertools import chain, islice, takewhile
 
 from tutti.api.conditions import timestamp
+from tutti.engine.admitting import together
 from tutti.engine.admitting.shortages import with_strangers
 from tutti.engine.backfilling import backfill
 from tutti.engine.displacing import nominations, preemption
@@ -24,7 +25,7 @@ from tutti.engine.living import approval, life
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import tell_in_time
 from tutti.engine.waiting import past_use, repeats
-from tutti.engine.waiting.contest import contest
+from tutti.engine.waiting.contest import Turn, contest
 from tutti.engine.waiting.lines import Bunch, Line, LineKey, Shape, Standing
 from tutti.engine.waiting.queues import queue_of
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
@@ -132,10 +133,11 @@ class Candidates:
         """Return the place of a workload that stands in line."""
         return self._standing.get(key)
 
-    def contest(self, state: State, changed: Changed, *, most: int | None = None) -> Iterator[Standing]:
+    def contest(self, state: State, changed: Changed, *, most: int | None = None) -> Iterator[list[Standing]]:
         """Yield whom to try now, the next one first; each must be admitted and dropped, or reported as failed.
 
-        After `most`, or where the pods of those tried come to 16 times that, the contest is cut short: those who are
+        Those who come with it are equal single pods who are next if all before them are admitted; they may be, but
+        none of them before the others. After `most`, or where the pods of those tried come to 16 times that, the contest is cut short: those who are
         left compete anew in the next one. Where something woke some meanwhile that were tried already, each of the next
         tries twice as many as the one before, until nobody is left: in a busy cluster those who go first would be tried
         for ever, and the others never.
@@ -145,14 +147,17 @@ class Candidates:
         broken, others = ([line for line in lines if (line.name == BROKEN) is wanted] for wanted in (True, False))
         heads = self._worth_trying(state, contest(state, broken, self._pending), contest(state, others, self._pending))
         again = False
-        tries: float = inf if most is None else most * self._stretch
+        tries: float = math.inf if most is None else most * self._stretch
         pods = tries * _PODS_PER_TRY
-        while tries > 0 and pods > 0 and (standing := next(heads, None)) is not None:
-            tries -= 1
-            pods -= sum(len(need.members) for need in standing.needs)
-            again = again or standing.workload.key in self._tried
-            self._tried.add(standing.workload.key)
-            yield standing
+        while tries > 0 and pods > 0 and (turn := next(heads, None)) is not None:
+            run = _run_of(state, turn, min(tries, pods))
+            yield run
+            tried = [turn.head, *(one for one in run[1:] if one.left)]
+            tries -= len(tried)
+            pods -= sum(len(need.members) for one in tried for need in one.needs)
+            keys = {one.workload.key for one in tried}
+            again = again or not keys.isdisjoint(self._tried)
+            self._tried |= keys
         self.cut_short = most is not None and next(heads, None) is not None
         if not self.cut_short:
             self._tried, self._stretch = set(), 1
@@ -182,12 +187,13 @@ class Candidates:
         for one in [standing] if line.strict else bunch.standings():
             _explain(one.workload, why, changed)
 
-    def _worth_trying(self, state: State, *contests: Iterator[Standing]) -> Iterator[Standing]:
-        """Yield the heads of some contests but those who would fail again; these sleep on until they may be told so."""
-        for standing in chain(*contests):
+    def _worth_trying(self, state: State, *contests: Iterator[Turn]) -> Iterator[Turn]:
+        """Yield the turns of some contests but of those who would fail again; these sleep on until they may be told."""
+        for turn in chain(*contests):
+            standing = turn.head
             bunch = standing.bunch
             if not repeats.fails_again(state, standing):
-                yield standing
+                yield turn
                 continue
             assert bunch.before is not None  # that is what it goes by
             bunch.line.sleep(bunch, bunch.before)
@@ -345,6 +351,15 @@ class Candidates:
         why = Explanation(Gate.QUEUE, "BehindHead", text)
         for one in behind:
             _explain(one.workload, why, changed)
+
+
+def _run_of(state: State, turn: Turn, most: float) -> list[Standing]:
+    """Return who is next, and those behind it that may be admitted together with it; `most` of them at most."""
+    head = turn.head
+    if not together.stands_alone(state, head):
+        return [head]
+    followers = takewhile(together.is_single, turn.followers())
+    return [head, *islice(followers, math.ceil(min(together.MOST, most)) - 1)]
 
 
 def _explain(workload: Workload, why: Explanation, changed: Changed) -> None:

@@ -1,0 +1,89 @@
+"""Single pods that are equal and wait one behind the other are admitted together, as each would have been by itself.
+
+What a try costs is mostly the same for one pod and for many: all nodes are looked at once, and the pods take them in the
+order in which they would have chosen them (`placement/choosing.py`). That holds as long as nothing but the room they
+take tells one of them from the next: where anybody else has a claim on room or quota, where somebody outside is asked,
+or where their quota would be borrowed, each is tried by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tutti.cluster.volumes import NO_VOLUMES
+from tutti.engine.admitting.attempt import Attempt, terms_of
+from tutti.engine.admitting.choices import nominate
+from tutti.engine.displacing import holders
+from tutti.engine.state import State
+from tutti.engine.waiting.lines import Standing
+from tutti.engine.workloads import Phase
+from tutti.placement.gang import place_in_turn
+from tutti.quota.flavors import Queue
+from tutti.quota.outcome import Choice, PodSetChoice, Verdict
+
+MOST = 1024
+"""So many are admitted together at most."""
+
+
+def is_single(standing: Standing) -> bool:
+    """Whether a workload is one pod that waits for a node."""
+    return standing.workload.key[0] == "Pod" and standing.workload.phase is Phase.WAITING
+
+
+def stands_alone(state: State, standing: Standing) -> bool:
+    """Whether nothing but the room it takes tells a single pod from those equal to it, which come after it."""
+    if not is_single(standing) or len(standing.needs) != 1 or standing.bunch.door:
+        return False
+    need, workload = standing.needs[0], standing.workload
+    if need.required != 1 or need.near is not None or need.klass.volumes is not NO_VOLUMES:
+        return False
+    if state.nominations.ours or state.nominations.others or state.shadows.of or state.shadows.pauses:
+        return False
+    if state.configuration.extenders or state.plugins.get(workload.scheduler):
+        return False
+    return all(member.gate is None for member in need.members)
+
+
+def reserve_in_turn(state: State, run: Sequence[Standing]) -> int:
+    """Reserve quota and a node for each of some equal single pods that stand alone, as if each were tried by itself.
+
+    Returns:
+        How many of them have it now, the first ones; the next is to be tried by itself.
+    """
+    first = run[0]
+    queue, choice = first.queue, nominate(state, first)
+    chosen, most = list[PodSetChoice | None]([None]), len(run)
+    if queue is not None and choice is not None:
+        chosen, most = list(choice.pod_sets), min(most, _without_borrowing(state, queue, choice))
+    if most < 2:  # noqa: PLR2004 - one is no run
+        return 0
+    with state.cluster.transaction() as transaction:
+        attempt = Attempt(state, first.workload, queue, transaction)
+        terms = terms_of(attempt, first.needs, chosen)
+        rows = place_in_turn(state.cluster.nodes, transaction, terms.asks[0], attempt.profile, most)
+        if rows is None or not len(rows):
+            return 0
+        transaction.commit()
+    admitted = run[: len(rows)]
+    members = [one.needs[0].members[0] for one in admitted]
+    state.cluster.assume_all([member.pod for member in members], rows.tolist())
+    for one, member in zip(admitted, members, strict=True):
+        workload = one.workload
+        if terms.charges[0] is not None:
+            member.charge = terms.charges[0].held_by(workload.name)
+            state.charge(member.charge)
+        workload.cluster_queue = queue.name if queue else ""
+        workload.reserved_at = state.now
+        holders.describe(state, workload)
+    return len(admitted)
+
+
+def _without_borrowing(state: State, queue: Queue, choice: Choice) -> int:
+    """Return for how many the same flavors would be chosen one after the other: what is the queue's own is enough."""
+    if choice.verdict is not Verdict.FIT or choice.level:
+        return 0
+    node = state.holdings.tree.queues[queue.name]
+    return min(
+        (min(node.available(what), node.own_left(what)) // amount for what, amount in choice.usage.items() if amount),
+        default=MOST,
+    )
