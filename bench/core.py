@@ -62,6 +62,18 @@ MEASURES: dict[str, Measure] = {
     **on_nodes(
         "single_nodes{}_ms", "1,000 different single pods", "ms/pod", lambda nodes: decide.singles(nodes, 1000), 1
     ),
+    **on_nodes(
+        "equal_nodes{}_ms",
+        "1,000 equal single pods",
+        "ms/pod",
+        lambda nodes: decide.singles(nodes, 1000, different=False),
+        0.08,
+    ),
+    "equal_nodes5000_queue_ms": Measure(
+        "the same from a queue, 5,000 nodes",
+        "ms/pod",
+        lambda: decide.singles(5000, 1000, different=False, queue="queue"),
+    ),
     "single_nodes5000_bound50000_ms": Measure(
         f"the same beside {BOUND:,} bound pods", "ms/pod", lambda: decide.singles(5000, 1000, bound=BOUND), slow=True
     ),

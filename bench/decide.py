@@ -34,6 +34,7 @@ WHEN = datetime.fromtimestamp(NOW, UTC)
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 GROUP = "scheduling.tutti.dev/pod-group"
+QUEUE = "scheduling.tutti.dev/queue-name"
 ZONES = 10
 GANG_OF_BOUND = 100
 PAGE = 4096
@@ -137,10 +138,10 @@ def spread(nodes: int, size: int, when: str) -> float:
     return timed(lambda: engine.decide(NOW + 1), size)
 
 
-def singles(nodes: int, count: int, *, bound: int = 0) -> float:
-    """Milliseconds per pod of the decide() that binds different single pods."""
+def singles(nodes: int, count: int, *, bound: int = 0, different: bool = True, queue: str = "") -> float:
+    """Milliseconds per pod of the decide() that binds single pods, each with another request or all equal."""
     engine = cluster(nodes, bound=bound)
-    pods(engine, count, {}, different=True)
+    pods(engine, count, {QUEUE: queue} if queue else {}, different=different)
     return timed(lambda: engine.decide(NOW + 1), count) / count
 
 

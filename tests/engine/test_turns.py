@@ -307,9 +307,18 @@ def test_whoever_is_left_for_the_next_turn_is_tried_without_anything_being_obser
     world.most = 2
     world.node("n1", gpus=8)
     for number in range(5):
-        world.pod(f"p{number}")
+        world.pod(f"p{number}", cpu=f"{1 + number}")
     assert [sum(isinstance(one, Bind) for one in world.decide()) for _ in range(3)] == [2, 2, 1]
     assert world.engine.wakeup() != world.now
+
+
+def test_of_equal_single_pods_four_use_a_turn_up_as_one_that_is_tried():
+    world = World()
+    world.most = 2
+    world.node("n1", gpus=16)
+    for number in range(12):
+        world.pod(f"p{number:02}")
+    assert [sum(isinstance(one, Bind) for one in world.decide()) for _ in range(3)] == [5, 5, 2]
 
 
 def test_large_gangs_use_a_turn_up_sooner_than_small_ones():
@@ -328,7 +337,7 @@ def test_whoever_is_left_for_the_next_turn_stands_in_line_and_nothing_is_written
     world.most = 2
     world.node("n1", gpus=8)
     for number in range(5):
-        world.pod(f"p{number}")
+        world.pod(f"p{number}", cpu=f"{1 + number}")
     world.decide()
     left = [one for one in world.engine.state.workloads.values() if one.phase is Phase.WAITING]
     assert [(one.explanation.gate, one.explanation.reason) for one in left] == [("Queue", "InLine")] * 3

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.placement.scenes import LABELS, clusters, node, one_after_another, pod, specs, with_packing
 from tutti.cluster.cluster import Cluster
-from tutti.placement.gang import Ask, place
+from tutti.placement.gang import Ask, place, place_in_turn
 from tutti.placement.scores import Packing
 
 PACKINGS = [Packing(), Packing(most=True), Packing(shape=((0, 0), (50, 10), (100, 3)))]
@@ -36,6 +36,7 @@ def test_equal_pods_go_where_sequential_decisions_put_them(cluster, spec, labels
     with cluster.transaction() as transaction:
         rows = place(cluster.nodes, transaction, Ask(klass, count), profile)
         assert (rows is None) == (len(expected) < count)
+    assert in_turn(cluster, klass, count, profile) in (None, expected)
     assert cluster.nodes.residents.snapshot() == before
     assert (cluster.nodes.requested == cluster.recount()).all()
 
@@ -43,6 +44,12 @@ def test_equal_pods_go_where_sequential_decisions_put_them(cluster, spec, labels
 def placed(cluster, klass, count, profile):
     with cluster.transaction() as transaction:
         return sorted(place(cluster.nodes, transaction, Ask(klass, 0, count), profile).tolist())
+
+
+def in_turn(cluster, klass, count, profile):
+    with cluster.transaction() as transaction:
+        rows = place_in_turn(cluster.nodes, transaction, Ask(klass, 1), profile, count)
+        return None if rows is None else rows.tolist()
 
 
 sizes = st.lists(
@@ -77,6 +84,7 @@ def test_preferences_are_scaled_anew_when_the_best_nodes_are_full(sizes, weights
 
     expected = one_after_another(cluster, klass, count, profile)
     assert placed(cluster, klass, count, profile) == sorted(expected)
+    assert in_turn(cluster, klass, count, profile) == expected
 
 
 @settings(max_examples=200, deadline=None)
@@ -95,6 +103,7 @@ def test_one_node_can_be_worth_many_pods(sizes, count, cpu, packing):
 
     expected = one_after_another(cluster, klass, count, profile)
     assert placed(cluster, klass, count, profile) == sorted(expected)
+    assert in_turn(cluster, klass, count, profile) == expected
 
 
 @pytest.mark.parametrize("side", ["podAffinity", "podAntiAffinity"])

@@ -16,6 +16,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from tutti.api.conventions.gang_objects import GangObject
@@ -207,15 +208,20 @@ class Workload:
         return self.status if uid == self.uid else self.group_status.get(uid, {})
 
     def members(self) -> Iterator[Member]:
-        """Yield the members of all groups."""
-        for group in self.groups.values():
-            yield from group.members.values()
+        """Return the members of all groups, one after the other."""
+        groups = self.groups.values()
+        if len(groups) == 1:
+            (only,) = groups
+            return iter(only.members.values())
+        return chain.from_iterable([group.members.values() for group in groups])
 
     def tally(self) -> Tally:
         """Count the members of all groups."""
-        if len(self.groups) == 1:
-            return next(iter(self.groups.values())).tally()
-        return sum((group.tally() for group in self.groups.values()), Tally())
+        groups = self.groups.values()
+        if len(groups) == 1:
+            (only,) = groups
+            return only.tally()
+        return sum((group.tally() for group in groups), Tally())
 
     @property
     def complete(self) -> bool:

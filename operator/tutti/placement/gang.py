@@ -81,9 +81,7 @@ def place(
     return rows.repeat(counts[rows])
 
 
-def place_in_turn(
-    nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile, most: int
-) -> Rows | None:
+def place_in_turn(nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile, most: int) -> Rows | None:
     """Take room for up to `most` pods of which each asks for the same, as if it were placed by itself.
 
     Returns:

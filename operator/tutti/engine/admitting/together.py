@@ -1,20 +1,23 @@
 """Single pods that are equal and wait one behind the other are admitted together, as each would have been by itself.
 
-What a try costs is mostly the same for one pod and for many: all nodes are looked at once, and the pods take them in the
-order in which they would have chosen them (`placement/choosing.py`). That holds as long as nothing but the room they
-take tells one of them from the next: where anybody else has a claim on room or quota, where somebody outside is asked,
-or where their quota would be borrowed, each is tried by itself.
+Most of what a try costs is the same for one pod and for many: all nodes are looked at once, and the pods take them in
+the order in which they would have chosen them (`placement/choosing.py`). That holds as long as nothing but the room
+they take tells one of them from the next: where anybody else has a claim on room or quota, where somebody outside is
+asked, or where their quota would be borrowed, each is tried by itself.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import islice, takewhile
 
 from tutti.cluster.volumes import NO_VOLUMES
 from tutti.engine.admitting.attempt import Attempt, terms_of
 from tutti.engine.admitting.choices import nominate
 from tutti.engine.displacing import holders
 from tutti.engine.state import State
+from tutti.engine.waiting.contest import Turn
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.workloads import Phase
 from tutti.placement.gang import place_in_turn
@@ -25,23 +28,30 @@ MOST = 1024
 """So many are admitted together at most."""
 
 
-def is_single(standing: Standing) -> bool:
+def run_of(state: State, turn: Turn, most: float) -> list[Standing]:
+    """Return whose turn it is, and those behind it that may be admitted together with it; `most` of them at most."""
+    head = turn.head
+    if not _stands_alone(state, head):
+        return [head]
+    followers = takewhile(_is_single, turn.followers())
+    return [head, *islice(followers, max(0, math.ceil(min(MOST, most)) - 1))]
+
+
+def _is_single(standing: Standing) -> bool:
     """Whether a workload is one pod that waits for a node."""
     return standing.workload.key[0] == "Pod" and standing.workload.phase is Phase.WAITING
 
 
-def stands_alone(state: State, standing: Standing) -> bool:
+def _stands_alone(state: State, standing: Standing) -> bool:
     """Whether nothing but the room it takes tells a single pod from those equal to it, which come after it."""
-    if not is_single(standing) or len(standing.needs) != 1 or standing.bunch.door:
+    if not _is_single(standing) or len(standing.needs) != 1 or standing.bunch.door or standing.bunch.apart:
         return False
     need, workload = standing.needs[0], standing.workload
     if need.required != 1 or need.near is not None or need.klass.volumes is not NO_VOLUMES:
         return False
     if state.nominations.ours or state.nominations.others or state.shadows.of or state.shadows.pauses:
         return False
-    if state.configuration.extenders or state.plugins.get(workload.scheduler):
-        return False
-    return all(member.gate is None for member in need.members)
+    return not (state.configuration.extenders or state.plugins.get(workload.scheduler))
 
 
 def reserve_in_turn(state: State, run: Sequence[Standing]) -> int:
@@ -62,6 +72,7 @@ def reserve_in_turn(state: State, run: Sequence[Standing]) -> int:
         terms = terms_of(attempt, first.needs, chosen)
         rows = place_in_turn(state.cluster.nodes, transaction, terms.asks[0], attempt.profile, most)
         if rows is None or not len(rows):
+            first.bunch.apart = True
             return 0
         transaction.commit()
     admitted = run[: len(rows)]

@@ -243,6 +243,8 @@ def _kept(group: Group, klass: PodClass) -> frozenset[str]:
 
 def _by_rank(members: list[Member]) -> list[Member]:
     """Order p-2 before p-10, so that neighbouring ranks come to neighbouring places."""
+    if len(members) < 2:  # noqa: PLR2004 - one needs no order
+        return members
     names = [member.pod.name for member in members]
     keys = list(zip(map(len, names), names, strict=True))
     return [members[at] for at in sorted(range(len(members)), key=keys.__getitem__)]

@@ -86,6 +86,7 @@ class Bunch:
         stale: Whether they sleep by what was found before, so that its numbers may be others now.
         choice: The flavors that each could have, as of `version` of the tree.
         known: What does not change of what the pod sets ask of the queue.
+        apart: Whether each of them is tried by itself, since it was found that none could be admitted with others.
     """
 
     line: Line
@@ -103,6 +104,7 @@ class Bunch:
     choice: Choice | None = None
     version: tuple[int, int] = (-1, -1)
     known: Known = field(default_factory=Known)
+    apart: bool = False
     size: int = 0
     _heap: list[tuple[LineKey, int, Standing]] = field(default_factory=list)
 
@@ -219,7 +221,7 @@ class Line:
     def sleep(self, bunch: Bunch, why: Explanation) -> None:
         """Let a bunch wait until something happens; in a strict line, so does all that is behind its first."""
         bunch.why = bunch.before = why
-        bunch.fresh = bunch.stale = False
+        bunch.fresh = bunch.stale = bunch.apart = False
         del self._awake[bunch]
         self._asleep[bunch] = None
 

@@ -7,10 +7,10 @@ in its own cohort tree, or room that appeared where it lacked nodes. Nothing is 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain, islice, takewhile
+from itertools import chain
+from math import inf
 
 from tutti.api.conditions import timestamp
 from tutti.engine.admitting import together
@@ -40,6 +40,8 @@ BROKEN = ("", "broken")
 """The line of gangs that run with fewer members than they need; it goes before all others."""
 _PODS_PER_TRY = 16
 """To try a single pod takes as long as so many pods of a gang do."""
+_TOGETHER_PER_TRY = 4
+"""And as long as to admit so many more with it."""
 
 
 class Candidates:
@@ -134,26 +136,29 @@ class Candidates:
         return self._standing.get(key)
 
     def contest(self, state: State, changed: Changed, *, most: int | None = None) -> Iterator[list[Standing]]:
-        """Yield whom to try now, the next one first; each must be admitted and dropped, or reported as failed.
+        """Yield whom to try now, the next one first; it must be admitted and dropped, or reported as failed.
 
-        Those who come with it are equal single pods who are next if all before them are admitted; they may be, but
-        none of them before the others. After `most`, or where the pods of those tried come to 16 times that, the contest is cut short: those who are
-        left compete anew in the next one. Where something woke some meanwhile that were tried already, each of the next
-        tries twice as many as the one before, until nobody is left: in a busy cluster those who go first would be tried
-        for ever, and the others never.
+        Those that come with it are equal single pods that are next if all before them are admitted: some of them may
+        be as well, the first ones.
+
+        After `most`, or where the pods of those tried come to 16 times that, the contest is cut short: those who are
+        left compete anew in the next one. Of pods that are admitted with another, four count as one that is tried.
+        Where something woke some meanwhile that were tried already, each of the next tries twice as many as the one
+        before, until nobody is left: in a busy cluster those who go first would be tried for ever, and the others
+        never.
         """
         names, self._active = self._active, {}
         lines = [self._lines[name] for name in names if name in self._lines]
         broken, others = ([line for line in lines if (line.name == BROKEN) is wanted] for wanted in (True, False))
         heads = self._worth_trying(state, contest(state, broken, self._pending), contest(state, others, self._pending))
         again = False
-        tries: float = math.inf if most is None else most * self._stretch
+        tries: float = inf if most is None else most * self._stretch
         pods = tries * _PODS_PER_TRY
         while tries > 0 and pods > 0 and (turn := next(heads, None)) is not None:
-            run = _run_of(state, turn, min(tries, pods))
+            run = together.run_of(state, turn, min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods))
             yield run
             tried = [turn.head, *(one for one in run[1:] if one.left)]
-            tries -= len(tried)
+            tries -= 1 + (len(tried) - 1) / _TOGETHER_PER_TRY
             pods -= sum(len(need.members) for one in tried for need in one.needs)
             keys = {one.workload.key for one in tried}
             again = again or not keys.isdisjoint(self._tried)
@@ -273,7 +278,11 @@ class Candidates:
             standing.bunch.line.look_again(standing)
         else:
             self.drop(workload)
-            standing = self._standing[workload.key] = self._join(state, workload, queue, needs)
+            bunch = self._bunch(state, workload, queue, needs, name, shape)
+            standing = self._standing[workload.key] = Standing(workload, needs, key, bunch)
+            bunch.line.add(standing)
+            if queue is not None:
+                self._pending.come(queue.name, bunch.asks)
         self._look_anew(state, standing)
         if workload.explanation is None and workload.phase is Phase.WAITING:
             workload.explanation = NEXT
@@ -308,8 +317,16 @@ class Candidates:
             self._stand_up(workload)
             self._active[self._standing[workload.key].bunch.line.name] = None
 
-    def _join(self, state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Standing:
-        name, shape = _line_of(workload, queue), _shape(state, workload, queue, needs)
+    def _bunch(
+        self,
+        state: State,
+        workload: Workload,
+        queue: Queue | None,
+        needs: list[Need],
+        name: tuple[str, str],
+        shape: Shape,
+    ) -> Bunch:
+        """Return the bunch of a shape in the line of a name, begun for a workload where it is the first."""
         line = self._lines.get(name)
         if line is None:
             strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
@@ -322,11 +339,7 @@ class Candidates:
             sets = [] if queue is None else pod_sets_of(required)
             bunch = Bunch(line, shape, queue, root, sets, asked_by(needs), door)
             line.open_bunch(bunch)
-        standing = Standing(workload, needs, _key(workload), bunch)
-        line.add(standing)
-        if queue is not None:
-            self._pending.come(queue.name, bunch.asks)
-        return standing
+        return bunch
 
     def _woken_meanwhile(self, state: State) -> bool:
         """Whether something that can help somebody who sleeps has happened in this turn itself."""
@@ -351,15 +364,6 @@ class Candidates:
         why = Explanation(Gate.QUEUE, "BehindHead", text)
         for one in behind:
             _explain(one.workload, why, changed)
-
-
-def _run_of(state: State, turn: Turn, most: float) -> list[Standing]:
-    """Return who is next, and those behind it that may be admitted together with it; `most` of them at most."""
-    head = turn.head
-    if not together.stands_alone(state, head):
-        return [head]
-    followers = takewhile(together.is_single, turn.followers())
-    return [head, *islice(followers, math.ceil(min(together.MOST, most)) - 1)]
 
 
 def _explain(workload: Workload, why: Explanation, changed: Changed) -> None:
