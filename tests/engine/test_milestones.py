@@ -116,7 +116,7 @@ def test_a_victim_says_by_which_rule_and_for_which_queue_it_leaves():
     victim = world.of(Step.EVICTED)
     assert (victim.workload[2], victim.queue, victim.for_queue) == ("lent", "b", "a")
     assert (victim.reason, victim.rule, victim.pods, victim.seconds) == ("Preempted", "InCohortReclamation", 8, 60.0)
-    assert world.of(Step.MAKES_ROOM)[1:] == (("PodGroup", "default", "own"), "a", 0.0, 8, "", "", "", "a")
+    assert world.of(Step.MAKES_ROOM)[1:] == (("PodGroup", "default", "own"), "a", "a", 0.0, 8, "", "", "")
     assert world.steps("own")[-2:] == ["Admitted", "Scheduled"]
 
 

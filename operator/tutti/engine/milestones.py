@@ -42,20 +42,20 @@ class Milestone(NamedTuple):
     Attributes:
         workload: Its key.
         queue: The ClusterQueue that it was counted in, or "".
+        local_queue: The name of its LocalQueue, or "".
         seconds: How long it took to come to this; what that counts from is said at the step.
         pods: How many pods it is about.
         reason: Why, in one word; "" where there is nothing to say.
         rule: Of a victim, by which rule it leaves, as condition `Preempted` has it; else "".
         for_queue: Of a victim, the ClusterQueue of whom it leaves for, or "".
-        local_queue: The name of its LocalQueue, or "".
     """
 
     step: Step
     workload: Key
     queue: str = ""
+    local_queue: str = ""
     seconds: float = 0.0
     pods: int = 0
     reason: str = ""
     rule: str = ""
     for_queue: str = ""
-    local_queue: str = ""

@@ -225,5 +225,5 @@ class State:
 
     def reached(self, workload: Workload, step: Step, *, seconds: float = 0.0, pods: int = 0, reason: str = "") -> None:
         """Note what a workload has come to."""
-        about = (workload.key, workload.cluster_queue, seconds, pods, reason)
-        self.milestones.append(Milestone(step, *about, local_queue=workload.queue))
+        found = Milestone(step, workload.key, workload.cluster_queue, workload.queue, seconds, pods, reason)
+        self.milestones.append(found)

@@ -180,8 +180,8 @@ def _take_out(state: State, workload: Workload, eviction: Eviction, *, for_queue
     ran = workload.running_for(state.now)
     workload.ran += ran
     note_given_back(state, workload)
-    said = (ran, workload.tally().bound, eviction.reason, eviction.preempted, for_queue, workload.queue)
-    state.milestones.append(Milestone(Step.EVICTED, workload.key, workload.cluster_queue, *said))
+    said = (ran, workload.tally().bound, eviction.reason, eviction.preempted, for_queue)
+    state.milestones.append(Milestone(Step.EVICTED, workload.key, workload.cluster_queue, workload.queue, *said))
     give_back_all(state, workload)
     state.held.pop(workload.key, None)
     workload.phase, workload.deadline, workload.evicted = Phase.LEAVING, None, eviction
