@@ -36,6 +36,23 @@ def test_so_does_the_help_of_what_has_more_commands(group: str):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (["queues"], "there is no command queues; did you mean `tutti queue`?"),
+        (["nodes"], "there is no command nodes; did you mean `tutti top nodes`?"),
+        (["explian", "workload"], "there is no command explian; did you mean `tutti explain workload`?"),
+        (["top", "node"], "there is no command node; did you mean `tutti top nodes`?"),
+        (["xyzzy"], "there is no command xyzzy\n"),
+    ],
+)
+def test_who_misses_a_command_is_told_the_nearest(words: list[str], told: str):
+    answer = CliRunner().invoke(cli, words, prog_name="tutti")
+
+    assert answer.exit_code == 2
+    assert told in answer.output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
         (["team/x"], "`tutti explain workload team/x`: it explains a Workload, a gang and a pod"),
         (["team/x", "-o", "json"], "`tutti explain workload team/x`"),
         (["pod", "team/x-0"], "`tutti explain workload team/x-0`"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -50,9 +51,19 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the subcommand that is meant; where there is none, say what may have been."""
-        if self._advice is None or ctx.resilient_parsing or self.get_command(ctx, args[0]) is not None:
+        if ctx.resilient_parsing or self.get_command(ctx, args[0]) is not None:
             return super().resolve_command(ctx, args)
-        raise click.UsageError(self._advice(ctx.command_path, args), ctx)
+        raise click.UsageError(self._missing(ctx, args), ctx)
+
+    def _missing(self, ctx: click.Context, words: Sequence[str]) -> str:
+        """Say of words that name no subcommand what may be meant by them."""
+        if self._advice is not None:
+            return self._advice(ctx.command_path, words)
+        paths = [path for top in self.list_commands(ctx) for path, _ in _commands(top, self.get_command(ctx, top), ctx)]
+        by_word = {word: path for path in paths for word in reversed(path.split())}
+        near = difflib.get_close_matches(words[0].lower(), by_word, n=1)
+        meant = f"; did you mean `{ctx.command_path} {by_word[near[0]]}`?" if near else ""
+        return f"there is no command {words[0]}{meant}"
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write every command there is into one table, those below others too, and what each does in full."""

@@ -51,6 +51,7 @@ def test_a_gang_that_finds_another_node_breaks_meanwhile_and_is_whole_again():
     assert fates(found) == {"g-0": "n2"}
     assert (hit.bound, hit.leaving, hit.required, hit.breaks, hit.whole) == (2, 1, 2, True, True)
     assert found.problems == ()
+    assert "Until then 1 gang runs with fewer members than needed: d/g" in plain(draw_drain(found))
 
 
 def test_a_gang_that_finds_no_other_node_stays_broken():

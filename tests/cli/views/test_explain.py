@@ -355,6 +355,50 @@ def test_where_nothing_helps_that_is_said():
     assert "would help" not in plain(draw_explained(of("d/g", made, trying=False), scene.AT))
 
 
+def test_what_the_queue_has_no_quota_of_could_be_covered_and_says_nothing_of_nodes():
+    groups = scene.queue("serving", "company", "h100", 16)["spec"]["resourceGroups"]
+    groups[0]["coveredResources"].remove("memory")
+    groups[0]["flavors"][0]["resources"].pop(1)
+    made = changed("ClusterQueue", "serving", resourceGroups=groups)
+    next(one for one in made if one["metadata"]["name"] == "h100-2")["spec"]["unschedulable"] = False
+    found = of("serving/llm", made)
+
+    assert verdicts(found)[2:] == ["Quota: Waits", "Placement: WouldPass"]
+    assert message(found, "Quota").startswith("ClusterQueue serving has no quota of memory")
+    assert helps(found) == ["ClusterQueue serving is given quota of 16Gi memory or more"]
+
+
+def test_who_comes_second_is_told_of_as_many_nodes_as_the_first_leaves_it_room_on():
+    made = [node("n", "m", "r"), *(pod("d", f"old-{n}", 8, on="n", owner="Job") for n in range(1))]
+    for name in ("first", "second"):
+        gang = ours("PodGroup", name, {"schedulingPolicy": {"gang": {"minCount": 1}}}, "d")
+        made += [gang, pod("d", f"{name}-0", 8, gang=name)]
+
+    assert "1 more node like n (8 nvidia.com/gpu) is added" in helps(of("d/first", made))
+    assert "2 more nodes like n (8 nvidia.com/gpu) are added" in helps(of("d/second", made))
+
+
+def test_a_gang_without_pods_is_told_that_they_have_to_be_created():
+    found = of("d/g", [GANG])
+
+    assert (found.remedies, found.hopeless.partition(":")[0]) == ((), "Its pods have to be created")
+
+
+def test_the_name_of_an_owner_leads_to_what_its_pods_are_in():
+    gang = [group("d", "g", 1), pod("d", "g-0", 1, gang="g", owner="Job")]
+    gang[1]["metadata"]["ownerReferences"][0]["name"] = "train"
+    alone = [pod("d", f"s-{n}", 1, owner="Job") for n in range(5)]
+    for one in alone:
+        one["metadata"]["ownerReferences"][0]["name"] = "sweep"
+    asked = told([*gang, *alone])
+    state = asked.stock().state
+
+    assert named(state, asked.listed, "d", "train") == ("PodGroup", "d", "g")
+    assert named(state, asked.listed, "d", "sweep") == (
+        "the pods of d/sweep wait and run each for itself: give the name of one, such as d/s-0, d/s-1, d/s-2 and 2 more"
+    )
+
+
 def test_each_role_has_its_rooms():
     roles = [{"name": "leader", "count": 1}, {"name": "worker", "count": 2}]
     pods = [pod("d", "leader-0", 0), pod("d", "worker-0", 8), pod("d", "worker-1", 8)]

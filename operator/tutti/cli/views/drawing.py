@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,7 @@ LENT = "magenta"
 HEADING = "bold"
 
 FULL = "█"
+DENSE = "▓"
 HATCHED = "▒"
 OPEN = "·"
 MARK = "│"
@@ -27,6 +28,7 @@ MARK = "│"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 _NARROW = 110
+_NAMES = 3
 _GAP, _SMALL_GAP = 3, 1
 
 
@@ -107,3 +109,9 @@ def ago(seconds: float) -> str:
     if whole < 2 * _DAY:
         return f"{whole // _HOUR}h"
     return f"{whole // _DAY}d"
+
+
+def first_few(names: Sequence[str]) -> str:
+    """Return the first few of some names, and how many more there are."""
+    rest = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return f"{', '.join(names[:_NAMES])}{rest}"

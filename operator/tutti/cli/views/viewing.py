@@ -63,7 +63,8 @@ class Way:
         except (CredentialsError, WireError) as error:
             fail(error.message if isinstance(error, ApiError) else str(error))
         if listed.missing:
-            fail(f"the server does not know {', '.join(listed.missing)}: install Tutti's CRDs (kubectl apply -k crds)")
+            unknown = "any of Tutti's kinds" if len(listed.missing) == len(RESOURCES) else ", ".join(listed.missing)
+            fail(f"the server does not know {unknown}: install Tutti's CRDs (kubectl apply -k crds)")
         for one in listed.unreadable:
             click.echo(f"left out, as it cannot be read: {one}", err=True)
         return Asked(listed, time.time(), configuration, plugins)

@@ -18,6 +18,7 @@ from tutti.cli.views.asking import Asked, waits_for
 from tutti.cli.views.changing import Seen, changed, copies, key_of, with_nodes, without_pods
 from tutti.cli.views.claims import claims_of
 from tutti.cli.views.drain.model import BudgetHit, Drain, Fate, GangHit, Leaver
+from tutti.cli.views.drawing import first_few
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.decisions import Evict
 from tutti.engine.observations import AnyObservation, PodSeen
@@ -210,11 +211,11 @@ def _problems(pods: Sequence[Leaver], budgets: Sequence[BudgetHit], outcome: _Ou
     waits = [one for one in pods if one.fate is Fate.WAITS]
     problems = []
     if lost:
-        names = ", ".join(f"{one.namespace}/{one.name}" for one in lost)
+        names = first_few([f"{one.namespace}/{one.name}" for one in lost])
         again = f"nothing makes {agreeing(len(lost), ('it', 'them'))} again"
         problems.append(f"{counted(len(lost), 'pod')} would be gone for good, as {again}: {names}")
     if waits:
-        names = ", ".join(f"{one.namespace}/{one.name}" for one in waits)
+        names = first_few([f"{one.namespace}/{one.name}" for one in waits])
         problems.append(f"{counted(len(waits), 'pod')} would find no other node: {names}")
     problems += [
         f"PodDisruptionBudget {one.namespace}/{one.name} allows {one.allowed} of {counted(one.covered, 'eviction')} now"

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tutti.api.wording import all_of, counted
 from tutti.cli.views.drain.model import Drain, Fate, GangHit, Leaver
-from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, Page, table
+from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, Page, first_few, table
 
 _STYLES: Mapping[Fate, str] = MappingProxyType(
     {Fate.STAYS: QUIET, Fate.ENDED: QUIET, Fate.MOVES: GOOD, Fate.WAITS: WAITS, Fate.LOST: BAD}
@@ -33,6 +33,10 @@ def _parts(found: Drain, page: Page) -> Iterator[RenderableType]:
             yield Padding(Text.assemble(("• ", BAD), problem), (0, 0, 0, 2))
     else:
         yield Text("It can be drained: every pod finds another node, and no budget is in the way.", GOOD)
+        broken = [f"{one.namespace}/{one.name}" for one in found.gangs if one.breaks]
+        if broken:
+            gangs = counted(len(broken), "gang", verb=("runs", "run"))
+            yield Text(f"Until then {gangs} with fewer members than needed: {first_few(broken)}", WAITS)
     if found.pods:
         yield Text()
         yield _pods(found, page)

@@ -41,7 +41,7 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
     without = ""
     if why is not None and trying:
         remedy = remedies(Case(asked, state, workload, at, why, mine, quota, room))
-        without = "" if remedy else hopeless(why)
+        without = "" if remedy else hopeless(workload, why)
     kind, namespace, name = key
     tally = workload.tally()
     cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)

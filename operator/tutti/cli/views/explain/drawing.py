@@ -14,6 +14,7 @@ from tutti.api.wording import counted
 from tutti.cli.views.drawing import (
     BAD,
     BORROWED,
+    DENSE,
     FULL,
     GOOD,
     HATCHED,
@@ -110,7 +111,7 @@ def _quota(quota: Sequence[QuotaUse], queue: str, page: Page) -> RenderableType:
     for one in quota:
         whole = max(one.most, one.used, 1)
         own, borrowed = min(one.used, one.own), max(0, one.used - one.own)
-        parts = [(FULL, GOOD, own), (FULL, BORROWED, borrowed), (HATCHED, LENT, one.lent)]
+        parts = [(FULL, GOOD, own), (DENSE, BORROWED, borrowed), (HATCHED, LENT, one.lent)]
         mark = one.own if one.own < whole else None
         lent = ", ".join(f"{amount(one.resource, units)} to {name}" for name, units in one.borrowers.items())
         drawn.add_row(

@@ -13,6 +13,7 @@ from tutti.api.resources import CPU, MEMORY, amounts, describe
 from tutti.api.taints import HARD_EFFECTS, Taint
 from tutti.api.wording import IS, agreeing, counted
 from tutti.cli.views.changing import Seen, changed, like, node_of, with_nodes
+from tutti.cli.views.drawing import first_few
 from tutti.cli.views.explain.rooms import MOST_WAYS, by_nodes
 from tutti.cli.views.explain.trials import Case, Idea
 from tutti.cluster.supply import UNFIT
@@ -26,7 +27,8 @@ _EACH = 4
 """How many cordoned nodes are tried one by one."""
 _MOST_NEW = 32
 """Up to how many new nodes it is looked whether they would do."""
-_NAMES = 3
+_TIMES = (1, 2, 4)
+"""How many times as many are tried, where the fewest that would do go to others."""
 
 
 def uncordoned(case: Case) -> Iterator[Idea]:
@@ -61,16 +63,19 @@ def untainted(case: Case) -> Iterator[Idea]:
 
 
 def more(case: Case) -> Iterator[Idea]:
-    """Yield that there are as few more nodes as make room, like one that the pods could go to if it were empty."""
+    """Yield that there are as few more nodes as make room, like one that the pods could go to if it were empty.
+
+    More than these follow, since who goes before it in its queue may take the first.
+    """
     for need in case.needs:
         room = max((one.fits for one in case.rooms if one.group == need.group.name), default=0)
         if need.klass.refusal or (room >= need.required and need.near is None):
             continue  # others, or the pod itself, are in the way
         for model in _models(case, need) or _larger(case, need):
             number = next((n for n in range(1, _MOST_NEW + 1) if _would_fit(case, _new(model, n))), 0)
-            if number:
-                told = f"{counted(number, 'more node')} {_like(case, model)}"
-                yield Idea(f"{told} {agreeing(number, IS)} added", [*case.seen, *like(model, number)])
+            for many in (number * times for times in _TIMES if 0 < number * times <= _MOST_NEW):
+                told = f"{counted(many, 'more node')} {_like(case, model)}"
+                yield Idea(f"{told} {agreeing(many, IS)} added", [*case.seen, *like(model, many)])
 
 
 def _would_fit(case: Case, changes: Sequence[Node]) -> bool:
@@ -153,8 +158,7 @@ def _without(node: Node, taint: Taint) -> Node:
 
 
 def _names(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return f"{agreeing(len(names), ('node', 'nodes'))} {', '.join(names[:_NAMES])}{rest}"
+    return f"{agreeing(len(names), ('node', 'nodes'))} {first_few(names)}"
 
 
 def _like(case: Case, model: Node) -> str:

@@ -16,6 +16,7 @@ from tutti.cli.views.claims import claims_of
 from tutti.cli.views.explain.model import QuotaUse
 from tutti.cli.views.explain.trials import Case, Idea
 from tutti.placement.misfit import too_large
+from tutti.quota.flavors import uncovered
 from tutti.quota.policy import Who
 from tutti.quota.tree import UNLIMITED
 
@@ -104,6 +105,21 @@ def reclaiming(case: Case) -> Iterator[Idea]:
     yield Idea(f"ClusterQueue {queue.name} takes back what it has lent (preemption.reclaimWithinCohort: Any)", seen)
 
 
+def covered(case: Case) -> Iterator[Idea]:
+    """Yield that the queue has quota of what is asked for and it has none of: as much as is asked for."""
+    queue = case.queue
+    if queue is None:
+        return
+    missing = {name: 0 for need in case.needs for name in uncovered(queue, need.klass.requests)}
+    for need in case.needs:
+        for name in missing:
+            missing[name] += need.klass.requests.get(name, 0) * need.required
+    if missing:
+        seen = with_object(case.seen, "ClusterQueue", "", queue.name, partial(_cover, missing=missing))
+        told = ", ".join(f"{describe(name, units)} {name}" for name, units in missing.items())
+        yield Idea(f"ClusterQueue {queue.name} is given quota of {told} or more", seen)
+
+
 def more_quota(case: Case) -> Iterator[Idea]:
     """Yield, for each flavor, that the queue is given as much more of it as is lacking."""
     queue = case.queue
@@ -160,6 +176,15 @@ def _setting(path: Sequence[str], value: object) -> Callable[[Json], None]:
 def _raised(one: QuotaUse) -> str:
     before, after = describe(one.resource, one.own), describe(one.resource, one.own + one.missing)
     return f"{one.resource} from {before} to {after}"
+
+
+def _cover(raw: Json, missing: Mapping[str, int]) -> None:
+    """Add resources to the first resource group, with so much quota in each of its flavors."""
+    group = raw["spec"]["resourceGroups"][0]
+    group["coveredResources"] = [*group["coveredResources"], *missing]
+    for flavor in group["flavors"]:
+        for name, units in missing.items():
+            flavor["resources"].append({"name": name, "nominalQuota": describe(name, units)})
 
 
 def _raise(raw: Json, short: Sequence[QuotaUse]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 from tutti.cli.views.changing import key_of
+from tutti.cli.views.drawing import first_few
 from tutti.cli.views.listing import Listed
 from tutti.engine.observations import PodSeen
 from tutti.engine.state import State
@@ -27,7 +28,18 @@ def named(state: State, listed: Listed, namespace: str, name: str) -> WorkloadKe
     part = next(
         (key for key in state.workloads if key[1] == namespace and name in state.catalog.referring(*key[1:])), None
     )
-    return part if part is not None else _unknown(state, listed, namespace, name)
+    if part is not None:
+        return part
+    owned = [
+        key
+        for one, (key, _) in state.home.items()
+        if one[0] == namespace and (owner := state.members[one].owner) is not None and owner.name == name
+    ]
+    homes = list(dict.fromkeys(owned))
+    if len(homes) > 1:
+        names = first_few(["/".join(key[1:]) for key in homes])
+        return f"the pods of {namespace}/{name} wait and run each for itself: give the name of one, such as {names}"
+    return homes[0] if homes else _unknown(state, listed, namespace, name)
 
 
 def _unknown(state: State, listed: Listed, namespace: str, name: str) -> str:

@@ -8,6 +8,7 @@ from tutti.cli.views.explain import having_nodes, leaving, mending
 from tutti.cli.views.explain.model import Remedy
 from tutti.cli.views.explain.trials import Case, Idea, helping, tried
 from tutti.engine.explanation import LACKS_NODE, Explanation, Gate
+from tutti.engine.workloads import Workload
 
 _GOOD = 2
 _MOST = 6
@@ -20,6 +21,8 @@ def remedies(case: Case) -> tuple[Remedy, ...]:
             return _first_steps(case, mending.members(case))
         case Gate.QUEUE:
             return _first_steps(case, mending.queues(case))
+        case Gate.QUOTA if case.why.reason == "ResourceNotCovered":
+            return _first_steps(case, mending.covered(case))
         case Gate.QUOTA:
             found = [
                 *leaving.by_leaving(case, *leaving.of_quota(case)),
@@ -33,14 +36,18 @@ def remedies(case: Case) -> tuple[Remedy, ...]:
             return ()
 
 
-def hopeless(why: Explanation) -> str:
+def hopeless(workload: Workload, why: Explanation) -> str:
     """Return what is said where there is no remedy; "" where none is needed, since time or others will tell."""
+    tried = "no cordon or taint taken off, nobody's end, and no more nodes, larger ones included"
     match why.gate:
         case Gate.VICTIMS | Gate.PERMIT:
             return ""
-        case Gate.PLACEMENT if why.reason in LACKS_NODE:
-            tried = "no cordon or taint taken off, nobody's end, and no more nodes, larger ones included"
+        case Gate.GATHER if not any(group.members for group in workload.groups.values()):
+            return "Its pods have to be created: none of them is there that names it and has Tutti's schedulerName."
+        case Gate.PLACEMENT if why.reason == "Impossible":
             return f"Nothing that was tried would help: {tried}. What the line with ✗ says has to be changed."
+        case Gate.PLACEMENT if why.reason in LACKS_NODE:
+            return f"Nothing that was tried would be enough: {tried}. Others may go before it and take the room."
         case _:
             return "Nothing could be tried that is known to help. What the line with ✗ says has to be changed."
 

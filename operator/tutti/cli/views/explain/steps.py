@@ -66,6 +66,8 @@ def _ahead(way: Way, gate: Gate) -> Step:
         what = "all members are" if isinstance(needs, Explanation) else "its queue is"
         return Step(gate.value, Verdict.UNKNOWN, f"known once {what} there")
     why = never_admitted(queue, needs)
+    if why is not None and why.gate is not gate:
+        why = None  # what keeps it from one gate says nothing of another
     if why is None and gate is Gate.QUOTA and queue is not None:
         why = by_quota(way.state, way.workload, queue, needs)
     elif why is None and gate is Gate.PLACEMENT:

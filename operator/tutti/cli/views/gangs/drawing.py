@@ -28,7 +28,7 @@ _DOTS = 16
 def draw_gangs(found: Sequence[Gang], now: float, page: Page = WIDE) -> RenderableType:
     """Draw gangs as a table."""
     if not found:
-        return Text("There are no such gangs.")
+        return Text("There are no gangs to show.")
     numbers = ("NEEDS", "BOUND", "AGE")
     counts = () if page.narrow else numbers[:2]  # the dots tell them, and what it waits for tells where
     gate = () if page.narrow else ("AT",)

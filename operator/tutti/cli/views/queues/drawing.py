@@ -12,6 +12,7 @@ from tutti.cli.views.asking import FITS
 from tutti.cli.views.drawing import (
     BAD,
     BORROWED,
+    DENSE,
     FULL,
     GOOD,
     HATCHED,
@@ -96,7 +97,7 @@ def _figures(use: Use, page: Page) -> tuple[Text | str, ...]:
     whole = max(use.own, use.used) if use.most is None else max(use.most, use.used)
     parts = [(FULL, GOOD, own), (HATCHED, LENT, use.lent)]
     if use.used > use.own:
-        parts = [(FULL, GOOD, own), (FULL, BORROWED, use.used - use.own)]
+        parts = [(FULL, GOOD, own), (DENSE, BORROWED, use.used - use.own)]
     mark = use.own if use.own < whole else None
     drawn = bar(parts, whole=whole, cells=page.cells(_CELLS), mark=mark)
     shown = (use.used, use.own) if page.narrow else (use.used, use.own, use.most)
@@ -124,6 +125,6 @@ def _holds(one: Entry, resources: Collection[str]) -> str:
 
 def _legend() -> Text:
     return Text.assemble(
-        (FULL, GOOD), (" used of its own  ", QUIET), (FULL, BORROWED), (" borrowed  ", QUIET),
+        (FULL, GOOD), (" used of its own  ", QUIET), (DENSE, BORROWED), (" borrowed  ", QUIET),
         (HATCHED, LENT), (" lent to others  ", QUIET), ("│", "bold"), (" where its own quota ends", QUIET),
     )  # fmt: skip
