@@ -5,9 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.engine.world import World
+from tests.engine.world import World, replaced
+from tutti.api.core import Pod, TopologySpreadConstraint
 from tutti.engine.admitting import together
 from tutti.engine.decisions import AnyDecision, Bind
 from tutti.engine.workloads import Phase
@@ -31,7 +33,8 @@ def _step(drawn: Random, what: str) -> Step:
     queue, priority = drawn.choice(QUEUES), drawn.choice((0, 0, 0, 1))
     match what:
         case "pods":
-            return what, drawn.randint(1, 7), queue, drawn.choice("113"), priority, drawn.choice((0, 0, 0, 1))
+            apart = drawn.choice(("", "", "", "ScheduleAnyway", "DoNotSchedule"))
+            return what, drawn.randint(1, 7), queue, drawn.choice("113"), priority, drawn.choice((0, 0, 0, 1)), apart
         case "gang":
             return what, drawn.randint(1, 4), queue, priority
         case "finish":
@@ -59,6 +62,20 @@ def cluster(drawn: Random) -> World:
     return world
 
 
+def spread(pod: Pod, when: str) -> Pod:
+    """The same pod, spread over nodes with those like it."""
+    raw = {
+        "topologyKey": "kubernetes.io/hostname",
+        "maxSkew": 2,
+        "whenUnsatisfiable": when,
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
+    labels = {**pod.metadata.labels, "app": "x"}
+    constraints = [msgspec.convert(raw, TopologySpreadConstraint)]
+    spec = replaced(pod.spec, topology_spread_constraints=constraints)
+    return replaced(pod, metadata=replaced(pod.metadata, labels=labels), spec=spec)
+
+
 def play(world: World, steps: list[Step]) -> list[list[AnyDecision]]:
     """What is decided in each turn of a history."""
     turns: list[list[AnyDecision]] = []
@@ -73,9 +90,11 @@ def play(world: World, steps: list[Step]) -> list[list[AnyDecision]]:
 def _take(world: World, number: int, what: str, said: list[Any]) -> None:
     match what:
         case "pods":
-            count, queue, cpu, priority, gpus = said
+            count, queue, cpu, priority, gpus, apart = said
             for i in range(count):
-                world.pod(f"p{number}-{i}", queue=queue, cpu=cpu, priority=priority, gpus=gpus)
+                pod = world.pod(f"p{number}-{i}", queue=queue, cpu=cpu, priority=priority, gpus=gpus)
+                if apart:
+                    world.put(spread(pod, apart))
         case "gang":
             size, queue, priority = said
             world.gang(f"g{number}", size, priority=priority)

@@ -36,7 +36,7 @@ def test_equal_pods_go_where_sequential_decisions_put_them(cluster, spec, labels
     with cluster.transaction() as transaction:
         rows = place(cluster.nodes, transaction, Ask(klass, count), profile)
         assert (rows is None) == (len(expected) < count)
-    assert in_turn(cluster, klass, count, profile) in (None, expected)
+    assert in_turn(cluster, klass, count, profile) == expected
     assert cluster.nodes.residents.snapshot() == before
     assert (cluster.nodes.requested == cluster.recount()).all()
 
@@ -48,8 +48,7 @@ def placed(cluster, klass, count, profile):
 
 def in_turn(cluster, klass, count, profile):
     with cluster.transaction() as transaction:
-        rows = place_in_turn(cluster.nodes, transaction, Ask(klass, 1), profile, count)
-        return None if rows is None else rows.tolist()
+        return place_in_turn(cluster.nodes, transaction, Ask(klass, 1), profile, count).tolist()
 
 
 sizes = st.lists(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.quota.accounts import Handed
+from tutti.quota.accounts import Account, Handed
 from tutti.quota.flavors import Queue
 from tutti.quota.holdings import Holdings
 from tutti.quota.snapshot import Holder
@@ -274,3 +274,20 @@ def test_all_that_is_in_use_is_counted_or_handed_over(steps):
     for each in standing:
         holdings.take_back(each)
     assert holdings.used("b").get(GPU, 0) == sum(in_use.values())
+
+
+@given(specs(), CHARGES, st.lists(st.integers(0, 5), min_size=1, max_size=4))
+def test_several_admitted_at_once_use_what_each_charged_and_described_by_itself_would(given_specs, charges, amounts):
+    at_once, one_by_one = holdings_of(given_specs), holdings_of(given_specs)
+    for holdings in (at_once, one_by_one):
+        charge(holdings, charges)
+    likes = [Holder(f"new-{i}", "a", {GPU: amount}, priority=i) for i, amount in enumerate(amounts)]
+    at_once.admit("a", [Account(like, {GPU: like.usage[GPU]}, pods=1, described=True) for like in likes])
+    for like in likes:
+        one_by_one.charge("a", like.usage, like.name)
+        one_by_one.describe(like.name, like)
+    assert state(at_once) == state(one_by_one)
+    assert str(at_once.snapshot.holders("a")) == str(one_by_one.snapshot.holders("a"))
+    for like in likes:
+        at_once.refund("a", like.usage, like.name)
+        assert not at_once.holds(like.name)

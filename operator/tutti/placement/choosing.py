@@ -80,15 +80,27 @@ class Choice:
 
     def by_company(self, wanted: int, tallies: Sequence[Tally], scorers: Sequence[ScoreTally | None]) -> Counts:
         """Place up to so many pods one after another; returns int64[rows], how many on each row."""
-        weighted = [(one, tally) for one, tally in zip(self.profile.neighbours, scorers, strict=True) if tally]
-        choice = CompanyChoice(self.room, self._fill, self.preferences, tallies, weighted)
         packing = self.profile.packing_of(self.klass)
-        placed = None if packing else choice.by_kind(wanted)
-        if placed is None:
-            gathering = packing.gathering(self.klass, self.nodes, self.room, wanted) if packing else None
-            placed = choice.by_row(wanted, gathering)
+        if packing is None:
+            return self._counted(self.in_turn_by_company(wanted, tallies, scorers))
+        gathering = packing.gathering(self.klass, self.nodes, self.room, wanted)
+        placed = self._counted(self._company(tallies, scorers).by_row(wanted, gathering))
         self._take(placed)
         return placed
+
+    def in_turn_by_company(self, wanted: int, tallies: Sequence[Tally], scorers: Sequence[ScoreTally | None]) -> Rows:
+        """Place up to so many pods as if each came by itself; returns int64[m], the row of each."""
+        choice = self._company(tallies, scorers)
+        order = choice.by_kind(wanted)
+        if order is None:
+            order = choice.by_row(wanted, None)
+        rows = np.array(order, dtype=np.int64)
+        self._take(self._counted(rows))
+        return rows
+
+    def _company(self, tallies: Sequence[Tally], scorers: Sequence[ScoreTally | None]) -> CompanyChoice:
+        weighted = [(one, tally) for one, tally in zip(self.profile.neighbours, scorers, strict=True) if tally]
+        return CompanyChoice(self.room, self._fill, self.preferences, tallies, weighted)
 
     def _by_order(self, wanted: int, order_of: Callable[[Rows, int], Rows]) -> Rows:
         """Place pods in an order, asked for anew whenever a preference must be scaled anew; returns the row of each.
@@ -107,7 +119,7 @@ class Choice:
             wanted -= len(taken)
         return np.concatenate(placed) if placed else np.zeros(0, dtype=np.int64)
 
-    def _counted(self, order: Rows) -> Counts:
+    def _counted(self, order: Rows | list[int]) -> Counts:
         """Return int64[rows]: how many pods are on each, of the row of each pod."""
         return np.bincount(order, minlength=len(self.nodes)).astype(np.int64)
 

@@ -88,27 +88,26 @@ class CompanyChoice:
     tallies: Sequence[Tally]
     weighted: Weighted
 
-    def by_kind(self, wanted: int) -> Counts | None:
-        """Place up to so many pods; returns int64[rows], how many on each, or None where kinds are of no use."""
+    def by_kind(self, wanted: int) -> list[int] | None:
+        """Place up to so many pods; returns the row of each in turn, or None where kinds are of no use."""
         told: list[Narrowing | NarrowingScore] = []
         for tally in (*self.tallies, *(tally for _, tally in self.weighted)):
             if not isinstance(tally, Narrowing | NarrowingScore):
                 return None
             told.append(tally)
         rows = np.flatnonzero(self.room)
-        placed = np.zeros(len(self.room), dtype=np.int64)
         if not len(rows):
-            return placed
+            return []
         levels = Levels.of(rows, self.fill, most=int(self.room.max()))
         features: list[Features] = [column for one in told for column in one.features()]
         kinds = Kinds.of(rows, levels.first, [*features, *(points for _, points in self.points)])
         if len(kinds) > MOST_KINDS:
             return None
-        self._place(wanted, placed, kinds, levels, [one.at(kinds.first) for one in told])
-        return placed
+        return self._place(wanted, kinds, levels, [one.at(kinds.first) for one in told])
 
-    def by_row(self, wanted: int, gathering: Gathering | None) -> Counts:
-        """Place up to so many pods, packed by their accelerators where asked; returns int64[rows], how many on each."""
+    def by_row(self, wanted: int, gathering: Gathering | None) -> list[int]:
+        """Place up to so many pods, packed by their accelerators where asked; returns the row of each in turn."""
+        order: list[int] = []
         placed = np.zeros(len(self.room), dtype=np.int64)
         rows = np.flatnonzero(self.room)
         levels = Levels.of(rows, self.fill, most=int(self.room.max(initial=0)))
@@ -129,6 +128,7 @@ class CompanyChoice:
                 there = placed[rows]
                 worth = gathering.worth(rows, worth, there, np.minimum(self.room[rows] - there, wanted - before))
             row = int(rows[int(worth.argmax())])
+            order.append(row)
             placed[row] += 1
             if placed[row] < self.room[row]:
                 fill[row] = levels.of_next(row, int(placed[row]))
@@ -136,11 +136,11 @@ class CompanyChoice:
                 one.add(row)
             for _, tally in self.weighted:
                 tally.add(row)
-        return placed
+        return order
 
-    def _place(
-        self, wanted: int, placed: Counts, kinds: Kinds, levels: Levels, told: list[Narrowing | NarrowingScore]
-    ) -> None:
+    def _place(self, wanted: int, kinds: Kinds, levels: Levels, told: list[Narrowing | NarrowingScore]) -> list[int]:
+        order: list[int] = []
+        placed = np.zeros(len(self.room), dtype=np.int64)
         own = any(one.own for one in told)
         preferred = [(one, points[kinds.first]) for one, points in self.points]
         filters = [one for one in told if isinstance(one, Narrowing)]
@@ -152,7 +152,7 @@ class CompanyChoice:
                 open_ &= ~one.refused()
             seen = open_.nonzero()[0]
             if not len(seen):
-                return
+                break
             worth = kinds.top[seen]
             if preferred:
                 worth = worth + preferred_scores(preferred, seen)
@@ -162,6 +162,7 @@ class CompanyChoice:
                     worth = worth + scores * weight
             kind = kinds.best(seen, worth)
             row = kinds.take(kind)
+            order.append(row)
             placed[row] += 1
             now, new = kinds.branch(kind) if own else (kind, False)
             if new:
@@ -172,6 +173,7 @@ class CompanyChoice:
             count(now, [*filters, *scorers], around=own and not new)
             if placed[row] < self.room[row]:
                 kinds.put(now, row, levels.of_next(row, int(placed[row])))
+        return order
 
 
 def count(row: int, tallies: Sequence[Narrowing | NarrowingScore], *, around: bool) -> None:

@@ -81,14 +81,17 @@ def place(
     return rows.repeat(counts[rows])
 
 
-def place_in_turn(nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile, most: int) -> Rows | None:
+def place_in_turn(nodes: NodeColumns, transaction: Transaction, ask: Ask, profile: Profile, most: int) -> Rows:
     """Take room for up to `most` pods of which each asks for the same, as if it were placed by itself.
 
+    What this transaction has placed before counts only by the room that it takes.
+
     Returns:
-        int64[m], the row of each in turn; None, and nothing taken, where they mind more than the room they take.
+        int64[m], the row of each in turn.
     """
-    if ask.klass.refusal or ask.near is not None:
-        return None
+    assert ask.near is None  # who is near whom is decided for all together
+    if ask.klass.refusal:
+        return np.zeros(0, dtype=np.int64)
     return prospect(nodes, transaction, ask, profile, most=most).in_turn(most)
 
 

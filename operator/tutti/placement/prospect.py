@@ -54,14 +54,14 @@ class Prospect:
             self.choice.room = whole - counts
         return counts
 
-    def in_turn(self, most: int) -> Rows | None:
-        """Place up to so many pods as if each came by itself; returns int64[m], the row of each.
-
-        None, and nothing is placed, where they mind each other's company.
-        """
-        if self.moving or any(self.scorers):
-            return None
-        return self.choice.in_turn(min(most, int(self.choice.room.sum())))
+    def in_turn(self, most: int) -> Rows:
+        """Place up to so many pods as if each came by itself; returns int64[m], the row of each."""
+        choice = self.choice
+        if not self.moving and not any(self.scorers):
+            return choice.in_turn(min(most, int(choice.room.sum())))
+        rows = choice.in_turn_by_company(most, self.moving, self.scorers)
+        settle(self.moving, choice.transaction)
+        return rows
 
     def _by_fill(self, wanted: int) -> Counts:
         packing = self.choice.profile.packing_of(self.choice.klass)

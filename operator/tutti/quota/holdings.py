@@ -160,6 +160,19 @@ class Holdings:
         self.snapshot.charge(queue, change)
         self._moved(queue)
 
+    def admit(self, queue: str, accounts: Sequence[Account]) -> None:
+        """Let some who hold nothing yet use what their accounts say of a queue."""
+        total: Usage = {}
+        for account in accounts:
+            who = account.holder.name
+            self._accounts[queue, who] = account
+            self._of.setdefault(who, {})[queue] = None
+            self._touched[who] = None
+            self.snapshot.enrol(account.holder)
+            add_to(total, account.usage)
+        self.snapshot.charge(queue, total)
+        self._moved(queue)
+
     def refund(self, queue: str, per_pod: Mapping[FlavorResource, int], who: str, pods: int = 1) -> None:
         """Let `who` use less in a queue: others may have it now."""
         account = self._accounts[queue, who]

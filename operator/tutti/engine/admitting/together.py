@@ -16,11 +16,13 @@ from tutti.cluster.volumes import NO_VOLUMES
 from tutti.engine.admitting.attempt import Attempt, terms_of
 from tutti.engine.admitting.choices import nominate
 from tutti.engine.displacing import holders
+from tutti.engine.members import Charge, Member
 from tutti.engine.state import State
 from tutti.engine.waiting.contest import Turn
 from tutti.engine.waiting.lines import Standing
-from tutti.engine.workloads import Phase
+from tutti.engine.workloads import Phase, Workload
 from tutti.placement.gang import place_in_turn
+from tutti.quota.accounts import Account
 from tutti.quota.flavors import Queue
 from tutti.quota.outcome import Choice, PodSetChoice, Verdict
 
@@ -71,21 +73,18 @@ def reserve_in_turn(state: State, run: Sequence[Standing]) -> int:
         attempt = Attempt(state, first.workload, queue, transaction)
         terms = terms_of(attempt, first.needs, chosen)
         rows = place_in_turn(state.cluster.nodes, transaction, terms.asks[0], attempt.profile, most)
-        if rows is None or not len(rows):
+        if not len(rows):
             first.bunch.apart = True
             return 0
         transaction.commit()
     admitted = run[: len(rows)]
     members = [one.needs[0].members[0] for one in admitted]
     state.cluster.assume_all([member.pod for member in members], rows.tolist())
-    for one, member in zip(admitted, members, strict=True):
-        workload = one.workload
-        if terms.charges[0] is not None:
-            member.charge = terms.charges[0].held_by(workload.name)
-            state.charge(member.charge)
-        workload.cluster_queue = queue.name if queue else ""
-        workload.reserved_at = state.now
-        holders.describe(state, workload)
+    for one in admitted:
+        one.workload.cluster_queue = queue.name if queue else ""
+        one.workload.reserved_at = state.now
+    if terms.charges[0] is not None:
+        _charge(state, members, [one.workload for one in admitted], terms.charges[0])
     return len(admitted)
 
 
@@ -98,3 +97,12 @@ def _without_borrowing(state: State, queue: Queue, choice: Choice) -> int:
         (min(node.available(what), node.own_left(what)) // amount for what, amount in choice.usage.items() if amount),
         default=MOST,
     )
+
+
+def _charge(state: State, members: Sequence[Member], workloads: Sequence[Workload], charge: Charge) -> None:
+    """Let pods use quota, each for the workload that it is, as a charge says of one of them."""
+    accounts = []
+    for member, workload in zip(members, workloads, strict=True):
+        member.charge, usage = charge.held_by(workload.name), dict(charge.usage)
+        accounts.append(Account(holders.holder_of(state, workload, usage), usage, pods=1, described=True))
+    state.holdings.admit(charge.queue, accounts)

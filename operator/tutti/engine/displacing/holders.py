@@ -8,17 +8,22 @@ from tutti.engine.living.limits import protected_until
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload
 from tutti.quota.snapshot import Holder
+from tutti.quota.tree import Usage
 
 
 def describe(state: State, workload: Workload) -> None:
     """Have what a workload holds described as it is now; nothing happens where it holds nothing."""
-    if not state.holdings.holds(workload.name):
-        return
+    if state.holdings.holds(workload.name):
+        state.holdings.describe(workload.name, holder_of(state, workload, {}))
+
+
+def holder_of(state: State, workload: Workload, usage: Usage) -> Holder:
+    """Return what preemption goes by of a workload that has so much of the quota of its ClusterQueue."""
     queue = state.catalog.queues.get(workload.cluster_queue)
-    like = Holder(
+    return Holder(
         workload.name,
         workload.cluster_queue,
-        {},
+        usage,
         priority=workload.priority,
         queued_at=workload.queued_at,
         reserved_at=_reserved_at(workload),
@@ -27,7 +32,6 @@ def describe(state: State, workload: Workload) -> None:
         local_queue=f"{workload.key[1]}/{workload.queue}",
         outward=None if queue is None else queue.outward(workload.priority),
     )
-    state.holdings.describe(workload.name, like)
 
 
 def is_spared(state: State, holder: Holder) -> bool:
