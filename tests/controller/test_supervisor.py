@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tutti.controller.health import Health
-from tutti.controller.supervisor import Supervisor
+from tutti.controller.supervisor import Supervisor, first_of
 
 
 async def test_a_crash_stops_the_process_and_is_raised_in_the_end():
@@ -81,3 +81,23 @@ async def test_without_a_start_there_is_nothing_to_wait_for():
     supervisor = Supervisor(asyncio.Event().wait, stop=asyncio.Event(), health=Health())
     await supervisor.finished()
     supervisor.result()
+
+
+async def test_whichever_of_events_and_tasks_is_first_ends_the_wait_and_nothing_else():
+    async def fail():
+        raise ValueError("broken")
+
+    never, event = asyncio.Event(), asyncio.Event()
+    running = asyncio.create_task(never.wait())
+    failing = asyncio.create_task(fail())
+    await asyncio.wait_for(first_of(running, failing, never), 5)
+    assert failing.done()
+    assert not running.done()
+
+    event.set()
+    await asyncio.wait_for(first_of(running, event), 5)
+    assert not running.done()
+
+    with pytest.raises(ValueError, match="broken"):
+        await failing
+    running.cancel()

@@ -12,6 +12,7 @@ import structlog
 from tutti.api.kinds import KINDS
 from tutti.api.model import GROUP, VERSION
 from tutti.controller.health import Check, Health
+from tutti.controller.supervisor import first_of
 from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
 from tutti.kube.informer import Informer
@@ -84,20 +85,16 @@ async def installed(client: Client, health: Health) -> None:
     informer = Informer(client, CRDS, view=Definition, deliver=missing.take)
     health.ready["crds"] = lambda: _check(missing, informer)
     watching = asyncio.create_task(informer.run(), name="watch CRDs")
-    listed = asyncio.create_task(informer.synced.wait(), name="list CRDs")
-    complete = asyncio.create_task(missing.none.wait(), name="wait for CRDs")
     try:
-        await asyncio.wait({watching, listed}, return_when=asyncio.FIRST_COMPLETED)
+        await first_of(watching, informer.synced)
         if missing.names and not watching.done():
             log.warning("crds_not_installed", missing=sorted(missing.names), hint="kubectl apply -k crds")
-        await asyncio.wait({watching, complete}, return_when=asyncio.FIRST_COMPLETED)
+        await first_of(watching, missing.none)
         if watching.done():
             watching.result()
     finally:
-        tasks = (watching, listed, complete)
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        watching.cancel()
+        await asyncio.wait({watching})
     health.passed("crds")
 
 

@@ -34,7 +34,7 @@ from tutti.controller.health import Check, Health
 from tutti.controller.metrics import Metrics
 from tutti.controller.progress import Progress
 from tutti.controller.reviews import Classes
-from tutti.controller.supervisor import leaves
+from tutti.controller.supervisor import first_of, leaves
 from tutti.controller.usage import charged, overused
 from tutti.engine.decisions import EmitEvent
 from tutti.engine.engine import Engine
@@ -141,16 +141,14 @@ class Room:
         """
         asked = drained = False
         work = asyncio.create_task(self._work(), name="engine work")
-        stopping = asyncio.create_task(stop.wait(), name="wait for stop")
         try:
-            await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await first_of(work, stop)
             if not work.done():
                 asked = True
                 drained = await self._finish(work)
         finally:
-            for task in (work, stopping):
-                task.cancel()
-            await asyncio.wait({work, stopping})
+            work.cancel()
+            await asyncio.wait({work})
             if self._elector is not None:
                 await self._elector.end(under_way=self._leads and not drained)
         if not work.cancelled():
@@ -223,7 +221,7 @@ class Room:
             return True
         log.info("draining")
         draining = asyncio.create_task(self._drain(), name="drain")
-        await asyncio.wait({work, draining}, return_when=asyncio.FIRST_COMPLETED)
+        await first_of(work, draining)
         if draining.done():
             return draining.result()
         draining.cancel()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import structlog
 
@@ -68,11 +69,12 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-async def first_of(*events: asyncio.Event) -> None:
-    """Return once any of the events is set."""
-    waiting = [asyncio.create_task(event.wait()) for event in events]
+async def first_of(*either: asyncio.Event | asyncio.Task[Any]) -> None:
+    """Return once any of the events is set, or any of the tasks has ended; those go on, and raise nothing here."""
+    waiting = [asyncio.create_task(one.wait()) for one in either if isinstance(one, asyncio.Event)]
+    tasks = [one for one in either if isinstance(one, asyncio.Task)]
     try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([*tasks, *waiting], return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in waiting:
             task.cancel()
