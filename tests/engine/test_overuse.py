@@ -121,3 +121,22 @@ def test_nobody_is_told_of_a_queue_that_is_gone(world):
     world.run()
 
     assert told(world) == {}
+
+
+def test_a_message_names_a_few_and_counts_the_rest_in_one_order():
+    world = World()
+    flavors = tuple(f"f{i}" for i in range(7))
+    for flavor in flavors:
+        world.flavor(flavor, nodeLabels={"kind": flavor})
+    world.queue("a", 2, flavors=flavors)
+    for flavor in reversed(flavors):
+        world.node(flavor, gpus=2, labels={"kind": flavor})
+        world.pod(f"p-{flavor}", gpus=2, queue="queue", selector={"kind": flavor})
+        world.run()
+    world.queue("a", 1, flavors=flavors)
+    world.run()
+
+    message = told(world)["a"]
+    assert [flavor for flavor in flavors if f"flavor {flavor}" in message] == list(flavors[:5])
+    assert " and 2 more;" in message
+    assert message.index("flavor f0") < message.index("flavor f1")

@@ -108,7 +108,7 @@ def _announce(state: State, key: ObjectKey, message: str) -> None:
 
 
 def _message(found: Mapping[FlavorResource, Overuse]) -> str:
-    parts = [_part(what, one) for what, one in list(found.items())[:_NAMED]]
+    parts = [_part(what, one) for what, one in sorted(found.items())[:_NAMED]]  # the same whoever came first
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return (
         f"more is used than there is quota for: {', '.join(parts)}{more}; nobody is taken out for that alone, "
