@@ -200,6 +200,14 @@ def test_a_queue_that_is_not_there_is_named_rightly():
     assert helps(of("serving/batch")) == ["its queueName is main instead of mian"]
 
 
+def test_a_queue_that_a_pods_label_names_wrongly_is_named_rightly():
+    one = pod("serving", "lone", 1)
+    one["metadata"]["labels"] = {f"{scene.TUTTI}/queue-name": "mian"}
+    made = [other for other in scene.objects() if other["metadata"]["name"] != "notebook-a"]
+
+    assert helps(of("serving/lone", [*made, one])) == ["the queue that its label names is main instead of mian"]
+
+
 def test_a_queue_on_hold_could_be_let_go():
     made = changed("ClusterQueue", "serving", stopPolicy="Hold")
     next(one for one in made if one["metadata"]["name"] == "batch")["spec"]["queueName"] = "main"
@@ -323,6 +331,14 @@ def test_what_no_node_could_ever_give_is_told_with_what_would_do():
         "1 more node like n, but with 9 nvidia.com/gpu, is added",
         "none of its pods asks for more than the largest node offers: 8 nvidia.com/gpu",
     ]
+
+
+def test_pods_that_ask_for_less_may_still_have_to_wait_for_others():
+    made = [node("n", "m", "r"), pod("d", "busy", 4, on="n", owner="Job"), pod("d", "p", 9)]
+    last = of("d/p", made).remedies[-1]
+
+    assert last.what == "none of its pods asks for more than the largest node offers: 8 nvidia.com/gpu"
+    assert "Insufficient nvidia.com/gpu" in last.then
 
 
 def test_pods_that_ask_for_less_are_looked_at_container_by_container():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.views import scene
-from tutti.cli.views.gangs.drawing import members
+from tutti.cli.views.gangs.drawing import draw_gangs, members
 from tutti.cli.views.gangs.model import FITS, gangs
+from tutti.cli.views.viewing import plain
 
 
 def test_gangs_are_told_with_what_they_wait_for_and_pods_by_themselves_are_none():
@@ -26,6 +27,18 @@ def test_gangs_are_told_with_what_they_wait_for_and_pods_by_themselves_are_none(
 def test_they_can_be_narrowed():
     assert [one.name for one in gangs(scene.told(), namespace="vision")] == ["train-1", "train-2", "warmup"]
     assert [one.name for one in gangs(scene.told(), namespace="vision", waiting=True)] == ["train-2", "warmup"]
+
+
+def test_one_that_has_lost_a_member_says_so_and_waits_for_nothing():
+    made = [one for one in scene.objects() if one["metadata"]["name"] != "tune-1"]
+    gang = next(one for one in made if (one["kind"], one["metadata"]["name"]) == ("PodGroup", "tune"))
+    gang["status"] = {"conditions": [{"type": "Scheduled", "status": "True", "reason": "Scheduled"}]}
+    (found,) = gangs(scene.told(made), namespace="speech")
+
+    assert (found.phase, found.gate, found.why) == ("Scheduled", "", "")
+    assert found.short == "1 member less than it needs: whoever makes its pods has to make it again"
+    assert found.short in plain(draw_gangs([found], scene.AT))
+    assert gangs(scene.told(made), namespace="speech", waiting=True) == ()
 
 
 def test_one_that_fits_waits_for_nothing_but_the_operator():

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tutti.api.configuration import TuttiConfiguration
+from tutti.api.wording import agreeing, counted
 from tutti.cli.views.listing import Listed
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.engine import Engine
@@ -65,3 +66,22 @@ def waits_for(workload: Workload) -> Explanation | None:
     if workload.phase in _PLACED and not workload.tally().waiting:
         return None
     return workload.explanation
+
+
+def missing(workload: Workload) -> int:
+    """Return how many members a workload has too few of, of groups in which no others are promised."""
+    lacks = (
+        group.min_count - tally.live - tally.succeeded
+        for group, tally in ((group, group.tally()) for group in workload.groups.values())
+        if group.promised is None
+    )
+    return sum(max(0, lack) for lack in lacks)
+
+
+def short(workload: Workload) -> str:
+    """Say how many members a workload that runs has too few of; "" where it has them."""
+    lost = missing(workload) if workload.phase is Phase.SCHEDULED else 0
+    if not lost:
+        return ""
+    again = agreeing(lost, ("it", "them"))
+    return f"{counted(lost, 'member')} less than it needs: whoever makes its pods has to make {again} again"

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from tutti.api.wording import counted
-from tutti.cli.views.asking import Asked
+from tutti.cli.views.asking import Asked, short
 from tutti.cli.views.explain.as_told import as_told
 from tutti.cli.views.explain.model import Explained, QuotaUse, Remedy, Room
 from tutti.cli.views.explain.quota import uses
 from tutti.cli.views.explain.remedies import hopeless, remedies
 from tutti.cli.views.explain.rooms import rooms
-from tutti.cli.views.explain.steps import Way, missing, steps
+from tutti.cli.views.explain.steps import Way, steps
 from tutti.cli.views.explain.trials import Case
 from tutti.engine.explanation import Explanation
 from tutti.engine.gathering.needs import needs_of
@@ -81,14 +80,7 @@ def _summary(workload: Workload, why: Explanation | None) -> str:
         case Phase.BINDING:
             return "it has its nodes, and is being bound"
         case Phase.SCHEDULED:
-            return f"it runs{_short(workload)}"
+            lost = short(workload)
+            return f"it runs, with {lost}" if lost else "it runs"
         case Phase.FINISHED:
             return "it has ended"
-
-
-def _short(workload: Workload) -> str:
-    """Return how many members it has lost of those that it needs, or ""."""
-    lost = missing(workload)
-    if not lost:
-        return ""
-    return f", with {counted(lost, 'member')} less than it needs: whoever makes its pods has to make it again"

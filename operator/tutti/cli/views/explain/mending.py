@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from tutti.api.conventions import kueue, tutti
 from tutti.api.core import Pod, ResourceRequirements
 from tutti.api.resources import amounts, describe
 from tutti.api.wording import IS, agreeing, counted
@@ -21,6 +22,8 @@ from tutti.quota.policy import Who
 from tutti.quota.tree import UNLIMITED
 
 Json = dict[str, Any]
+QUEUE_LABELS = (tutti.QUEUE_NAME, kueue.QUEUE_NAME)
+"""The labels of pods that name their queue."""
 MOST_BEFORE = 4
 """How many of those who stand before a workload in its queue are looked at."""
 
@@ -56,7 +59,7 @@ def smaller(case: Case) -> Iterator[Idea]:
         most = too_large(nodes, need.klass.requests)
         told |= most
         seen = with_pods(seen, {member.pod.key for member in need.members}, partial(_limited, most=most))
-    if told:
+    if told and nodes.count:
         limits = ", ".join(f"{describe(resource, units)} {resource}" for resource, units in told.items())
         yield Idea(f"none of its pods asks for more than the largest node offers: {limits}", seen)
 
@@ -71,6 +74,10 @@ def queues(case: Case) -> Iterator[Idea]:
             seen = with_object(case.seen, kind, namespace, name, _setting(["spec", "queueName"], other))
             instead = f" instead of {wanted}" if wanted else ""
             yield Idea(f"its queueName is {other}{instead}", seen)
+    if case.why.reason == "LocalQueueNotFound" and kind == "Pod":
+        for other in difflib.get_close_matches(wanted, known, n=1, cutoff=0.0) or known[:1]:
+            seen = with_pods(case.seen, {(namespace, name)}, partial(_relabelled, before=wanted, after=other))
+            yield Idea(f"the queue that its label names is {other} instead of {wanted}", seen)
     if case.why.reason == "BehindHead" and case.queue is not None:
         before = itertools.takewhile(
             lambda one: one is not case.workload, case.state.places.heads(case.queue.name, MOST_BEFORE)
@@ -155,6 +162,12 @@ def _cut(asked: ResourceRequirements, most: Mapping[str, int]) -> ResourceRequir
     cut = {name: most[name] for name, units in has.items() if units > most.get(name, units)}
     kept = {name: text for name, text in asked.requests.items() if name not in cut}
     return ResourceRequirements(requests=kept | {name: describe(name, units) for name, units in cut.items() if units})
+
+
+def _relabelled(pod: Pod, before: str, after: str) -> Pod:
+    labels = pod.metadata.labels
+    mended = {key: after for key in QUEUE_LABELS if labels.get(key) == before}
+    return changed(pod, metadata=changed(pod.metadata, labels={**labels, **mended}))
 
 
 def _handed_over(pod: Pod, to: str) -> Pod:

@@ -44,10 +44,9 @@ def hopeless(workload: Workload, why: Explanation) -> str:
             return ""
         case Gate.GATHER if not any(group.members for group in workload.groups.values()):
             return "Its pods have to be created: none of them is there that names it and has Tutti's schedulerName."
-        case Gate.PLACEMENT if why.reason == "Impossible":
-            return f"Nothing that was tried would help: {tried}. What the line with ✗ says has to be changed."
         case Gate.PLACEMENT if why.reason in LACKS_NODE:
-            return f"Nothing that was tried would be enough: {tried}. Others may go before it and take the room."
+            first = "" if why.reason == "Impossible" else ", or who goes before it has to have left"
+            return f"Nothing that was tried would help: {tried}. What the line with ✗ says has to be changed{first}."
         case _:
             return "Nothing could be tried that is known to help. What the line with ✗ says has to be changed."
 
@@ -57,7 +56,7 @@ def _about_nodes(case: Case) -> Iterable[Remedy]:
     yield from helping(case, having_nodes.untainted(case), good=_GOOD, most=_MOST)
     yield from leaving.by_leaving(case, *leaving.of_nodes(case))
     yield from helping(case, having_nodes.more(case), good=1, most=_MOST)
-    yield from helping(case, mending.smaller(case), good=1, most=1)
+    yield from _first_steps(case, mending.smaller(case))
 
 
 def _first_steps(case: Case, ideas: Iterable[Idea]) -> tuple[Remedy, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tutti.api.resources import describe
 from tutti.api.wording import all_of, counted
+from tutti.cli.views.asking import missing
 from tutti.cli.views.explain.model import QuotaUse, Step, Verdict
 from tutti.cli.views.explain.quota import by_quota
 from tutti.cli.views.explain.rooms import by_nodes
@@ -114,16 +115,6 @@ def _gathered(workload: Workload) -> str:
     promised = 0 if missing(workload) > 0 else wanted - there
     more = f", {promised} promised" if promised > 0 else ""
     return f"{counted(there, 'member')}{groups} there{more}, {wanted} needed"
-
-
-def missing(workload: Workload) -> int:
-    """Return how many members a workload has too few of, of groups in which no others are promised."""
-    lacks = (
-        group.min_count - tally.live - tally.succeeded
-        for group, tally in ((group, group.tally()) for group in workload.groups.values())
-        if group.promised is None
-    )
-    return sum(max(0, lack) for lack in lacks)
 
 
 def _wanted(workload: Workload) -> int:

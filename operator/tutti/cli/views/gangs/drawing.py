@@ -49,7 +49,7 @@ def draw_gangs(found: Sequence[Gang], now: float, page: Page = WIDE) -> Renderab
             Text(one.phase, style),
             ago(now - one.since),
             *((one.gate,) if gate else ()),
-            Text(one.why, WAITS if one.gate else QUIET),
+            Text(one.why or one.short, WAITS if one.gate or one.short else QUIET),
         )
     return drawn
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tutti.cli.views.asking import FITS, Asked, waits_for
+from tutti.cli.views.asking import FITS, Asked, short, waits_for
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload
 
@@ -21,6 +21,7 @@ class Gang(msgspec.Struct, frozen=True, rename="camel"):
         since: Since when it waits, or was created, Unix seconds.
         gate: Where it waits, or "".
         why: What it waits for, or "".
+        short: How many members it runs with too few, in words, or "".
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Gang(msgspec.Struct, frozen=True, rename="camel"):
     gate: str = ""
     reason: str = ""
     why: str = ""
+    short: str = ""
 
 
 def gangs(asked: Asked, *, namespace: str | None = None, waiting: bool = False) -> tuple[Gang, ...]:
@@ -75,6 +77,7 @@ def _gang(state: State, workload: Workload, phase: Phase, nodes: int) -> Gang:
         "" if why is None else why.gate.value,
         "" if why is None else why.reason,
         FITS if fits else "" if why is None else why.message,
+        short(workload) if phase is Phase.SCHEDULED else "",
     )
 
 
