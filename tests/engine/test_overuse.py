@@ -87,6 +87,24 @@ def test_a_cohort_is_told_with_those_of_its_queues_that_borrow():
     assert {(one.kind, one.name) for one in world.events("QuotaExceeded")} == {("Cohort", "c"), ("ClusterQueue", "a")}
 
 
+def test_it_is_over_for_who_has_borrowed_when_enough_of_another_queue_has_ended():
+    """Found by the simulation (seed 1524): only the queue was looked at that had given something back."""
+    world = World()
+    world.flavor()
+    world.node("n", gpus=16)
+    for name in ("a", "b"):
+        world.queue(name, 4, cohort="c", local=name)
+    world.gang("borrows", 6, queue="a")
+    world.gang("own", 2, queue="b")
+    world.run()
+    world.queue("b", 3, cohort="c", local="b")
+    world.run()
+    assert set(told(world)) == {"a", "c"}
+    world.finish("own-0", "own-1")
+    world.run()
+    assert told(world) == {}
+
+
 def test_quota_that_is_a_part_of_what_nodes_offer_shrinks_with_them():
     world = World()
     world.flavor()

@@ -103,6 +103,12 @@ class QuotaNode:
         for child in self.children:
             yield from child.leaves()
 
+    def below(self) -> Iterator[QuotaNode]:
+        """Yield everything below this node, Cohorts and ClusterQueues."""
+        for child in self.children:
+            yield child
+            yield from child.below()
+
     def height(self) -> int:
         """Return how many steps down the deepest node below this one is; asked of trees that are joined."""
         if self._height < 0:

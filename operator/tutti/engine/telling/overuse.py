@@ -7,7 +7,7 @@ what is to be told; the conditions of these kinds are written by whoever keeps t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tutti.api.conditions import is_true
 from tutti.api.kinds import ClusterQueue, Cohort
@@ -48,18 +48,30 @@ def tell(state: State, moved: Iterable[str]) -> None:
         over.tree = tree
         nodes = {_key(node): node for node in (*tree.cohorts.values(), *tree.queues.values())}
         moved = ()
-        for key in over.told.keys() - nodes.keys():
+        for key in [key for key in over.told if key not in nodes]:
             _forget(state, key)
     for name in moved:
         node = tree.queues.get(name)
         if node is not None:
-            nodes[_key(node)] = node
-            nodes.update((_key(cohort), cohort) for cohort in node.ancestors())
+            nodes.update((_key(one), one) for one in _concerned(state, node))
     if over.look_at is not None and over.look_at <= state.now:
         over.look_at = None
         nodes = {_key(node): node for node in _all_told(state)} | nodes
     for key, node in nodes.items():
         _look(state, key, overused(node))
+
+
+def _concerned(state: State, queue: QuotaNode) -> Iterator[QuotaNode]:
+    """Yield whose overuse may begin or end with what a queue uses: its own, and that of those that borrow beside it.
+
+    Whoever borrows from a cohort has nothing left to borrow only where that, or one above it, is used beyond what it
+    is given; so nobody else is looked at while no cohort above the queue is, or was.
+    """
+    yield queue
+    for cohort in queue.ancestors():
+        yield cohort
+        if _key(cohort) in state.overuses.told or overused(cohort):
+            yield from cohort.below()
 
 
 def _key(node: QuotaNode) -> ObjectKey:
