@@ -59,6 +59,24 @@ async def test_what_is_made_of_an_error_ends_the_tries(settles, made, found):
     assert attempt.made == made
 
 
+@pytest.mark.parametrize(("tries", "made", "raises"), [(1, 0, "before"), (2, 1, "a"), (3, 2, None)])
+async def test_a_try_that_was_made_before_is_the_first(tries, made, raises):
+    heard: list[str] = []
+
+    async def judge(error: WireError) -> None:
+        heard.append(str(error))
+
+    attempt = Attempts(NotSent("a"))
+    trying = settling(attempt, judge, tries=tries, backoff=Backoff(**AT_ONCE), after=NotSent("before"))
+    if raises is None:
+        assert await trying == "answer"
+    else:
+        with pytest.raises(NotSent, match=raises):
+            await trying
+    assert attempt.made == made
+    assert heard == ["before", "a"][:tries]
+
+
 async def test_without_a_single_try_there_is_no_answer():
     with pytest.raises(ValueError, match="at least one"):
         await retrying(Attempts(), tries=0)

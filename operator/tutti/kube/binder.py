@@ -113,8 +113,16 @@ class Binder:
         return BindResult(binding.namespace, binding.name, binding.uid, binding.node, outcome, message)
 
     async def _settle(self, binding: Binding) -> tuple[BindOutcome, str]:
-        """Try until the outcome is known or the tries are used up."""
+        """Try until the outcome is known or the tries are used up; nearly always the first try binds."""
         body, path = _encode(binding), PODS.path(binding.namespace, binding.name, "binding")
+        try:
+            await self._client.write(Lane.BIND, "POST", path, body=body, fence=self._fence)
+        except WireError as error:
+            return await self._go_on(binding, body, path, after=error)
+        return BindOutcome.BOUND, ""
+
+    async def _go_on(self, binding: Binding, body: bytes, path: str, *, after: WireError) -> tuple[BindOutcome, str]:
+        """Say what the error of the first try means, and try again while that can help."""
         ours = False  # whether an earlier attempt of this call may have been the one that bound it
 
         async def send() -> tuple[BindOutcome, str]:
@@ -127,7 +135,7 @@ class Binder:
             return await self._judge(binding, error, ours=ours)
 
         try:
-            return await settling(send, judge, tries=self._tries, backoff=self._backoff())
+            return await settling(send, judge, tries=self._tries, backoff=self._backoff(), after=after)
         except WireError as error:
             return (BindOutcome.UNKNOWN if ours else BindOutcome.FAILED), str(error)
 

@@ -118,30 +118,28 @@ class Connections:
         route = self._route_of(access)
         until = asyncio.get_running_loop().time() + request.within_seconds
         connection = self._kept() or await _connect(route, until)
-        try:
-            return await self._exchange(connection, route, request, until)
-        except CutOff as cut:
-            if not (cut.silent and connection.used and request.method in _REPEATABLE):
-                raise
+        while True:
             try:
-                another = await _connect(route, until)
-            except CannotConnect as error:
-                raise CutOff(f"{cut}; then: {error}", silent=True) from error  # the first may have been heard
-        return await self._exchange(another, route, request, until)
+                seconds = until - asyncio.get_running_loop().time()
+                answer = await connection.exchange(route.message(request, seconds), within_seconds=seconds)
+            except CutOff as cut:
+                connection.close()
+                if not (cut.silent and connection.used and request.method in _REPEATABLE):
+                    raise
+                connection = await _instead(route, until, cut)
+            except BaseException:
+                connection.close()  # the request was given up: its answer may still come
+                raise
+            else:
+                self._put_back(connection, route)
+                return answer
 
-    async def _exchange(self, connection: Connection, route: _Route, request: Request, until: float) -> Answer:
-        """Use a connection for one request, and keep it where it can be used again."""
-        try:
-            seconds = until - asyncio.get_running_loop().time()
-            answer = await connection.exchange(route.message(request, seconds), within_seconds=seconds)
-        except BaseException:
-            connection.close()  # the request was given up: its answer may still come
-            raise
+    def _put_back(self, connection: Connection, route: _Route) -> None:
+        """Keep a connection where it can be used again."""
         if connection.usable and self._route is not None and self._route.peer == route.peer:
             self._keep(connection)
         else:
             connection.close()
-        return answer
 
     def _route_of(self, access: Access) -> _Route:
         """Return the way to the server; connections of another peer are closed."""
@@ -202,6 +200,18 @@ async def _connect(route: _Route, until: float) -> Connection:
         connection.close()
         raise CannotConnect(f"{route.host}:{route.port}: there was a connection, but not for long enough")
     return connection
+
+
+async def _instead(route: _Route, until: float, cut: CutOff) -> Connection:
+    """Open a connection instead of one that was cut off.
+
+    Raises:
+        CutOff: It could not be opened; the first may have been heard.
+    """
+    try:
+        return await _connect(route, until)
+    except CannotConnect as error:
+        raise CutOff(f"{cut}; then: {error}", silent=True) from error
 
 
 def _route(access: Access, headers: Mapping[str, str]) -> _Route:

@@ -35,18 +35,23 @@ async def settling(
     *,
     tries: int,
     backoff: Backoff,
+    after: WireError | None = None,
 ) -> R:
     """Return what `attempt` returns, or what `judge` makes of its error; while that is None, repeat it.
 
-    Only for requests that may be repeated although an earlier one took effect.
+    Only for requests that may be repeated although an earlier one took effect. `after` is the error of a try that was
+    made before; it is the first of them.
 
     Raises:
         WireError: The last try's error, of which `judge` makes nothing; or what `judge` raises.
     """
     for left in reversed(range(tries)):
         try:
+            if after is not None:
+                raise after
             return await attempt()
         except WireError as error:
+            after = None
             found = await judge(error)
             if found is not None:
                 return found
