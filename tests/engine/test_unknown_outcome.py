@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.engine.world import World
-from tutti.engine.decisions import Bind
+from tutti.engine.decisions import Bind, Evict
 from tutti.engine.observations import BindAnswer, BindFinished
 
 
@@ -103,3 +103,19 @@ def test_a_pod_does_not_wait_for_the_backoff_of_its_predecessor():
     world.run()
 
     assert world.where() == {"p": "n1"}
+
+
+def test_a_gang_bound_in_part_is_given_up_though_nobody_ever_knows_what_became_of_the_rest():
+    """Found by the simulation (seed 2104): a server that failed at one bind for ever kept the others on their nodes."""
+    world = World(bindWindowSeconds=20)
+    world.node("n", gpus=8)
+    world.hold_binds = True
+    world.gang("g", 2)
+    world.run()
+    first, second = world.pending_binds
+    world.answer(first)
+    for _ in range(10):
+        for bind in list(world.pending_binds):
+            world.answer(bind, "Unknown")
+        world.until(5.0)
+    assert [one.name for one in world.log if isinstance(one, Evict)][:2] == [first.name, second.name]

@@ -47,7 +47,11 @@ def settle(state: State, workload: Workload) -> None:
 
 
 def expire(state: State, workload: Workload) -> None:
-    """Do what is due when a workload's deadline has passed; binds that are still out are waited for."""
+    """Do what is due when a workload's deadline has passed; binds that are still out are waited for.
+
+    Those of which nobody knows what became are not sent again for a gang that is bound in part: it is given up, and who
+    may be on a node after all leaves as well.
+    """
     if workload.deadline is None or state.now < workload.deadline:
         return
     awaited = volumes.are_awaited(state, workload)
@@ -59,7 +63,7 @@ def expire(state: State, workload: Workload) -> None:
         approval.time_out(state, workload)
     elif workload.phase is Phase.RESERVED:
         reservation.time_out(state, workload)
-    elif workload.phase is Phase.BINDING and not any(m.pod.assumed for m in workload.members()):
+    elif workload.phase is Phase.BINDING and not _awaits_binds(workload):
         if workload.tally().bound and eager.is_open(workload):
             eager.time_out(state, workload)
         elif workload.tally().bound and _has_no_object(state, workload):
@@ -73,6 +77,13 @@ def expire(state: State, workload: Workload) -> None:
     elif not awaited:
         return
     state.touch(workload.key)
+
+
+def _awaits_binds(workload: Workload) -> bool:
+    """Whether binds are out whose answers decide what becomes of a workload at the end of its bind window."""
+    assumed = [member for member in workload.members() if member.pod.assumed]
+    given_up = workload.tally().bound and not (workload.keeps_trying or eager.is_open(workload))
+    return any(member.sent for member in assumed) if given_up else bool(assumed)
 
 
 def wants_nodes(workload: Workload) -> bool:
