@@ -22,8 +22,8 @@ from tutti.engine.observations import AnyObservation, Synced
 # After each slice of work the loop serves everything else: leases, streams, probes, and above all the binds that were
 # decided last, so that the API server works while the engine does. So the engine is asked although more has been
 # observed than it was told: the first of a thousand gangs need not wait until the last one has been read. At 15 to 50
-# microseconds per observation, twice that to settle what it is about, and 0.3 milliseconds per single pod tried by itself, a
-# slice stays below twenty milliseconds.
+# microseconds per observation, twice that to settle what it is about, and 0.3 milliseconds per single pod tried by
+# itself, a slice stays below twenty milliseconds.
 _BATCH = 128
 _TRIES = 32
 _REST = 0.25
