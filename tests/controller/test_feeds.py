@@ -131,3 +131,12 @@ async def test_lists_that_fail_for_too_long_cost_the_lease(cluster, feeds, resou
     (lost,) = caught.value.exceptions
     assert isinstance(lost, LeadershipLost)
     assert f"could not be listed: {resource}: 403" in str(lost)
+
+
+async def test_what_happens_to_a_list_that_has_come_does_not_cost_the_lease_while_another_is_long(cluster, feeds):
+    rules = [
+        {"name": "cut-off", "match": {"verbs": ["watch"], "resources": ["nodes"]}, "error": {"code": 403}},
+        {"name": "long", "match": {"verbs": ["list"], "resources": ["pods"]}, "latency": "0.6"},
+    ]
+    await cluster.client.request("PUT", "/_tutti/faults", body=msgspec.json.encode({"rules": rules}))
+    await feeds.list_anew(patience_seconds=0.2)

@@ -62,7 +62,7 @@ class ConditionKeeper:
         catalogue: Catalogue,
         statuses: StatusWriter,
         *,
-        overused: Callable[[], Mapping[ObjectKey, str]] = dict,
+        overused: Callable[[], Mapping[ObjectKey, str] | None] = dict,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Keep them by what is known, and written by a writer.
@@ -70,7 +70,8 @@ class ConditionKeeper:
         Args:
             catalogue: Tells when anything has changed, and what the objects are like.
             statuses: Writes.
-            overused: Returns the ClusterQueues and Cohorts that use more quota than there is, and what they are told.
+            overused: Returns the ClusterQueues and Cohorts that use more quota than there is, and what they are told;
+                None while nobody has looked yet, so that what is said of it stands.
             clock: Unix seconds.
         """
         self._catalogue = catalogue
@@ -92,7 +93,8 @@ class ConditionKeeper:
         for key, verdict in judge(self._catalogue.specs):
             stored = self._catalogue.stored.get(key)
             if stored is not None:
-                exceeded = _exceeded(stored, overused.get(key, ""), readable=key not in self._catalogue.specs.broken)
+                readable = key not in self._catalogue.specs.broken
+                exceeded = () if overused is None else _exceeded(stored, overused.get(key, ""), readable=readable)
                 self._say(key, stored, (_active(verdict), *exceeded))
         for key in self._said.keys() - self._catalogue.stored.keys():
             self._statuses.forget(_target(key, self._said.pop(key).uid))

@@ -91,10 +91,13 @@ class Feeds:
         concerned = [informer for informer in self._informers if informer.resource in (NODES, PODS)]
         log.info("listing_anew", resources=[informer.resource.label for informer in concerned])
         async with asyncio.TaskGroup() as group:
-            missing = {group.create_task(informer.list_anew()) for informer in concerned}
+            missing = {group.create_task(informer.list_anew()): informer for informer in concerned}
             while missing:
-                listed, missing = await asyncio.wait(missing, timeout=patience_seconds)
-                failing = [f"{one.resource.label}: {one.problem}" for one in concerned if one.problem is not None]
+                listed, _ = await asyncio.wait(missing, timeout=patience_seconds)
+                for task in listed:
+                    del missing[task]
+                awaited = [informer for informer in concerned if informer in missing.values()]
+                failing = [f"{one.resource.label}: {one.problem}" for one in awaited if one.problem is not None]
                 if not listed and failing:
                     why = f"the lease is given up, for what others have bound could not be listed: {'; '.join(failing)}"
                     raise LeadershipLost(why)

@@ -15,7 +15,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import structlog
@@ -34,6 +33,7 @@ from tutti.controller.health import Check, Health
 from tutti.controller.metrics import Metrics
 from tutti.controller.progress import Progress
 from tutti.controller.reviews import Classes
+from tutti.controller.specs import ObjectKey
 from tutti.controller.supervisor import first_of, leaves
 from tutti.controller.usage import charged, overused
 from tutti.engine.decisions import EmitEvent
@@ -192,11 +192,12 @@ class Room:
         self._leads = True
         self._cycle.lead()
         group.create_task(
-            ConditionKeeper(
-                self.catalogue, self._conditions, overused=partial(overused, self._state), clock=self._around.clock
-            ).run(),
+            ConditionKeeper(self.catalogue, self._conditions, overused=self._overused, clock=self._around.clock).run(),
             name="conditions",
         )
+
+    def _overused(self) -> dict[ObjectKey, str] | None:
+        return overused(self._state) if self.deciding.is_set() else None
 
     def _decided(self, seconds: float) -> None:
         """Tell what has come of a turn; wake who waits for the engine to have looked, or for what has changed."""

@@ -58,6 +58,7 @@ class Prospect:
         """Place up to so many pods as if each came by itself; returns int64[m], the row of each."""
         choice = self.choice
         if not self.moving and not any(self.scorers):
+            # One by itself is packed as `Profile.fill_of` scores it, so nothing else has to be asked.
             return choice.in_turn(min(most, int(choice.room.sum())))
         rows = choice.in_turn_by_company(most, self.moving, self.scorers)
         settle(self.moving, choice.transaction)

@@ -23,8 +23,7 @@ from tutti.engine.waiting.lines import Standing
 from tutti.engine.workloads import Phase, Workload
 from tutti.placement.gang import place_in_turn
 from tutti.quota.accounts import Account
-from tutti.quota.flavors import Queue
-from tutti.quota.outcome import Choice, PodSetChoice, Verdict
+from tutti.quota.outcome import PodSetChoice, Verdict
 
 MOST = 1024
 """So many are admitted together at most."""
@@ -35,8 +34,9 @@ def run_of(state: State, turn: Turn, most: float) -> list[Standing]:
     head = turn.head
     if not _stands_alone(state, head):
         return [head]
+    count = min(math.ceil(min(MOST, most)), _without_borrowing(state, head))
     followers = takewhile(_is_single, turn.followers())
-    return [head, *islice(followers, max(0, math.ceil(min(MOST, most)) - 1))]
+    return [head, *islice(followers, max(0, count - 1))]
 
 
 def _is_single(standing: Standing) -> bool:
@@ -64,15 +64,11 @@ def reserve_in_turn(state: State, run: Sequence[Standing]) -> int:
     """
     first = run[0]
     queue, choice = first.queue, nominate(state, first)
-    chosen, most = list[PodSetChoice | None]([None]), len(run)
-    if queue is not None and choice is not None:
-        chosen, most = list(choice.pod_sets), min(most, _without_borrowing(state, queue, choice))
-    if most < 2:  # noqa: PLR2004 - one is no run
-        return 0
+    chosen = list[PodSetChoice | None]([None]) if choice is None else list(choice.pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, first.workload, queue, transaction)
         terms = terms_of(attempt, first.needs, chosen)
-        rows = place_in_turn(state.cluster.nodes, transaction, terms.asks[0], attempt.profile, most)
+        rows = place_in_turn(state.cluster.nodes, transaction, terms.asks[0], attempt.profile, len(run))
         if not len(rows):
             first.bunch.apart = True
             return 0
@@ -88,8 +84,11 @@ def reserve_in_turn(state: State, run: Sequence[Standing]) -> int:
     return len(admitted)
 
 
-def _without_borrowing(state: State, queue: Queue, choice: Choice) -> int:
+def _without_borrowing(state: State, standing: Standing) -> int:
     """Return for how many the same flavors would be chosen one after the other: what is the queue's own is enough."""
+    queue, choice = standing.queue, nominate(state, standing)
+    if queue is None or choice is None:
+        return MOST
     if choice.verdict is not Verdict.FIT or choice.level:
         return 0
     node = state.holdings.tree.queues[queue.name]

@@ -59,7 +59,7 @@ def reclaim(state: State, standing: Standing) -> Explanation | None:
     Returns:
         What it waits for from now on; None where nobody is taken out.
     """
-    queue = standing.queue
+    queue, standing.needs_room = standing.queue, False
     if queue is None or queue.policy == NOBODY or not may_preempt(standing.needs):
         return None
     if not any(need.required for need in standing.needs):

@@ -50,10 +50,8 @@ def tell(state: State, moved: Iterable[str]) -> None:
         moved = ()
         for key in [key for key in over.told if key not in nodes]:
             _forget(state, key)
-    for name in moved:
-        node = tree.queues.get(name)
-        if node is not None:
-            nodes.update((_key(one), one) for one in _concerned(state, node))
+    queues = [tree.queues[name] for name in moved if name in tree.queues]
+    nodes.update((_key(one), one) for one in _concerned(state, queues))
     if over.look_at is not None and over.look_at <= state.now:
         over.look_at = None
         nodes = {_key(node): node for node in _all_told(state)} | nodes
@@ -61,17 +59,22 @@ def tell(state: State, moved: Iterable[str]) -> None:
         _look(state, key, overused(node))
 
 
-def _concerned(state: State, queue: QuotaNode) -> Iterator[QuotaNode]:
-    """Yield whose overuse may begin or end with what a queue uses: its own, and that of those that borrow beside it.
+def _concerned(state: State, queues: Iterable[QuotaNode]) -> Iterator[QuotaNode]:
+    """Yield whose overuse may begin or end with what queues use: their own, and that of those that borrow beside them.
 
     Whoever borrows from a cohort has nothing left to borrow only where that, or one above it, is used beyond what it
     is given; so nobody else is looked at while no cohort above the queue is, or was.
     """
-    yield queue
-    for cohort in queue.ancestors():
-        yield cohort
-        if _key(cohort) in state.overuses.told or overused(cohort):
-            yield from cohort.below()
+    seen: set[str] = set()
+    for queue in queues:
+        yield queue
+        for cohort in queue.ancestors():
+            if cohort.name in seen:
+                break  # and so are those above it
+            seen.add(cohort.name)
+            yield cohort
+            if _key(cohort) in state.overuses.told or overused(cohort):
+                yield from cohort.below()
 
 
 def _key(node: QuotaNode) -> ObjectKey:
