@@ -7,42 +7,25 @@ from collections.abc import Iterator, Mapping
 from prometheus_client.core import Metric
 
 from tutti.api.kinds import LocalQueue
+from tutti.controller.gauges import workloads
 from tutti.controller.gauges.families import Row, gauges, in_units
 from tutti.engine.state import State
 from tutti.engine.telling.counting import Count
-from tutti.engine.workloads import Phase
 
 Door = tuple[str, str]
 """The name and the namespace of a LocalQueue."""
 
 DOOR = ("name", "namespace")
 QUOTA = (*DOOR, "flavor", "resource")
-_STATUSES = ("active", "inadmissible")
 
 
 def of_doors(state: State | None) -> Iterator[Metric]:
     """Yield what each LocalQueue holds; families without values where there is no state."""
     found = [] if state is None else [one.metadata for one in state.catalog.all(LocalQueue)]
     doors = [(one.name, one.namespace) for one in found]
+    called: workloads.Called = {door: _name(door) for door in doors}
+    yield from workloads.of_workloads(state, "local_queue_", DOOR, called, queue_of=lambda place: place.door)
     counts = {} if state is None else {door: state.counts.of(_name(door)) for door in doors}
-    yield gauges(
-        "kueue_local_queue_pending_workloads",
-        "Workloads that wait for admission: inadmissible once it is known why they must, active before.",
-        (*DOOR, "status"),
-        () if state is None else _pending(state, counts),
-    )
-    yield gauges(
-        "kueue_local_queue_reserving_active_workloads",
-        "Workloads that hold quota, those that are being taken out among them.",
-        DOOR,
-        ((door, count.admitted + count.leaving) for door, count in counts.items()),
-    )
-    yield gauges(
-        "kueue_local_queue_admitted_active_workloads",
-        "Workloads that are admitted and have not ended.",
-        DOOR,
-        ((door, count.admitted) for door, count in counts.items()),
-    )
     yield gauges(
         "kueue_local_queue_resource_reservation",
         "Quota that is held, by workloads that are being taken out among others.",
@@ -72,17 +55,6 @@ def _name(door: Door) -> str:
     """Return how the engine calls a LocalQueue."""
     name, namespace = door
     return f"{namespace}/{name}"
-
-
-def _pending(state: State, doors: Mapping[Door, Count]) -> Iterator[Row]:
-    pending = {(_name(door), status): 0 for door in doors for status in _STATUSES}
-    for place, crowd in state.waiting.places().items():
-        status = "inadmissible" if place.reason else "active"
-        if place.phase is Phase.WAITING and (place.door, status) in pending:
-            pending[place.door, status] += crowd.workloads
-    for door in doors:
-        for status in _STATUSES:
-            yield (*door, status), pending[_name(door), status]
 
 
 def _held(state: State, doors: Mapping[Door, Count], *, yielding: bool) -> Iterator[Row]:

@@ -69,11 +69,7 @@ def _of_fragmentation(levels: Levels, told: Sequence[tuple[int, str]]) -> Iterat
         "tutti_largest_free",
         "The most that is free in any one domain of a level.",
         labels,
-        (
-            ((*at, name), in_units(name, int(one.largest[column])))
-            for at, one in levels.items()
-            for column, name in told
-        ),
+        ((values, in_units(name, int(one.largest[column]))) for values, one, column, name in places),
     )
 
 

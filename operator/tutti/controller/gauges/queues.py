@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import Metric
 
+from tutti.controller.gauges import workloads
 from tutti.controller.gauges.families import Row, gauges, in_units
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase
 from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode
 
 Amount = Callable[[State, QuotaNode, FlavorResource], int | None]
@@ -20,32 +20,8 @@ QUOTA = ("cohort", "cluster_queue", "flavor", "resource")
 
 def of_workloads(state: State | None) -> Iterator[Metric]:
     """Yield how many workloads wait and run, per ClusterQueue; families without values where there is no state."""
-    queues = {} if state is None else state.catalog.queues
-    pending: dict[tuple[str, str], int] = {}
-    if state is not None:
-        pending = {(name, status): 0 for name in queues for status in ("active", "inadmissible")}
-        for place, crowd in state.waiting.places().items():
-            if place.phase is Phase.WAITING and place.queue in queues:
-                pending[place.queue, "inadmissible" if place.reason else "active"] += crowd.workloads
-    yield gauges(
-        "kueue_pending_workloads",
-        "Workloads that wait for admission: inadmissible once it is known why they must, active before.",
-        (*QUEUE, "status"),
-        pending.items(),
-    )
-    counts = {} if state is None else {name: state.counts.of(name) for name in queues}
-    yield gauges(
-        "kueue_reserving_active_workloads",
-        "Workloads that hold quota, those that are being taken out among them.",
-        QUEUE,
-        (((name,), count.admitted + count.leaving) for name, count in counts.items()),
-    )
-    yield gauges(
-        "kueue_admitted_active_workloads",
-        "Workloads that are admitted and have not ended.",
-        QUEUE,
-        (((name,), count.admitted) for name, count in counts.items()),
-    )
+    called: workloads.Called = {} if state is None else {(name,): name for name in state.catalog.queues}
+    yield from workloads.of_workloads(state, "", QUEUE, called, queue_of=lambda place: place.queue)
 
 
 def of_statuses(statuses: Mapping[str, str]) -> Iterator[Metric]:
