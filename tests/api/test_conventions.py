@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from tutti.api.configuration import Conventions
-from tutti.api.conventions import Claim, ConventionError, TopologyClaim, claim_of
+from tutti.api.conventions import Claim, ConventionError, TopologyClaim, claim_of, keys_read
+from tutti.api.conventions.reading import KEYS, READERS
 from tutti.api.core import Pod
 
 SETTINGS = Conventions()
@@ -385,6 +389,53 @@ def test_a_convention_that_is_off_is_not_read(name):
     texts = [text for text, expected in CASES.values() if expected.convention == convention]
     assert texts
     assert all(claim(text, off).convention != convention for text in texts)
+
+
+class Asked(dict[str, str]):
+    """Labels or annotations that note for which keys they were asked."""
+
+    def __init__(self, texts: dict[str, str], keys: set[str]) -> None:
+        super().__init__(texts)
+        self.keys_asked = keys
+
+    def get(self, key, default=None):
+        self.keys_asked.add(key)
+        return super().get(key, default)
+
+    def __getitem__(self, key):
+        self.keys_asked.add(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key):
+        self.keys_asked.add(key)
+        return super().__contains__(key)
+
+
+def keys_asked(name: str, asking: Pod, settings: Conventions) -> set[str]:
+    """The labels and annotations that a convention looks for on a pod."""
+    keys: set[str] = set()
+    meta = asking.metadata
+    asked = {"labels": Asked(meta.labels, keys), "annotations": Asked(meta.annotations, keys)}
+    with suppress(ConventionError):
+        READERS[name](replace(asking, metadata=replace(meta, **asked)), settings)
+    return keys
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_keys_of_a_convention_are_those_that_it_reads(name):
+    settings = Conventions(pfnet_prefix="gang-scheduling.preferred.jp/gang")
+    pods = [pod(text) for text, _ in CASES.values()]
+    pods += [broken for broken, _, _ in BROKEN.values()]
+    pods += [near_by(slice_required_topology="rack", slice_size="2"), near_by(slice_size="2")]
+    asked = set().union(*(keys_asked(name, one, settings) for one in pods))
+    assert asked == set(KEYS[name](settings))
+
+
+def test_keys_are_read_as_the_conventions_are_set():
+    assert "example.com/band-size" in keys_read(Conventions(pfnet_prefix="example.com/band"))
+    assert "example.com/band-size" not in keys_read(SETTINGS)
+    assert "kueue.x-k8s.io/queue-name" not in keys_read(Conventions(kueue=False))
+    assert "scheduling.tutti.dev/queue-name" in keys_read(Conventions(kueue=False))
 
 
 def test_names_made_for_gangs_are_valid_and_tell_gangs_apart():

@@ -6,7 +6,7 @@ import msgspec
 
 from tests.engine.world import World
 from tutti.engine.decisions import CreatePodGroup, Evict, PatchStatus
-from tutti.engine.gathering.gathering import ADMISSION_ANNOTATION
+from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION
 from tutti.engine.observations import EvictFinished, PodGroupWritten
 
 PREFIX = "gang-scheduling.preferred.jp/gang"

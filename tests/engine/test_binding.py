@@ -6,7 +6,8 @@ import pytest
 
 from tests.engine.world import World
 from tutti.engine.decisions import Evict
-from tutti.engine.observations import EvictFinished
+from tutti.engine.observations import BindAnswer, BindFinished, EvictFinished, PodSeen
+from tutti.engine.workloads import Phase
 
 
 def test_a_member_whose_bind_failed_is_placed_again():
@@ -20,6 +21,29 @@ def test_a_member_whose_bind_failed_is_placed_again():
     (event,) = world.events("BindFailed")
     assert "g-1" in event.note
     assert "the server said Failed" in event.note
+    assert len(world.events("Scheduled")) == 1
+
+
+@pytest.mark.parametrize("answer_first", [True, False])
+def test_only_what_is_seen_of_a_bound_pod_has_its_workload_looked_at(answer_first):
+    """That a bind took effect changes nothing by itself, before the pod is seen on its node as after."""
+    world = World()
+    world.node("n1")
+    world.hold_binds = True
+    world.gang("g", 2)
+    world.run()
+    state, binds = world.engine.state, list(world.pending_binds)
+    for bind in binds:
+        world.land(bind, seen=not answer_first)
+    world.run()
+    for bind in binds:
+        world.tell(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, BindAnswer.BOUND, ""))
+    assert not state.dirty
+    for bind in binds:
+        world.tell(PodSeen(world.pods[bind.namespace, bind.name]))
+    world.run()
+    assert state.workloads["PodGroup", "default", "g"].phase is Phase.SCHEDULED
+    assert not any(member.pod.assumed for member in state.members.values())
     assert len(world.events("Scheduled")) == 1
 
 

@@ -8,7 +8,7 @@ from tests.engine.test_eviction import stop
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World
 from tutti.api.taints import Taint
-from tutti.engine.gathering.gathering import ADMISSION_ANNOTATION
+from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION
 from tutti.engine.observations import ObjectSeen
 
 

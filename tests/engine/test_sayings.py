@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.engine.world import World
 from tutti.api.configuration import Conventions
-from tutti.api.conventions import Claim, ConventionError, claim_of
+from tutti.api.conventions import Claim, ConventionError, claim_of, keys_read
 from tutti.api.core import ObjectMeta, OwnerReference, Pod, PodSpec, SchedulingGroup
-from tutti.engine.gathering.sayings import Sayings, saying_of
+from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Sayings
 
 SETTINGS = Conventions()
 JOB = OwnerReference(api_version="batch/v1", kind="Job", name="job", uid="u-job", controller=True)
@@ -74,21 +75,42 @@ def saying(pod: str, *, uid: str = "u", **annotations: str) -> Pod:
 def test_what_is_remembered_is_what_would_be_read_from_the_pod_alone(pods):
     sayings = Sayings(SETTINGS)
     for pod in pods:
-        assert sayings.read(saying_of(pod), pod) == alone(pod)
+        assert sayings.read(sayings.of(pod), pod) == alone(pod)
 
 
 def test_members_that_say_the_same_share_one_claim():
     sayings = Sayings(SETTINGS)
     first, second = (saying(f"g-{rank}", uid=f"u-{rank}", name="g", size="2") for rank in range(2))
-    one, other = (sayings.read(saying_of(pod), pod)[0] for pod in (first, second))
+    one, other = (sayings.read(sayings.of(pod), pod)[0] for pod in (first, second))
     assert one is other
     assert len(sayings) == 1
+
+
+def test_what_nobody_reads_is_not_said():
+    sayings = Sayings(SETTINGS, ["example.com/noted"])
+    pod = saying("g-0", name="g", size="2")
+    said = sayings.of(pod)
+    pod.metadata.labels["app"] = "mine"
+    pod.metadata.annotations["example.com/other"] = "1"
+    assert sayings.of(pod) == said
+
+
+@pytest.mark.parametrize(
+    "key", [*sorted(keys_read(SETTINGS)), ADMISSION_ANNOTATION, GATE_ANNOTATION, "example.com/noted"]
+)
+def test_whatever_anybody_reads_is_said(key):
+    sayings = Sayings(SETTINGS, ["example.com/noted"])
+    for where in ("labels", "annotations"):
+        pod = saying("g-0", name="g", size="2")
+        said = sayings.of(pod)
+        getattr(pod.metadata, where)[key] = "1"
+        assert sayings.of(pod) != said
 
 
 def test_nothing_is_remembered_of_what_nobody_says_any_more():
     sayings = Sayings(SETTINGS)
     pod = saying("g-0", name="g", size="2")
-    claim, _ = sayings.read(saying_of(pod), pod)
+    claim, _ = sayings.read(sayings.of(pod), pod)
     assert (claim.group, len(sayings)) == ("g", 1)
     del claim
     assert len(sayings) == 0

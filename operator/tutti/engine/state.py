@@ -125,8 +125,8 @@ class State:
     held_seen: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
-        self.sayings = Sayings(self.configuration.conventions)
         self.hosting = Hosting(self.plugins, self.cluster.classes)
+        self.sayings = Sayings(self.configuration.conventions, self.hosting.reads)
         self.profiles = {
             name: self._extended(name, profile) for name, profile in profiles_of(self.configuration).items()
         }

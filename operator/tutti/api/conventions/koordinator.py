@@ -24,6 +24,8 @@ WAITING_TIME = f"{_PREFIX}waiting-time"
 MODE = f"{_PREFIX}mode"
 GROUPS = f"{_PREFIX}groups"
 MATCH_POLICY = f"{_PREFIX}match-policy"
+KEYS = (NAME, MIN_AVAILABLE, TOTAL_NUMBER, WAITING_TIME, MODE, GROUPS, MATCH_POLICY)
+"""All that is read."""
 DEFAULT_WAITING_SECONDS = 600
 _NO_LIST = 'must be a JSON list of "namespace/name"'
 _GANG = re.compile(r"[^/]+/[^/]+")

@@ -16,6 +16,8 @@ QUEUE_NAME = f"{_PREFIX}queue-name"
 PRIORITY_CLASS = f"{_PREFIX}priority-class"
 GROUP_NAME = f"{_PREFIX}pod-group-name"
 TOTAL_COUNT = f"{_PREFIX}pod-group-total-count"
+KEYS = (QUEUE_NAME, PRIORITY_CLASS, GROUP_NAME, TOTAL_COUNT, *kueue_topology.KEYS)
+"""All that is read."""
 
 
 def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all conventions are read the same way

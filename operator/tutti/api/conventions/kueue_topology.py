@@ -23,6 +23,8 @@ GROUP = f"{_PREFIX}group-name"
 SLICE_LEVEL = f"{_PREFIX}slice-required-topology"
 SLICE_SIZE = f"{_PREFIX}slice-size"
 SLICES = f"{_PREFIX}slice-required-topology-constraints"
+KEYS = (*MODES, GROUP, SLICE_LEVEL, SLICE_SIZE, SLICES)
+"""All that is read."""
 MOST_LAYERS = 3
 _LABEL = re.compile(LABEL_PATTERN)
 

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 _ANY = -(2**63)
 
 
+def keys(settings: Conventions) -> tuple[str, ...]:
+    """Return all that is read: the annotations with a gang's name, its size and its timeout."""
+    return tuple(f"{settings.pfnet_prefix}-{suffix}" for suffix in ("name", "size", "schedule-timeout-seconds"))
+
+
 def read(pod: Pod, settings: Conventions) -> Claim | None:
     """The gang that the annotations describe; None without them, or with a size of 1 or less."""
     annotations = pod.metadata.annotations
-    name_key, size_key, timeout_key = (
-        f"{settings.pfnet_prefix}-{suffix}" for suffix in ("name", "size", "schedule-timeout-seconds")
-    )
+    name_key, size_key, timeout_key = keys(settings)
     name = annotations.get(name_key, "")
     size = integer(annotations, size_key, annotation(size_key), least=_ANY)
     if size is None and not name:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -27,6 +27,24 @@ READERS: Mapping[str, Reader] = {
     "kueue": kueue.read,
 }
 """How each convention is read, by its field in the settings; the first that names a group decides it."""
+
+
+KEYS: Mapping[str, Callable[[Conventions], Iterable[str]]] = {
+    "tutti": lambda _: tutti.KEYS,
+    "kubernetes": lambda _: (),
+    "scheduler_plugins": lambda _: scheduler_plugins.POD_GROUPS,
+    "pfnet": pfnet.keys,
+    "volcano": lambda _: volcano.KEYS,
+    "koordinator": lambda _: koordinator.KEYS,
+    "yunikorn": lambda _: yunikorn.KEYS,
+    "kueue": lambda _: kueue.KEYS,
+}
+"""The labels and annotations that each convention reads."""
+
+
+def keys_read(settings: Conventions) -> frozenset[str]:
+    """Return the keys of all labels and annotations that a claim is read from: others say nothing."""
+    return frozenset(key for name, keys in KEYS.items() if _enabled(name, settings) for key in keys(settings))
 
 
 def claim_of(pod: Pod, settings: Conventions) -> Claim:

@@ -15,6 +15,8 @@ MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 TASK = "volcano.sh/task-spec"
 """The task of a job of Volcano's that the pod belongs to; a PodGroup may give a minimum for each."""
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
+KEYS = (*GROUP_NAMES, MIN_MEMBER, TASK, QUEUE_NAME)
+"""All that is read."""
 
 
 def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all conventions are read the same way

@@ -23,6 +23,8 @@ TASK_GROUPS = f"{_PREFIX}task-groups"
 PARAMETERS = f"{_PREFIX}schedulingPolicyParameters"
 APPLICATION_IDS = (f"{_PREFIX}app-id", "applicationId")
 QUEUES = (f"{_PREFIX}queue", "queue")
+KEYS = (TASK_GROUP_NAME, TASK_GROUPS, PARAMETERS, *APPLICATION_IDS, *QUEUES)
+"""All that is read."""
 TIMEOUT = "placeholderTimeoutInSeconds"
 STYLE = "gangSchedulingStyle"
 _DEFAULT_TIMEOUT_SECONDS = 900

@@ -56,6 +56,7 @@ class Hosting:
     Attributes:
         now: The time of this turn, Unix seconds.
         recheck_at: When those that wait for nodes, or are held, must be looked at again; None: no plugin wants it.
+        reads: The annotations that plugins read.
     """
 
     def __init__(self, plugins: Plugins, classes: ClassBook) -> None:
@@ -67,7 +68,7 @@ class Hosting:
         every = [one for enabled in plugins.values() for one in enabled]
         self._sort = next(((one.name, one.plugin) for one in every if isinstance(one.plugin, SortPlugin)), None)
         readers = [one.plugin for one in every if isinstance(one.plugin, ReadsAnnotations)]
-        self._reads = {key for plugin in readers for key in plugin.annotations}
+        self.reads = frozenset(key for plugin in readers for key in plugin.annotations)
         for one in every:
             if isinstance(one.plugin, ReadsPodLabels):
                 classes.watch(one.plugin.pod_labels)
@@ -95,9 +96,9 @@ class Hosting:
 
     def noted(self, annotations: Mapping[str, str]) -> Mapping[str, str]:
         """Return those annotations that a plugin reads."""
-        if not self._reads:
+        if not self.reads:
             return _NONE
-        return {key: value for key, value in annotations.items() if key in self._reads}
+        return {key: value for key, value in annotations.items() if key in self.reads}
 
     def rank(self, workload: Waiting) -> float:
         """Return the place that the sort plugin gives a workload; 0 for all where there is none."""

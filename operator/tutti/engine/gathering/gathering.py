@@ -16,15 +16,11 @@ from tutti.api.kinds import Workload as WorkloadObject
 from tutti.cluster.pods import PodKey
 from tutti.engine.gathering.gang_objects import task_of
 from tutti.engine.gathering.nearness import of_claim
-from tutti.engine.gathering.sayings import Saying, saying_of
+from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Saying
 from tutti.engine.living.reservation import give_back
 from tutti.engine.members import Group, Member, Told
 from tutti.engine.state import Address, State
 from tutti.engine.workloads import Workload
-
-ADMISSION_ANNOTATION = "scheduling.tutti.dev/admission"
-GATE_ANNOTATION = "scheduling.tutti.dev/admission-gate"
-"""While it is on a workload's object or on one of its pods, a complete reservation is not bound."""
 
 
 def put_member(state: State, pod: Pod) -> None:
@@ -37,7 +33,7 @@ def put_member(state: State, pod: Pod) -> None:
         member = None
     if member is None:
         member = state.members[record.key] = Member(record, pod.spec.scheduler_name, Claim())
-    said = saying_of(pod)
+    said = state.sayings.of(pod)
     if (heard := hash((pod.metadata.uid, said))) != member.said:
         member.said = heard
         _read(state, member, pod, said)

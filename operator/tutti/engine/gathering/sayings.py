@@ -1,32 +1,53 @@
 """What pods say of their gang and queue, read once for all that say the same: the members of a gang mostly do.
 
-Reading it asks eight conventions, which costs more than all else that is done with a pod that was seen. It is read
-again when labels or annotations change, as the API server changes them with every bind.
+Reading it asks eight conventions, which costs more than all else that is done with a pod that was seen. Labels and
+annotations that nobody reads are passed over: users give each pod its own, and the API server adds to them with a bind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from tutti.api.configuration import Conventions
-from tutti.api.conventions import Claim, ConventionError, claim_of
+from tutti.api.conventions import Claim, ConventionError, claim_of, keys_read
 from tutti.api.core import Pod
 
+ADMISSION_ANNOTATION = "scheduling.tutti.dev/admission"
+GATE_ANNOTATION = "scheduling.tutti.dev/admission-gate"
+"""While it is on a workload's object or on one of its pods, a complete reservation is not bound."""
+
 Saying: TypeAlias = tuple[Hashable, ...]
-"""All that a pod says, in one value."""
+"""All that a pod says which anybody reads, in one value."""
 
 
 class Sayings:
-    """Remembers how what pods say was read, for as long as anybody has that claim."""
+    """Remembers how what pods say was read, for as long as anybody has that claim.
 
-    def __init__(self, settings: Conventions) -> None:
+    Args:
+        settings: Which conventions are read.
+        noted: The annotations that plugins read.
+    """
+
+    def __init__(self, settings: Conventions, noted: Iterable[str] = ()) -> None:
         self._settings = settings
+        self._heard = keys_read(settings) | {ADMISSION_ANNOTATION, GATE_ANNOTATION, *noted}
         self._read: WeakValueDictionary[Saying, Claim] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._read)
+
+    def of(self, pod: Pod) -> Saying:
+        """Return what a pod says of what can change and that somebody reads."""
+        meta, spec = pod.metadata, pod.spec
+        owners = tuple([owner.uid for owner in meta.owner_references if owner.controller])
+        said = self._heard_in(meta.labels), self._heard_in(meta.annotations)
+        return (meta.namespace, owners, spec.scheduling_group, spec.workload_ref, *said)
+
+    def _heard_in(self, texts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        heard = self._heard
+        return () if heard.isdisjoint(texts) else tuple([pair for pair in texts.items() if pair[0] in heard])
 
     def read(self, said: Saying, pod: Pod) -> tuple[Claim, str]:
         """Return the claim of a pod that says this, and why it cannot be read, or ""."""
@@ -40,19 +61,3 @@ class Sayings:
         if not (pod.metadata.uid and pod.metadata.uid in claim.group):  # else it is named after this one pod
             self._read[said] = claim
         return claim, ""
-
-
-def saying_of(pod: Pod) -> Saying:
-    """Return all that a claim is read from and that can change."""
-    meta, spec = pod.metadata, pod.spec
-    owners = tuple(owner.uid for owner in meta.owner_references if owner.controller)
-    labels, annotations = meta.labels, meta.annotations
-    return (
-        meta.namespace,
-        owners,
-        spec.scheduling_group,
-        spec.workload_ref,
-        len(labels),
-        *labels.items(),
-        *annotations.items(),
-    )

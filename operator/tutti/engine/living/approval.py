@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from tutti.engine.explanation import Explanation, Gate
-from tutti.engine.gathering.gathering import GATE_ANNOTATION
+from tutti.engine.gathering.sayings import GATE_ANNOTATION
 from tutti.engine.living.reservation import break_up, permit_seconds
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce

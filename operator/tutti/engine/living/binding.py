@@ -10,7 +10,7 @@ from tutti.cluster.muster import Doing
 from tutti.engine.decisions import Bind
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering import eager
-from tutti.engine.gathering.gathering import ADMISSION_ANNOTATION
+from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION
 from tutti.engine.living import volumes
 from tutti.engine.living.eviction import evict
 from tutti.engine.living.reservation import give_back, held_seconds, permit_seconds
@@ -69,12 +69,12 @@ def finished(state: State, result: BindFinished) -> None:
     member = state.members.get((result.namespace, result.name))
     if member is None or member.pod.uid != result.uid:
         return
+    if result.outcome is BindAnswer.BOUND:
+        member.sent = not member.pod.node  # until it is seen there, it must not be sent again
+        return  # and nothing becomes of its workload before
     member.sent = False
     workload = state.workloads[state.home[member.pod.key][0]]
     state.touch(workload.key)
-    if result.outcome is BindAnswer.BOUND:
-        member.sent = not member.pod.node  # until it is seen there, it must not be sent again
-        return
     if member.pod.node:
         return  # it is bound after all, and was seen so before the answer came
     # Not where its room was lost with its node.
