@@ -25,6 +25,8 @@ from tutti.cluster.volumes import NO_VOLUMES, VolumeNeeds
 T = TypeVar("T")
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
+_MOST_SPECS = 1024
+"""Of so many specs at most it is remembered what matters of them."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -86,6 +88,25 @@ class PodClass:
         return bool(self.company.affinity) or any(c.when_unsatisfiable == "DoNotSchedule" for c in spreads)
 
 
+def _nothing() -> None:
+    return None
+
+
+@dataclass(slots=True, eq=False)
+class _Copies:
+    """Pods of one spec.
+
+    Attributes:
+        essence: What matters of the spec to placement.
+        written: The same as it stands in signatures.
+        latest: Finds the class of the last of them that was seen, as long as somebody holds that.
+    """
+
+    essence: PodSpec
+    written: msgspec.Raw
+    latest: Callable[[], PodClass | None] = _nothing
+
+
 class ClassBook:
     """Finds the one PodClass of a pod; forgets a class with the last pod that holds it.
 
@@ -100,6 +121,7 @@ class ClassBook:
         self._minding: weakref.WeakSet[PodClass] = weakref.WeakSet()
         self._claiming: weakref.WeakSet[PodClass] = weakref.WeakSet()
         self._known: weakref.WeakValueDictionary[bytes, PodClass] = weakref.WeakValueDictionary()
+        self._copies: dict[bytes, _Copies] = {}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -128,16 +150,18 @@ class ClassBook:
 
         With `waits` they may be waiting for a node.
         """
-        essence = _essence(spec)
-        self.watch(_keys_read(essence))
-        seen = {key: value for key, value in labels.items() if key in self.watched}
+        copies = self._copies_of(spec)
+        heard = not self.watched.isdisjoint(labels)
+        seen = {key: value for key, value in labels.items() if key in self.watched} if heard else NO_LABELS
         owner = None if spec.topology_spread_constraints else owner
-        more = (owner, volumes) if owner or volumes is not NO_VOLUMES else ()
-        signature = _ENCODER.encode((essence, namespace, seen, *more))
-        known = self._known.get(signature)
-        if known is None:
-            known = _new_class(essence, signature, namespace, seen, owner=owner, volumes=volumes)
-            self._known[signature] = known
+        known = copies.latest()
+        if (
+            known is None
+            or (known.namespace, known.labels, known.owner) != (namespace, seen, owner)
+            or known.volumes is not volumes
+        ):
+            known = self._find(copies, namespace, seen, owner=owner, volumes=volumes)
+            copies.latest = weakref.ref(known)
         if waits and (known.minds_company or self.strict_defaults):
             self._minding.add(known)
         if waits and volumes is not NO_VOLUMES:
@@ -147,6 +171,36 @@ class ClassBook:
     def watch(self, keys: Iterable[str]) -> None:
         """Note that a selector reads these label keys."""
         self.watched.update(keys)
+
+    def _copies_of(self, spec: PodSpec) -> _Copies:
+        """Return what is known of pods of a spec, wherever they are bound."""
+        said = _ENCODER.encode(msgspec.structs.replace(spec, node_name="") if spec.node_name else spec)
+        known = self._copies.get(said)
+        if known is None:
+            if len(self._copies) == _MOST_SPECS:
+                self._copies.clear()
+            essence = _essence(spec)
+            self.watch(_keys_read(essence))
+            known = self._copies[said] = _Copies(essence, msgspec.Raw(_ENCODER.encode(essence)))
+        return known
+
+    def _find(
+        self,
+        copies: _Copies,
+        namespace: str,
+        labels: Mapping[str, str],
+        *,
+        owner: Owner | None,
+        volumes: VolumeNeeds,
+    ) -> PodClass:
+        """Return the class of pods of a spec with these, begun where there is none."""
+        more = (owner, volumes) if owner or volumes is not NO_VOLUMES else ()
+        signature = _ENCODER.encode((copies.written, namespace, labels, *more))
+        known = self._known.get(signature)
+        if known is None:
+            known = _new_class(copies.essence, signature, namespace, labels, owner=owner, volumes=volumes)
+            self._known[signature] = known
+        return known
 
 
 def _new_class(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tutti.api.conventions import Claim
 from tutti.api.core import OwnerReference
@@ -125,7 +126,7 @@ class Group:
         """Return how many members are doing what."""
         counts, known = self.muster.counts, self._counted
         if known is None or known[0] != counts:
-            known = self._counted = list(counts), Tally.of(self.muster)
+            known = self._counted = list(counts), _summed_up(tuple(counts))
         return known[1]
 
 
@@ -152,21 +153,6 @@ class Tally:
     succeeded: int = 0
     failed: int = 0
 
-    @classmethod
-    def of(cls, muster: Muster) -> Tally:
-        """Sum up what pods are doing."""
-        waiting, gated, reserved, bound, ready, going, ready_going, leaving, succeeded, failed = muster.counts
-        return cls(
-            waiting=waiting,
-            gated=gated,
-            reserved=reserved,
-            bound=bound + ready + going + ready_going,
-            ready=ready + ready_going,
-            leaving=leaving + going + ready_going,
-            succeeded=succeeded,
-            failed=failed,
-        )
-
     @property
     def placed(self) -> int:
         """Members that have or had their node."""
@@ -179,3 +165,19 @@ class Tally:
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+
+@lru_cache(maxsize=4096)  # most groups are one pod, which does one thing or another
+def _summed_up(counts: tuple[int, ...]) -> Tally:
+    """Sum up what pods are doing: one number for each `Doing`."""
+    waiting, gated, reserved, bound, ready, going, ready_going, leaving, succeeded, failed = counts
+    return Tally(
+        waiting=waiting,
+        gated=gated,
+        reserved=reserved,
+        bound=bound + ready + going + ready_going,
+        ready=ready + ready_going,
+        leaving=leaving + going + ready_going,
+        succeeded=succeeded,
+        failed=failed,
+    )

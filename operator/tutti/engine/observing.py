@@ -51,11 +51,12 @@ from tutti.engine.telling.statuses import FENCE
 from tutti.placement.preemption.budgets import budget_of
 
 _QUEUES: Final = ("ClusterQueue", "LocalQueue")
+_OF_ROOM: Final = (PodSeen, PodGone, NodeSeen, NodeGone)
 
 
 def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, PLR0912, PLR0915 - one case per observation
     """Take in one observation."""
-    if isinstance(observation, PodSeen | PodGone | NodeSeen | NodeGone):
+    if isinstance(observation, _OF_ROOM):
         state.rooms_stale = True
     match observation:
         case PodSeen(pod=pod):
@@ -65,6 +66,8 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
                 state.cluster.put_pod(pod, keep=False)
                 note_stranger(state, pod)
                 nominations.note(state, pod)
+        case BindFinished():
+            binding.finished(state, observation)
         case PodGone():
             _pod_gone(state, observation)
         case NodeSeen(node=node):
@@ -114,8 +117,6 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
         case GangObjectGone(api_version=version, kind=kind_seen, namespace=space, name=name):
             state.gang_objects.drop(version, kind_seen, space, name)
             refile(state, space, name)
-        case BindFinished():
-            binding.finished(state, observation)
         case EvictFinished():
             _evicted(state, observation)
         case Deactivated():

@@ -74,6 +74,9 @@ class Eviction:
     preempted: str = ""
 
 
+_AT_FIRST = Requeue()
+
+
 @dataclass(slots=True, eq=False)
 class Workload:
     """One unit of queueing and admission.
@@ -148,7 +151,7 @@ class Workload:
     permit_jitter: int = 0
     ready_seconds: int | None = None
     limit_seconds: int | None = None
-    requeue: Requeue = field(default_factory=Requeue)
+    requeue: Requeue = _AT_FIRST
     decisive: tuple[str, ...] = ()
     fails_with_members: bool = False
     problem: Explanation | None = None

@@ -142,7 +142,11 @@ def is_whole(state: State, workload: Workload) -> bool:
 
 def all_there(workload: Workload) -> bool:
     """Whether every required member exists and has its node, so that binding may begin."""
-    return all(g.tally().placed + g.tally().reserved >= g.min_count for g in workload.groups.values())
+    for group in workload.groups.values():
+        tally = group.tally()
+        if tally.placed + tally.reserved < group.min_count:
+            return False
+    return True
 
 
 def permit_seconds(state: State, workload: Workload) -> int:
@@ -240,6 +244,8 @@ def _found_charge(state: State, workload: Workload, member: Member) -> Charge | 
     told the queue is gone, one is believed: without the object of its workload, one that a LocalQueue of the namespace
     leads to; without the LocalQueue that it names, one that lets the namespace in.
     """
+    if not (workload.queue or member.annotation):
+        return None  # nothing names a queue
     requests, namespace = member.pod.klass.requests, workload.key[1]
     queue = state.leads_to(namespace, workload.queue)
     said = _read_annotation(member.annotation)

@@ -78,12 +78,17 @@ class Timers:
                 heapq.heappop(self._heap)
                 continue
             workload = self._workloads[key]
-            ahead = min((one for one in times_of(workload) if one > now), default=None)
+            times = times_of(workload)
+            if not times:  # what it waited for has come, as most of what is waited for does
+                heapq.heappop(self._heap)
+                del self._soonest[key]
+                continue
+            ahead = min((one for one in times if one > now), default=None)
             if ahead == time:
                 return time
             heapq.heappop(self._heap)
             del self._soonest[key]
-            if any(one <= now for one in times_of(workload)):
+            if any(one <= now for one in times):
                 self._standing[key] = None
             self._push(workload, ahead)
         return None

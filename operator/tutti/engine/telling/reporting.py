@@ -118,10 +118,11 @@ def _is_news(state: State, reason: str, message: str, told: Told) -> bool:
 
 def tell_status(state: State, workload: Workload, place: statuses.Place | None = None) -> None:
     """Write what is new in the statuses of a workload's objects; where it stands, if that is given, is told anew."""
-    _, namespace, name = workload.key
-    for pod_group, group in state.catalog.referring(namespace, name).items():
+    kind, namespace, name = workload.key
+    parts = state.catalog.referring(namespace, name) if kind == "Workload" else {}
+    for pod_group, group in parts.items():
         part = state.catalog.get(PodGroup, namespace, pod_group)
-        if workload.key[0] == "Workload" and part is not None and group in workload.groups:
+        if part is not None and group in workload.groups:
             news = statuses.part_status_of(state, workload, workload.groups[group], part, place)
             if news:
                 state.out.append(PatchStatus("PodGroup", namespace, pod_group, part.metadata.uid, news))

@@ -87,11 +87,13 @@ class WaitingCounts:
 
     def _add(self, share: Share, by: int) -> None:
         place, workloads, pods, gated = share
-        crowd = self._crowds.setdefault(place, Crowd())
+        crowd = self._crowds.get(place)
+        if crowd is None:
+            crowd = self._crowds[place] = Crowd()
         crowd.workloads += by * workloads
         crowd.pods += by * pods
         crowd.gated += by * gated
-        if crowd == Crowd():
+        if not (crowd.workloads or crowd.pods or crowd.gated):
             del self._crowds[place]
 
 

@@ -30,8 +30,11 @@ class Contender(Protocol):
     def next(self, state: State) -> tuple[Place, Standing] | None:
         """Return the head and its place among those of all contenders, or None where there is none."""
 
-    def followers(self, head: Standing) -> Iterator[tuple[Place, Standing]]:
+    def followers(self, head: Standing) -> Iterator[Standing]:
         """Yield who of a head's bunch is put forward after it, if each is admitted as the head is."""
+
+    def place(self, one: Standing) -> Place:
+        """Return the place of one of these among the heads of all contenders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,8 @@ class Turn:
 
     def followers(self) -> Iterator[Standing]:
         """Yield who of its bunch will be next after the head, one after the other, if each is admitted as it is."""
-        for place, one in self.contender.followers(self.head):
-            if self.rival is not None and (place, self.number) > self.rival:
+        for one in self.contender.followers(self.head):
+            if self.rival is not None and (self.contender.place(one), self.number) > self.rival:
                 return
             yield one
 
@@ -127,10 +130,12 @@ class _Single:
         choice = nominate(state, head)
         return _place(head, 0 if choice is None else choice.level), head
 
-    def followers(self, head: Standing) -> Iterator[tuple[Place, Standing]]:
-        choice = head.bunch.choice
-        level = 0 if choice is None else choice.level
-        return ((_place(one, level), one) for one in self.line.followers(head))
+    def followers(self, head: Standing) -> Iterator[Standing]:
+        return self.line.followers(head)
+
+    def place(self, one: Standing) -> Place:
+        choice = one.bunch.choice
+        return _place(one, 0 if choice is None else choice.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +163,13 @@ class _Tree:
                 return _place(first.standing, 0), first.standing
         return None
 
-    def followers(self, head: Standing) -> Iterator[tuple[Place, Standing]]:
+    def followers(self, head: Standing) -> Iterator[Standing]:
         if len(self.lines) > 1:
             return iter(())  # each admission changes the shares
-        return ((_place(one, 0), one) for one in self.lines[0].followers(head))
+        return self.lines[0].followers(head)
+
+    def place(self, one: Standing) -> Place:
+        return _place(one, 0)
 
 
 def _head(state: State, standing: Standing) -> _Head:

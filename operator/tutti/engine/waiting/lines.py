@@ -259,9 +259,10 @@ class Line:
         number, blocked = self._next[0][1], self.blocked
         rival = min(self._next[1:3], default=None)
         for one in islice(head.bunch.in_order(), 1, None):
-            order = self.order(one)
-            if (rival is not None and (order, number) > rival[:2]) or (blocked and order > self.order(blocked)):
-                return
+            if rival is not None or blocked is not None:
+                order = self.order(one)
+                if (rival is not None and (order, number) > rival[:2]) or (blocked and order > self.order(blocked)):
+                    return
             yield one
 
     def behind(self) -> list[Standing]:
@@ -283,7 +284,7 @@ class Line:
     def place(self, key: LineKey, door: str) -> Order:
         """Return the same of one with some key and LocalQueue."""
         rank, head = key
-        return rank, self.used(door), head
+        return rank, self.used(door) if door else 0.0, head
 
     def __bool__(self) -> bool:
         return bool(self._bunches)
