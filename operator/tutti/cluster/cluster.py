@@ -265,10 +265,12 @@ class Cluster:
     def _rename(self, record: PodRecord, pod: Pod, klass: PodClass) -> None:
         """Take over what others see of a pod; where it is counted, it is counted as that from now on."""
         labels, deleting = pod.metadata.labels, pod.metadata.deletion_timestamp is not None
-        same = labels == record.kin.labels and klass.company == record.kin.company
+        kin = record.kin
+        same = labels == kin.labels and (klass.company is kin.company or klass.company == kin.company)
         if same and deleting == record.deleting:
             return
-        kin = record.kin if same else self._kins.hold(record.namespace, labels, klass.company)
+        if not same:
+            kin = self._kins.hold(record.namespace, labels, klass.company)
         row = self.nodes.rows.get(record.place)
         if row is not None:
             self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=-1)

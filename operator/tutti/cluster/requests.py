@@ -91,6 +91,8 @@ def occupied(pod: Pod, requests: Amounts) -> Amounts:
 
 
 def _resized(pod: Pod) -> dict[str, ContainerStatus]:
+    if not (pod.status.container_statuses or pod.status.init_container_statuses):
+        return {}
     return {
         s.name: s
         for s in (*pod.status.container_statuses, *pod.status.init_container_statuses)

@@ -56,6 +56,9 @@ class Style(enum.StrEnum):
 ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
 """Phases in which a workload has quota and room, and may keep them."""
 
+UNDER_WAY = (Phase.BINDING, Phase.SCHEDULED)
+"""Those of them in which its members are being bound, or have been."""
+
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
@@ -229,7 +232,15 @@ class Workload:
     @property
     def complete(self) -> bool:
         """Whether every group has, or had, all required members on their nodes."""
-        return bool(self.groups) and all(g.tally().placed >= g.min_count for g in self.groups.values())
+        for group in self.groups.values():
+            if group.tally().placed < group.min_count:
+                return False
+        return bool(self.groups)
+
+    @property
+    def required(self) -> int:
+        """How many members are required, in all groups together."""
+        return sum([group.min_count for group in self.groups.values()])
 
     @property
     def ready(self) -> bool:
@@ -240,14 +251,15 @@ class Workload:
     @property
     def decided(self) -> bool:
         """Whether the groups that decide on its success have succeeded, whatever the others do."""
+        if not self.decisive:
+            return False
         groups = [self.groups.get(name) for name in self.decisive]
-        return bool(groups) and all(g is not None and g.tally().succeeded >= g.min_count for g in groups)
+        return all(g is not None and g.tally().succeeded >= g.min_count for g in groups)
 
     @property
     def has_succeeded(self) -> bool:
         """Whether, of one that has ended, those have succeeded that decide on it, or as many as are required."""
-        required = sum(group.min_count for group in self.groups.values())
-        return self.decided or self.tally().succeeded >= required
+        return self.decided or self.tally().succeeded >= self.required
 
     @property
     def scheduler(self) -> str:

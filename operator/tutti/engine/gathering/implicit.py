@@ -51,8 +51,7 @@ def _owners(members: Sequence[Member], namespace: str) -> list[OwnerReference]:
 
 def _spec(workload: Workload) -> dict[str, Any]:
     """Return the spec of a PodGroup that asks for what a gang asks for."""
-    least = sum(group.min_count for group in workload.groups.values())
-    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": least}}}
+    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": workload.required}}}
     if workload.gang is not None:
         spec = dict(workload.gang.document)
     if workload.permit_seconds is not None:

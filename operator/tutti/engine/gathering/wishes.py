@@ -213,7 +213,7 @@ def _identify(workload: Workload, found: WorkloadObject | PodGroupObject) -> Non
 
 
 def _drop_empty_groups(workload: Workload) -> None:
-    known = dict(workload.groups)
+    known = dict(workload.groups) if len(workload.groups) > 1 else {}
     for name, group in known.items():
-        if not group.members and group.count is None and len(known) > 1 and not group.holds:
+        if not group.members and group.count is None and not group.holds:
             del workload.groups[name]

@@ -7,8 +7,6 @@ Nobody is taken out for what is not approved: they would have left for nothing w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
 from tutti.engine.explanation import Explanation, Gate
@@ -23,7 +21,7 @@ REASON = "WaitingForApproval"
 
 def is_given(state: State, workload: Workload) -> bool:
     """Whether nothing asks for an approval; where something does, the reservation is held, and says so."""
-    asked = next(_asking(state, workload), None)
+    asked = _asking(state, workload)
     if asked is None:
         return True
     who, what = asked
@@ -45,7 +43,7 @@ def is_given(state: State, workload: Workload) -> bool:
 
 def asks_first(state: State, workload: Workload) -> str:
     """Return who asks for an approval of a workload that has no reservation yet; "" where nobody does."""
-    asked = next(_asking(state, workload), None) if workload.phase is Phase.WAITING else None
+    asked = _asking(state, workload) if workload.phase is Phase.WAITING else None
     return "" if asked is None else asked[0]
 
 
@@ -70,14 +68,17 @@ def time_out(state: State, workload: Workload) -> None:
     announce(state, workload, "Warning", "PermitTimeout", text)
 
 
-def _asking(state: State, workload: Workload) -> Iterator[tuple[str, str]]:
-    """Yield who asks for an approval, and what it says."""
+def _asking(state: State, workload: Workload) -> tuple[str, str] | None:
+    """Return who asks for an approval, and what it says; None where nobody does."""
     kind, namespace, name = workload.key
-    parts = state.catalog.referring(namespace, name) if kind == "Workload" else {}
-    for key in (workload.key, *(("PodGroup", namespace, part) for part in parts)):
+    keys = [] if kind == "Pod" else [workload.key]
+    if kind == "Workload":
+        keys += [("PodGroup", namespace, part) for part in state.catalog.referring(namespace, name)]
+    for key in keys:
         found = state.catalog.find(key)
         if found is not None and GATE_ANNOTATION in found.metadata.annotations:
-            yield f"{key[0]} {key[2]}", found.metadata.annotations[GATE_ANNOTATION]
+            return f"{key[0]} {key[2]}", found.metadata.annotations[GATE_ANNOTATION]
     for member in workload.members():
         if member.gate is not None and not (member.pod.terminated or member.pod.deleting):
-            yield f"pod {member.pod.name}", member.gate
+            return f"pod {member.pod.name}", member.gate
+    return None

@@ -14,7 +14,10 @@ from tutti.engine.members import Tally
 from tutti.engine.milestones import Step
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import ADMITTED, Phase, Workload
+from tutti.engine.workloads import ADMITTED, UNDER_WAY, Phase, Workload
+
+_WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
+"""Phases in which no member is to have a node."""
 
 
 def settle(state: State, workload: Workload) -> None:
@@ -88,7 +91,7 @@ def _awaits_binds(workload: Workload) -> bool:
 
 def wants_nodes(workload: Workload) -> bool:
     """Whether the workload has, or is promised, members without a node, and may be tried."""
-    if workload.phase in (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED):
+    if workload.phase in _WANTING_NOTHING:
         return False
     if workload.phase is Phase.WAITING:
         return True
@@ -97,23 +100,24 @@ def wants_nodes(workload: Workload) -> bool:
 
 def is_broken(workload: Workload) -> bool:
     """Whether a gang runs, or is being bound, with fewer members than it needs: it is mended before new work starts."""
-    return workload.phase in (Phase.BINDING, Phase.SCHEDULED) and not workload.complete
+    return workload.phase in UNDER_WAY and not workload.complete
 
 
 def is_over(state: State, workload: Workload) -> bool:
     """Whether nothing is left of a workload: no member, no hold, no object."""
-    empty = not any(g.members or g.holds for g in workload.groups.values())
-    return empty and not state.catalog.stands_alone(workload.key)
+    for group in workload.groups.values():
+        if group.members or group.holds:
+            return False
+    return not state.catalog.stands_alone(workload.key)
 
 
 def _settle_waiting(state: State, workload: Workload) -> None:
     eager.lose_patience(state, workload)
     tally = workload.tally()
-    required = sum(group.min_count for group in workload.groups.values())
     if workload.was_finished and tally.live and not workload.decided:
         workload.was_finished = workload.was_scheduled = False  # these are another run's
         workload.ran = 0.0
-    decided = workload.decided or workload.was_scheduled or tally.succeeded + tally.failed >= required
+    decided = workload.decided or workload.was_scheduled or tally.succeeded + tally.failed >= workload.required
     if decided and _has_ended(workload, tally):
         workload.was_scheduled = workload.was_scheduled or workload.brought_together
         _finished(state, workload)

@@ -15,7 +15,7 @@ from tutti.engine.members import Member
 from tutti.engine.observations import Deactivated
 from tutti.engine.reasons import Cause, Reason
 from tutti.engine.state import State
-from tutti.engine.workloads import ADMITTED, Phase, Workload
+from tutti.engine.workloads import ADMITTED, UNDER_WAY, Phase, Workload
 from tutti.queueing.backoff import delay
 
 MOST_NAMES = 3
@@ -72,6 +72,8 @@ def watch(state: State, workload: Workload) -> None:
         if workload.ask_at > state.now:
             state.set_alarm(workload, workload.ask_at)
         return
+    if workload.limit_seconds is None and workload.ready_seconds is None:
+        return
     if workload.ready_seconds is not None:
         if workload.ready:
             workload.unready_since, workload.was_ready = None, True
@@ -90,7 +92,7 @@ def protected_until(state: State, workload: Workload) -> float:
     reservation it has nothing to lose.
     """
     seconds = state.catalog.minimum_runtime(workload.cluster_queue)
-    if not seconds or workload.phase not in (Phase.BINDING, Phase.SCHEDULED):
+    if not seconds or workload.phase not in UNDER_WAY:
         return 0.0
     since = state.now if workload.running_since is None else workload.running_since
     return since + seconds
@@ -165,8 +167,7 @@ def _enforce_times(state: State, workload: Workload) -> None:
     end = _readiness_ends(workload)
     if end is not None and end <= state.now and not workload.ready:
         tally = workload.tally()
-        required = sum(group.min_count for group in workload.groups.values())
-        ready = tally.ready + tally.succeeded
+        ready, required = tally.ready + tally.succeeded, workload.required
         are = f"{ready} of {counted(required, 'required member')} {agreeing(ready or required, IS)}"
         text = (
             f"{are} ready{' again' if workload.was_ready else ''} after "

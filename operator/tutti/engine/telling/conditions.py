@@ -48,9 +48,8 @@ def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
         so = admitted or leaving
         yield _said("QuotaReserved", so, "QuotaReserved" if so else reason, "" if so else message)
         yield _said("Admitted", admitted, reason, message)
-    required = sum(group.min_count for group in workload.groups.values())
     scheduled = workload.was_scheduled and workload.phase in (Phase.SCHEDULED, Phase.FINISHED)
-    reason, message = ("Scheduled", _together(workload, tally, required)) if scheduled else _reason(why)
+    reason, message = ("Scheduled", _together(workload, tally, workload.required)) if scheduled else _reason(why)
     yield _said("Scheduled", scheduled, reason, message)
     ready = scheduled and workload.ready
     waits_for = "WaitForRecovery" if scheduled and workload.was_ready else "WaitForStart"

@@ -50,6 +50,9 @@ def report(state: State, changed: dict[WorkloadKey, Workload]) -> None:
         state.places.put(workload, past_use.door_of(state, workload))
         state.waiting.put(workload)
     for workload in living:
+        if workload.key[0] == "Pod":
+            _tell_why(state, workload)  # and it has no object that says more
+            continue
         keep_pod_group(state, workload)
         _tell_why(state, workload)
         tell_status(state, workload)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from tutti.api.kinds import ClusterQueue, LocalQueue
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload
+from tutti.engine.workloads import UNDER_WAY, Workload
 from tutti.quota.flavors import Queue
-
-UNDER_WAY = (Phase.BINDING, Phase.SCHEDULED)
 
 
 def queue_of(state: State, workload: Workload) -> Queue | Explanation | None:

@@ -401,5 +401,5 @@ def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Ne
     door = past_use.door_of(state, workload)
     own = workload.key if workload.key in state.nominations.ours else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)
-    least = tuple(sorted(workload.min_resources.items()))
+    least = tuple(sorted(workload.min_resources.items())) if workload.min_resources else ()
     return (*whom, important, before, lasts, door, own, least)
