@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from tutti.kube.client import Client
 from tutti.kube.connections import Connections, Request
 from tutti.kube.credentials import Access, Credentials
+from tutti.kube.deadlines import Deadlines
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
 from tutti.kube.exchange import Connection, CutOff
 from tutti.kube.fencing import LeadershipLost
@@ -141,7 +142,7 @@ def test_an_answer_is_the_same_however_it_is_cut(kind, cuts):
         whole, body = ANSWERS[kind]
         edges = [0, *sorted({cut for cut in cuts if cut < len(whole)}), len(whole)]
         parts = [whole[start:end] for start, end in itertools.pairwise(edges)]
-        connection = Connection()
+        connection = Connection(Deadlines())
         connection.connection_made(_Nowhere())
         for _ in range(2):  # the connection is as good for the next
             answer = connection.exchange(b"", within_seconds=60)
@@ -312,7 +313,7 @@ async def test_an_address_that_is_none_says_so(url):
 
 
 async def test_a_connection_takes_one_request_at_a_time():
-    connection = Connection()
+    connection = Connection(Deadlines())
     with pytest.raises(RuntimeError, match="closed, or has a request"):
         connection.exchange(b"", within_seconds=1)
     connection.connection_made(_Nowhere())

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+import msgspec
+
 from tutti.kube.credentials import Access
+from tutti.kube.deadlines import Deadlines
 from tutti.kube.exchange import Answer, Connection, CutOff
 
 _IDLE_SECONDS: Final = 60.0  # kube-apiserver closes them after 90
@@ -25,8 +28,7 @@ class CannotConnect(Exception):  # noqa: N818 - it says what has happened
     """There is no connection: the server has seen nothing of the request. The cause is what stood against it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """A request as often as it is sent; `target` is its path with the query, both encoded.
 
     The server of a `bounded` one, which has no query, is told to give up when its seconds are over; they begin when it
@@ -75,21 +77,24 @@ class _Route:
     port: int
     prefix: str
     tls: ssl.SSLContext | None
-    fields: bytes
+    fields: str
 
     def message(self, request: Request, seconds: float) -> bytes:
         """Return the request as it is written when so many seconds are left for it."""
-        head = f"{request.method} {self.prefix}{request.target_with(seconds)} HTTP/1.1\r\n".encode("ascii")
-        if request.body is None:
-            return head + self.fields + b"\r\n"
-        kind = f"Content-Type: {request.content_type}\r\nContent-Length: {len(request.body)}\r\n\r\n"
-        return head + self.fields + kind.encode("ascii") + request.body
+        head = f"{request.method} {self.prefix}{request.target_with(seconds)} HTTP/1.1\r\n{self.fields}"
+        body = request.body
+        if body is None:
+            return f"{head}\r\n".encode("ascii")
+        kind = f"Content-Type: {request.content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+        return f"{head}{kind}".encode("ascii") + body
 
 
 class Connections:
-    """Sends requests, each on a connection of its own for as long as it is under way."""
+    """Sends requests, each on a connection of its own for as long as it is under way; for one loop."""
 
     def __init__(self, *, headers: Mapping[str, str]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._deadlines = Deadlines()
         self._headers = headers
         self._idle: deque[tuple[Connection, float]] = deque()
         self._route: _Route | None = None
@@ -98,6 +103,7 @@ class Connections:
     def close(self) -> None:
         """Close what is idle; connections in use are closed by whoever uses them."""
         self._route = None
+        self._deadlines.rest()
         while self._idle:
             self._idle.pop()[0].close()
         if self._sweep is not None:
@@ -115,18 +121,24 @@ class Connections:
             CutOff: The connection broke, or the time ran out, after sending.
             ValueError: The access has no address, or headers that are none.
         """
-        route = self._route_of(access)
-        until = asyncio.get_running_loop().time() + request.within_seconds
-        connection = self._kept() or await _connect(route, until)
+        route = self._route
+        if route is None or route.access is not access:
+            route = self._route_to(access)
+        now, seconds = self._loop.time(), request.within_seconds
+        until = now + seconds
+        connection = self._kept(now)
+        if connection is None:
+            connection = await self._connect(route, until)
+            seconds = until - self._loop.time()
         while True:
             try:
-                seconds = until - asyncio.get_running_loop().time()
                 answer = await connection.exchange(route.message(request, seconds), within_seconds=seconds)
             except CutOff as cut:
                 connection.close()
                 if not (cut.silent and connection.used and request.method in _REPEATABLE):
                     raise
-                connection = await _instead(route, until, cut)
+                connection = await self._instead(route, until, cut)
+                seconds = until - self._loop.time()
             except BaseException:
                 connection.close()  # the request was given up: its answer may still come
                 raise
@@ -136,25 +148,23 @@ class Connections:
 
     def _put_back(self, connection: Connection, route: _Route) -> None:
         """Keep a connection where it can be used again."""
-        if connection.usable and self._route is not None and self._route.peer == route.peer:
+        now_to = self._route
+        if connection.usable and now_to is not None and (now_to is route or now_to.peer == route.peer):
             self._keep(connection)
         else:
             connection.close()
 
-    def _route_of(self, access: Access) -> _Route:
+    def _route_to(self, access: Access) -> _Route:
         """Return the way to the server; connections of another peer are closed."""
-        route = self._route
-        if route is not None and route.access is access:
-            return route
         following = _route(access, self._headers)
-        if route is not None and route.peer != following.peer:
+        if self._route is not None and self._route.peer != following.peer:
             self.close()
         self._route = following
         return following
 
-    def _kept(self) -> Connection | None:
+    def _kept(self, now: float) -> Connection | None:
         """Take the connection used last, if it can still be used."""
-        oldest = asyncio.get_running_loop().time() - _IDLE_SECONDS
+        oldest = now - _IDLE_SECONDS
         while self._idle:
             connection, since = self._idle.pop()
             if connection.usable and since > oldest:
@@ -164,54 +174,54 @@ class Connections:
 
     def _keep(self, connection: Connection) -> None:
         """Put a connection aside."""
-        loop = asyncio.get_running_loop()
-        self._idle.append((connection, loop.time()))
+        self._idle.append((connection, self._loop.time()))
         if self._sweep is None:
-            self._sweep = loop.call_later(_IDLE_SECONDS, self._close_old)
+            self._sweep = self._loop.call_later(_IDLE_SECONDS, self._close_old)
 
     def _close_old(self) -> None:
         """Close what nobody has used for long, and look again when the next may be."""
         self._sweep = None
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         while self._idle and self._idle[0][1] + _IDLE_SECONDS <= loop.time():
             self._idle.popleft()[0].close()
         if self._idle:
             self._sweep = loop.call_at(self._idle[0][1] + _IDLE_SECONDS, self._close_old)
 
+    async def _connect(self, route: _Route, until: float) -> Connection:
+        """Open a connection before that time of the loop.
 
-async def _connect(route: _Route, until: float) -> Connection:
-    """Open a connection before that time of the loop.
+        Raises:
+            CannotConnect: It could not be opened.
+        """
+        hostname = (route.access.server_hostname or route.host) if route.tls else None
+        loop = self._loop
+        try:
+            async with asyncio.timeout_at(min(until, loop.time() + _CONNECT_SECONDS)):
+                _, connection = await loop.create_connection(
+                    self._new, route.host, route.port, ssl=route.tls, server_hostname=hostname
+                )
+        except TimeoutError as error:
+            raise CannotConnect(f"{route.host}:{route.port}: no connection in time") from error
+        except OSError as error:
+            raise CannotConnect(f"{route.host}:{route.port}: {error}") from error
+        if not connection.usable or loop.time() >= until:
+            connection.close()
+            raise CannotConnect(f"{route.host}:{route.port}: there was a connection, but not for long enough")
+        return connection
 
-    Raises:
-        CannotConnect: It could not be opened.
-    """
-    hostname = (route.access.server_hostname or route.host) if route.tls else None
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout_at(min(until, loop.time() + _CONNECT_SECONDS)):
-            _, connection = await loop.create_connection(
-                Connection, route.host, route.port, ssl=route.tls, server_hostname=hostname
-            )
-    except TimeoutError as error:
-        raise CannotConnect(f"{route.host}:{route.port}: no connection in time") from error
-    except OSError as error:
-        raise CannotConnect(f"{route.host}:{route.port}: {error}") from error
-    if not connection.usable or loop.time() >= until:
-        connection.close()
-        raise CannotConnect(f"{route.host}:{route.port}: there was a connection, but not for long enough")
-    return connection
+    def _new(self) -> Connection:
+        return Connection(self._deadlines)
 
+    async def _instead(self, route: _Route, until: float, cut: CutOff) -> Connection:
+        """Open a connection instead of one that was cut off.
 
-async def _instead(route: _Route, until: float, cut: CutOff) -> Connection:
-    """Open a connection instead of one that was cut off.
-
-    Raises:
-        CutOff: It could not be opened; the first may have been heard.
-    """
-    try:
-        return await _connect(route, until)
-    except CannotConnect as error:
-        raise CutOff(f"{cut}; then: {error}", silent=True) from error
+        Raises:
+            CutOff: It could not be opened; the first may have been heard.
+        """
+        try:
+            return await self._connect(route, until)
+        except CannotConnect as error:
+            raise CutOff(f"{cut}; then: {error}", silent=True) from error
 
 
 def _route(access: Access, headers: Mapping[str, str]) -> _Route:
@@ -239,7 +249,7 @@ def _route(access: Access, headers: Mapping[str, str]) -> _Route:
         url.port or (443 if secure else 80),
         url.path.rstrip("/"),
         _tls(access) if secure else None,
-        lines.encode("ascii"),
+        lines,
     )
 
 

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, cast
 
 import httptools
+import msgspec
+
+from tutti.kube.deadlines import Deadlines
 
 # A peer that vanished without a word is noticed within about a minute, long before a watch would be missed.
 _PROBES: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+# As numbers: to compare with a member of an enum takes several times as long.
+_OK: Final = int(HTTPStatus.OK)
+_REFUSED: Final = int(HTTPStatus.MULTIPLE_CHOICES)
+_LENGTHS: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What the server said: the code, the body, and the header Retry-After where there was one."""
 
     status: int
@@ -42,21 +47,30 @@ class CutOff(Exception):  # noqa: N818 - it says what has happened to the reques
 class Connection(asyncio.Protocol):
     """A connection with at most one request under way.
 
+    Args:
+        deadlines: Those of all connections of one loop.
+
     Attributes:
         used: Whether an answer has come on it.
+        on_header: Called by the parser with a header's name, as it is spelt, and its value.
+        on_body: Called by the parser with a part of the body.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, deadlines: Deadlines) -> None:
         self.used = False
+        self._loop = asyncio.get_running_loop()
+        self._deadlines = deadlines
         self._transport: asyncio.Transport | None = None
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[Answer] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._within = 0.0
+        self._headers: dict[bytes, bytes] = {}
         self._parts: list[bytes] = []
-        self._retry_after: str | None = None
+        # Straight into where they are kept: a server sends seven headers or more, of which one is rarely read.
+        self.on_header = self._headers.__setitem__
+        self.on_body = self._parts.append
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._heard = False
         self._headed = False
-        self._measured = False
 
     @property
     def usable(self) -> bool:
@@ -68,13 +82,18 @@ class Connection(asyncio.Protocol):
 
         Whoever stops waiting must `close`: the answer may still come.
         """
-        if not self.usable or self._transport is None:
+        transport = self._transport
+        if transport is None or self._waiter is not None or transport.is_closing():
             raise RuntimeError("the connection is closed, or has a request under way")
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        self._timer = loop.call_later(within_seconds, self._end, f"nothing within {within_seconds:.3g} s")
-        self._transport.write(message)
-        return self._waiter
+        waiter = self._waiter = self._loop.create_future()
+        self._within = within_seconds
+        self._deadlines.set(self, self._loop.time() + within_seconds)
+        transport.write(message)
+        return waiter
+
+    def too_late(self) -> None:
+        """Close the connection, for nobody waits any longer."""
+        self._end(f"nothing within {self._within:.3g} s")
 
     def close(self) -> None:
         """Close the connection at once."""
@@ -101,8 +120,9 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """The server will say no more; where nothing else tells the length of an answer, that is its end."""
-        if self._headed and not self._measured:
-            self._finish(keep=False)
+        parser = self._parser
+        if parser is not None and self._headed and not any(name.lower() in _LENGTHS for name in self._headers):
+            self._finish(parser, keep=False)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what is under way."""
@@ -115,73 +135,62 @@ class Connection(asyncio.Protocol):
         if self._waiter is None:
             self._end("the server spoke without having been asked")
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep the one header that matters, and note whether the body's length is told."""
-        name = name.lower()
-        if name == b"retry-after":
-            self._retry_after = value.decode("latin-1")
-        elif name in (b"content-length", b"transfer-encoding"):
-            self._measured = True
-
     def on_headers_complete(self) -> None:
         """From here on the code is known."""
         self._headed = True
 
-    def on_body(self, part: bytes) -> None:
-        """Keep a part of the body."""
-        self._parts.append(part)
-
     def on_message_complete(self) -> None:
         """Hand the answer over, unless it only announces the real one (1xx)."""
-        if self._parser is None:
+        parser = self._parser
+        if parser is None:
             return
-        if self._parser.get_status_code() < HTTPStatus.OK:
+        if parser.get_status_code() < _OK:
             self._begin()
             self._heard = True
         else:
-            self._finish(keep=self._parser.should_keep_alive())
+            self._finish(parser, keep=parser.should_keep_alive())
 
     def _begin(self) -> None:
         """Forget the last answer."""
-        self._parts = []
-        self._retry_after = None
+        self._parts.clear()
+        self._headers.clear()
         self._heard = False
         self._headed = False
-        self._measured = False
 
-    def _finish(self, *, keep: bool) -> None:
+    def _finish(self, parser: httptools.HttpResponseParser, *, keep: bool) -> None:
         """Give the answer to whoever waits for it."""
         waiter, self._waiter = self._waiter, None
-        if waiter is not None and not waiter.done() and self._parser is not None:
-            waiter.set_result(self._answer(self._parser))
+        if waiter is not None and not waiter.done():
+            waiter.set_result(self._answer(parser))
         self.used = True
         self._begin()
         if keep:
-            self._disarm()
+            self._deadlines.drop(self)
         else:
             self.close()
 
     def _answer(self, parser: httptools.HttpResponseParser) -> Answer:
-        body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        return Answer(parser.get_status_code(), body, self._retry_after)
+        status, parts = parser.get_status_code(), self._parts
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        return Answer(status, body, None if status < _REFUSED else self._retry_after())
+
+    def _retry_after(self) -> str | None:
+        """Return the header of that name; of several the last."""
+        said = [value for name, value in self._headers.items() if name.lower() == b"retry-after"]
+        return said[-1].decode("latin-1") if said else None
 
     def _end(self, why: str) -> None:
         """Close the connection, and fail what is under way; a refusal is definite as soon as its code is known."""
-        self._disarm()
+        self._deadlines.drop(self)
         waiter, self._waiter = self._waiter, None
         parser, self._parser = self._parser, None  # which refers to this connection
         if waiter is not None and not waiter.done():
-            if self._headed and parser is not None and parser.get_status_code() >= HTTPStatus.MULTIPLE_CHOICES:
+            if self._headed and parser is not None and parser.get_status_code() >= _REFUSED:
                 waiter.set_result(self._answer(parser))
             else:
                 waiter.set_exception(CutOff(why, silent=not self._heard))
         if self._transport is not None:
             self._transport.abort()
-
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 def probe(transport: asyncio.BaseTransport) -> None:
