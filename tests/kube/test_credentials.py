@@ -263,3 +263,15 @@ async def test_fixed_credentials_never_change():
     access = Access("http://127.0.0.1:1")
     credentials = Credentials.fixed(access)
     assert await credentials.access() is await credentials.refresh() is access
+
+
+async def test_what_was_read_lately_is_there_without_waiting():
+    now = [0.0]
+    credentials = Credentials(lambda _: Access("http://x"), source="test", clock=lambda: now[0])
+    assert credentials.held is None
+    access = await credentials.access()
+    now[0] += 59
+    assert credentials.held is access
+    now[0] += 1
+    assert credentials.held is None  # as old as it may be
+    assert await credentials.access() is credentials.held is not None

@@ -201,7 +201,7 @@ async def test_a_server_that_refuses_is_asked_for_less(serve, kube):
 class Clockwork(Client):
     """A client whose server answers each request within ten milliseconds of a virtual clock."""
 
-    async def _ask(self, request, access):
+    async def _ask(self, access, request):
         await asyncio.sleep(0.01)
         return b"{}"
 

@@ -174,15 +174,25 @@ class Wire:
     async def write(
         self, lane: Lane, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
     ) -> bytes:
-        async def send() -> bytes:
-            seconds = min(self._seconds, await granted(fence))
-            query = {TIMEOUT: str(seconds)}
-            request = self.request(
-                method, path, query=query, body=body, content_type=content_type, timeout_seconds=seconds
-            )
-            return await self._lanes.timed(request)
+        await self._lanes.enter(lane)
+        try:
+            return await self._ask_fenced(fence, method, path, body, content_type)
+        finally:
+            self._lanes.leave(lane)
 
-        return await self._lanes.take(lane, send)
+    async def _ask_fenced(self, fence: Fence, method: str, path: str, body: bytes, content_type: str) -> bytes:
+        seconds = min(self._seconds, await granted(fence))
+        sent, clock = {TIMEOUT: str(seconds)}, asyncio.get_running_loop().time
+        began = clock()
+        try:
+            answer = await self.request(
+                method, path, query=sent, body=body, content_type=content_type, timeout_seconds=seconds
+            )
+        except ApiError as error:
+            self._lanes.refused(error)
+            raise
+        self._lanes.answered(clock() - began)
+        return answer
 
     async def request(
         self,

@@ -10,12 +10,12 @@ proxy, use aiohttp.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from http import HTTPStatus
-from typing import Final, Self, TypeAlias, TypeVar
+from typing import Concatenate, Final, ParamSpec, Self, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -28,12 +28,13 @@ from tutti.kube.connections import CannotConnect, Connections, Request
 from tutti.kube.credentials import Access, Credentials, CredentialsError
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
 from tutti.kube.exchange import CutOff, probe
-from tutti.kube.fencing import Fence, granted
+from tutti.kube.fencing import Fence, LeadershipDoubted, granted
 from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.pace import Pace
 
 log = structlog.get_logger(__name__)
+P = ParamSpec("P")
 R = TypeVar("R")
 
 JSON: Final = "application/json"
@@ -43,6 +44,8 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _READ_BUFFER_BYTES: Final = 1 << 18
 _IDLE_CONNECTION_SECONDS: Final = 60
 _CONNECT_SECONDS: Final = 10
+
+_REFUSED: Final = int(HTTPStatus.MULTIPLE_CHOICES)  # as a number: to compare with an enum's member takes longer
 
 Query: TypeAlias = Mapping[str, str]
 
@@ -64,6 +67,7 @@ class Client:
     ) -> None:
         self.credentials = credentials
         self.metrics = metrics or WireMetrics()
+        self._clock = asyncio.get_running_loop().time
         self._lanes = Lanes(Pace(concurrency))
         self.metrics.follow(self._lanes)
         self._timeout_seconds = timeout_seconds
@@ -114,7 +118,7 @@ class Client:
         """
         target = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
         request = Request(method, target, body, content_type, timeout_seconds or self._timeout_seconds)
-        return await self._authorized(partial(self._ask, request))
+        return await self._authorized(self._ask, request)
 
     async def write(
         self, lane: Lane, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
@@ -131,14 +135,29 @@ class Client:
             NotSent: There was no connection.
             UnknownOutcome: The connection broke or the time ran out after sending.
         """
+        await self._lanes.enter(lane)
+        try:
+            return await self._authorized(self._ask_fenced, fence, method, path, body, content_type)
+        finally:
+            self._lanes.leave(lane)
 
-        async def ask(access: Access) -> bytes:
-            """Send it for as long as the fence allows now."""
-            seconds = min(self._timeout_seconds, await granted(fence))
-            request = Request(method, path, body, content_type, seconds, bounded=True)
-            return await self._lanes.timed(self._ask(request, access))
-
-        return await self._lanes.take(lane, partial(self._authorized, ask))
+    async def _ask_fenced(
+        self, access: Access, fence: Fence, method: str, path: str, body: bytes, content_type: str
+    ) -> bytes:
+        """Send a write for as long as the fence allows now."""
+        try:
+            seconds = fence()
+        except LeadershipDoubted:
+            seconds = await granted(fence)
+        request = Request(method, path, body, content_type, min(self._timeout_seconds, seconds), bounded=True)
+        sent = self._clock()
+        try:
+            answer = await self._ask(access, request)
+        except ApiError as error:
+            self._lanes.refused(error)
+            raise
+        self._lanes.answered(self._clock() - sent)
+        return answer
 
     @asynccontextmanager
     async def stream(self, path: str, *, query: Query, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -151,7 +170,7 @@ class Client:
         """
         request = Request("GET", f"{path}?{urlencode(query, quote_via=quote)}")
         limits = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=idle_seconds)
-        response = await self._authorized(partial(self._open, request, limits))
+        response = await self._authorized(self._open, request, limits)
         async with response:
             if response.connection is not None and response.connection.transport is not None:
                 probe(response.connection.transport)
@@ -166,13 +185,15 @@ class Client:
                 return
             yield chunk
 
-    async def _authorized(self, send: Callable[[Access], Awaitable[R]]) -> R:
-        """Return what `send` returns; one 401 is met with credentials read anew."""
+    async def _authorized(
+        self, send: Callable[Concatenate[Access, P], Awaitable[R]], *args: P.args, **options: P.kwargs
+    ) -> R:
+        """Return what `send` returns, called with the access and these; one 401 is met with credentials read anew."""
         if self._opened is None:
             raise RuntimeError("the client is not open: use it within `async with`")
-        access = await self.credentials.access()
+        access = self.credentials.held or await self.credentials.access()
         try:
-            return await send(access)
+            return await send(access, *args, **options)
         except ApiError as error:
             if error.status != HTTPStatus.UNAUTHORIZED:
                 raise
@@ -182,7 +203,7 @@ class Client:
             if not isinstance(error.__cause__, (aiohttp.ClientSSLError, ssl.SSLError)):
                 raise
             access = await self._renewed(error)
-        return await send(access)
+        return await send(access, *args, **options)
 
     async def _renewed(self, refusal: ApiError | NotSent) -> Access:
         """Return freshly read credentials, or raise the refusal where there are none."""
@@ -194,10 +215,10 @@ class Client:
             log.warning("credentials_not_reread", source=self.credentials.source, error=str(error))
             raise refusal from error
 
-    async def _ask(self, request: Request, access: Access) -> bytes:
+    async def _ask(self, access: Access, request: Request) -> bytes:
         """Send a request and return the body of a successful answer."""
         if access.proxy is not None:
-            return await self._ask_through_proxy(request, access)
+            return await self._ask_through_proxy(access, request)
         try:
             answer = await self._connections.send(access, request)
         except CannotConnect as error:
@@ -207,19 +228,19 @@ class Client:
             self._count(request.method, "unknown")
             raise UnknownOutcome(f"{_said(request)}: no answer: {error}") from error
         self._count(request.method, answer.status)
-        if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+        if answer.status >= _REFUSED:
             raise ApiError.parse(answer.status, answer.body, retry_after=answer.retry_after)
         return answer.body
 
-    async def _ask_through_proxy(self, request: Request, access: Access) -> bytes:
+    async def _ask_through_proxy(self, access: Access, request: Request) -> bytes:
         """Send a request by aiohttp."""
         limits = aiohttp.ClientTimeout(total=request.within_seconds, sock_connect=_CONNECT_SECONDS)
-        response = await self._open(request, limits, access)
+        response = await self._open(access, request, limits)
         async with response:
             with self._translating(request):
                 return await response.read()
 
-    async def _open(self, request: Request, limits: aiohttp.ClientTimeout, access: Access) -> aiohttp.ClientResponse:
+    async def _open(self, access: Access, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         """Send a request by aiohttp and return its successful answer, still open."""
         headers = dict(access.headers)
         if request.body is not None:
@@ -237,7 +258,7 @@ class Client:
                 allow_redirects=False,
             )
             self._count(request.method, response.status)
-            if response.status < HTTPStatus.MULTIPLE_CHOICES:
+            if response.status < _REFUSED:
                 return response
             async with response:
                 wait = response.headers.get("Retry-After")

@@ -91,6 +91,11 @@ class Credentials:
         """Return credentials that never change, such as the embedded cluster's."""
         return cls(lambda _: access, source=access.server)
 
+    @property
+    def held(self) -> Access | None:
+        """The current access, or None where it has to be read first: `access` does."""
+        return self._access if self._clock() - self._read_at < MAX_AGE_SECONDS else None
+
     async def access(self) -> Access:
         """Return the current access, re-read where it is older than a minute.
 
@@ -99,11 +104,12 @@ class Credentials:
         Raises:
             CredentialsError: It could not be read even once.
         """
+        held = self.held
+        if held is not None:
+            return held
         access = self._access
         if access is None:
             return await self._renew(MAX_AGE_SECONDS, from_ground=True)
-        if self._clock() - self._read_at < MAX_AGE_SECONDS:
-            return access
         try:
             return await self._renew(MAX_AGE_SECONDS, from_ground=False)
         except CredentialsError as error:

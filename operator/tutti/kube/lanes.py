@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
 from enum import IntEnum
 from typing import Final
 
@@ -32,10 +31,20 @@ class Lane(IntEnum):
     EVENT = 3
 
 
+# Looked up once: an enum takes as long to find its members as the comparison that they are for.
+_LANES: Final = tuple(Lane)
+_STATUS: Final = Lane.STATUS
+
+
 class Lanes:
-    """Hands out turns to write; within a lane in the order of asking."""
+    """Hands out turns to write; within a lane in the order of asking. For one loop.
+
+    A write enters, sends its requests, tells of each what became of it, and leaves. What it waits for between these,
+    such as credentials or to know whether this process still leads, says nothing about how busy the server is.
+    """
 
     def __init__(self, pace: Pace) -> None:
+        self._loop = asyncio.get_running_loop()
         self._pace = pace
         self._under_way = [0] * len(Lane)
         self._total = 0
@@ -52,44 +61,21 @@ class Lanes:
         """Return how many writes wait for their turn."""
         return len(self._waiting[lane])
 
-    async def take(self, lane: Lane, send: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Send a write when it is its turn; return what `send` returns, which has each of its requests `timed`.
+    def answered(self, seconds: float) -> None:
+        """Learn from how long a request took that the server granted how busy it is."""
+        self._pace.answered(seconds, pressed=any(self._waiting))
 
-        Raises:
-            Exception: What `send` raises.
-        """
-        await self.enter(lane)
-        try:
-            return await send()
-        finally:
-            self.leave(lane)
-
-    async def timed(self, request: Awaitable[bytes]) -> bytes:
-        """Return the answer to a request of a write, and learn from how long it took how busy the server is.
-
-        What a write waits for beside that, such as credentials or to know whether this process still leads, says
-        nothing about the server.
-
-        Raises:
-            Exception: What `request` raises.
-        """
-        clock = asyncio.get_running_loop().time
-        sent = clock()
-        try:
-            answer = await request
-        except ApiError as error:
-            if error.overloaded:
-                self._pace.refused()
-            raise
-        self._pace.answered(clock() - sent, pressed=any(self._waiting))
-        return answer
+    def refused(self, error: ApiError) -> None:
+        """Learn from a request that the server refused whether it has too much to do."""
+        if error.overloaded:
+            self._pace.refused()
 
     async def enter(self, lane: Lane) -> None:
         """Return when it is this write's turn; `leave` must follow."""
         if not self._waiting[lane] and self._may_enter(lane):
             self._count(lane, 1)
             return
-        turn = asyncio.get_running_loop().create_future()
+        turn = self._loop.create_future()
         self._waiting[lane].append(turn)
         try:
             await turn
@@ -107,8 +93,7 @@ class Lanes:
 
     def _give_turns(self) -> None:
         """Let those go whose turn it is."""
-        for following in Lane:
-            queue = self._waiting[following]
+        for following, queue in zip(_LANES, self._waiting, strict=True):
             while queue and self._may_enter(following):
                 turn = queue.popleft()
                 if not turn.cancelled():  # its task has yet to hear of it
@@ -117,9 +102,9 @@ class Lanes:
 
     def _may_enter(self, lane: Lane) -> bool:
         """Whether there is a turn for this lane, given those that wait before it."""
-        if lane < Lane.STATUS:
+        if lane < _STATUS:
             return not self._under_way[lane] or (self._total < self._pace.limit and not any(self._waiting[:lane]))
-        if any(self._waiting[: Lane.STATUS]):
+        if any(self._waiting[:_STATUS]):
             return not self._under_way[lane] and self._trickles(lane)
         if not self._under_way[lane]:
             return True
@@ -129,7 +114,7 @@ class Lanes:
 
     def _trickles(self, lane: Lane) -> bool:
         """Whether the last one entered long enough ago; if not, it is seen to that somebody looks again."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         due = self._entered[lane] + _TRICKLE_SECONDS
         if due <= loop.time():
             return True
@@ -145,5 +130,5 @@ class Lanes:
         """Note that so many more are under way."""
         self._under_way[lane] += by
         self._total += by
-        if by > 0 and lane >= Lane.STATUS:
-            self._entered[lane] = asyncio.get_running_loop().time()
+        if by > 0 and lane >= _STATUS:
+            self._entered[lane] = self._loop.time()
