@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 import msgspec
 import structlog
@@ -20,6 +20,7 @@ from tutti.api.model import API_VERSION
 from tutti.controller.crds import RESOURCES
 from tutti.controller.extending import Extending
 from tutti.controller.gang_times import GangTimes
+from tutti.controller.logs import details_are_told
 from tutti.controller.metrics import Metrics
 from tutti.engine.decisions import (
     AnyDecision,
@@ -72,6 +73,7 @@ _ANSWERS: Mapping[BindOutcome, BindAnswer] = {
     BindOutcome.FAILED: BindAnswer.FAILED,
     BindOutcome.UNKNOWN: BindAnswer.UNKNOWN,
 }
+_BOUND: Final = BindAnswer.BOUND  # looked up once: a member of an enum takes longer to find than to compare
 
 
 class Dispatch:
@@ -105,7 +107,7 @@ class Dispatch:
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
         self._extending = Extending(client, extenders, observe=observe, metrics=metrics)
-        self._bound = {answer: metrics.binds.labels(answer) for answer in BindAnswer}  # looked up once for all binds
+        self._bound = {outcome: (answer, metrics.binds.labels(answer)) for outcome, answer in _ANSWERS.items()}
         self._wanted: dict[Target, dict[str, Any]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._under_way: set[asyncio.Task[None]] = set()
@@ -167,8 +169,11 @@ class Dispatch:
 
     def record(self, event: EmitEvent) -> None:
         """Record an event about an object."""
-        say = log.info if event.type == "Warning" else log.debug  # what went well is logged as what it is
-        say("told", reason=event.reason, kind=event.kind, namespace=event.namespace, name=event.name, note=event.note)
+        warning = event.type == "Warning"
+        if warning or details_are_told():
+            say = log.info if warning else log.debug  # what went well is logged as what it is
+            fields = {"reason": event.reason, "kind": event.kind, "namespace": event.namespace, "name": event.name}
+            say("told", **fields, note=event.note)
         about = Reference(event.api_version, event.kind, event.name, event.namespace, event.uid)
         self._events.record(Happening(about, event.reason, event.note, event.action, event.type))
 
@@ -207,10 +212,10 @@ class Dispatch:
             annotations = {**annotations, GENERATION_ANNOTATION: str(term.generation)}
         binding = Binding(bind.namespace, bind.name, bind.uid, bind.node, annotations)
         result = await self._binder.bind(binding)
-        outcome = _ANSWERS[result.outcome]
-        self._bound[outcome].inc()
-        self._times.answered(bind, bound=outcome is BindAnswer.BOUND)
-        self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, outcome, result.message))
+        answer, count = self._bound[result.outcome]
+        count.inc()
+        self._times.answered(bind, bound=answer is _BOUND)
+        self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, result.message))
 
     async def _choose(self, choice: SelectNode | ReserveVolume) -> None:
         claim = (choice.namespace, choice.name, choice.uid)

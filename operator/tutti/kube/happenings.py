@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 LONGEST_NOTE: Final = 1024
 """kube-apiserver refuses longer notes (core validation, NoteLengthLimit)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """The object an event is about, or is related to."""
 
     api_version: str
@@ -31,8 +31,7 @@ class Reference:
         return {name: value for name, value in fields.items() if value}
 
 
-@dataclass(frozen=True, slots=True)
-class Happening:
+class Happening(msgspec.Struct, frozen=True):
     """One event as its reporter says it; equal ones are repeats of each other.
 
     `type` is Normal or Warning, `action` what was done about it; both are required by the server, as is `reason`.

@@ -46,12 +46,13 @@ class Resource:
             raise ValueError(f"{self.label}/{subresource} needs the name of an object")
         if name and self.namespaced and not namespace:
             raise ValueError(f"{self.label} {name!r} needs a namespace")
-        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if namespace:
-            parts += ["namespaces", _escaped(namespace, safe="")]
-        parts.append(self.plural)
-        parts += [_escaped(part, safe=":") for part in (name, subresource) if part]
-        return "/".join(parts)
+            root = f"{root}/namespaces/{_escaped(namespace, safe='')}"
+        if not name:
+            return f"{root}/{self.plural}"
+        path = f"{root}/{self.plural}/{_escaped(name, safe=':')}"
+        return f"{path}/{_escaped(subresource, safe=':')}" if subresource else path
 
 
 def _escaped(part: str, *, safe: str) -> str:
