@@ -8,6 +8,7 @@ its company costs nothing here.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ Codes = NDArray[np.bool_]
 
 _MOST_ANSWERS = 512
 _ROW_BITS = 32
+_FEW_ROWS = 24
+"""So many pods are counted sooner one by one than as columns."""
 
 
 @dataclass(slots=True)
@@ -92,8 +95,9 @@ class Residents:
 
     def add_all(self, kin: Kin, rows: Sequence[int], *, leaving: bool = False) -> None:
         """Count one pod of a kin on each of some rows, which may repeat."""
-        if len(rows) == 1:
-            self.add(kin, rows[0], leaving=leaving)
+        if len(rows) <= _FEW_ROWS:
+            for row, count in sorted(Counter(rows).items()):
+                self.add(kin, row, leaving=leaving, count=count)
             return
         code = kin.leaving_code if leaving else kin.code
         if code < 0:

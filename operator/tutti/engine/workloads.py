@@ -213,6 +213,13 @@ class Workload:
         """Return the status last written to its object, or to one of its pod groups; empty where nothing is known."""
         return self.status if uid == self.uid else self.group_status.get(uid, {})
 
+    def group(self, name: str) -> Group:
+        """Return a group by its name, begun where there is none."""
+        found = self.groups.get(name)
+        if found is None:
+            found = self.groups[name] = Group(name)
+        return found
+
     def members(self) -> Iterator[Member]:
         """Return the members of all groups, one after the other."""
         groups = self.groups.values()

@@ -29,6 +29,8 @@ from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
 from tutti.placement.profile import Profile
 
 _FIRST_DEPTH = 4
+_FEW_PAIRS = 2048
+"""To weigh so many pairs of a node and the nth pod on it takes no longer than to weigh one."""
 _FIRST = np.ones(1, dtype=np.int64)
 
 Counts = NDArray[np.int64]
@@ -161,7 +163,7 @@ class Choice:
             rows, base = rows[best], base[best]
         room = np.minimum(self.room[rows], wanted)
         deepest = int(room.max())
-        depth = min(deepest, max(_FIRST_DEPTH, -(-2 * wanted // len(rows))))
+        depth = min(deepest, max(_FIRST_DEPTH, -(-2 * wanted // len(rows)), _FEW_PAIRS // len(rows)))
         while True:
             order = self._best_pairs(rows, base, room, wanted, depth)
             # A node taken as deep as was looked might have been worth more pods; look deeper until none is.

@@ -70,10 +70,10 @@ def take_sizes(workload: Workload, found: GangObject, name: str) -> None:
         if group.name not in roles:
             group.min_count, group.count = 0, None  # it may have been a role before
     if not roles:
-        workload.groups.setdefault(name, Group(name)).min_count = least
+        workload.group(name).min_count = least
         return
     for role, needed in roles.items():
-        group = workload.groups.setdefault(role, Group(role))
+        group = workload.group(role)
         group.min_count = group.count = needed
     _spread(list(workload.groups.values()), least - sum(roles.values()))
 

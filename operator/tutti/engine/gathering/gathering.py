@@ -18,7 +18,7 @@ from tutti.engine.gathering.gang_objects import task_of
 from tutti.engine.gathering.nearness import of_claim
 from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Saying
 from tutti.engine.living.reservation import give_back
-from tutti.engine.members import Group, Member, Told
+from tutti.engine.members import Member, Told
 from tutti.engine.state import Address, State
 from tutti.engine.workloads import Workload
 
@@ -90,7 +90,7 @@ def file(state: State, member: Member) -> None:
         workload = state.workloads.get(workload_key)
         if workload is None:
             workload = state.workloads[workload_key] = Workload(workload_key, created=member.pod.created)
-        workload.groups.setdefault(group, Group(group)).add(key, member)
+        workload.group(group).add(key, member)
         if member.charge is not None and member.charge.holder != workload.name:
             state.refund(member.charge)
             member.charge = replace(member.charge, holder=workload.name)

@@ -59,7 +59,7 @@ def are_told(workload: Workload) -> bool:
 
 def _take_roles(workload: Workload, roles: Mapping[str, int]) -> None:
     for role, least in roles.items():
-        group = workload.groups.setdefault(role, Group(role))
+        group = workload.group(role)
         if least or group.count is None:
             group.min_count = max(1, least)
         group.count = group.min_count  # it is looked for though it has no members yet

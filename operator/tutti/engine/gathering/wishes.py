@@ -53,7 +53,7 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
     workload.permit_seconds = spec.schedule_timeout_seconds
     workload.keeps_trying = spec.on_bind_failure == "Retry"
     for one in spec.pod_groups:
-        group = workload.groups.setdefault(one.name, Group(one.name))
+        group = workload.group(one.name)
         group.count = group.most = one.count
         group.min_count = one.quorum
         group.promised = _promised(state, workload, group, one.template) if one.template else None
@@ -105,7 +105,7 @@ def _read_pod_group(state: State, workload: Workload, written: PodGroupObject | 
     gang = workload.gang = None if own or first is None else state.gang_objects.of(first.claim)
     declared = first is not None and first.claim.implicit
     if first is None or not (first.claim.role or task_of(state.gang_objects, first.claim)):
-        workload.groups.setdefault(name, Group(name))
+        workload.group(name)
     if written is not None:
         _identify(workload, written)
     else:
@@ -116,7 +116,7 @@ def _read_pod_group(state: State, workload: Workload, written: PodGroupObject | 
     elif gang is not None:
         take_sizes(workload, gang, name)
     elif own and written is not None:
-        workload.groups.setdefault(name, Group(name)).min_count = written.spec.min_count
+        workload.group(name).min_count = written.spec.min_count
     elif declared and workload.key not in state.catalog.broken:
         workload.problem = sizes.read(workload)
         _read_promises(state, workload)
