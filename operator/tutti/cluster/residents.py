@@ -95,6 +95,9 @@ class Residents:
 
     def add_all(self, kin: Kin, rows: Sequence[int], *, leaving: bool = False) -> None:
         """Count one pod of a kin on each of some rows, which may repeat."""
+        if len(rows) == 1:
+            self.add(kin, rows[0], leaving=leaving)
+            return
         if len(rows) <= _FEW_ROWS:
             for row, count in sorted(Counter(rows).items()):
                 self.add(kin, row, leaving=leaving, count=count)

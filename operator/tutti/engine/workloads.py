@@ -222,19 +222,19 @@ class Workload:
 
     def members(self) -> Iterator[Member]:
         """Return the members of all groups, one after the other."""
-        groups = self.groups.values()
+        groups = self.groups
         if len(groups) == 1:
-            (only,) = groups
-            return iter(only.members.values())
-        return chain.from_iterable([group.members.values() for group in groups])
+            for only in groups.values():
+                return iter(only.members.values())
+        return chain.from_iterable([group.members.values() for group in groups.values()])
 
     def tally(self) -> Tally:
         """Count the members of all groups."""
-        groups = self.groups.values()
+        groups = self.groups
         if len(groups) == 1:
-            (only,) = groups
-            return only.tally()
-        return sum((group.tally() for group in groups), Tally())
+            for only in groups.values():
+                return only.tally()
+        return sum((group.tally() for group in groups.values()), Tally())
 
     @property
     def complete(self) -> bool:

@@ -37,11 +37,12 @@ def put_member(state: State, pod: Pod) -> None:
     if (heard := hash((pod.metadata.uid, said))) != member.said:
         member.said = heard
         _read(state, member, pod, said)
+        file(state, member)
+    state.touch(state.home[record.key][0])
     member.never_preempts = pod.spec.preemption_policy == "Never"
     member.ended = pod.status.reason if pod.terminated else ""
     member.nominated = pod.status.nominated_node_name
     member.told = member.told if member.told[0] else _told(pod)
-    file(state, member)
 
 
 def note_stranger(state: State, pod: Pod) -> None:

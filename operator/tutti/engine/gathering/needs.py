@@ -232,7 +232,8 @@ def _need(group: Group, klass: PodClass, near: Near | None) -> Need:
 
 def _kept(group: Group, klass: PodClass) -> frozenset[str]:
     """Return the flavors that pods of a class in a group have: a pod set has one per resource group (Kueue)."""
-    if group.holds or group.tally().placed or group.tally().reserved:
+    tally = group.tally()
+    if group.holds or tally.placed or tally.reserved:
         parts = [(hold.klass, hold.charge) for hold in group.holds]
         charges = ((member.pod.klass, member.charge) for member in group.members.values())
         for one, charge in itertools.chain(parts, charges):
