@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tutti.api.core import Pod
 from tutti.controller.metrics import Metrics
 from tutti.engine.decisions import Bind
+
+_NEVER: Final = float("inf")
 
 
 @dataclass(slots=True)
@@ -43,7 +45,10 @@ class GangTimes:
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._metrics = metrics
+        # Looked up once: these are moved for every pod that is bound.
+        self._observe_wait = metrics.gang_wait_seconds.observe
+        self._observe_whole = metrics.pod_scheduling_seconds.observe
+        self._observe_spread = metrics.bind_spread_seconds.observe
         self._clock = clock
         self._ticks = ticks
         self._waiting: dict[tuple[str, str], _Waits] = {}
@@ -68,26 +73,28 @@ class GangTimes:
 
     def decided(self, binds: Sequence[Bind]) -> None:
         """Measure how long each gang among these binds has waited since its first pod was made."""
-        gangs: dict[str, list[_Waits]] = {}
-        counts = Counter(bind.workload for bind in binds)
+        first_created: dict[str, float] = {}
         for bind in binds:
-            waits = self._waiting.get((bind.namespace, bind.name))
+            gang, pod = bind.workload, (bind.namespace, bind.name)
+            sent = self._sent.get(gang)
+            if sent is None:
+                sent = self._sent[gang] = _Sent(0)
+            sent.unanswered += 1
+            waits = self._waiting.get(pod)
             if waits is not None:
-                gangs.setdefault(bind.workload, []).append(waits)
-                self._queued[bind.namespace, bind.name] = waits.created if waits.queued is None else waits.queued
+                created = waits.created
+                self._queued[pod] = created if waits.queued is None else waits.queued
+                if created < first_created.get(gang, _NEVER):
+                    first_created[gang] = created
         now = self._clock()
-        for gang, count in counts.items():
-            if gang in gangs:
-                created = min(waits.created for waits in gangs[gang])
-                self._metrics.gang_wait_seconds.observe(max(0.0, now - created))
-            known = self._sent.setdefault(gang, _Sent(0))
-            known.unanswered += count
+        for created in first_created.values():
+            self._observe_wait(max(0.0, now - created))
 
     def answered(self, bind: Bind, *, bound: bool) -> None:
         """Measure the whole way of a pod that is bound, and the spread of its gang's binds once all are answered."""
         queued = self._queued.pop((bind.namespace, bind.name), None)
         if bound and queued is not None:
-            self._metrics.pod_scheduling_seconds.observe(max(0.0, self._clock() - queued))
+            self._observe_whole(max(0.0, self._clock() - queued))
         sent = self._sent.get(bind.workload)
         if sent is None:
             return
@@ -95,5 +102,5 @@ class GangTimes:
         now = self._ticks()
         sent.first = now if sent.first is None else sent.first
         if sent.unanswered == 0:
-            self._metrics.bind_spread_seconds.observe(now - sent.first)
+            self._observe_spread(now - sent.first)
             del self._sent[bind.workload]
