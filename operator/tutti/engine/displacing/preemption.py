@@ -12,6 +12,7 @@ their pods say.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def priority_of(state: State, workload: Workload, needs: Sequence[Need]) -> int:
         value = state.catalog.pod_class(found.spec.priority_class_name)
         if value is not None:
             return value
-    return min((priority for need in needs for priority in _priorities(need)), default=0)
+    return min(chain.from_iterable(map(_priorities, needs)), default=0)
 
 
 def standing_of(state: State, workload: Workload, needs: Sequence[Need]) -> tuple[int, bool]:
@@ -67,16 +68,19 @@ def standing_of(state: State, workload: Workload, needs: Sequence[Need]) -> tupl
 
 def may_preempt(needs: Sequence[Need]) -> bool:
     """Whether none of the pods says that it takes out nobody (preemptionPolicy Never)."""
-    if any(member.never_preempts for need in needs for member in need.members):
-        return False
-    return all(need.group.promised_preempts for need in needs if need.required > len(need.members))
+    for need in needs:
+        for member in need.members:
+            if member.never_preempts:
+                return False
+        if need.required > len(need.members) and not need.group.promised_preempts:
+            return False
+    return True
 
 
-def _priorities(need: Need) -> Iterator[int]:
-    """Yield the priorities of the pods of a need; those that are only promised have one together."""
-    if need.required > len(need.members):
-        yield need.group.promised_priority
-    yield from (member.pod.priority for member in need.members)
+def _priorities(need: Need) -> list[int]:
+    """Return the priorities of the pods of a need; those that are only promised have one together."""
+    said = [member.pod.priority for member in need.members]
+    return [need.group.promised_priority, *said] if need.required > len(need.members) else said
 
 
 def make_room(state: State, standing: Standing, why: Explanation) -> Explanation | None:

@@ -122,8 +122,6 @@ def ask_to_leave(state: State, workload: Workload) -> None:
 
 def leave_together(state: State, workload: Workload) -> None:
     """Delete all members of a gang that wants it so once one of them is being deleted (pfnet: DeletedAsPartOfGang)."""
-    if not workload.tally().leaving:
-        return
     going = next((m for m in workload.members() if m.pod.deleting and m.claim.leaves_together), None)
     left = [m for m in workload.members() if not (m.pod.terminated or m.pod.deleting or m.evicting)]
     if going is None or not left:

@@ -24,10 +24,13 @@ def settle(state: State, workload: Workload) -> None:
     """Bring one workload up to date with what has been observed."""
     read_workload(state, workload)
     workload.rank = permits.rank(state, workload)
-    reservation.give_back_leaving(state, workload)
+    leaving = workload.tally().leaving
+    if leaving:
+        reservation.give_back_leaving(state, workload)
     reservation.settle_charges(state, workload)
     limits.enforce(state, workload)
-    eviction.leave_together(state, workload)
+    if leaving:
+        eviction.leave_together(state, workload)
     before = workload.phase
     match workload.phase:
         case Phase.WAITING:

@@ -62,8 +62,6 @@ def lost_node(state: State, stranded: Iterable[PodRecord]) -> None:
 
 def give_back_leaving(state: State, workload: Workload) -> None:
     """Give back what is reserved for members that are being deleted; one that was sent is answered for first."""
-    if not workload.tally().leaving:
-        return
     for member in workload.members():
         if member.pod.deleting and member.pod.assumed and not member.sent:
             give_back(state, member)

@@ -76,6 +76,8 @@ def prepare(state: State, workload: Workload) -> dict[PodKey, None] | None:
         The members that cannot be bound before their volumes are; None where none of them can: the reservation is
         held until then, or was given back because a claim cannot be bound like this.
     """
+    if not state.cluster.nodes.volumes.pledges:
+        return {}
     starts = workload.phase in (Phase.WAITING, Phase.RESERVED)
     outlook = _outlook(state, workload)
     if outlook.failed:

@@ -15,6 +15,7 @@ from tutti.engine.members import Group, Tally
 from tutti.engine.reading.spoilt import Spoilt
 from tutti.engine.state import State
 from tutti.engine.telling.conditions import conditions_of
+from tutti.engine.telling.counting import NOWHERE
 from tutti.engine.workloads import ADMITTED, Phase, Workload
 
 FENCE = "fence"
@@ -101,6 +102,8 @@ def invalid(state: State, spoilt: Spoilt) -> dict[str, Any]:
 
 def count(state: State, workload: Workload) -> None:
     """Count a workload in the queues it waits or runs in, and note which queues that changes."""
+    if workload.counted == NOWHERE and not (workload.queue or workload.cluster_queue):
+        return
     bucket = ""
     if workload.phase is Phase.WAITING and workload.queue:
         wanted = workload.key[0] == "Workload" or workload.tally().live

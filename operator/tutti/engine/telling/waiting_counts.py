@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 
+_WAITING_FOR_NOTHING = (Phase.FINISHED, Phase.LEAVING)
+
 
 class Place(NamedTuple):
     """Where a workload waits, and for what.
@@ -100,7 +102,7 @@ class WaitingCounts:
 def _share(workload: Workload) -> Share | None:
     """Return what a workload adds to who waits; None where nothing of it does."""
     phase, tally = workload.phase, workload.tally()
-    if phase in (Phase.FINISHED, Phase.LEAVING) or not workload.active:
+    if phase in _WAITING_FOR_NOTHING or not workload.active:
         return None
     whole = phase is Phase.RESERVED or (phase is Phase.WAITING and (workload.key[0] == "Workload" or tally.live > 0))
     if not (whole or tally.waiting or tally.gated):
