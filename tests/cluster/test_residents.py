@@ -117,17 +117,28 @@ def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(["a", "b"]), st.integers(0, 3), st.booleans())))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(LABELS),
+            st.sampled_from(["a", "b"]),
+            st.integers(0, 3),
+            st.sampled_from(["in", "out", "as"]),
+        )
+    )
+)
 def test_kept_answers_are_those_of_each_pod(changes):
     residents, around = Residents(), Surroundings()
     kins: dict[tuple[Any, ...], Kin] = {}
     queries = [Query.of(["a"], msgspec.convert(one, LabelSelector)) for one in SELECTORS]
     there: list[tuple[Kin, int]] = []
-    for labels, namespace, row, come in changes:
+    for labels, namespace, row, what in changes:
         kin = kins.setdefault((namespace, *sorted(labels.items())), Kin(namespace, labels, ALONE))
-        if come:
+        if what == "in":
             residents.add(kin, row)
             there.append((kin, row))
+        elif what == "as":
+            residents.relabel(kin, {**LABELS[row], "zone": "z"})
         elif (kin, row) in there:
             residents.add(kin, row, count=-1)
             there.remove((kin, row))
@@ -135,6 +146,23 @@ def test_kept_answers_are_those_of_each_pod(changes):
             rows, counts, _ = residents.where(residents.matching(query, around))
             found = sorted(row for row, count in zip(rows.tolist(), counts.tolist(), strict=True) for _ in range(count))
             assert found == sorted(row for kin, row in there if query.matches(kin.namespace, {}, kin.labels))
+
+
+def test_a_pod_that_is_labelled_anew_is_kin_of_those_with_the_same_labels_only():
+    """The server labels a pod with the zone of its node: one that nobody is like stays the kin it is, as that."""
+    cluster = Cluster()
+    for name in ("one", "two"):
+        cluster.put_pod(pod(name, labels={"app": name}), keep=True)
+    first = cluster.pods["default", "one"].kin
+    cluster.put_pod(pod("one", labels={"app": "x", "zone": "a"}), keep=True)
+    assert cluster.pods["default", "one"].kin is first
+    cluster.put_pod(pod("two", labels={"app": "x", "zone": "a"}), keep=True)
+    assert cluster.pods["default", "two"].kin is first
+    cluster.put_pod(pod("two", labels={"app": "y", "zone": "a"}), keep=True)
+    assert [record.kin.labels["app"] for record in cluster.pods.values()] == ["x", "y"]
+    for name in ("one", "two"):
+        cluster.remove_pod(("default", name))
+    assert len(cluster._kins) == 0
 
 
 def test_a_namespace_that_changes_its_labels_changes_the_answer():

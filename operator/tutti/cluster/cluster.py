@@ -266,16 +266,21 @@ class Cluster:
         """Take over what others see of a pod; where it is counted, it is counted as that from now on."""
         labels, deleting = pod.metadata.labels, pod.metadata.deletion_timestamp is not None
         kin = record.kin
-        same = labels == kin.labels and (klass.company is kin.company or klass.company == kin.company)
-        if same and deleting == record.deleting:
+        alike = klass.company is kin.company or klass.company == kin.company
+        same, stays = alike and labels == kin.labels, deleting == record.deleting
+        if same and stays:
+            return
+        row = self.nodes.rows.get(record.place)
+        if row is not None:
+            self._may_help()
+        if alike and stays and self._kins.rename(kin, labels):
+            self.nodes.residents.relabel(kin, labels)
             return
         if not same:
             kin = self._kins.hold(record.namespace, labels, klass.company)
-        row = self.nodes.rows.get(record.place)
         if row is not None:
             self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=-1)
             self.nodes.residents.add(kin, row, leaving=deleting)
-            self._may_help()
         if not same:
             self._kins.drop(record.kin)
         record.kin, record.deleting = kin, deleting

@@ -213,19 +213,35 @@ class KinBook:
 
     def hold(self, namespace: str, labels: Mapping[str, str], company: Company) -> Kin:
         """Return the kin of a pod like this; give it back with `drop`."""
-        plain = _ENCODER.encode((namespace, labels))
-        key = plain if company is ALONE else (plain, company)
+        key = _key(namespace, labels, company)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = Kin(namespace, labels, company, key)
         known.holders += 1
         return known
 
+    def rename(self, kin: Kin, labels: Mapping[str, str]) -> bool:
+        """Find a kin by other labels from now on, which it is then to be given; returns whether that can be.
+
+        It cannot where several pods hold it, or where others have those labels already.
+        """
+        key = _key(kin.namespace, labels, kin.company)
+        if kin.holders > 1 or key in self._known:
+            return False
+        del self._known[kin.key]
+        self._known[key], kin.key = kin, key
+        return True
+
     def drop(self, kin: Kin) -> None:
         """Give back a kin that was held; it is forgotten with its last holder."""
         kin.holders -= 1
         if not kin.holders:
             del self._known[kin.key]
+
+
+def _key(namespace: str, labels: Mapping[str, str], company: Company) -> Hashable:
+    plain = _ENCODER.encode((namespace, labels))
+    return plain if company is ALONE else (plain, company)
 
 
 def keys_of(selector: LabelSelector | None) -> Iterator[str]:

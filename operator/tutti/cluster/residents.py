@@ -9,7 +9,7 @@ its company costs nothing here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,6 +116,20 @@ class Residents:
         self._totals[code] += len(rows)
         self.version += 1
 
+    def relabel(self, kin: Kin, labels: Mapping[str, str]) -> None:
+        """Have the pods of a kin seen with other labels, wherever they are."""
+        gone = [pair for pair in kin.labels.items() if labels.get(pair[0]) != pair[1]]
+        new = [pair for pair in labels.items() if kin.labels.get(pair[0]) != pair[1]]
+        kin.labels = labels
+        self.version += 1
+        for code in (kin.code, kin.leaving_code):
+            if code >= 0:
+                for pair in gone:
+                    self._unindex(pair, code)
+                for pair in new:
+                    self._index(pair, code)
+                self._have_asked(code)
+
     @property
     def has_terms(self) -> bool:
         """Whether any pod on a node has affinity or anti-affinity terms of its own."""
@@ -205,12 +219,9 @@ class Residents:
             kin.leaving_code = code
         else:
             kin.code = code
-        self._births.append(code)
         for pair in kin.labels.items():
             self._index(pair, code)
-        if len(self._births) > 1024 + 4 * len(self._kins):
-            self._births = [one for one, alive in enumerate(self._kins) if alive is not None]
-            self._answers.clear()
+        self._have_asked(code)
         if kin.company is not ALONE and any(True for _ in kin.company.terms):
             self._with_terms[code] = kin
             self.terms_version += 1
@@ -226,7 +237,7 @@ class Residents:
         else:
             kin.code = -1
         self._kins[code] = None
-        self._births.append(code)
+        self._have_asked(code)
         self._free_codes.append(code)
         for pair in kin.labels.items():
             self._unindex(pair, code)
@@ -234,6 +245,13 @@ class Residents:
             self.terms_version += 1
         self._with_ports.pop(code, None)
         self._with_disks.pop(code, None)
+
+    def _have_asked(self, code: int) -> None:
+        """Have all that is known of a code asked anew; what was asked long ago is not remembered for ever."""
+        self._births.append(code)
+        if len(self._births) > 1024 + 4 * len(self._kins):
+            self._births = [one for one, alive in enumerate(self._kins) if alive is not None]
+            self._answers.clear()
 
     def _index(self, pair: tuple[str, str], code: int) -> None:
         having = self._by_label.get(pair)
