@@ -45,6 +45,7 @@ _READ_BUFFER_BYTES: Final = 1 << 18
 _IDLE_CONNECTION_SECONDS: Final = 60
 _CONNECT_SECONDS: Final = 10
 
+_NOT_OPEN: Final = "the client is not open: use it within `async with`"
 _REFUSED: Final = int(HTTPStatus.MULTIPLE_CHOICES)  # as a number: to compare with an enum's member takes longer
 
 Query: TypeAlias = Mapping[str, str]
@@ -96,7 +97,7 @@ class Client:
     def _session(self) -> aiohttp.ClientSession:
         """The open session."""
         if self._opened is None:
-            raise RuntimeError("the client is not open: use it within `async with`")
+            raise RuntimeError(_NOT_OPEN)
         return self._opened
 
     async def request(
@@ -135,29 +136,30 @@ class Client:
             NotSent: There was no connection.
             UnknownOutcome: The connection broke or the time ran out after sending.
         """
-        await self._lanes.enter(lane)
+        lanes, renewed = self._lanes, False
+        await lanes.enter(lane)
         try:
-            return await self._authorized(self._ask_fenced, fence, method, path, body, content_type)
+            access = self.credentials.held or await self.credentials.access()
+            while True:
+                try:
+                    seconds = fence()
+                except LeadershipDoubted:
+                    seconds = await granted(fence)
+                request = Request(method, path, body, content_type, min(self._timeout_seconds, seconds), bounded=True)
+                sent = self._clock()
+                try:
+                    answer = await self._ask(access, request)
+                except (ApiError, NotSent) as error:
+                    if isinstance(error, ApiError):
+                        lanes.refused(error)
+                    if renewed:
+                        raise
+                    access, renewed = await self._renewed(error), True
+                else:
+                    lanes.answered(self._clock() - sent)
+                    return answer
         finally:
-            self._lanes.leave(lane)
-
-    async def _ask_fenced(
-        self, access: Access, fence: Fence, method: str, path: str, body: bytes, content_type: str
-    ) -> bytes:
-        """Send a write for as long as the fence allows now."""
-        try:
-            seconds = fence()
-        except LeadershipDoubted:
-            seconds = await granted(fence)
-        request = Request(method, path, body, content_type, min(self._timeout_seconds, seconds), bounded=True)
-        sent = self._clock()
-        try:
-            answer = await self._ask(access, request)
-        except ApiError as error:
-            self._lanes.refused(error)
-            raise
-        self._lanes.answered(self._clock() - sent)
-        return answer
+            lanes.leave(lane)
 
     @asynccontextmanager
     async def stream(self, path: str, *, query: Query, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -189,24 +191,22 @@ class Client:
         self, send: Callable[Concatenate[Access, P], Awaitable[R]], *args: P.args, **options: P.kwargs
     ) -> R:
         """Return what `send` returns, called with the access and these; one 401 is met with credentials read anew."""
-        if self._opened is None:
-            raise RuntimeError("the client is not open: use it within `async with`")
         access = self.credentials.held or await self.credentials.access()
         try:
             return await send(access, *args, **options)
-        except ApiError as error:
-            if error.status != HTTPStatus.UNAUTHORIZED:
-                raise
-            access = await self._renewed(error)
-        except NotSent as error:
-            # A client certificate that ran out, or a rotated authority, shows as a failed handshake.
-            if not isinstance(error.__cause__, (aiohttp.ClientSSLError, ssl.SSLError)):
-                raise
+        except (ApiError, NotSent) as error:
             access = await self._renewed(error)
         return await send(access, *args, **options)
 
     async def _renewed(self, refusal: ApiError | NotSent) -> Access:
-        """Return freshly read credentials, or raise the refusal where there are none."""
+        """Return freshly read credentials, or raise the refusal where there are none or it is not for want of them."""
+        if isinstance(refusal, ApiError):
+            wanting = refusal.status == HTTPStatus.UNAUTHORIZED
+        else:
+            # A client certificate that ran out, or a rotated authority, shows as a failed handshake.
+            wanting = isinstance(refusal.__cause__, (aiohttp.ClientSSLError, ssl.SSLError))
+        if not wanting:
+            raise refusal
         log.info("credentials_refused", source=self.credentials.source, error=str(refusal))
         self._connections.close()  # a connection speaks for the certificate it was opened with
         try:
@@ -217,6 +217,8 @@ class Client:
 
     async def _ask(self, access: Access, request: Request) -> bytes:
         """Send a request and return the body of a successful answer."""
+        if self._opened is None:
+            raise RuntimeError(_NOT_OPEN)
         if access.proxy is not None:
             return await self._ask_through_proxy(access, request)
         try:
