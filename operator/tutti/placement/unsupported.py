@@ -5,16 +5,9 @@ Placing it as if the constraint were not there would be worse than not placing i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tutti.api.core import PodSpec
 
 
 def unsupported(spec: PodSpec) -> list[str]:
     """Return the constraints of a pod that no filter here knows, by their field; empty where there are none."""
-    return list(_found(spec))
-
-
-def _found(spec: PodSpec) -> Iterator[str]:
-    if spec.resource_claims:
-        yield "spec.resourceClaims"
+    return ["spec.resourceClaims"] if spec.resource_claims else []

@@ -147,6 +147,8 @@ def _unname(state: State, member: Member) -> None:
 
 def _names(claim: Claim) -> dict[tuple[str, str], None]:
     """Return the namespace and name of each PodGroup or Workload that a claim names."""
+    if not (claim.group or claim.workload or claim.object):
+        return {}
     said_by = claim.object.partition("/")[0]
     return {(claim.namespace, name): None for name in (claim.group, claim.workload, said_by) if name}
 

@@ -11,7 +11,7 @@ from tutti.cluster.muster import Doing
 from tutti.engine.admitting.shortages import gathering
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.nearness import Near
-from tutti.engine.members import Charge, Group, Member
+from tutti.engine.members import Charge, Group, Member, Tally
 from tutti.engine.workloads import Phase, Workload
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
@@ -88,7 +88,7 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
         waiting = _by_rank([m for m in group.members.values() if m.pod.counted is Doing.WAITING])
         if group.most is not None:
             waiting = waiting[: max(0, group.most - tally.bound - tally.reserved)]
-        missing = _missing(workload, group, len(waiting))
+        missing = _missing(workload, group, tally, len(waiting))
         holds_for_promised = group.promised is not None and workload.phase is Phase.WAITING
         promised = max(0, missing - len(waiting)) if holds_for_promised else 0
         if missing > len(waiting) + promised:
@@ -103,11 +103,10 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
     return needs
 
 
-def _missing(workload: Workload, group: Group, waiting: int) -> int:
+def _missing(workload: Workload, group: Group, tally: Tally, waiting: int) -> int:
     """Return how many members of a group must be had at once, of which so many wait."""
     if workload.phase is Phase.SCHEDULED:
         return 0
-    tally = group.tally()
     missing = max(0, group.min_count - tally.placed - tally.reserved - len(group.holds))
     if workload.style is not None and workload.phase is Phase.BINDING:
         return min(missing, waiting)  # it has started, and takes them as they come
