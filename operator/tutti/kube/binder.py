@@ -104,8 +104,12 @@ class Binder:
             LeadershipLost: Before anything, or anything more, was sent.
         """
         began = perf_counter()
+        body, path = _encode(binding), PODS.path(binding.namespace, binding.name, "binding")
         try:
-            outcome, message = await self._settle(binding)
+            await self._client.write(_LANE, "POST", path, body=body, fence=self._fence)
+            outcome, message = _BOUND  # nearly always
+        except WireError as error:
+            outcome, message = await self._go_on(binding, body, path, after=error)
         finally:
             self._seconds.observe(perf_counter() - began)
         self._counts[outcome].inc()
@@ -119,15 +123,6 @@ class Binder:
                 message=message,
             )
         return BindResult(binding.namespace, binding.name, binding.uid, binding.node, outcome, message)
-
-    async def _settle(self, binding: Binding) -> tuple[BindOutcome, str]:
-        """Try until the outcome is known or the tries are used up; nearly always the first try binds."""
-        body, path = _encode(binding), PODS.path(binding.namespace, binding.name, "binding")
-        try:
-            await self._client.write(_LANE, "POST", path, body=body, fence=self._fence)
-        except WireError as error:
-            return await self._go_on(binding, body, path, after=error)
-        return _BOUND
 
     async def _go_on(self, binding: Binding, body: bytes, path: str, *, after: WireError) -> tuple[BindOutcome, str]:
         """Say what the error of the first try means, and try again while that can help."""

@@ -149,10 +149,12 @@ class Connections:
     def _put_back(self, connection: Connection, route: _Route) -> None:
         """Keep a connection where it can be used again."""
         now_to = self._route
-        if connection.usable and now_to is not None and (now_to is route or now_to.peer == route.peer):
-            self._keep(connection)
-        else:
+        if not connection.usable or now_to is None or (now_to is not route and now_to.peer != route.peer):
             connection.close()
+            return
+        self._idle.append((connection, self._loop.time()))
+        if self._sweep is None:
+            self._sweep = self._loop.call_later(_IDLE_SECONDS, self._close_old)
 
     def _route_to(self, access: Access) -> _Route:
         """Return the way to the server; connections of another peer are closed."""
@@ -171,12 +173,6 @@ class Connections:
                 return connection
             connection.close()
         return None
-
-    def _keep(self, connection: Connection) -> None:
-        """Put a connection aside."""
-        self._idle.append((connection, self._loop.time()))
-        if self._sweep is None:
-            self._sweep = self._loop.call_later(_IDLE_SECONDS, self._close_old)
 
     def _close_old(self) -> None:
         """Close what nobody has used for long, and look again when the next may be."""
