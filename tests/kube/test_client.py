@@ -10,6 +10,8 @@ from aiohttp import web
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials, CredentialsError
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
+from tutti.kube.fencing import unfenced
+from tutti.kube.lanes import Lane
 
 
 async def test_a_request_carries_body_type_and_query(serve):
@@ -116,28 +118,45 @@ async def wants(token, request):
     return web.json_response({"kind": "Status", "code": 401, "reason": "Unauthorized"}, status=401)
 
 
-async def test_after_a_401_credentials_are_read_again(serve):
+async def post(client):
+    return await client.request("POST", "/x", body=b"{}")
+
+
+async def bind(client):
+    return await client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=unfenced)
+
+
+sent_either_way = pytest.mark.parametrize("send", [post, bind])
+
+
+@sent_either_way
+async def test_after_a_401_credentials_are_read_again(serve, send):
     server = await serve(lambda request: wants("new", request))
     async with Client(rotating(server.url, ["old", "new"])) as client:
-        await client.request("POST", "/x", body=b"{}")
+        await send(client)
     assert [call.headers["Authorization"] for call in server.calls] == ["Bearer old", "Bearer new"]
 
 
-async def test_credentials_that_stay_refused_are_an_error_and_not_a_loop(serve):
+@sent_either_way
+async def test_credentials_that_stay_refused_are_an_error_and_not_a_loop(serve, send):
+    """Nor do they cost a turn: with one at a time the next write still has its own."""
     server = await serve(lambda request: wants("right", request))
-    async with Client(rotating(server.url, ["wrong", "wrong too"])) as client:
+    async with Client(rotating(server.url, ["wrong", "wrong too", "right"]), concurrency=1) as client:
         with pytest.raises(ApiError, match="401 Unauthorized"):
-            await client.request("GET", "/x")
-    assert len(server.calls) == 2
+            await send(client)
+        assert len(server.calls) == 2
+        await send(client)
 
 
-async def test_credentials_that_cannot_be_read_again_leave_the_refusal(serve):
+@sent_either_way
+async def test_credentials_that_cannot_be_read_again_leave_the_refusal(serve, send):
     server = await serve(lambda request: wants("right", request))
     async with Client(rotating(server.url, ["wrong"])) as client:
         with pytest.raises(ApiError, match="401 Unauthorized"):
-            await client.request("GET", "/x")
+            await send(client)
 
 
-async def test_a_client_that_is_not_open_says_so():
+@sent_either_way
+async def test_a_client_that_is_not_open_says_so(send):
     with pytest.raises(RuntimeError, match="async with"):
-        await Client(Credentials.fixed(Access("http://127.0.0.1"))).request("GET", "/x")
+        await send(Client(Credentials.fixed(Access("http://127.0.0.1"))))

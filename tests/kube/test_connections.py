@@ -193,6 +193,25 @@ async def test_a_refusal_is_definite_as_soon_as_its_code_is_known():
             await client.request("POST", "/x", body=b"{}")
 
 
+@pytest.mark.parametrize(
+    ("head", "seconds"),
+    [
+        (b"HTTP/1.1 503 X\r\nretry-AFTER: 5\r\n", 5.0),
+        (b"HTTP/1.1 103 X\r\nRetry-After: 9\r\n\r\nHTTP/1.1 503 X\r\n", None),
+    ],
+    ids=["however it is spelt", "not of what only announces the answer"],
+)
+async def test_how_long_to_wait_is_read_of_the_refusal(head, seconds):
+    """And never of one that came before it on the same connection."""
+    plain = b"HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n"
+    async with talking([[head + b"Content-Length: 0\r\n\r\n"], [plain]]) as (server, client):
+        for expected in (seconds, None):
+            with pytest.raises(ApiError, match="503") as caught:
+                await client.request("POST", "/x", body=b"{}")
+            assert caught.value.retry_after == expected
+    assert server.opened == 1
+
+
 async def test_a_body_may_end_with_its_connection():
     async with talking([[b"HTTP/1.0 200 OK\r\n\r\nall ", b"of it", CUT]], [[OK]]) as (server, client):
         assert await client.request("POST", "/x", body=b"{}") == b"all of it"
