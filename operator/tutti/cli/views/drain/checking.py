@@ -186,7 +186,7 @@ def _hit(state: State, gang: Workload, here: Sequence[PodKey], fates: Mapping[Po
         *gang.key,
         gang.tally().bound,
         len(here),
-        sum(group.min_count for group in gang.groups.values()),
+        gang.required,
         breaks,
         not stuck,
         next((one.why or "nothing makes its pods again" for one in stuck), ""),

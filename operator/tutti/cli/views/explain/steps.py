@@ -110,15 +110,11 @@ def _gathered(workload: Workload) -> str:
     if workload.key[0] == "Pod":
         return "it is a pod by itself"
     tally = workload.tally()
-    there, wanted = tally.live + tally.succeeded, _wanted(workload)
+    there, wanted = tally.live + tally.succeeded, workload.required
     groups = f" of {len(workload.groups)} pod groups" if len(workload.groups) > 1 else ""
     promised = 0 if missing(workload) > 0 else wanted - there
     more = f", {promised} promised" if promised > 0 else ""
     return f"{counted(there, 'member')}{groups} there{more}, {wanted} needed"
-
-
-def _wanted(workload: Workload) -> int:
-    return sum(group.min_count for group in workload.groups.values())
 
 
 def _queued(workload: Workload, queue: Queue | Explanation | None) -> str:

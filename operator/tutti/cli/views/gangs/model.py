@@ -68,7 +68,7 @@ def _gang(state: State, workload: Workload, phase: Phase, nodes: int) -> Gang:
         workload.queue,
         workload.cluster_queue or state.leads_to(namespace, workload.queue),
         phase.value,
-        sum(group.min_count for group in workload.groups.values()),
+        workload.required,
         tally.live + tally.succeeded + tally.failed,
         tally.bound,
         tally.ready,
