@@ -221,9 +221,10 @@ class KinBook:
         return known
 
     def rename(self, kin: Kin, labels: Mapping[str, str]) -> bool:
-        """Find a kin by other labels from now on, which it is then to be given; returns whether that can be.
+        """Find a kin by other labels from now on, where it can be; whoever asks gives it those (`Residents.relabel`).
 
-        It cannot where several pods hold it, or where others have those labels already.
+        Returns:
+            Whether it is so: it cannot be where several pods hold it, or where others have those labels already.
         """
         key = _key(kin.namespace, labels, kin.company)
         if kin.holders > 1 or key in self._known:

@@ -29,7 +29,7 @@ _FEW_ROWS = 24
 
 @dataclass(slots=True)
 class _Answer:
-    """What a query says of each code; `seen` is how far in the list of births it has been answered."""
+    """What a query says of each code; `seen` is how far in the list of changed codes it has been answered."""
 
     says: Codes
     seen: int
@@ -40,7 +40,7 @@ class Residents:
     """Pods on nodes, by kin and whether they are leaving.
 
     Attributes:
-        version: Grows whenever anybody comes or goes.
+        version: Grows whenever anybody comes, goes or is labelled anew.
         terms_version: Grows whenever the set of kins that have terms of their own changes.
         leaving: bool[codes], which codes stand for pods that are being deleted.
     """
@@ -51,7 +51,7 @@ class Residents:
         self._kins: list[Kin | None] = []
         self._totals: list[int] = []
         self._free_codes: list[int] = []
-        self._births: list[int] = []
+        self._changed: list[int] = []
         self._by_label: dict[tuple[str, str], int | set[int]] = {}
         self._with_terms: dict[int, Kin] = {}
         self._with_ports: dict[int, Kin] = {}
@@ -128,7 +128,7 @@ class Residents:
                     self._unindex(pair, code)
                 for pair in new:
                     self._index(pair, code)
-                self._have_asked(code)
+                self._ask_anew(code)
 
     @property
     def has_terms(self) -> bool:
@@ -158,12 +158,12 @@ class Residents:
             longer = np.zeros(len(self._leaving), dtype=np.bool_)
             longer[: len(answer.says)] = answer.says
             answer.says = longer
-        for code in self._births[answer.seen :] if answer.seen else self._worth_asking(query):
+        for code in self._changed[answer.seen :] if answer.seen else self._worth_asking(query):
             kin = self._kins[code]
             answer.says[code] = kin is not None and query.matches(
                 kin.namespace, around.namespace_labels(kin.namespace), kin.labels
             )
-        answer.seen = len(self._births)
+        answer.seen = len(self._changed)
         return answer.says[: len(self._kins)]
 
     def _worth_asking(self, query: Query) -> Iterable[int]:
@@ -175,7 +175,7 @@ class Residents:
             *([(one.key, v) for v in one.values] for one in query.selector.match_expressions if one.operator == "In"),
         ]
         if not asked:
-            return self._births
+            return self._changed
         return min((self._having(pairs) for pairs in asked), key=len)
 
     def _having(self, pairs: Iterable[tuple[str, str]]) -> set[int]:
@@ -221,7 +221,7 @@ class Residents:
             kin.code = code
         for pair in kin.labels.items():
             self._index(pair, code)
-        self._have_asked(code)
+        self._ask_anew(code)
         if kin.company is not ALONE and any(True for _ in kin.company.terms):
             self._with_terms[code] = kin
             self.terms_version += 1
@@ -237,7 +237,7 @@ class Residents:
         else:
             kin.code = -1
         self._kins[code] = None
-        self._have_asked(code)
+        self._ask_anew(code)
         self._free_codes.append(code)
         for pair in kin.labels.items():
             self._unindex(pair, code)
@@ -246,11 +246,11 @@ class Residents:
         self._with_ports.pop(code, None)
         self._with_disks.pop(code, None)
 
-    def _have_asked(self, code: int) -> None:
-        """Have all that is known of a code asked anew; what was asked long ago is not remembered for ever."""
-        self._births.append(code)
-        if len(self._births) > 1024 + 4 * len(self._kins):
-            self._births = [one for one, alive in enumerate(self._kins) if alive is not None]
+    def _ask_anew(self, code: int) -> None:
+        """Have every query asked of a code once more; when the list gets long, all of them are asked of all codes."""
+        self._changed.append(code)
+        if len(self._changed) > 1024 + 4 * len(self._kins):
+            self._changed = [one for one, alive in enumerate(self._kins) if alive is not None]
             self._answers.clear()
 
     def _index(self, pair: tuple[str, str], code: int) -> None:
