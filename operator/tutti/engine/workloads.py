@@ -222,19 +222,19 @@ class Workload:
 
     def members(self) -> Iterator[Member]:
         """Return the members of all groups, one after the other."""
-        groups = self.groups
+        groups = self.groups.values()
         if len(groups) == 1:
-            for only in groups.values():
-                return iter(only.members.values())
-        return chain.from_iterable([group.members.values() for group in groups.values()])
+            (only,) = groups
+            return iter(only.members.values())
+        return chain.from_iterable([group.members.values() for group in groups])
 
     def tally(self) -> Tally:
         """Count the members of all groups."""
-        groups = self.groups
+        groups = self.groups.values()
         if len(groups) == 1:
-            for only in groups.values():
-                return only.tally()
-        return sum((group.tally() for group in groups.values()), Tally())
+            (only,) = groups
+            return only.tally()
+        return sum((group.tally() for group in groups), Tally())
 
     @property
     def complete(self) -> bool:

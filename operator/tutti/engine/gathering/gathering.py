@@ -38,7 +38,8 @@ def put_member(state: State, pod: Pod) -> None:
         member.said = heard
         _read(state, member, pod, said)
         file(state, member)
-    state.touch(state.home[record.key][0])
+    else:
+        state.touch(state.home[record.key][0])
     member.never_preempts = pod.spec.preemption_policy == "Never"
     member.ended = pod.status.reason if pod.terminated else ""
     member.nominated = pod.status.nominated_node_name
