@@ -39,7 +39,7 @@ class Sayings:
         return len(self._read)
 
     def of(self, pod: Pod) -> Saying:
-        """Return what a pod says of what can change and that somebody reads."""
+        """Return all that somebody reads of a pod and that can change."""
         meta, spec = pod.metadata, pod.spec
         owners = tuple([owner.uid for owner in meta.owner_references if owner.controller])
         said = self._heard_in(meta.labels), self._heard_in(meta.annotations)

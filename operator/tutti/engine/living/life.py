@@ -17,7 +17,7 @@ from tutti.engine.telling.reporting import announce
 from tutti.engine.workloads import ADMITTED, UNDER_WAY, Phase, Workload
 
 _WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
-"""Phases in which no member is to have a node."""
+"""Phases in which no nodes are looked for: members are to have none any more, or all that wait have theirs."""
 
 
 def settle(state: State, workload: Workload) -> None:

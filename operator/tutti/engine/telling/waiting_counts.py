@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 
 _WAITING_FOR_NOTHING = (Phase.FINISHED, Phase.LEAVING)
+"""Phases in which nobody is counted, whatever its members do."""
 
 
 class Place(NamedTuple):
