@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 
 import msgspec
 import pytest
@@ -18,8 +19,9 @@ from tutti.api.core import (
     Volume,
 )
 from tutti.api.taints import Toleration
-from tutti.cluster.classes import ClassBook
+from tutti.cluster.classes import _MOST_SPECS, ClassBook
 from tutti.cluster.requests import pod_requests
+from tutti.cluster.volumes import VolumeNeeds
 
 ONE = Container("c", image="i", resources=ResourceRequirements({"cpu": "1"}, {"cpu": "2"}))
 SPEC = PodSpec(scheduler_name="tutti", containers=[ONE])
@@ -95,3 +97,40 @@ def test_an_owner_tells_pods_apart_only_where_they_are_spread_by_it():
     assert len({book.of(SPEC, owner=owner).signature for owner in (mine, other, None)}) == 3
     spread = changed(topology_spread_constraints=[TopologySpreadConstraint("zone")])
     assert book.of(spread, owner=mine) is book.of(spread, owner=other)
+
+
+def test_pods_of_one_spec_are_told_apart_whichever_was_seen_last():
+    book = ClassBook()
+    book.watch(["app"])
+    kinds = [
+        {},
+        {"namespace": "other"},
+        {"labels": {"app": "a"}},
+        {"labels": {"app": "b", "nobody-reads": "this"}},
+        {"owner": ("ReplicaSet", "a")},
+        {"owner": ("ReplicaSet", "b")},
+        {"volumes": VolumeNeeds(once=("default/data",))},
+    ]
+    classes = [book.of(SPEC, **kind) for kind in kinds]
+    assert len(set(classes)) == len(kinds)
+    for before, after in itertools.permutations(range(len(kinds)), 2):
+        assert book.of(SPEC, **kinds[before]) is classes[before]
+        assert book.of(SPEC, **kinds[after]) is classes[after]
+
+
+def test_a_label_counts_from_when_somebody_reads_it():
+    book = ClassBook()
+    plain = book.of(SPEC, labels={"app": "a"})
+    assert book.of(SPEC, labels={"app": "b"}) is plain
+    book.watch(["app"])
+    first, second = (book.of(SPEC, labels={"app": app}) for app in "ab")
+    assert len({plain, first, second}) == 3
+
+
+def test_however_many_specs_were_seen_few_are_remembered_and_a_class_stays_the_same():
+    book = ClassBook()
+    klass = book.of(SPEC)
+    for count in range(_MOST_SPECS + 8):
+        book.of(changed(node_selector={"a": str(count)}))
+    assert len(book._copies) <= _MOST_SPECS
+    assert book.of(SPEC) is klass
