@@ -58,7 +58,7 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
     """Take in one observation."""
     if isinstance(observation, _OF_ROOM):
         state.rooms_stale = True
-    match observation:
+    match observation:  # what is observed of every pod comes first: the cases are asked one after the other
         case PodSeen(pod=pod):
             if pod.spec.scheduler_name in state.profiles:
                 put_member(state, pod)

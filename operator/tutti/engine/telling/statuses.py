@@ -103,7 +103,7 @@ def invalid(state: State, spoilt: Spoilt) -> dict[str, Any]:
 def count(state: State, workload: Workload) -> None:
     """Count a workload in the queues it waits or runs in, and note which queues that changes."""
     if workload.counted == NOWHERE and not (workload.queue or workload.cluster_queue):
-        return
+        return  # no queue counts it, and none is to
     bucket = ""
     if workload.phase is Phase.WAITING and workload.queue:
         wanted = workload.key[0] == "Workload" or workload.tally().live
