@@ -107,7 +107,7 @@ class Dispatch:
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
         self._extending = Extending(client, extenders, observe=observe, metrics=metrics)
-        self._bound = {outcome: (answer, metrics.binds.labels(answer)) for outcome, answer in _ANSWERS.items()}
+        self._bind_answers = {outcome: (answer, metrics.binds.labels(answer)) for outcome, answer in _ANSWERS.items()}
         self._wanted: dict[Target, dict[str, Any]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._under_way: set[asyncio.Task[None]] = set()
@@ -212,7 +212,7 @@ class Dispatch:
             annotations = {**annotations, GENERATION_ANNOTATION: str(term.generation)}
         binding = Binding(bind.namespace, bind.name, bind.uid, bind.node, annotations)
         result = await self._binder.bind(binding)
-        answer, count = self._bound[result.outcome]
+        answer, count = self._bind_answers[result.outcome]
         count.inc()
         self._times.answered(bind, bound=answer is _BOUND)
         self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, result.message))

@@ -27,7 +27,7 @@ from tutti import __version__
 from tutti.kube.connections import CannotConnect, Connections, Request
 from tutti.kube.credentials import Access, Credentials, CredentialsError
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
-from tutti.kube.exchange import CutOff, probe
+from tutti.kube.exchange import REFUSED, CutOff, probe
 from tutti.kube.fencing import Fence, LeadershipDoubted, granted
 from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.metrics import WireMetrics
@@ -46,13 +46,12 @@ _IDLE_CONNECTION_SECONDS: Final = 60
 _CONNECT_SECONDS: Final = 10
 
 _NOT_OPEN: Final = "the client is not open: use it within `async with`"
-_REFUSED: Final = int(HTTPStatus.MULTIPLE_CHOICES)  # as a number: to compare with an enum's member takes longer
 
 Query: TypeAlias = Mapping[str, str]
 
 
 class Client:
-    """Talks to one API server; to be used as an async context manager, in one loop.
+    """Talks to one API server; to be made and used, as an async context manager, in one loop.
 
     At most `concurrency` writes are under way at once, and fewer where the server shows that it is busy.
     """
@@ -230,7 +229,7 @@ class Client:
             self._count(request.method, "unknown")
             raise UnknownOutcome(f"{_said(request)}: no answer: {error}") from error
         self._count(request.method, answer.status)
-        if answer.status >= _REFUSED:
+        if answer.status >= REFUSED:
             raise ApiError.parse(answer.status, answer.body, retry_after=answer.retry_after)
         return answer.body
 
@@ -260,7 +259,7 @@ class Client:
                 allow_redirects=False,
             )
             self._count(request.method, response.status)
-            if response.status < _REFUSED:
+            if response.status < REFUSED:
                 return response
             async with response:
                 wait = response.headers.get("Retry-After")

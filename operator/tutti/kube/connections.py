@@ -148,8 +148,8 @@ class Connections:
 
     def _put_back(self, connection: Connection, route: _Route) -> None:
         """Keep a connection where it can be used again."""
-        now_to = self._route
-        if not connection.usable or now_to is None or (now_to is not route and now_to.peer != route.peer):
+        current = self._route
+        if not connection.usable or current is None or (current is not route and current.peer != route.peer):
             connection.close()
             return
         self._idle.append((connection, self._loop.time()))

@@ -20,12 +20,13 @@ from tutti.kube.deadlines import Deadlines
 _PROBES: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 # As numbers: to compare with a member of an enum takes several times as long.
 _OK: Final = int(HTTPStatus.OK)
-_REFUSED: Final = int(HTTPStatus.MULTIPLE_CHOICES)
+REFUSED: Final = int(HTTPStatus.MULTIPLE_CHOICES)
+"""The least code of an answer that grants nothing: redirects are not followed."""
 _LENGTHS: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the server said: the code, the body, and the header Retry-After where there was one."""
+    """What the server said: the code, the body, and of a refusal the header Retry-After, where there was one."""
 
     status: int
     body: bytes
@@ -172,7 +173,7 @@ class Connection(asyncio.Protocol):
     def _answer(self, parser: httptools.HttpResponseParser) -> Answer:
         status, parts = parser.get_status_code(), self._parts
         body = parts[0] if len(parts) == 1 else b"".join(parts)
-        return Answer(status, body, None if status < _REFUSED else self._retry_after())
+        return Answer(status, body, None if status < REFUSED else self._retry_after())
 
     def _retry_after(self) -> str | None:
         """Return the header of that name; of several the last."""
@@ -185,7 +186,7 @@ class Connection(asyncio.Protocol):
         waiter, self._waiter = self._waiter, None
         parser, self._parser = self._parser, None  # which refers to this connection
         if waiter is not None and not waiter.done():
-            if self._headed and parser is not None and parser.get_status_code() >= _REFUSED:
+            if self._headed and parser is not None and parser.get_status_code() >= REFUSED:
                 waiter.set_result(self._answer(parser))
             else:
                 waiter.set_exception(CutOff(why, silent=not self._heard))
