@@ -150,9 +150,39 @@ def test_a_full_file_is_read():
     assert configuration.require_queue
 
 
-def test_what_is_written_out_is_read_back():
-    text = yaml.safe_dump(TuttiConfiguration().model_dump(by_alias=True))
-    assert load(text) == TuttiConfiguration()
+SPREAD = "{topologyKey: zone, maxSkew: %d, whenUnsatisfiable: %s}"
+AFFINITY = "{matchExpressions: [{key: a, operator: Exists}]}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        *(
+            f"profiles: [{{podTopologySpread: {{defaultingType: List, defaultConstraints: [{SPREAD % (skew, what)}]}}}}]"
+            for skew, what in ((1, "DoNotSchedule"), (2, "ScheduleAnyway"))
+        ),
+        (
+            "profiles: [{nodeAffinity: {addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution:"
+            f" {{nodeSelectorTerms: [{AFFINITY}]}}, preferredDuringSchedulingIgnoredDuringExecution:"
+            f" [{{weight: 1, preference: {AFFINITY}}}]}}}}}}]"
+        ),
+        (
+            "profiles: [{scoringStrategy: {type: RequestedToCapacityRatio,"
+            " requestedToCapacityRatio: {shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}}}]"
+        ),
+        (
+            "extenders: [{urlPrefix: 'https://there/x', filterVerb: f, httpTimeout: 1m30.5s, enableHTTPS: true,"
+            " managedResources: [{name: example.com/slice, ignoredByScheduler: true}], tlsConfig: {serverName: gpu}}]"
+        ),
+    ],
+    ids=["defaults", "what is the default of a pod", "what is not", "affinity", "shape", "extender"],
+)
+def test_what_is_written_out_is_read_back(text):
+    """As in the header of a journal, without which it could not be replayed."""
+    configuration = load(text)
+    assert load(yaml.safe_dump(configuration.model_dump(by_alias=True))) == configuration
+    assert TuttiConfiguration.model_validate_json(configuration.model_dump_json(by_alias=True)) == configuration
 
 
 @pytest.mark.parametrize(

@@ -145,11 +145,19 @@ class Record:
         return core_schema.no_info_before_validator_function(
             self._plain,
             core_schema.no_info_after_validator_function(self._convert, handler.generate_schema(self.mirror)),
-            serialization=core_schema.plain_serializer_function_ser_schema(msgspec.to_builtins),
+            serialization=core_schema.plain_serializer_function_ser_schema(self._written),
         )
 
     def _plain(self, value: Any) -> Any:
-        return msgspec.to_builtins(value) if isinstance(value, self.struct) else value
+        return self._written(value) if isinstance(value, self.struct) else value
+
+    def _written(self, record: msgspec.Struct) -> dict[str, Any]:
+        """Return what users would write: a record leaves out its defaults, of which the mirror may require some."""
+        said: dict[str, Any] = msgspec.to_builtins(record)
+        for name, field in self.mirror.model_fields.items():
+            if field.is_required():
+                said.setdefault(field.alias or name, msgspec.to_builtins(getattr(record, name)))
+        return said
 
     def _convert(self, value: Model) -> msgspec.Struct:
         return msgspec.convert(value.model_dump(by_alias=True, exclude_none=True), self.struct)
