@@ -165,6 +165,15 @@ def test_a_pod_that_is_labelled_anew_is_kin_of_those_with_the_same_labels_only()
     assert len(cluster._kins) == 0
 
 
+def test_nothing_is_kept_of_labels_that_nobody_has_any_more():
+    residents, kin = Residents(), Kin("a", {"app": "x", "kept": "k"}, ALONE)
+    residents.add(kin, 0)
+    residents.relabel(kin, {"app": "y", "kept": "k", "zone": "z"})
+    assert set(residents._by_label) == {("app", "y"), ("kept", "k"), ("zone", "z")}
+    residents.add(kin, 0, count=-1)
+    assert not residents._by_label
+
+
 def test_a_namespace_that_changes_its_labels_changes_the_answer():
     residents, around = Residents(), Surroundings()
     residents.add(Kin("a", {"app": "x"}, ALONE), 0)
