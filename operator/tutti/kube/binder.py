@@ -113,7 +113,7 @@ class Binder:
         finally:
             self._seconds.observe(perf_counter() - began)
         self._counts[outcome].inc()
-        if outcome not in _ON_NODE:
+        if not outcome.on_node:
             log.info(
                 "pod_not_bound",
                 namespace=binding.namespace,
