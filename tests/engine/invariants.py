@@ -78,6 +78,7 @@ class Invariants:
         used: dict[str, dict[Any, int]] = {}
         charges = [m.charge for m in state.members.values()]
         charges += [h.charge for w in state.workloads.values() for g in w.groups.values() for h in g.holds]
+        charges += [charge for one in state.kept.values() for charge, pods in one.charges for _ in range(pods)]
         nominated = [pair for one in state.nominations.ours.values() for pair in one.charges]
         anew = self.tree_of([*charges, *(charge for charge, pods in nominated for _ in range(pods))], used)
         holdings = state.holdings
@@ -105,6 +106,7 @@ class Invariants:
             )
         for member in state.members.values():
             assert member.charge is None or member.pod.place, f"{member.pod.name} uses quota and no room"
+            assert member.charge is None or not member.pod.lost, f"{member.pod.name} is lost and uses quota"
 
     def check_counts(self) -> None:
         """What queues say of themselves is what their workloads hold, counted anew."""
@@ -115,6 +117,8 @@ class Invariants:
         for key, workload in state.workloads.items():
             charges = [m.charge for m in workload.members()]
             charges += [h.charge for g in workload.groups.values() for h in g.holds]
+            kept = state.kept.get(key)
+            charges += [c for c, pods in (kept.charges if kept else ()) for _ in range(pods)]
             nominated = state.nominations.ours.get(key)
             charges += [c for c, pods in (nominated.charges if nominated else ()) for _ in range(pods)]
             name = f"{key[1]}/{workload.queue}"

@@ -123,7 +123,7 @@ def test_a_gang_that_is_to_be_whole_again_does_not_wait_either(cordoned):
     world.run()
     world.delete("g-0")
     for name in ("low-0", "low-1"):
-        world.pod(name)
+        world.pod(name, scheduler="another", node="n0")  # which keeps nothing for anybody
     world.run()
     world.pod("g-2", group="g", priority=10)
     world.run()

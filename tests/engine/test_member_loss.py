@@ -51,7 +51,7 @@ def running(**spec) -> World:
 def test_a_gang_that_does_not_recover_is_taken_out_and_waits_for_its_backoff(how):
     world = running()
     lose(world, "w-1", how)
-    assert world.used("cq") == 1  # its quota is free at once
+    assert world.used("cq") == 2  # its quota is kept for its successor
     world.until(29)
     assert not [d for d in world.log if isinstance(d, Evict)]
     world.until(2)

@@ -241,7 +241,8 @@ def test_quota_that_is_given_back_in_one_flavor_wakes_who_lacked_nodes_in_anothe
     world = flavored()
     world.node("s", gpus=0, labels={"kind": "second"})
     world.node("lost", gpus=2, labels={"kind": "first"})
-    world.gang("a", 2, queue="queue")
+    for name in ("a-0", "a-1"):
+        world.pod(name, queue="queue")
     world.run()
     world.remove_node("lost")
     world.node("f", gpus=2, labels={"kind": "first"})

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from tutti.api.extensions import Extender, clashes
 from tutti.api.kinds.parsing import without_nulls
+from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.model import API_VERSION, LabelKey, Model, Name, ResourceName
 from tutti.api.problems import Problem, problems_of
 from tutti.api.profiles import Profile
@@ -210,6 +211,8 @@ class TuttiConfiguration(Model):
     """How long it is held for volumes."""
     bind_window_seconds: Positive = 60
     """How long a gang may be bound in part, before `onBindFailure` decides."""
+    on_member_loss: OnMemberLoss = OnMemberLoss()
+    """What becomes of a gang that runs and has lost members, where it does not say itself."""
     victims_timeout_seconds: Positive = 300
     """How long room and quota are held for whom others are being taken out."""
     backoff: Backoff = Backoff()

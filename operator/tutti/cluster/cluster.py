@@ -25,6 +25,7 @@ from tutti.cluster.occupants import Hold, Occupants
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.cluster.readable import readable, readable_occupied
 from tutti.cluster.storage import StorageKind, StorageObject
+from tutti.cluster.supply import works
 from tutti.cluster.surroundings import Selecting
 from tutti.cluster.tenants import Tenants
 from tutti.cluster.transaction import Transaction
@@ -50,12 +51,17 @@ class Cluster:
         self.unreadable: dict[str, str] = {}
         self.freed = 0
         self._occupants = Occupants()
+        self._broken: dict[str, None] = {}
         self._kins = KinBook()
         self._classing = Classing(self.classes, self.nodes.volumes, self.pods)
         self._claimants = Claimants(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
 
-    def put_node(self, node: Node) -> None:
-        """Add or change a node, and charge it with the pods already known to be there."""
+    def put_node(self, node: Node) -> list[PodRecord]:
+        """Add or change a node, and charge it with the pods already known to be there.
+
+        Returns:
+            The pods there that are lost now, or were and are not any more, because the node works or does not.
+        """
         name = node.metadata.name
         known = name in self.nodes.rows
         version = self.nodes.version
@@ -68,9 +74,14 @@ class Cluster:
             self.freed += 1
         elif version != self.nodes.version or self._grew(row, before):
             self.freed += 1
+        if works(node):
+            self._broken.pop(name, None)
+        else:
+            self._broken[name] = None
+        return self._tell_lost(name)
 
     def remove_node(self, name: str) -> list[PodRecord]:
-        """Take a node out; returns the pods that were only assumed there, now without a place."""
+        """Take a node out; returns the pods that were only assumed there, now without a place, and those lost now."""
         if name not in self.nodes.rows:
             return []
         row = self.nodes.rows[name]
@@ -86,7 +97,12 @@ class Cluster:
         stranded = [record for record in self._occupants.pods_on(name) if not record.node]
         for record in stranded:
             self._move(record, node="", assumed="")
-        return stranded
+        self._broken.pop(name, None)
+        return [*stranded, *self._tell_lost(name)]
+
+    def is_working(self, node: str) -> bool:
+        """Whether a node is known and runs pods: it is ready, reachable and not out of service."""
+        return node in self.nodes.rows and node not in self._broken
 
     def put_pod(self, pod: Pod, *, keep: bool) -> PodRecord | None:
         """Add or change a pod; returns its record.
@@ -113,6 +129,7 @@ class Cluster:
             record = self.pods[key] = PodRecord.of(meta, klass, kin, uses)
         self._rename(record, pod, klass)
         self._take_over(record, pod, klass)
+        record.lost = self._is_lost(record)
         self._seat(record)
         record.recount()
         if uses and record.terminated:
@@ -284,6 +301,18 @@ class Cluster:
         if not same:
             self._kins.drop(record.kin)
         record.kin, record.deleting = kin, deleting
+
+    def _is_lost(self, record: PodRecord) -> bool:
+        """Whether a pod is being deleted where nobody tells when it has ended."""
+        return bool(record.node) and record.deleting and not self.is_working(record.node)
+
+    def _tell_lost(self, node: str) -> list[PodRecord]:
+        """Have the pods on a node be lost or not, as the node is now; returns those of which that has changed."""
+        changed = [record for record in self._occupants.pods_on(node) if record.lost is not self._is_lost(record)]
+        for record in changed:
+            record.lost = not record.lost
+            record.recount()
+        return changed
 
     def _helped(self) -> None:
         """Note that what has changed may let a pod be placed."""

@@ -6,7 +6,10 @@ import enum
 
 
 class Doing(enum.IntEnum):
-    """What a pod is doing, as far as its gang is concerned; a deleted pod that is not bound is only leaving."""
+    """What a pod is doing, as far as its gang is concerned; a deleted pod that is not bound is only leaving.
+
+    LOST: being deleted on a node that does not work, so that nobody tells when it has ended.
+    """
 
     WAITING = 0
     GATED = 1
@@ -18,6 +21,7 @@ class Doing(enum.IntEnum):
     LEAVING = 7
     SUCCEEDED = 8
     FAILED = 9
+    LOST = 10
 
 
 BOUND = (Doing.BOUND, Doing.BOUND_READY, Doing.BOUND_LEAVING, Doing.BOUND_READY_LEAVING)

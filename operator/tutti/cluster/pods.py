@@ -33,6 +33,7 @@ class PodRecord:
         kin: What other pods see of it.
         uses: The claims that it uses.
         started: When the kubelet took it over, Unix seconds; None where it has not.
+        lost: Whether it is being deleted on a node that does not work: nobody tells when it has ended.
         slot: Where `Tenants` has it while it takes room on a node that is known, else -1.
         muster: Where it is counted by what it is doing, if anywhere.
         counted: What it is counted as there.
@@ -56,6 +57,7 @@ class PodRecord:
     gated: bool = False
     deleting: bool = False
     ready: bool = False
+    lost: bool = False
     slot: int = -1
     muster: Muster | None = None
     counted: Doing = Doing.WAITING
@@ -93,6 +95,8 @@ class PodRecord:
             return Doing.SUCCEEDED
         if self.phase == "Failed":
             return Doing.FAILED
+        if self.lost:
+            return Doing.LOST
         if self.node:
             return BOUND[self.ready + 2 * self.deleting]
         if self.deleting:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.api.core import Node
 from tutti.api.taints import HARD_EFFECTS, Taint, Toleration, untolerated
 from tutti.cluster.nodes import NodeColumns
 
@@ -16,6 +17,11 @@ UNFIT = frozenset(
     for state in ("not-ready", "unreachable", "unschedulable", "network-unavailable", "out-of-service")
 )
 """Taints that Kubernetes puts on nodes that are not ready or take no pods, whatever pods tolerate."""
+
+BROKEN = frozenset(f"node.kubernetes.io/{state}" for state in ("not-ready", "unreachable", "out-of-service")) | {
+    "node.cloudprovider.kubernetes.io/shutdown"
+}
+"""Those by which Kubernetes, or whoever operates it, says that a node runs no pods now and tells nothing of them."""
 
 Labels = Sequence[tuple[str, str]]
 
@@ -28,6 +34,12 @@ class Room(NamedTuple):
 
     total: NDArray[np.int64]
     most: NDArray[np.int64]
+
+
+def works(node: Node) -> bool:
+    """Whether a node runs pods and tells what becomes of them: it is ready, reachable and not out of service."""
+    unready = any(one.type == "Ready" and one.status in ("False", "Unknown") for one in node.status.conditions)
+    return not unready and not any(taint.key in BROKEN for taint in node.spec.taints)
 
 
 def offered(nodes: NodeColumns, labels: Labels) -> NDArray[np.int64]:

@@ -33,7 +33,7 @@ from tutti.engine.explanation import Explanation
 from tutti.engine.extending import permits
 from tutti.engine.extending.hosting import Plugins
 from tutti.engine.gathering import eager
-from tutti.engine.living import approval, binding, life, reservation
+from tutti.engine.living import approval, binding, life, replacement, reservation
 from tutti.engine.milestones import Milestone, Step
 from tutti.engine.observations import AnyObservation, Synced
 from tutti.engine.observing import observe
@@ -193,6 +193,7 @@ class Engine:
         state.ending.pop(key, None)
         state.held.pop(key, None)
         backfill.forget(state, key)
+        replacement.forget(state, workload)
         self._candidates.drop(workload)
         state.counts.move(workload, NOWHERE, {}, state.changed_queues)
         state.places.put(workload)
@@ -202,7 +203,10 @@ class Engine:
         state, workload = self.state, standing.workload
         self._candidates.evaluated += 1
         priority = preemption.priority_of(state, workload, standing.needs)
-        with respecting.respected(state, workload, priority, precedence(state, standing)):
+        with (
+            replacement.lent(state, workload),
+            respecting.respected(state, workload, priority, precedence(state, standing)),
+        ):
             waiting = state.nominations.ours.get(workload.key)
             if waiting is not None and waiting.victims and not self._fits_without(standing, waiting):
                 self._go_on_waiting(standing, waiting.why, changed)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tutti.api.conventions import Claim
 from tutti.api.core import OwnerReference
+from tutti.api.kinds.pod_group import OnMemberLoss
+from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Muster
 from tutti.cluster.pods import PodKey, PodRecord
@@ -48,6 +50,7 @@ class Member:
         leave: Reason and message for which it must go; None where it may stay.
         evicting: Whether it has been asked to leave.
         ended: The reason that its status gives for how it has ended, such as OutOfcpu; "" where it gives none.
+        missed: Whether its gang has noted that it has lost it.
         over: Whether it had ended before its gang's present members began to be bound.
         never_preempts: Whether it takes out nobody for its own sake (preemptionPolicy Never).
         nominated: The node that its status says it is nominated for, or "".
@@ -70,6 +73,7 @@ class Member:
     leave: tuple[str, str] | None = None
     evicting: bool = False
     ended: str = ""
+    missed: bool = False
     over: bool = False
     never_preempts: bool = False
     nominated: str = ""
@@ -96,6 +100,8 @@ class Group:
         muster: The same by what they are doing.
         holds: Room and quota held for promised members.
         near: How near the members must be; None where its object does not say.
+        on_loss: What becomes of a gang that has lost some of these; None: nobody waits for successors.
+        ended: How many members have succeeded in this run and do not exist any more.
     """
 
     name: str
@@ -109,6 +115,8 @@ class Group:
     muster: Muster = field(default_factory=Muster)
     holds: list[Hold] = field(default_factory=list)
     near: Near | None = None
+    on_loss: OnMemberLoss | None = None
+    ended: int = 0
     _counted: tuple[list[int], Tally] | None = None
 
     def add(self, key: PodKey, member: Member) -> None:
@@ -127,7 +135,49 @@ class Group:
         counts, known = self.muster.counts, self._counted
         if known is None or known[0] != counts:
             known = self._counted = list(counts), _summed_up(tuple(counts))
-        return known[1]
+        return replace(known[1], succeeded=known[1].succeeded + self.ended) if self.ended else known[1]
+
+    @property
+    def missing(self) -> int:
+        """How many members it has too few that have a node or are to have one."""
+        return max(0, self.min_count - self.tally().placed - self.tally().reserved)
+
+    @property
+    def lacking(self) -> int:
+        """How many members it has too few that have a node."""
+        return max(0, self.min_count - self.tally().placed)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What one member had that a running gang has lost; kept for its successor while the gang lacks it.
+
+    Attributes:
+        group: The name of its pod group.
+        node: Where it was, or "" where that is not known.
+        amounts: What it took there, in scheduling units.
+        flavors: In which it was counted; none where it needed no quota.
+    """
+
+    group: str
+    node: str
+    amounts: Amounts
+    flavors: Assignment
+
+
+@dataclass(slots=True)
+class Kept:
+    """What is kept for the successors of the members that one gang has lost.
+
+    Attributes:
+        priority: The least of its members' priorities; whoever is above it may have the room.
+        charges: The quota that is used for it, and for how many pods each.
+        spots: The room: node and amounts, in scheduling units.
+    """
+
+    priority: int
+    charges: list[tuple[Charge, int]] = field(default_factory=list)
+    spots: list[tuple[str, Amounts]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +192,11 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many members of a group are doing what; a deleted member that is not bound counts only as leaving."""
+    """How many members of a group are doing what; a deleted member that is not bound counts only as leaving.
+
+    Attributes:
+        lost: Those that are being deleted on nodes that do not work: nobody counts on them any more.
+    """
 
     waiting: int = 0
     gated: int = 0
@@ -152,6 +206,7 @@ class Tally:
     leaving: int = 0
     succeeded: int = 0
     failed: int = 0
+    lost: int = 0
 
     @property
     def placed(self) -> int:
@@ -170,7 +225,7 @@ class Tally:
 @lru_cache(maxsize=4096)  # most groups are one pod, which does one thing or another
 def _summed_up(counts: tuple[int, ...]) -> Tally:
     """Sum up what pods are doing: one number for each `Doing`."""
-    waiting, gated, reserved, bound, ready, going, ready_going, leaving, succeeded, failed = counts
+    waiting, gated, reserved, bound, ready, going, ready_going, leaving, succeeded, failed, lost = counts
     return Tally(
         waiting=waiting,
         gated=gated,
@@ -180,4 +235,5 @@ def _summed_up(counts: tuple[int, ...]) -> Tally:
         leaving=leaving + going + ready_going,
         succeeded=succeeded,
         failed=failed,
+        lost=lost,
     )

@@ -21,6 +21,8 @@ class Step(enum.StrEnum):
     GIVEN_BACK: a reservation that was held is given back without that; `seconds` it was held.
     SCHEDULED: its required members are bound; `seconds` since it was admitted.
     MAKES_ROOM: others have to leave for it; `pods` of theirs.
+    DEGRADED: it runs and has lost so many `pods` that fewer are left than it needs.
+    RECOVERED: it is degraded no more: it is whole, or is none that runs (`reason`); `seconds` that it was degraded.
     EVICTED: it is taken out; `seconds` that it ran.
     SPARED: it need not leave after all.
     FINISHED: its members have ended; `seconds` that it ran, this time.
@@ -31,6 +33,8 @@ class Step(enum.StrEnum):
     GIVEN_BACK = "GivenBack"
     SCHEDULED = "Scheduled"
     MAKES_ROOM = "MakesRoom"
+    DEGRADED = "Degraded"
+    RECOVERED = "Recovered"
     EVICTED = "Evicted"
     SPARED = "Spared"
     FINISHED = "Finished"

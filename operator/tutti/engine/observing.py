@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, assert_never
 
 from tutti.api.kinds import PodGroup
+from tutti.cluster.pods import PodRecord
 from tutti.engine.displacing import nominations
 from tutti.engine.extending import extenders
 from tutti.engine.gathering import implicit
 from tutti.engine.gathering.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
 from tutti.engine.living import binding, eviction, limits, volumes
-from tutti.engine.living.reservation import lost_node
+from tutti.engine.living.reservation import lost_node, note_loss
 from tutti.engine.observations import (
     AnyObservation,
     AttachmentSeen,
@@ -71,7 +73,7 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
         case PodGone():
             _pod_gone(state, observation)
         case NodeSeen(node=node):
-            state.cluster.put_node(node)
+            _touch(state, state.cluster.put_node(node))
         case NodeGone(name=name):
             lost_node(state, state.cluster.remove_node(name))
         case PriorityClassSeen(priority_class=priority_class):
@@ -134,10 +136,19 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
 def _pod_gone(state: State, gone: PodGone) -> None:
     drop_stranger(state, (gone.namespace, gone.name))
     nominations.drop(state, (gone.namespace, gone.name))
-    record = state.cluster.remove_pod((gone.namespace, gone.name), gone.uid)
     member = state.members.get((gone.namespace, gone.name))
+    if member is not None and gone.uid in ("", member.pod.uid):
+        note_loss(state, member)
+    record = state.cluster.remove_pod((gone.namespace, gone.name), gone.uid)
     if member is not None and member.pod is record:
         drop_member(state, record.key)
+
+
+def _touch(state: State, pods: Iterable[PodRecord]) -> None:
+    """Look again at the workloads of some pods, those of them that are ours."""
+    for record in pods:
+        if record.key in state.home:
+            state.touch(state.home[record.key][0])
 
 
 def _evicted(state: State, result: EvictFinished) -> None:

@@ -9,8 +9,9 @@ class Reason(enum.StrEnum):
     """Why a workload is taken out.
 
     After PODS_READY_TIMEOUT it waits as `spec.requeue` of its Workload says, and is set inactive when that has
-    happened too often; after BIND_WINDOW_OVER it waits as the configuration says; after the others not at all, though
-    one that is inactive, or whose queue is stopped, is not admitted before that ends.
+    happened too often; after BIND_WINDOW_OVER it waits as the configuration says; after MEMBER_LOST it goes before the
+    others of its priority; after the others it does not wait for anything, though one that is inactive, or whose queue
+    is stopped, is not admitted before that ends.
     """
 
     PREEMPTED = "Preempted"
@@ -20,6 +21,7 @@ class Reason(enum.StrEnum):
     DEACTIVATED = "Deactivated"
     NODE_FAILURES = "NodeFailures"
     BIND_WINDOW_OVER = "BindWindowOver"
+    MEMBER_LOST = "MemberLost"
 
 
 class Cause(enum.StrEnum):

@@ -20,7 +20,7 @@ from tutti.engine.extending.hosting import Held, Hosting, Plugins
 from tutti.engine.gathering.gang_objects import GangObjects
 from tutti.engine.gathering.sayings import Sayings
 from tutti.engine.living.timers import Timers
-from tutti.engine.members import Charge, Member
+from tutti.engine.members import Charge, Kept, Member
 from tutti.engine.milestones import Milestone, Step
 from tutti.engine.reading.catalog import Catalog
 from tutti.engine.reading.profiles import profiles_of, rules_of
@@ -63,6 +63,7 @@ class State:
         rules: How fairness and preemption go.
         budgets: PodDisruptionBudgets, by namespace and name.
         nominations: Room held for those whose victims are leaving.
+        kept: What is kept for the successors of members that running gangs have lost.
         shadows: What is kept for the heads of queues.
         timed: Workloads that have a deadline, an alarm, a backoff or something to tell later.
         ending: Workloads with quota and room that must end by a known time.
@@ -104,6 +105,7 @@ class State:
     rules: Rules = field(default_factory=Rules)
     budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
     nominations: Nominations = field(default_factory=Nominations)
+    kept: dict[WorkloadKey, Kept] = field(default_factory=dict)
     shadows: Shadows = field(default_factory=Shadows)
     timed: Timers = field(default_factory=Timers)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from typing import Any
 from tutti.api.conventions.gang_objects import GangObject
 from tutti.api.kinds.workload import Requeue
 from tutti.engine.explanation import Explanation
-from tutti.engine.members import Group, Member, Tally, Told
+from tutti.engine.members import Group, Loss, Member, Tally, Told
 from tutti.engine.reasons import Reason
 from tutti.queueing.order import OrderKey, order_key
 from tutti.queueing.timestamps import queued_at
@@ -129,6 +129,10 @@ class Workload:
         status: The status last written to its object, or found there.
         group_status: The same for each PodGroup object that is a pod group of it, by uid.
         counted: Queues and bucket it is counted in at present.
+        degraded_since: Since when it runs with fewer members than it needs, Unix seconds; None where it has them.
+        losses: What its members had that it has lost since it ran whole, the latest last.
+        had_turn: Whether it has been tried as a whole since it was taken out because it had lost members.
+        leaves_by_pod: Whether members that are required may be taken out one by one (disruptionMode: Pod).
         gang_told: The uid of the object of another project, and the condition last written to it.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
     """
@@ -185,6 +189,10 @@ class Workload:
     status: dict[str, Any] = field(default_factory=dict)
     group_status: dict[str, dict[str, Any]] = field(default_factory=dict)
     counted: Counted = ("", "", "")
+    degraded_since: float | None = None
+    losses: list[Loss] = field(default_factory=list)
+    had_turn: bool = False
+    leaves_by_pod: bool = False
     gang_told: tuple[str, Mapping[str, Any]] | None = None
     asked_for: str = ""
     _name: str = field(init=False, repr=False)
@@ -195,7 +203,7 @@ class Workload:
     @property
     def order(self) -> OrderKey:
         """Its place among the others."""
-        return order_key(self.priority, self.queued_at, self.key, rank=self.rank)
+        return order_key(self.priority, self.stands_since, self.key, rank=self.rank)
 
     @property
     def queued_at(self) -> float:
@@ -203,6 +211,15 @@ class Workload:
         evicted = self.evicted
         late = evicted is not None and evicted.reason == Reason.PODS_READY_TIMEOUT
         return queued_at(self.created, not_ready_at=evicted.at if evicted and late else None)
+
+    @property
+    def stands_since(self) -> float:
+        """Since when it counts as waiting among others of its priority, Unix seconds.
+
+        One that was taken out because it had lost members goes before all of them: it had its turn, and did its part.
+        """
+        front = self.evicted is not None and self.evicted.reason == Reason.MEMBER_LOST
+        return 0.0 if front else self.queued_at
 
     @property
     def name(self) -> str:
@@ -275,6 +292,11 @@ class Workload:
             for member in group.members.values():
                 return member.scheduler
         return ""
+
+    def forget_ended(self) -> None:
+        """Count only members that exist from now on: the run is over in which others have succeeded."""
+        for group in self.groups.values():
+            group.ended = 0
 
     def running_for(self, now: float) -> float:
         """Return how many seconds this run has lasted; 0 where it does not run."""

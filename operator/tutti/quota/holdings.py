@@ -173,13 +173,18 @@ class Holdings:
         self.snapshot.charge(queue, total)
         self._moved(queue)
 
-    def refund(self, queue: str, per_pod: Mapping[FlavorResource, int], who: str, pods: int = 1) -> None:
-        """Let `who` use less in a queue: others may have it now."""
+    def refund(
+        self, queue: str, per_pod: Mapping[FlavorResource, int], who: str, pods: int = 1, *, told: bool = True
+    ) -> None:
+        """Let `who` use less in a queue: others may have it now, and unless it is for a moment, are `told` so."""
         account = self._accounts[queue, who]
         self._touched[who] = None
         account.pods -= pods
         self.snapshot.refund(queue, account.less(_times(per_pod, pods)))
-        self._has_freed(queue)
+        if told:
+            self._has_freed(queue)
+        else:
+            self._has_room(queue)
         if not account.pods:
             self.snapshot.dismiss(account.holder)
             del self._accounts[queue, who]

@@ -7,11 +7,21 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tutti.api.kinds.frame import AGE, Column, Object
-from tutti.api.kinds.statuses import Conditions, Pending, Written
+from tutti.api.kinds.statuses import Conditions, KeptMembers, Pending, Written
 from tutti.api.model import ATOMIC, Count, LabelKey, Model, Name, Rule, ShortName
 
 OnBindFailure = Literal["Rollback", "Retry"]
 """Rollback: bound members are taken out, so that it can start whole. Retry: they stay, and the others are tried on."""
+
+
+class OnMemberLoss(Model):
+    """What becomes of a gang that runs and has lost members, so that fewer are left than must run together."""
+
+    action: Literal["Restart", "Keep"] = "Restart"
+    """Restart: when the window is over, what is left is taken out too, and the gang starts again whole. Keep: what is
+    left runs on, and the window has no end."""
+    window_seconds: Annotated[int, Field(ge=0, le=2**31 - 1)] = 300
+    """How long, from when the loss was seen, quota and room are kept for the successors of what it has lost."""
 
 
 class Gang(Model):
@@ -77,8 +87,9 @@ class PodGroupSpec(Model):
     """How the members are placed."""
     scheduling_constraints: SchedulingConstraints = SchedulingConstraints()
     """Where the members must be, relative to one another."""
-    disruption_mode: Literal["Pod", "PodGroup"] = "Pod"
-    """Whether members that must make room leave one by one (Pod), or all that are required at once (PodGroup)."""
+    disruption_mode: Literal["Pod", "PodGroup"] = "PodGroup"
+    """Whether all that are required leave together when members must make room (PodGroup), so that none is left that
+    cannot run, or one by one (Pod). Members beyond those that are required leave first, and one by one, in any case."""
     priority_class_name: Name = ""
     """The PriorityClass of the group."""
     queue_name: Name = ""
@@ -88,6 +99,8 @@ class PodGroupSpec(Model):
     on_bind_failure: OnBindFailure = "Rollback"
     """What becomes of it when it is bound in part and cannot be completed in time. Rollback: bound members are taken
     out, so that it can start whole. Retry: they stay, and the others are tried on."""
+    on_member_loss: OnMemberLoss | None = None
+    """What becomes of it when it runs and has lost members; left out: what the configuration says."""
     workload_ref: WorkloadRef | None = None
     """The Workload that it is part of."""
 
@@ -116,6 +129,10 @@ class PodGroupStatus(Written):
     """How many members have succeeded."""
     failed: Count = 0
     """How many members have failed."""
+    lost: Count = 0
+    """How many members are being deleted on nodes that do not work; they count as gone."""
+    kept: KeptMembers = []
+    """What it keeps for the successors of members that it has lost."""
     conditions: Conditions = []
     """How far it has come."""
     pending_reason: Pending | None = None

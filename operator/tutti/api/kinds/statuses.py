@@ -67,6 +67,22 @@ class Pending(Lenient):
     """Why it waits, the most telling reason first."""
 
 
+class KeptMember(Lenient):
+    """Members that a running gang has lost, and what of theirs is kept for their successors."""
+
+    pod_group: str = Field(default="", max_length=253)
+    """The pod group that they were of."""
+    node: str = Field(default="", max_length=253)
+    """The node that they were on."""
+    count: Count = 1
+    """How many."""
+    requests: dict[str, QuantityText] = Field(default={}, max_length=64)
+    """What each of them took there."""
+    flavors: dict[str, str] = Field(default={}, max_length=64)
+    """The flavor that each resource was counted in; none without a queue."""
+
+
+KeptMembers = Annotated[list[KeptMember], Field(max_length=128, json_schema_extra=ATOMIC)]
 Conditions = Annotated[list[Condition], Field(max_length=16, json_schema_extra=list_map("type"))]
 Usage = Annotated[list[FlavorUsage], Field(max_length=64, json_schema_extra=list_map("name"))]
 

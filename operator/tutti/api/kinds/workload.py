@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from tutti.api.kinds.frame import AGE, Column, Object
-from tutti.api.kinds.pod_group import OnBindFailure
-from tutti.api.kinds.statuses import Conditions, Pending, Written
+from tutti.api.kinds.pod_group import OnBindFailure, OnMemberLoss
+from tutti.api.kinds.statuses import Conditions, KeptMembers, Pending, Written
 from tutti.api.model import ATOMIC, GROUP, Count, LabelKey, Lenient, Model, Name, Rule, ShortName, list_map
 
 Seconds = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -99,6 +99,8 @@ class WorkloadPodGroup(Model):
     """A pod template, so that it can be admitted before its pods exist."""
     topology: TopologyRequest | None = None
     """How near the members must be."""
+    on_member_loss: OnMemberLoss | None = None
+    """What becomes of the workload when this pod group has lost members; left out: what the configuration says."""
     RULES: ClassVar = (
         Rule(
             message="minCount cannot be above count: ask for as many members as must run, and at most count of them",
@@ -210,6 +212,8 @@ class PodGroupAssignment(Lenient):
     """How many members were charged."""
     flavors: dict[str, str] = Field(default={}, max_length=64)
     """The flavor of each resource."""
+    succeeded: Count = 0
+    """How many members have succeeded, those that are cleaned up since included."""
 
 
 class Admission(Lenient):
@@ -245,6 +249,8 @@ class WorkloadStatus(Written):
     """When it is tried again."""
     accumulated_past_execution_time_seconds: Count = 0
     """How long it has run before the last eviction."""
+    kept: KeptMembers = []
+    """What it keeps for the successors of members that it has lost."""
 
 
 class Workload(Object):

@@ -166,7 +166,7 @@ def _units(state: State, workload: Workload, priority: int, borrowing: Queue | N
             _except(singles, (member.pod for member in other.members()))
             state.nominations.look_again(protected)
         elif other.key[0] != "Pod":
-            for party in _parties(state, other):
+            for party in _parties(other):
                 _except(singles, party.pods)
                 if all(pod.priority < priority for pod in party.pods):
                     parties.append(party)
@@ -182,13 +182,13 @@ def _except(singles: np.typing.NDArray[np.bool_], pods: Iterable[PodRecord]) -> 
             singles[pod.slot] = False
 
 
-def _parties(state: State, workload: Workload) -> Iterator[Party]:
+def _parties(workload: Workload) -> Iterator[Party]:
     """Yield the pods of a workload that do not count one by one: those beyond its need, those that leave together."""
     together: list[PodRecord] = []
     for group in workload.groups.values():
         surplus = _surplus(workload, group)
         yield from (Party([pod], pod.priority, harmless=True) for pod in surplus)
-        if _leaves_whole(state, workload):
+        if _leaves_whole(workload):
             there = (member.pod for member in group.members.values() if member.pod.place)
             together += [pod for pod in there if pod not in surplus]
     if together:
@@ -207,16 +207,12 @@ def _surplus(workload: Workload, group: Group) -> list[PodRecord]:
     return sorted(staying, key=started, reverse=True)[:beyond]
 
 
-def _leaves_whole(state: State, workload: Workload) -> bool:
+def _leaves_whole(workload: Workload) -> bool:
     """Whether the required members of each group leave together.
 
-    Those of a Workload do, where a PodGroup says so, and where it has not come to run yet: it starts whole or not.
+    They do: fewer could not run. But for a gang that runs and whose PodGroup says otherwise (disruptionMode: Pod).
     """
-    kind, namespace, name = workload.key
-    if kind == "Workload" or workload.phase is not Phase.SCHEDULED:
-        return True
-    found = state.catalog.get(PodGroup, namespace, name) if kind == "PodGroup" else None
-    return found is not None and found.spec.disruption_mode == "PodGroup"
+    return not (workload.leaves_by_pod and workload.phase is Phase.SCHEDULED)
 
 
 def _asked_to_leave(state: State) -> Iterator[PodRecord]:
@@ -301,7 +297,7 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
 
 def _is_of_whole(state: State, workload: Workload, member: Member) -> bool:
     group = workload.groups[state.home[member.pod.key][1]]
-    return _leaves_whole(state, workload) and member.pod not in _surplus(workload, group)
+    return _leaves_whole(workload) and member.pod not in _surplus(workload, group)
 
 
 def _announce(state: State, pod: PodRecord, for_whom: str) -> None:

@@ -8,9 +8,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.transaction import Transaction
 from tutti.engine.displacing.claims import Covered, Nomination, Precedence
+from tutti.engine.living import replacement
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload
 
@@ -37,14 +39,23 @@ def respected(state: State, workload: Workload, priority: int, precedence: Prece
         row = state.cluster.nodes.rows.get(spot.node)
         if row is not None:
             rows.setdefault(spot.klass, []).append(row)
-    return _withheld(state, workload, standing, rows) if rows else nullcontext()
+    kept = list(replacement.kept_from(state, workload, priority)) if state.kept else []
+    return _withheld(state, workload, standing, rows, kept) if rows or kept else nullcontext()
 
 
 @contextmanager
 def _withheld(
-    state: State, workload: Workload, standing: Sequence[Nomination], rows: Mapping[PodClass, list[int]]
+    state: State,
+    workload: Workload,
+    standing: Sequence[Nomination],
+    rows: Mapping[PodClass, list[int]],
+    kept: Sequence[tuple[str, Amounts]],
 ) -> Iterator[None]:
     with state.cluster.transaction() as claims:
+        for node, amounts in kept:
+            row, vector = state.cluster.nodes.rows[node], state.cluster.nodes.vector(amounts)
+            most = np.minimum(vector, state.cluster.nodes.allocatable[row, : len(vector)])
+            claims.withhold(np.array([row]), most[None, :])
         for klass, where in rows.items():
             claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), klass)
         if not any(member.pod.klass.company.affinity for member in workload.members()):

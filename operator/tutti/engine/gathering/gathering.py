@@ -17,7 +17,7 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.gathering.gang_objects import task_of
 from tutti.engine.gathering.nearness import of_claim
 from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Saying
-from tutti.engine.living.reservation import give_back
+from tutti.engine.living.reservation import give_back, note_loss
 from tutti.engine.members import Member, Told
 from tutti.engine.state import Address, State
 from tutti.engine.workloads import Workload
@@ -25,6 +25,9 @@ from tutti.engine.workloads import Workload
 
 def put_member(state: State, pod: Pod) -> None:
     """Take over what was seen of a pod of ours."""
+    before = state.members.get((pod.metadata.namespace, pod.metadata.name))
+    if before is not None and before.pod.uid != pod.metadata.uid:
+        note_loss(state, before)  # another has come in its place
     record = state.cluster.put_pod(pod, keep=True)
     assert record is not None  # keep=True keeps every pod
     member = state.members.get(record.key)

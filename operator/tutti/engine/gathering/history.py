@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from tutti.api import resources
 from tutti.api.conditions import Condition, find, is_true
 from tutti.api.kinds import PodGroup, Workload
+from tutti.api.kinds.statuses import KeptMember
 from tutti.engine import workloads
+from tutti.engine.members import Loss
 from tutti.engine.workloads import Eviction, Phase
+from tutti.quota.flavors import VIRTUAL
+
+MOST_LOST = 100_000
+"""As many members as a pod group can have, and so can have lost."""
 
 
 def recall(workload: workloads.Workload, found: Workload | PodGroup) -> None:
@@ -37,6 +44,9 @@ def recall(workload: workloads.Workload, found: Workload | PodGroup) -> None:
             workload.requeues = found.status.requeue.count
             workload.not_before = _seconds(found.status.requeue.at)
         _recall_inactivity(workload, found)
+    workload.degraded_since = _since(find(conditions, "Degraded"), "True")
+    workload.losses = [loss for said in found.status.kept for loss in _losses(said)]
+    _recall_ended(workload, found)
     ready = find(conditions, "PodsReady")
     unready = _since(ready, "False")
     if workload.running_since is not None and unready is not None:
@@ -50,6 +60,31 @@ def _forget(workload: workloads.Workload) -> None:
         workload.evicted = None
     workload.requeues, workload.ran, workload.not_before = 0, 0.0, 0.0
     workload.deactivated, workload.inactive_from = "", None
+
+
+def _losses(said: KeptMember) -> list[Loss]:
+    """Return what a status says is kept for successors; nothing where that cannot be read."""
+    try:
+        amounts = resources.amounts(said.requests)
+    except resources.AmountError:
+        return []
+    if any(amount < 0 for amount in amounts.values()):
+        return []
+    loss = Loss(said.pod_group, said.node, {**amounts, VIRTUAL: 1}, said.flavors)
+    return [loss] * min(said.count, MOST_LOST)
+
+
+def _recall_ended(workload: workloads.Workload, found: Workload | PodGroup) -> None:
+    """Take over how many members of the present run have succeeded and do not exist any more."""
+    if workload.was_finished or not workload.was_scheduled:
+        return
+    said = {workload.key[2]: found.status.succeeded} if isinstance(found, PodGroup) else {}
+    if isinstance(found, Workload) and found.status.admission is not None:
+        said = {one.name: one.succeeded for one in found.status.admission.pod_groups}
+    for name, count in said.items():
+        if name in workload.groups:
+            group = workload.groups[name]
+            group.ended = max(0, min(count, MOST_LOST) - group.tally().succeeded)
 
 
 def _recall_inactivity(workload: workloads.Workload, found: Workload) -> None:

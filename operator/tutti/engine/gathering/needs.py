@@ -106,7 +106,8 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
 def _missing(workload: Workload, group: Group, tally: Tally, waiting: int) -> int:
     """Return how many members of a group must be had at once, of which so many wait."""
     if workload.phase is Phase.SCHEDULED:
-        return 0
+        together = group.on_loss is not None and group.on_loss.action == "Restart"
+        return group.missing if together else 0
     missing = max(0, group.min_count - tally.placed - tally.reserved - len(group.holds))
     if workload.style is not None and workload.phase is Phase.BINDING:
         return min(missing, waiting)  # it has started, and takes them as they come

@@ -12,7 +12,7 @@ import msgspec
 from tutti.api.core import ObjectMeta, PodSpec
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
-from tutti.api.kinds.pod_group import PodGroupSpec
+from tutti.api.kinds.pod_group import OnMemberLoss, PodGroupSpec
 from tutti.cluster.classes import PodClass
 from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
@@ -58,6 +58,7 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
         group.min_count = one.quorum
         group.promised = _promised(state, workload, group, one.template) if one.template else None
         group.near = of_workload(one.topology, one.name)
+        group.on_loss = one.on_member_loss or state.configuration.on_member_loss
     workload.priority = importance.of_object(state, workload, spec)
     _read_constraints(state, workload)
     known = {one.name for one in spec.pod_groups}
@@ -157,8 +158,21 @@ def _read_wishes(state: State, workload: Workload, spec: PodGroupSpec | None) ->
     if workload.gang is not None:
         workload.min_resources = workload.gang.min_resources
         workload.priority = workload.priority if workload.gang.priority is None else workload.gang.priority
+    workload.leaves_by_pod = spec is not None and spec.disruption_mode == "Pod"
+    on_loss = _on_loss(state, workload, spec)
     for group in workload.groups.values():
-        group.near = near
+        group.near, group.on_loss = near, on_loss
+
+
+def _on_loss(state: State, workload: Workload, spec: PodGroupSpec | None) -> OnMemberLoss | None:
+    """Return what becomes of a gang that has lost members; None where it is no gang, or was one at its start only.
+
+    What makes an application of YuniKorn a gang are the members that it starts with: it grows and shrinks as it likes.
+    """
+    if workload.style is not None or (spec is not None and spec.scheduling_policy.gang is None):
+        return None
+    said = None if spec is None else spec.on_member_loss
+    return said or state.configuration.on_member_loss
 
 
 def _read_single(workload: Workload) -> None:

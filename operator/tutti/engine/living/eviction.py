@@ -16,7 +16,7 @@ What callers may rely on:
 - Members that are asked to leave keep their quota and room until they have ended.
 
 Reasons, conditions and what follows from them are Kueue's (0.20, pkg/workload, pkg/controller/core), but for
-BindWindowOver, which is ours.
+BindWindowOver and MemberLost, which are ours.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def evict(
         preempted: With reason PREEMPTED, that of condition `Preempted`: InClusterQueue, InCohortReclamation, ...
         for_queue: With reason PREEMPTED, the ClusterQueue of whom it leaves for, where that has one.
     """
-    if not can_leave(workload):
+    if not can_leave(workload) and reason is not Reason.MEMBER_LOST:
         return
     if reason is Reason.PODS_READY_TIMEOUT and _is_once_too_often(workload):
         text = (
@@ -191,8 +191,13 @@ def _take_out(state: State, workload: Workload, eviction: Eviction, *, for_queue
 
 
 def _is_there(member: Member) -> bool:
-    """Whether a member is on a node, or may come to be there though nothing is sent any more."""
-    return not member.pod.terminated if member.pod.node else member.sent or member.unknown
+    """Whether a member is on a node, or may come to be there though nothing is sent any more.
+
+    One that is lost is not waited for: nobody would say when it has ended.
+    """
+    if member.pod.node:
+        return not (member.pod.terminated or member.pod.lost)
+    return member.sent or member.unknown
 
 
 def _mark(workload: Workload) -> tuple[str, str]:

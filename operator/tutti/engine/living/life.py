@@ -5,11 +5,12 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 
 from __future__ import annotations
 
+from tutti.engine.degraded import awaits_successors
 from tutti.engine.displacing import holders
 from tutti.engine.extending import permits
 from tutti.engine.gathering import eager
 from tutti.engine.gathering.wishes import read_workload
-from tutti.engine.living import approval, binding, eviction, limits, reservation, volumes
+from tutti.engine.living import approval, binding, eviction, limits, replacement, reservation, volumes
 from tutti.engine.members import Tally
 from tutti.engine.milestones import Step
 from tutti.engine.state import State
@@ -27,6 +28,9 @@ def settle(state: State, workload: Workload) -> None:
     leaving = workload.tally().leaving
     if leaving:
         reservation.give_back_leaving(state, workload)
+    tally = workload.tally()
+    if tally.failed or tally.lost:
+        reservation.note_losses(state, workload)
     reservation.settle_charges(state, workload)
     limits.enforce(state, workload)
     if leaving:
@@ -46,6 +50,7 @@ def settle(state: State, workload: Workload) -> None:
             _send_again(state, workload)
             if workload.ask_at:
                 eviction.ask_to_leave(state, workload)
+    replacement.follow(state, workload)
     limits.watch(state, workload)
     holders.describe(state, workload)
     if before is Phase.WAITING and workload.phase in ADMITTED:
@@ -180,13 +185,14 @@ def _settle_scheduled(state: State, workload: Workload) -> None:
     tally = workload.tally()
     if _has_ended(workload, tally) or (workload.was_finished and _is_empty(tally)):
         _finished(state, workload)
-    elif tally.bound or workload.complete:
+    elif tally.bound or workload.complete or awaits_successors(workload):
         workload.phase, workload.was_finished = Phase.SCHEDULED, False
         if workload.running_since is None:
             workload.running_since = state.now
     else:
         workload.running_since = None
         workload.phase, workload.was_scheduled, workload.was_finished = Phase.WAITING, False, False
+        workload.forget_ended()
     if not tally.waiting:
         workload.explanation = None
 
@@ -215,13 +221,14 @@ def _finished(state: State, workload: Workload) -> None:
         eviction.evict_members(state, workload, left, "WorkloadSucceeded", text)
     reservation.give_back_all(state, workload)
     workload.phase, workload.was_finished = Phase.FINISHED, True
+    workload.forget_ended()
     workload.evicted = workload.running_since = workload.short_since = None
     workload.scattered = False
 
 
 def _is_empty(tally: Tally) -> bool:
-    """Whether no member is left."""
-    return tally == Tally()
+    """Whether no member is left that anybody counts on."""
+    return not (tally.live or tally.leaving or tally.succeeded or tally.failed)
 
 
 def _scheduled(state: State, workload: Workload) -> None:

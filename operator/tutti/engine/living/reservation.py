@@ -13,9 +13,10 @@ import msgspec
 from tutti.api.taints import Toleration
 from tutti.api.wording import HAS, WAS, counted
 from tutti.cluster.classes import PodClass
+from tutti.cluster.muster import Doing
 from tutti.cluster.pods import PodRecord
 from tutti.engine.explanation import Explanation, Gate
-from tutti.engine.members import Charge, Group, Hold, Member
+from tutti.engine.members import Charge, Group, Hold, Loss, Member
 from tutti.engine.milestones import Step
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
@@ -27,6 +28,10 @@ ADDED_TOLERATIONS = tuple(
     for state in ("not-ready", "unreachable")
 )
 """What the API server adds to a pod that does not say otherwise (admission plugin DefaultTolerationSeconds)."""
+
+
+_RUNNING = (Phase.SCHEDULED, Phase.LEAVING)
+"""Phases in which what members leave behind may be kept for their successors."""
 
 
 class Admission(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,16 +50,43 @@ def give_back(state: State, member: Member) -> None:
         member.charge = None
 
 
+def note_loss(state: State, member: Member) -> None:
+    """Note what a member has that is about to be forgotten, where its gang runs and will miss it.
+
+    What it was counted in and where it was is kept for its successor (`living/replacement.py`). One that has succeeded
+    is not missed.
+    """
+    (key, name), pod = state.home[member.pod.key], member.pod
+    workload = state.workloads[key]
+    if key[0] == "Pod" or workload.phase not in _RUNNING or not pod.node or member.missed:
+        return
+    if pod.phase == "Succeeded":
+        workload.groups[name].ended += 1
+        return
+    member.missed = True
+    flavors = {} if member.charge is None else member.charge.flavors
+    workload.losses.append(Loss(name, pod.node, pod.klass.requests, flavors))
+
+
+def note_losses(state: State, workload: Workload) -> None:
+    """Note of the members that have failed, or are lost, what their gang will miss of them."""
+    for member in workload.members():
+        if member.pod.counted in (Doing.FAILED, Doing.LOST) and not member.over:
+            note_loss(state, member)
+
+
 def lost_node(state: State, stranded: Iterable[PodRecord]) -> None:
     """Take back the quota of pods whose reserved node is gone, and look again at all that is reserved."""
     for workload in state.timed:
         if workload.phase is Phase.RESERVED or workload.style is not None:
             state.touch(workload.key)
+    for key in state.kept:
+        state.touch(key)  # it may be clear now that what they wait for cannot come
     for record in stranded:
         member = state.members.get(record.key)
         if member is None:
             continue
-        if member.charge is not None:
+        if member.charge is not None and not record.node:
             state.refund(member.charge)
             member.charge = None
         state.touch(state.home[record.key][0])
@@ -77,14 +109,14 @@ def give_back_all(state: State, workload: Workload) -> None:
 
 
 def settle_charges(state: State, workload: Workload) -> None:
-    """Let quota follow the pods: what has ended uses none, what was found bound uses what it was admitted in."""
+    """Let quota follow the pods: what has ended or is lost uses none, what was found bound what it was admitted in."""
     for member in workload.members():
         pod = member.pod
-        if member.charge is not None and not pod.place:
+        if member.charge is not None and (pod.lost or not pod.place):
             state.refund(member.charge)
             member.charge = None
-        elif member.charge is None and pod.node and not pod.terminated:
-            member.charge = _found_charge(state, workload, member)
+        elif member.charge is None and pod.node and not (pod.terminated or pod.lost):
+            member.charge, member.missed = _found_charge(state, workload, member), False
             if member.charge is not None:
                 state.charge(member.charge)
                 workload.cluster_queue = workload.cluster_queue or member.charge.queue

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 from tutti.api.conditions import Json, Status, as_json
 from tutti.api.wording import HAS, agreeing
+from tutti.engine.degraded import describe
 from tutti.engine.explanation import Explanation
 from tutti.engine.members import Tally
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
 from tutti.engine.workloads import ADMITTED, Phase, Workload
 
-AT_ONCE = (Reason.PREEMPTED.value, Reason.NODE_FAILURES.value)
+AT_ONCE = (Reason.PREEMPTED.value, Reason.NODE_FAILURES.value, Reason.MEMBER_LOST.value)
 """Reasons after which a workload is queued again without waiting for anything."""
 
 
@@ -52,6 +53,10 @@ def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
     reason, message = ("Scheduled", _together(workload, tally, workload.required)) if scheduled else _reason(why)
     yield _said("Scheduled", scheduled, reason, message)
     ready = scheduled and workload.ready
+    if workload.degraded_since is not None:
+        yield _said("Degraded", so=True, reason=Reason.MEMBER_LOST.value, message=describe(workload))
+    elif told.get("Degraded"):
+        yield _said("Degraded", so=False, reason="WholeAgain" if scheduled else "NotRunning")
     waits_for = "WaitForRecovery" if scheduled and workload.was_ready else "WaitForStart"
     yield _said("PodsReady", ready, "PodsReady" if ready else waits_for)
     if ended:

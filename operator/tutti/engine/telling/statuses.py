@@ -6,21 +6,26 @@ patch on the status subresource.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from tutti.api import conditions as cond
 from tutti.api.kinds import Object, PodGroup
-from tutti.engine.members import Group, Tally
+from tutti.api.resources import describe
+from tutti.engine.members import Group, Loss, Tally
 from tutti.engine.reading.spoilt import Spoilt
 from tutti.engine.state import State
 from tutti.engine.telling.conditions import conditions_of
 from tutti.engine.telling.counting import NOWHERE
 from tutti.engine.workloads import ADMITTED, Phase, Workload
+from tutti.quota.flavors import VIRTUAL
 
 FENCE = "fence"
 """Stands in a status as it was found, and no more once this process has written to it."""
-OF_A_PART = ("Scheduled", "PodsReady", "Finished")
+MOST_KEPT = 128
+"""How many entries `status.kept` has at most, as the CRDs have it."""
+OF_A_PART = ("Scheduled", "PodsReady", "Degraded", "Finished")
 """The conditions that a PodGroup of a Workload has, too."""
 
 
@@ -42,7 +47,7 @@ def status_of(state: State, workload: Workload, found: Object, place: Place | No
         wanted = _workload_status(state, workload, told) | {"pending": pending}
     else:
         pending = _pending(state, workload, told.get("pendingReason"), place)
-        wanted = _pod_group_status(workload.phase, workload.tally()) | {"pendingReason": pending}
+        wanted = _pod_group_status(workload.phase, workload.tally(), workload.losses, told) | {"pendingReason": pending}
     state.places.note(workload, pending)
     workload.status, news = _told_anew(state, told, wanted, conditions_of(state, workload))
     return news
@@ -57,7 +62,7 @@ def part_status_of(
     """
     told = workload.group_status.get(found.metadata.uid) or as_found(found)
     pending = _pending(state, workload, told.get("pendingReason"), place)
-    wanted = _pod_group_status(workload.phase, group.tally()) | {"pendingReason": pending}
+    wanted = _pod_group_status(workload.phase, group.tally(), (), told) | {"pendingReason": pending}
     conditions = [one for one in conditions_of(state, workload) if one["type"] in OF_A_PART]
     workload.group_status[found.metadata.uid], news = _told_anew(state, told, wanted, conditions)
     return news
@@ -126,8 +131,9 @@ def _workload_status(state: State, workload: Workload, told: dict[str, Any]) -> 
             charges = [m.charge for m in group.members.values() if m.charge] + [
                 h.charge for h in group.holds if h.charge
             ]
-            if charges:
-                groups.append({"name": group.name, "count": len(charges), "flavors": charges[0].flavors})
+            if charges or group.ended:
+                said = {"name": group.name, "count": len(charges), "flavors": charges[0].flavors if charges else {}}
+                groups.append(said | ({"succeeded": group.tally().succeeded} if group.tally().succeeded else {}))
         admission = {"clusterQueue": workload.cluster_queue, "podGroups": groups}
     requeue: dict[str, Any] | None = None
     if workload.attempts or workload.requeues:
@@ -137,10 +143,25 @@ def _workload_status(state: State, workload: Workload, told: dict[str, Any]) -> 
     elif requeue and "at" in (told.get("requeue") or {}):
         requeue["at"] = None  # a merge patch removes only what it names
     ran = int(workload.ran) or (0 if told.get("accumulatedPastExecutionTimeSeconds") else None)
-    return {"admission": admission, "requeue": requeue, "accumulatedPastExecutionTimeSeconds": ran}
+    return {"admission": admission, "requeue": requeue, "accumulatedPastExecutionTimeSeconds": ran} | _kept(
+        workload.losses, told
+    )
 
 
-def _pod_group_status(phase: Phase, tally: Tally) -> dict[str, Any]:
+def _kept(losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
+    """Return what is said of what a gang keeps for successors; nothing where nothing is, or was, kept."""
+    found: dict[tuple[object, ...], dict[str, Any]] = {}
+    for loss in losses:
+        requests = {name: describe(name, amount) for name, amount in sorted(loss.amounts.items()) if name != VIRTUAL}
+        which = (loss.group, loss.node, *requests.items(), *sorted(loss.flavors.items()))
+        said = {"podGroup": loss.group, "node": loss.node, "count": 0, "requests": requests, "flavors": loss.flavors}
+        found.setdefault(which, said)["count"] += 1
+    if not found:
+        return {"kept": None} if told.get("kept") else {}
+    return {"kept": list(found.values())[:MOST_KEPT]}
+
+
+def _pod_group_status(phase: Phase, tally: Tally, losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
     return {
         "phase": phase.value,
         "members": tally.live + tally.succeeded + tally.failed,
@@ -150,6 +171,8 @@ def _pod_group_status(phase: Phase, tally: Tally) -> dict[str, Any]:
         "ready": tally.ready,
         "succeeded": tally.succeeded,
         "failed": tally.failed,
+        **({"lost": tally.lost} if tally.lost or told.get("lost") else {}),
+        **_kept(losses, told),
     }
 
 

@@ -179,12 +179,12 @@ def _head(state: State, standing: Standing) -> _Head:
     if choice is None or queue is None or not state.holdings.tight_since(queue.name, bunch.version):
         choice = nominate(state, standing)
     usage = {} if choice is None else choice.usage
-    return _Head(standing, _priority(standing), standing.workload.queued_at, usage)
+    return _Head(standing, _priority(standing), standing.workload.stands_since, usage)
 
 
 def _place(standing: Standing, level: int) -> Place:
     workload = standing.workload
-    return workload.rank, entry_key(_priority(standing), workload.queued_at, level), workload.name
+    return workload.rank, entry_key(_priority(standing), workload.stands_since, level), workload.name
 
 
 def _priority(standing: Standing) -> int:

@@ -33,6 +33,8 @@ def is_short(state: State, queue: Queue, bunch: Bunch) -> bool:
 def fails_again(state: State, standing: Standing) -> bool:
     """Whether a head that is next would only be told other numbers than its bunch was told before."""
     bunch, queue, why = standing.bunch, standing.queue, standing.bunch.before
+    if standing.workload.key in state.kept:
+        return False  # what it lacks among all is kept for it
     if why is None or queue is None or bunch.fresh or bunch.choice is None or len(bunch.pod_sets) != 1:
         return False
     if why.gate is not Gate.QUOTA or why.reason != NoFit.WAITING_FOR_QUOTA.reason or queue.reserves:

@@ -389,7 +389,7 @@ def _line_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
 
 
 def _key(workload: Workload) -> LineKey:
-    return workload.rank, head_key(workload.priority, workload.queued_at, workload.name)
+    return workload.rank, head_key(workload.priority, workload.stands_since, workload.name)
 
 
 def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Shape:
@@ -399,7 +399,8 @@ def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Ne
     before = (*preemption.standing_of(state, workload, needs), approval.asks_first(state, workload))
     lasts = backfill.lasts(workload) if state.catalog.reserving else None  # who ends in time is let by
     door = past_use.door_of(state, workload)
-    own = workload.key if workload.key in state.nominations.ours else None  # what is held for it, nobody else has
+    holds = workload.key in state.nominations.ours or workload.key in state.kept
+    own = workload.key if holds else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)
     least = tuple(sorted(workload.min_resources.items())) if workload.min_resources else ()
     return (*whom, important, before, lasts, door, own, least)
