@@ -182,6 +182,8 @@ def _native(one: _Native) -> _Said:
     mode = one.disruption_mode
     if mode == "PodGroup" or (isinstance(mode, dict) and "all" in mode):
         document["disruptionMode"] = "PodGroup"
+    elif mode == "Pod" or (isinstance(mode, dict) and "single" in mode):
+        document["disruptionMode"] = "Pod"
     if one.priority_class_name:
         document["priorityClassName"] = one.priority_class_name
     return _Said("", document, priority=one.priority)

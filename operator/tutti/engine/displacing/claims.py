@@ -15,6 +15,7 @@ from tutti.engine.members import Charge
 from tutti.engine.workloads import WorkloadKey
 from tutti.placement.preemption.units import Units
 from tutti.quota.accounts import Handed
+from tutti.quota.tree import Usage
 
 Wants = tuple[tuple[str, PodClass, int], ...]
 """What a nomination is for: per need its group, class, and how many pods."""
@@ -39,7 +40,7 @@ class Nomination:
         wants: What it wanted then; one that wants something else is another.
         victims: Those that have not left yet, with their uids.
         charges: The quota that is used for it, and for how many pods each.
-        leaving: The holders, by name, whose quota it is.
+        leaving: The holders, by name, whose quota it is; and how much of it at the most, where not all of it leaves.
         handed: What they use of it still, which does not count twice.
         until: When it is given up, Unix seconds.
         why: What its workload waits for.
@@ -52,7 +53,7 @@ class Nomination:
     charges: list[tuple[Charge, int]]
     until: float
     why: Explanation
-    leaving: Sequence[str] = ()
+    leaving: Sequence[tuple[str, Usage | None]] = ()
     handed: list[Handed] = field(default_factory=list)
 
 

@@ -10,6 +10,9 @@ from tutti.engine.workloads import Phase, Workload
 from tutti.quota.snapshot import Holder
 from tutti.quota.tree import Usage
 
+PART = "#"
+"""Stands between the name of a workload and that of a member that is a holder by itself; no name has it."""
+
 
 def describe(state: State, workload: Workload) -> None:
     """Have what a workload holds described as it is now; nothing happens where it holds nothing."""
@@ -43,8 +46,8 @@ def is_spared(state: State, holder: Holder) -> bool:
 
 
 def workload_of(state: State, holder: Holder) -> Workload | None:
-    """Return the workload of a holder."""
-    kind, namespace, name = holder.name.split("/")
+    """Return the workload of a holder, or of which it is a member that stands by itself."""
+    kind, namespace, name = holder.name.partition(PART)[0].split("/")
     return state.workloads.get((kind, namespace, name))
 
 

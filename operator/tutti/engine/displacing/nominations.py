@@ -50,8 +50,9 @@ def begin(state: State, key: WorkloadKey, nomination: Nomination) -> None:
     wanted: Usage = {}
     for charge, pods in nomination.charges:
         add_to(wanted, charge.usage, pods)
-    for who in nomination.leaving:
-        handed = state.holdings.hand_over(who, wanted)
+    for who, most in nomination.leaving:
+        left = wanted if most is None else {what: min(n, most.get(what, 0)) for what, n in wanted.items()}
+        handed = state.holdings.hand_over(who, left)
         for one in handed:
             add_to(wanted, one.usage, -1)
         nomination.handed += handed

@@ -24,11 +24,12 @@ from tutti.engine.decisions import EmitEvent, Evict
 from tutti.engine.displacing import nominations, respecting
 from tutti.engine.displacing.claims import Nomination, Spot
 from tutti.engine.displacing.precedence import is_entitled, would_borrow
+from tutti.engine.displacing.surplus import surplus_of
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.needs import Lacking, Need, needs_of
 from tutti.engine.living.eviction import evict, evict_members
 from tutti.engine.living.limits import protected_until
-from tutti.engine.members import Group, Member
+from tutti.engine.members import Member
 from tutti.engine.milestones import Step
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
@@ -36,7 +37,6 @@ from tutti.engine.waiting.lines import Standing
 from tutti.engine.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.gang import Chosen, choose
-from tutti.placement.preemption.harm import started
 from tutti.placement.preemption.units import Party, Units
 from tutti.quota.flavors import Queue
 
@@ -186,7 +186,7 @@ def _parties(workload: Workload) -> Iterator[Party]:
     """Yield the pods of a workload that do not count one by one: those beyond its need, those that leave together."""
     together: list[PodRecord] = []
     for group in workload.groups.values():
-        surplus = _surplus(workload, group)
+        surplus = surplus_of(workload, group)
         yield from (Party([pod], pod.priority, harmless=True) for pod in surplus)
         if _leaves_whole(workload):
             there = (member.pod for member in group.members.values() if member.pod.place)
@@ -194,17 +194,6 @@ def _parties(workload: Workload) -> Iterator[Party]:
     if together:
         only_reserved = workload.phase is Phase.RESERVED
         yield Party(together, max(pod.priority for pod in together), harmless=only_reserved)
-
-
-def _surplus(workload: Workload, group: Group) -> list[PodRecord]:
-    """Return the members that a running group can do without: the youngest beyond its minimum."""
-    tally = group.tally()
-    beyond = tally.placed - tally.leaving - group.min_count
-    if beyond <= 0 or workload.phase is not Phase.SCHEDULED:
-        return []
-    pods = (member.pod for member in group.members.values())
-    staying = [pod for pod in pods if pod.node and not (pod.terminated or pod.deleting)]
-    return sorted(staying, key=started, reverse=True)[:beyond]
 
 
 def _leaves_whole(workload: Workload) -> bool:
@@ -282,7 +271,7 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
         else:
             message = f"it makes room for {for_whom} (its own is {pod.priority})"
             state.out.append(Evict(pod.namespace, pod.name, pod.uid, REASON, message))
-            _announce(state, pod, for_whom)
+            tell_preempted(state, pod, for_whom)
     for key, members in ours.items():
         other = state.workloads[key]
         if key[0] == "Pod" or any(_is_of_whole(state, other, member) for member in members):
@@ -292,16 +281,17 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
             evict_members(state, other, members, REASON, f"it makes room for {for_whom}")
         if key[0] != "Pod":
             for member in members:
-                _announce(state, member.pod, for_whom)
+                tell_preempted(state, member.pod, for_whom)
 
 
 def _is_of_whole(state: State, workload: Workload, member: Member) -> bool:
     group = workload.groups[state.home[member.pod.key][1]]
-    return _leaves_whole(workload) and member.pod not in _surplus(workload, group)
+    return _leaves_whole(workload) and member.pod not in surplus_of(workload, group)
 
 
-def _announce(state: State, pod: PodRecord, for_whom: str) -> None:
-    note = f"Preempted on node {pod.place} by {for_whom} (its own is {pod.priority})"
+def tell_preempted(state: State, pod: PodRecord, for_whom: str) -> None:
+    """Record an event on a pod that leaves for somebody."""
+    note = f"Preempted on node {pod.place} by {for_whom} (its own priority is {pod.priority})"
     state.out.append(
         EmitEvent("v1", "Pod", pod.namespace, pod.name, pod.uid, "Normal", "Preempted", "Preempting", note)
     )

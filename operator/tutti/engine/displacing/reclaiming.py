@@ -8,8 +8,9 @@ the victims themselves among them, while it waits for the last of them to leave.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,11 +19,13 @@ from tutti.api.wording import counted
 from tutti.engine.displacing import holders, nominations, respecting
 from tutti.engine.displacing.claims import Nomination
 from tutti.engine.displacing.precedence import precedence
-from tutti.engine.displacing.preemption import may_preempt, priority_of, spots_of
+from tutti.engine.displacing.preemption import REASON, may_preempt, priority_of, spots_of, tell_preempted
+from tutti.engine.displacing.surplus import set_apart
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.needs import Lacking
-from tutti.engine.living.eviction import evict
+from tutti.engine.living.eviction import evict, evict_members
 from tutti.engine.living.limits import protected_until
+from tutti.engine.members import Member
 from tutti.engine.milestones import Step
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
@@ -39,7 +42,7 @@ from tutti.quota.flavors import Queue
 from tutti.quota.oracle import Rules
 from tutti.quota.policy import NOBODY
 from tutti.quota.snapshot import Demand, Holder, Snapshot
-from tutti.quota.tree import Usage
+from tutti.quota.tree import Usage, add_to
 from tutti.quota.victims import Victim
 
 MOST_NAMES = 3
@@ -71,7 +74,7 @@ def reclaim(state: State, standing: Standing) -> Explanation | None:
             if found is not None:
                 for key in aside:
                     nominations.give_up(state, key)
-                return _take_out(state, standing, queue, lacking, *found)
+                return _take_out(state, standing, queue, lacking, found)
     demands = (_demand(standing.workload, queue, lacking) for lacking in standing.lacking)
     standing.needs_room = any(state.rules.candidates(state.holdings.snapshot, demand) for demand in demands)
     _look_again(state, queue)
@@ -85,7 +88,14 @@ class _Trial:
     state: State
     lacking: Lacking
     seen: bool
+    apart: dict[str, Member] = field(default_factory=dict)
     _slots: dict[str, list[int]] = field(default_factory=dict)
+    _own: frozenset[int] = frozenset()
+
+    def set_apart(self, apart: dict[str, Member]) -> None:
+        """Take it that some members are holders by themselves, by the names of these."""
+        self.apart, self._slots = apart, {}
+        self._own = frozenset(one.pod.slot for one in apart.values())
 
     def rows(self, gone: Iterable[Holder]) -> list[Rows] | None:
         """Return the rows of all required pods; None where they do not fit."""
@@ -103,7 +113,10 @@ class _Trial:
         """
         cluster, found = self.state.cluster, [holder for holder in candidates if self._of(holder)]
         pods = [cluster.tenants.at(np.array(self._of(holder), dtype=np.int64)) for holder in found]
-        parties = [Party(their, one.priority, harmless=one.evicted) for one, their in zip(found, pods, strict=True)]
+        parties = [
+            Party(their, one.priority, harmless=one.evicted or one.name in self.apart)
+            for one, their in zip(found, pods, strict=True)
+        ]
         units = Units.among(cluster, np.zeros(0, dtype=np.int64), parties)
         with cluster.transaction() as transaction:
             respecting.uncover(self.state, transaction)
@@ -114,21 +127,37 @@ class _Trial:
         slots = self._slots.get(holder.name)
         if slots is None:
             workload = holders.workload_of(self.state, holder)
-            members = workload.members() if workload is not None else ()
-            slots = self._slots[holder.name] = [one.pod.slot for one in members if one.pod.slot >= 0]
+            members = iter(()) if workload is None else workload.members()
+            if holder.name in self.apart:
+                members = iter((self.apart[holder.name],))
+            slots = [one.pod.slot for one in members if one.pod.slot >= 0]
+            if holder.name not in self.apart:
+                slots = [slot for slot in slots if slot not in self._own]
+            self._slots[holder.name] = slots
         return slots
+
+
+class _Found(NamedTuple):
+    """Whom to take out, where the pods go then, and which members are holders by themselves, by their names."""
+
+    victims: list[Victim]
+    rows: list[Rows]
+    apart: dict[str, Member]
+
+
+def _everybody(snapshot: Snapshot, queue: Queue) -> list[Holder]:
+    """Return who holds quota in the tree of a queue."""
+    return [one for leaf in snapshot.queue(queue.name).root().leaves() for one in snapshot.holders(leaf.name)]
 
 
 def _choose(
     state: State, workload: Workload, queue: Queue, lacking: Lacking, aside: Sequence[WorkloadKey]
-) -> tuple[list[Victim], list[Rows]] | None:
+) -> _Found | None:
     """Return whom to take out, and where the pods go then; nothing is held for those `aside`."""
     snapshot, demand = state.holdings.snapshot, _demand(workload, queue, lacking)
     seen = any(looks_around(state.cluster, ask, lacking.profile) for ask in lacking.asks)
     trial = _Trial(state, lacking, seen)
-    everybody = [
-        holder for leaf in snapshot.queue(queue.name).root().leaves() for holder in snapshot.holders(leaf.name)
-    ]
+    everybody = _everybody(snapshot, queue)
     if not everybody or trial.rows(everybody) is None:
         return None
     names = {"/".join(key) for key in aside}
@@ -144,10 +173,11 @@ def _choose(
         if names and quota_victims.fits(snapshot, demand, borrowing=True):
             rows = trial.rows(())
             if rows is not None:
-                return [], rows
+                return _Found([], rows, {})
+        trial.set_apart(set_apart(state, snapshot, _everybody(snapshot, queue)))
         victims = _victims(state.rules, snapshot, demand, trial)
-    rows = trial.rows(victim.holder for victim in victims) if victims else None
-    return None if rows is None else (victims, rows)
+        rows = trial.rows(victim.holder for victim in victims) if victims else None
+    return None if rows is None else _Found(victims, rows, trial.apart)
 
 
 def _victims(rules: Rules, snapshot: Snapshot, demand: Demand, trial: _Trial) -> list[Victim]:
@@ -161,7 +191,8 @@ def _victims(rules: Rules, snapshot: Snapshot, demand: Demand, trial: _Trial) ->
     def placed() -> bool:
         return trial.rows(snapshot.missing()) is not None
 
-    victims = rules.victims(snapshot, demand)
+    apart = frozenset(trial.apart)
+    victims = rules.victims(snapshot, demand, first=apart)
     if not victims or trial.rows([*snapshot.missing(), *(victim.holder for victim in victims)]) is not None:
         return victims
     first = frozenset(trial.in_the_way(rules.candidates(snapshot, demand)))
@@ -169,8 +200,8 @@ def _victims(rules: Rules, snapshot: Snapshot, demand: Demand, trial: _Trial) ->
     def cleared() -> bool:
         return first <= {holder.name for holder in snapshot.missing()}
 
-    found = rules.victims(snapshot, demand, cleared, first=first) if first else []
-    return found or rules.victims(snapshot, demand, placed)
+    found = rules.victims(snapshot, demand, cleared, first=first | apart) if first else []
+    return found or rules.victims(snapshot, demand, placed, first=apart)
 
 
 def _demand(workload: Workload, queue: Queue, lacking: Lacking) -> Demand:
@@ -189,15 +220,19 @@ def _usage(lacking: Lacking) -> Usage:
     return total
 
 
-def _take_out(
-    state: State, standing: Standing, queue: Queue, lacking: Lacking, victims: Sequence[Victim], rows: Sequence[Rows]
-) -> Explanation:
+def _take_out(state: State, standing: Standing, queue: Queue, lacking: Lacking, found: _Found) -> Explanation:
     """Have the victims leave, and hold what they leave for the preemptor."""
-    workload = standing.workload
+    workload, (victims, rows, apart) = standing.workload, found
     leaving: list[Workload] = []
+    fewer: dict[WorkloadKey, list[Member]] = {}
+    whole = {victim.holder.name for victim in victims if victim.holder.name not in apart}
     for victim in victims:
         other = holders.workload_of(state, victim.holder)
         assert other is not None  # else it would have been spared
+        if victim.holder.name in apart:
+            if other.name not in whole:
+                fewer.setdefault(other.key, []).append(apart[victim.holder.name])
+            continue
         leaving.append(other)
         by = _BY[victim.reason].format(queue=queue.name)
         text = f"it makes room for {workload.name} of ClusterQueue {queue.name}: {by}"
@@ -206,7 +241,13 @@ def _take_out(
             state.touch(other.key)
         else:
             evict(state, other, Reason.PREEMPTED, text, preempted=victim.reason.value, for_queue=queue.name)
-    pods = {one.pod.key: one.pod.uid for other in leaving for one in other.members() if one.pod.place}
+    for key, members in fewer.items():
+        text = f"it makes room for {workload.name} of ClusterQueue {queue.name}; its gang does without it"
+        evict_members(state, state.workloads[key], members, REASON, text)
+        for member in members:
+            tell_preempted(state, member.pod, f"{workload.name} of ClusterQueue {queue.name}")
+    going = [one for other in leaving for one in other.members() if one.pod.place]
+    pods = {one.pod.key: one.pod.uid for one in [*going, *(one for some in fewer.values() for one in some)]}
     until = state.now + state.configuration.victims_timeout_seconds
     why = _waiting_for(victims, sum(need.required for need in lacking.needs), until)
     nomination = Nomination(
@@ -219,7 +260,7 @@ def _take_out(
         ],
         until=until,
         why=why,
-        leaving=[other.name for other in leaving],
+        leaving=[*((other.name, None) for other in leaving), *_of_members(state, fewer)],
     )
     nominations.begin(state, workload.key, nomination)
     workload.cluster_queue = queue.name
@@ -229,6 +270,16 @@ def _take_out(
     if not pods:
         state.touch(workload.key)  # there is nobody to wait for
     return why
+
+
+def _of_members(state: State, fewer: dict[WorkloadKey, list[Member]]) -> Iterator[tuple[str, Usage]]:
+    """Yield whose quota becomes free with some members that leave alone, and how much of it."""
+    for key, members in fewer.items():
+        usage: Usage = {}
+        for member in members:
+            if member.charge is not None:
+                add_to(usage, member.charge.usage)
+        yield state.workloads[key].name, usage
 
 
 def _waiting_for(victims: Sequence[Victim], pods: int, until: float) -> Explanation:

@@ -104,6 +104,17 @@ def evict_members(state: State, workload: Workload, members: Iterable[Member], r
     state.touch(workload.key)
 
 
+def keep_needed(workload: Workload) -> None:
+    """Have members stay that were to leave as surplus and have not been asked yet, where the gang needs them by now."""
+    for group in workload.groups.values():
+        going = [m for m in group.members.values() if m.leave is not None and m.leave[0] == _MARKS[Reason.PREEMPTED]]
+        going = [m for m in going if not (m.pod.deleting or m.pod.terminated)]
+        tally = group.tally()
+        short = group.min_count - (tally.placed - tally.leaving - len(going))
+        for member in [m for m in going if not m.evicting][: max(0, short)]:
+            member.leave = None
+
+
 def ask_to_leave(state: State, workload: Workload) -> None:
     """Ask each member that must go, and is or may be on a node, to leave; once, and again where that was refused.
 

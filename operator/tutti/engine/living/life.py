@@ -49,6 +49,8 @@ def settle(state: State, workload: Workload) -> None:
             _settle_scheduled(state, workload)
             _send_again(state, workload)
             if workload.ask_at:
+                if not workload.leaves_by_pod:
+                    eviction.keep_needed(workload)
                 eviction.ask_to_leave(state, workload)
     replacement.follow(state, workload)
     limits.watch(state, workload)
