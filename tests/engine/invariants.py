@@ -43,11 +43,13 @@ class Invariants:
         self.local_queues = local_queues
         self.whole: set[WorkloadKey] = set()
         self.partial: dict[WorkloadKey, float] = {}
+        self.short: dict[WorkloadKey, float] = {}
 
-    def remember_reserved(self) -> None:
+    def remember(self) -> None:
         """To be called before each decision."""
-        members = self.engine.state.members
-        self.reserved_before = {key for key, member in members.items() if member.charge or member.pod.assumed}
+        state = self.engine.state
+        self.reserved_before = {key for key, member in state.members.items() if member.charge or member.pod.assumed}
+        self.kept_before = {key: list(kept.spots) for key, kept in state.kept.items()}
 
     def check_state(self) -> None:
         """To be called after each decision."""
@@ -57,6 +59,8 @@ class Invariants:
         self.check_overuse()
         self.check_waiting()
         self.check_gangs()
+        self.check_whole()
+        self.check_kept()
         self.check_explanations()
 
     def newly_reserved(self) -> list[Any]:
@@ -199,6 +203,69 @@ class Invariants:
             since = self.partial.setdefault(key, self.now)
             most = self.window + (self.longest_bind if waited_for else 0.0)
             assert self.now - since <= most, f"{key} is bound in part: {[m.pod.name for m in running]}"
+
+    def check_whole(self) -> None:
+        """No gang runs on fewer members than it needs for longer than its window.
+
+        Who is told to end on a node that does not work is no member: nobody says when it has ended.
+        """
+        cluster = self.engine.state.cluster
+        for key, workload in self.engine.state.workloads.items():
+            windows = [g.on_loss for g in workload.groups.values() if g.on_loss is not None and self._lacks(cluster, g)]
+            windows = [one.window_seconds for one in windows if one.action == "Restart"]
+            if key[0] == "Pod" or workload.phase is not Phase.SCHEDULED or workload.problem is not None or not windows:
+                self.short.pop(key, None)
+                continue
+            on_the_way = any(m.pod.assumed for m in workload.members())
+            most = min(windows) + (self.longest_bind if on_the_way else 0.0)
+            since = self.short.setdefault(key, self.now)
+            assert self.now - since <= most, f"{key} runs with fewer members than it needs since {since}"
+
+    def _lacks(self, cluster: Any, group: Any) -> bool:
+        """Whether so few members of a group are left that it is not whole."""
+        done = sum(m.pod.phase == "Succeeded" for m in group.members.values()) + group.ended
+        there = [m.pod for m in group.members.values() if m.pod.node and not m.pod.terminated]
+        return done + sum(not pod.deleting or cluster.is_working(pod.node) for pod in there) < group.min_count
+
+    def check_kept(self) -> None:
+        """Nobody who is not more important has got room that was kept for the successors of what a gang has lost."""
+        state = self.engine.state
+        nodes = state.cluster.nodes
+        for member in self.newly_reserved():
+            mine = self.engine.state.home[member.pod.key][0]
+            row = nodes.rows[member.pod.assumed]
+            for key, kept in state.kept.items():
+                if key == mine or member.pod.priority > kept.priority:
+                    continue
+                spots = [one for one in self.kept_before.get(key, ()) if one in kept.spots]
+                for _, amounts in (spot for spot in spots if spot[0] == member.pod.assumed):
+                    for name, amount in amounts.items():
+                        column = nodes.axis.column(name)
+                        left = nodes.allocatable[row, column] - nodes.requested[row, column]
+                        assert left >= amount, f"{member.pod.name} has room on {member.pod.assumed} kept for {key}"
+
+    def check_victims(self, evictions: list[Any]) -> None:
+        """Our own evictions leave no gang with fewer members than it needs: surplus leaves, or all of it does."""
+        state = self.engine.state
+        asked: dict[tuple[WorkloadKey, str], int] = {}
+        for one in evictions:
+            home = state.home.get((one.namespace, one.name))
+            if home is not None:
+                asked[home] = asked.get(home, 0) + 1
+        for (key, name), count in asked.items():
+            workload = state.workloads[key]
+            if key[0] == "Pod" or workload.phase is not Phase.SCHEDULED or workload.leaves_by_pod:
+                continue
+            group = workload.groups[name]
+            members = group.members.values()
+            done = sum(m.pod.phase == "Succeeded" for m in members) + group.ended
+            there = [m for m in members if m.pod.node and not (m.pod.terminated or m.pod.deleting)]
+            left = done + sum(m.leave is None for m in there)
+            together = any(m.claim.leaves_together for m in members)
+            before = left + count
+            assert left >= group.min_count or before < group.min_count or together, (
+                f"{count} members of {key} are asked to leave, and {left} of {group.min_count} are left"
+            )
 
     def check_explanations(self) -> None:
         for workload in self.engine.state.workloads.values():

@@ -81,7 +81,7 @@ class Watched(Invariants, World):
         super().__init__(**configuration)
 
     def decide(self, advance: float = 0.0) -> list[AnyDecision]:
-        self.remember_reserved()
+        self.remember()
         self.protected = self.running_since(self.now + advance - RUNTIME)
         return super().decide(advance)
 

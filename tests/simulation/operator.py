@@ -16,6 +16,7 @@ from tests.engine.invariants import Invariants
 from tests.simulation.loop import OWNER, VirtualLoop
 from tests.simulation.wire import Network, Wire
 from tutti.api.configuration import TuttiConfiguration
+from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.controller.health import Health
 from tutti.controller.metrics import Metrics
 from tutti.controller.room import Room, Surroundings
@@ -28,6 +29,7 @@ from tutti.kube.fencing import LeadershipLost
 from tutti.kube.metrics import WireMetrics
 
 WINDOW = 20
+LOSS_WINDOW = 30
 MOST_AT_ONCE = 200
 """How often an engine may ask to be asked again at once, with nothing observed in between: nothing else would ever run."""
 LONGEST_BIND_SECONDS = 70.0
@@ -38,6 +40,7 @@ CONFIGURATION = TuttiConfiguration(
     permit_timeout_seconds=30,
     bind_window_seconds=WINDOW,
     victims_timeout_seconds=30,
+    on_member_loss=OnMemberLoss(window_seconds=LOSS_WINDOW),
 )
 
 
@@ -88,7 +91,7 @@ class CheckedEngine(Invariants, Engine):
     def decide(self, now: float, *, most: int | None = None) -> list[AnyDecision]:
         self._at_once = self._at_once if now == self.now else 0
         self.now = now
-        self.remember_reserved()
+        self.remember()
         heads = self._strict_heads()
         waiting = {key for key, one in self.state.workloads.items() if one.phase is Phase.WAITING}
         if not self.decisions:
@@ -101,6 +104,7 @@ class CheckedEngine(Invariants, Engine):
             self._check_held()
             for decision in decisions:
                 self._check(decision)
+            self.check_victims([one for one in decisions if isinstance(one, Evict)])
         except AssertionError as error:
             self._complain(_told(error))
         return decisions

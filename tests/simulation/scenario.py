@@ -82,6 +82,8 @@ def drawn(seed: int) -> Scenario:
         *_lasting_faults(draw, [step.args for step in steps if step.do == "gang"]),
         *_process_faults(draw),
         *_accidents(draw),
+        *_broken_machines(draw),
+        *_rivals(draw),
     ]
     slowness = draw.choice((1.0, 1.0, 1.0, 5.0, 20.0))
     steps += _mistakes(draw, [step.args for step in steps if step.do == "gang"])
@@ -291,6 +293,37 @@ def _accidents(draw: random.Random) -> list[Step]:
             "seconds": round(draw.uniform(5, 40), 1),
         }
         steps.append(Step(draw.uniform(0, 120), "foreign", foreign))
+    return steps
+
+
+def _broken_machines(draw: random.Random) -> list[Step]:
+    """Machines that die and are switched on again, or not before the faults are over; that flap; that are drained."""
+    steps: list[Step] = []
+    for _ in range(draw.choice((0, 1, 1, 2))):
+        at, name, after = draw.uniform(10, 120), draw.choice(sorted(NODES)), draw.uniform(1, 20)
+        match draw.choice(("die", "die", "die for good", "flap", "drain")):
+            case "die":
+                steps.append(Step(at, "die", {"name": name, "seconds": round(after, 1)}))
+                steps.append(Step(at + draw.uniform(0.5, 60), "revive", {"name": name}))
+            case "die for good":
+                steps.append(Step(at, "die", {"name": name, "seconds": round(after, 1)}))
+            case "flap":
+                flaps = [{"name": name, "seconds": round(draw.uniform(0.2, 6), 1)} for _ in range(draw.randint(1, 4))]
+                steps += [Step(at + 3 * number, "flap", flap) for number, flap in enumerate(flaps)]
+            case "drain":
+                steps.append(Step(at, "drain", {"name": name}))
+                steps.append(Step(at + draw.uniform(1, 60), "uncordon", {"name": name}))
+    return steps
+
+
+def _rivals(draw: random.Random) -> list[Step]:
+    """Single pods that stand at the door: whatever of quota or room becomes free for a moment, they would have."""
+    steps: list[Step] = []
+    for number in range(draw.choice((0, 0, 1, 3))):
+        name, at = f"rival{number}", draw.uniform(1, 60)
+        about = {"gang": name, "how": "Pod", "queue": draw.choice(QUEUES), "size": 1, "least": 1, "priority": 0}
+        steps.append(Step(at, "gang", about))
+        steps.append(_plain_member(at, name, 0, draw.randint(1, 3), round(draw.uniform(5, 60), 1)))
     return steps
 
 

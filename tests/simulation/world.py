@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.simulation.limits import COHORT, exceeded, held
 from tests.simulation.loop import VirtualLoop
+from tests.simulation.machines import Machines
 from tests.simulation.mistakes import Mistakes
 from tests.simulation.operator import CONFIGURATION, Operator
 from tests.simulation.pods import GPU, HOLD, is_held_back, lives, plain, pod_of
@@ -52,6 +53,7 @@ class World:
         self.loop = loop
         self.server = Server(seed)
         self.mistakes = Mistakes(self.server, loop.time)
+        self.machines = Machines(self.server, loop, self._replace)
         self.network = Network(self.server, random.Random(f"{seed}/network"))
         self.configuration = configuration
         self.operators: dict[str, Operator] = {}
@@ -62,7 +64,6 @@ class World:
         self.failed = asyncio.Event()
         self._draw = random.Random(f"{seed}/users")
         self._gang_of: dict[str, str] = {}
-        self._homes: dict[str, Json] = {}
         self.network.sending.append(self._check_leader)
         self.network.handled.append(self._note)
         self.server.backend.after.append(self._follow)
@@ -87,17 +88,10 @@ class World:
 
     async def do(self, action: str, args: Json) -> None:
         """Carry out a step."""
-        doer = self.mistakes if hasattr(self.mistakes, f"do_{action}") else self
+        doer: Any = next(one for one in (self.mistakes, self.machines, self) if hasattr(one, f"do_{action}"))
         await getattr(doer, f"do_{action}")(**args)
 
-    # Nodes and objects.
-
-    async def do_node(self, name: str, gpus: int, rack: str) -> None:
-        self._homes[name] = {"name": name, "gpus": gpus, "rack": rack}
-        await self.server.put_node(name, gpus, {"rack": rack})
-
-    async def do_lose_node(self, name: str) -> None:
-        self.server.remove_node(name)
+    # Objects.
 
     async def do_put(self, kind: str, name: str, spec: Json) -> None:
         await self.mistakes.put(kind, name, spec)
@@ -194,6 +188,17 @@ class World:
         elif new is None or phase == "Failed":
             self.loop.call_later(0.5 + 3 * self._draw.random(), self._renew, name)
 
+    def _replace(self, name: str) -> None:
+        """A member was told to end where nobody says when it has: its user has another in its place."""
+        gang = self.gangs.get(self._gang_of.get(name, ""))
+        if gang is None or name not in gang.members:
+            return
+        member = gang.members.pop(name)
+        again = {**member, "name": f"{name}x"}
+        gang.members[again["name"]] = again
+        self._gang_of[again["name"]] = gang.name
+        self.loop.call_later(0.5 + 3 * self._draw.random(), self._renew, again["name"])
+
     def _let_go(self, name: str) -> None:
         """A Job's controller has counted a pod that was deleted."""
         found = self.server.backend.collection(self.server.pods).get("default", name)
@@ -202,6 +207,8 @@ class World:
 
     def _renew(self, name: str) -> None:
         gang = self.gangs[self._gang_of[name]]
+        if name not in gang.members:
+            return  # another is there in its place
         pod = self.server.pod(name)
         if pod is not None and pod.get("status", {}).get("phase") == "Failed":
             found = self.server.backend.collection(self.server.pods).get("default", name)
@@ -288,8 +295,7 @@ class World:
         self.network.lags.clear()
         self.network.doubled.clear()
         self.network.slowness = 1.0
-        for home in self._homes.values():
-            await self.do_node(**home)
+        await self.machines.heal()
         await self.mistakes.mend_all()
         for gang in self.gangs.values():
             for name in gang.members:

@@ -21,6 +21,8 @@ _EVENTS = {
     Step.GIVEN_BACK: "reservation_given_back",
     Step.SCHEDULED: "workload_scheduled",
     Step.MAKES_ROOM: "victims_chosen",
+    Step.DEGRADED: "gang_degraded",
+    Step.RECOVERED: "gang_recovered",
     Step.EVICTED: "workload_evicted",
     Step.SPARED: "workload_spared",
     Step.FINISHED: "workload_finished",
