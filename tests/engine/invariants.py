@@ -50,6 +50,7 @@ class Invariants:
         state = self.engine.state
         self.reserved_before = {key for key, member in state.members.items() if member.charge or member.pod.assumed}
         self.kept_before = {key: list(kept.spots) for key, kept in state.kept.items()}
+        self.short_before = {key: None for key, one in state.workloads.items() if one.degraded_since is not None}
 
     def check_state(self) -> None:
         """To be called after each decision."""
@@ -60,6 +61,7 @@ class Invariants:
         self.check_waiting()
         self.check_gangs()
         self.check_whole()
+        self.check_together()
         self.check_kept()
         self.check_explanations()
 
@@ -110,7 +112,8 @@ class Invariants:
             )
         for member in state.members.values():
             assert member.charge is None or member.pod.place, f"{member.pod.name} uses quota and no room"
-            assert member.charge is None or not member.pod.lost, f"{member.pod.name} is lost and uses quota"
+            lost = member.pod.node and member.pod.deleting and not state.cluster.is_working(member.pod.node)
+            assert member.charge is None or not lost, f"{member.pod.name} is lost and uses quota"
 
     def check_counts(self) -> None:
         """What queues say of themselves is what their workloads hold, counted anew."""
@@ -211,7 +214,7 @@ class Invariants:
         """
         cluster = self.engine.state.cluster
         for key, workload in self.engine.state.workloads.items():
-            windows = [g.on_loss for g in workload.groups.values() if g.on_loss is not None and self._lacks(cluster, g)]
+            windows = [g.on_loss for g in workload.groups.values() if g.on_loss is not None and self.is_short(cluster, g)]
             windows = [one.window_seconds for one in windows if one.action == "Restart"]
             if key[0] == "Pod" or workload.phase is not Phase.SCHEDULED or workload.problem is not None or not windows:
                 self.short.pop(key, None)
@@ -221,11 +224,24 @@ class Invariants:
             since = self.short.setdefault(key, self.now)
             assert self.now - since <= most, f"{key} runs with fewer members than it needs since {since}"
 
-    def _lacks(self, cluster: Any, group: Any) -> bool:
+    def is_short(self, cluster: Any, group: Any) -> bool:
         """Whether so few members of a group are left that it is not whole."""
         done = sum(m.pod.phase == "Succeeded" for m in group.members.values()) + group.ended
         there = [m.pod for m in group.members.values() if m.pod.node and not m.pod.terminated]
         return done + sum(not pod.deleting or cluster.is_working(pod.node) for pod in there) < group.min_count
+
+    def check_together(self) -> None:
+        """What a degraded gang needs to be whole again has nodes together, or none of it has."""
+        state = self.engine.state
+        for member in self.newly_reserved():
+            key, name = state.home[member.pod.key]
+            workload = state.workloads[key]
+            group = workload.groups[name]
+            if key not in self.short_before or workload.phase is not Phase.SCHEDULED or group.on_loss is None:
+                continue
+            earlier = any(m.pod.assumed and each in self.reserved_before for each, m in group.members.items())
+            if group.on_loss.action == "Restart" and not earlier:
+                assert not group.missing, f"{member.pod.name} is placed, and {group.missing} of {key} are not"
 
     def check_kept(self) -> None:
         """Nobody who is not more important has got room that was kept for the successors of what a gang has lost."""

@@ -41,6 +41,14 @@ TAKES = 0.85
 """How often anybody is taken out for others."""
 
 
+LOSES = 0.4
+"""How often there is a gang that loses members while it runs, and a crowd that would have their room."""
+
+
+URGENT = 0.2
+"""How often there are pods that are more important than others, whatever their queues."""
+
+
 LATE = 0.3
 """How often a gang's room is given back because a promised member does not come."""
 
@@ -84,6 +92,8 @@ def drawn(seed: int) -> Scenario:
         *_accidents(draw),
         *_broken_machines(draw),
         *_rivals(draw),
+        *(_urgent(draw) if draw.random() < URGENT else ()),
+        *(_losses(draw) if draw.random() < LOSES else ()),
     ]
     slowness = draw.choice((1.0, 1.0, 1.0, 5.0, 20.0))
     steps += _mistakes(draw, [step.args for step in steps if step.do == "gang"])
@@ -145,6 +155,7 @@ def _gangs(draw: random.Random) -> list[Step]:
             "size": size,
             "least": least,
             "priority": draw.choice((0, 0, 0, 10)),
+            "slow": draw.choice((0.0, 0.0, 0.0, 50.0)),
         }
         if how == "Workload" and draw.random() < 0.6:
             about["spec"] = _promise(size, least, gpus)
@@ -323,7 +334,49 @@ def _rivals(draw: random.Random) -> list[Step]:
         name, at = f"rival{number}", draw.uniform(1, 60)
         about = {"gang": name, "how": "Pod", "queue": draw.choice(QUEUES), "size": 1, "least": 1, "priority": 0}
         steps.append(Step(at, "gang", about))
-        steps.append(_plain_member(at, name, 0, draw.randint(1, 3), round(draw.uniform(5, 60), 1)))
+        steps.append(_plain_member(at, name, 0, draw.randint(1, 4), round(draw.uniform(5, 60), 1)))
+    return steps
+
+
+def _losses(draw: random.Random) -> list[Step]:
+    """A gang that runs long and loses members, which its user makes again soon or late, and pods that fill the rest."""
+    begin, size, gpus = draw.uniform(1, 20), draw.randint(2, 4), draw.randint(1, 2)
+    about = {"gang": "life", "how": draw.choice(("PodGroup", "Workload")), "queue": draw.choice(("", "", "q3"))}
+    about |= {"size": size, "least": draw.randint(2, size), "priority": 0, "slow": draw.choice((0.0, 20.0, 80.0))}
+    steps = [Step(begin, "gang", about)]
+    steps += [_plain_member(begin, "life", rank, gpus, round(draw.uniform(70, 120), 1)) for rank in range(size)]
+    at = begin + draw.uniform(5, 40)
+    lost = draw.sample(range(size), draw.randint(1, size - 1))
+    steps += [Step(at + draw.uniform(0, 3), "delete_pod", {"name": f"life-{rank}"}) for rank in lost]
+    for number in range(draw.choice((2, 6))):
+        name, when = f"crowd{number}", draw.uniform(1, at)
+        steps.append(
+            Step(when, "gang", {"gang": name, "how": "Pod", "queue": "", "size": 1, "least": 1, "priority": 0})
+        )
+        steps.append(_plain_member(when, name, 0, draw.randint(1, 4), round(draw.uniform(20, 60), 1)))
+    return steps
+
+
+def _urgent(draw: random.Random) -> list[Step]:
+    """Gangs whose pods run long, and others whose pods are more important and find no room beside them."""
+    spec = {"metadata": {"name": "urgent"}, "value": 100}
+    made = {"group": "scheduling.k8s.io", "version": "v1", "plural": "priorityclasses"}
+    steps = [
+        Step(0.0, "create", {**made, "body": {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **spec}})
+    ]
+    begin = draw.uniform(1, 40)
+    for number in range(2):
+        size = draw.randint(2, 4)
+        about = {"gang": f"long{number}", "how": "PodGroup", "queue": "", "size": size, "least": draw.randint(2, size)}
+        steps.append(Step(begin, "gang", {**about, "priority": 0}))
+        seconds = round(draw.uniform(40, 90), 1)
+        steps += [_plain_member(begin, f"long{number}", rank, 2, seconds) for rank in range(size)]
+    at, size = begin + draw.uniform(5, 30), draw.randint(1, 3)
+    about = {"gang": "urgent", "how": draw.choice(("PodGroup", "Pod")), "queue": "", "size": size, "least": size}
+    steps.append(Step(at, "gang", {**about, "priority": 100}))
+    for rank in range(size):
+        step = _plain_member(at, "urgent", rank, draw.choice((2, 4)), round(draw.uniform(5, 30), 1))
+        steps.append(Step(at, "member", {**step.args, "spec": {"priorityClassName": "urgent"}}))
     return steps
 
 

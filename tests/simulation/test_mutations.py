@@ -17,11 +17,13 @@ from tutti.cluster.cluster import Cluster
 from tutti.cluster.muster import Doing
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.controller.dispatch import Dispatch
-from tutti.engine.displacing import nominations
+from tutti.engine.displacing import nominations, preemption
 from tutti.engine.engine import Engine
-from tutti.engine.living import binding, eviction, life, reservation
+from tutti.engine.gathering import needs
+from tutti.engine.living import binding, eviction, life, replacement, reservation
 from tutti.engine.waiting.lines import Line
 from tutti.engine.waiting.turns import Candidates
+from tutti.engine.workloads import Phase
 from tutti.kube.changes import Change, Gone
 from tutti.kube.lease import Elector
 from tutti.kube.mirror import Mirror
@@ -161,6 +163,16 @@ def a_lost_victim_leaves_no_quota(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(nominations, "_is_there", is_there)
 
 
+def successors_come_one_by_one(patch: pytest.MonkeyPatch) -> None:
+    """What a degraded gang lacks is placed as it comes, so that a part of it may hold what it cannot use."""
+    missing = needs._missing
+
+    def wrongly(workload: Any, group: Any, tally: Any, waiting: int) -> int:
+        return 0 if workload.phase is Phase.SCHEDULED else missing(workload, group, tally, waiting)
+
+    patch.setattr(needs, "_missing", wrongly)
+
+
 BREAKAGES: dict[str, Break] = {
     "a gated member counts as one that can be bound": placeable_but("gated", Doing.GATED),
     "a gang is satisfied with one member less": one_member_less,
@@ -182,6 +194,13 @@ BREAKAGES: dict[str, Break] = {
     "what vanished while nobody watched is not missed": what_vanished_unwatched_is_not_missed,
     "a reservation is held for ever": nothing(reservation, "time_out"),
     LOST_VICTIM: a_lost_victim_leaves_no_quota,
+    "members that end on dead nodes count": always(Cluster, "_is_lost", False),
+    "nothing is kept for successors": always(replacement, "kept_from", ()),
+    "quota of what was lost is anybody's": always(replacement, "_charge", None),
+    "a degraded gang is never restarted": nothing(replacement, "_restart_in_time"),
+    "what is taken out waits for members on dead nodes": always(eviction, "_is_there", True),
+    "members leave one by one though their gang needs them": always(preemption, "_leaves_whole", False),
+    "successors are placed one by one": successors_come_one_by_one,
 }
 
 

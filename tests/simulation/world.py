@@ -186,7 +186,13 @@ class World:
             if old is None or not is_held_back(old.obj):
                 self.loop.call_later(0.5 + 9 * self._draw.random(), self._let_go, name)
         elif new is None or phase == "Failed":
-            self.loop.call_later(0.5 + 3 * self._draw.random(), self._renew, name)
+            self.loop.call_later(self._pause(name), self._renew, name)
+
+    def _pause(self, name: str) -> float:
+        """How long the user of a gang takes to make a member of it again, in seconds."""
+        gang = self.gangs[self._gang_of[name]]
+        slow = gang.about.get("slow", 0.0) if gang.about is not None else 0.0
+        return 0.5 + (3 + slow) * self._draw.random()
 
     def _replace(self, name: str) -> None:
         """A member was told to end where nobody says when it has: its user has another in its place."""
@@ -197,7 +203,7 @@ class World:
         again = {**member, "name": f"{name}x"}
         gang.members[again["name"]] = again
         self._gang_of[again["name"]] = gang.name
-        self.loop.call_later(0.5 + 3 * self._draw.random(), self._renew, again["name"])
+        self.loop.call_later(self._pause(again["name"]), self._renew, again["name"])
 
     def _let_go(self, name: str) -> None:
         """A Job's controller has counted a pod that was deleted."""
