@@ -486,3 +486,21 @@ def test_a_gang_that_is_deleted_keeps_nothing():
     world.delete("g-0", "g-1", "g-2", "g-3")
     world.run()
     assert "rival" in world.where()
+
+
+def test_a_gang_of_a_strict_queue_that_waits_for_victims_of_its_successors_is_not_tried_over_and_over():
+    """Found by the simulation (seed 86)."""
+    world = World()
+    world.flavor()
+    world.queue("cq", 4, queueingStrategy="StrictFIFO", preemption={"withinClusterQueue": "LowerPriority"})
+    world.node("n0", gpus=4)
+    world.gang("low", 2, queue="queue")
+    world.run()
+    world.gang("high", 2, queue="queue", priority=10)
+    world.run()
+    world.hold_evictions = True
+    world.pod("taken", scheduler="another", node="n0")  # where the lost member was
+    world.delete("high-0")
+    world.pod("high-2", group="high", queue="queue", priority=10)
+    world.run()
+    assert world.reason("PodGroup", "high") == "WaitingForVictims"

@@ -254,7 +254,7 @@ class Candidates:
         if never is not None:
             nominations.abandon(state, workload.key)
             self.put_aside(workload, never)
-        elif waits is not None and not (queue is not None and queue.strict):
+        elif waits is not None and not (queue is not None and queue.strict and workload.phase is Phase.WAITING):
             self.put_aside(workload, waits)
         else:
             self._stand(state, workload, queue, needs)
