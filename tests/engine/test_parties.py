@@ -264,3 +264,63 @@ def test_flavors_do_not_depend_on_the_order_in_which_pod_groups_are_listed(order
 def _asking(pod: Pod, more: dict[str, str]) -> Pod:
     requests = {**pod.spec.containers[0].resources.requests, **more}
     return replaced(pod, spec=replaced(pod.spec, containers=[Container("c", resources=ResourceRequirements(requests))]))
+
+
+# Those that go to one domain together say the same of it, or are told that they do not.
+
+
+@pytest.mark.parametrize("queued", [True, False])
+@pytest.mark.parametrize("other", [{**T, "level": ZONE}, {**T, "mode": "Preferred"}])
+def test_a_workload_whose_parts_want_different_things_of_one_domain_is_refused(other, queued):
+    world = racks(gpus=8)
+    world.queue("q", 100)
+    groups = [{"name": "lead", "count": 2, "topology": T}, {"name": "work", "count": 2, "topology": other}]
+    world.workload("job", *groups, **({"queueName": "queue"} if queued else {}))
+    for name in ("lead", "work"):
+        for rank in range(2):
+            world.pod(f"job-{name}-{rank}", workload="job", group=name)
+    world.pod("beside", queue="queue")
+    world.run()
+    assert set(world.where()) == {"beside"}
+    assert world.reason("Workload", "job") == "InvalidWorkload"
+    assert "the same mode and level" in world.why("Workload", "job").message
+
+
+def annotated(world: World, name: str, mode: str, level: str) -> None:
+    notes = {"pod-group-name": "g", "pod-group-total-count": "3", "podset-group-name": "x"}
+    notes |= {f"podset-{mode}-topology": level}
+    world.pod(name, annotations={f"{KUEUE}/{key}": value for key, value in notes.items()})
+
+
+@pytest.mark.parametrize("other", [("required", ZONE), ("preferred", RACK)])
+def test_pods_of_a_gang_that_want_different_things_of_one_domain_are_told(other):
+    world = racks(gpus=8)
+    for name in ("a", "b"):
+        annotated(world, name, "required", RACK)
+    annotated(world, "c", *other)
+    world.pod("beside")
+    world.run()
+    assert set(world.where()) == {"beside"}
+    why = world.why("PodGroup", "g")
+    assert why.reason == "InvalidGang"
+    said = " ".join((other[0].title(), other[1]))
+    assert why.message.startswith("those of groupName x want to be near in different ways: ")
+    assert f"{said} (pod c)" in why.message
+    assert f"Required {RACK} (pod a)" in why.message
+    world.delete("c")
+    annotated(world, "c", "required", RACK)
+    world.run()
+    assert set(world.where()) == {"a", "b", "c", "beside"}
+
+
+def test_slices_of_one_part_of_a_domain_are_its_own():
+    world = racks(gpus=2)
+    sliced = {**T, "sliceLevel": HOSTNAME, "sliceSize": 2}
+    world.workload("job", {"name": "lead", "count": 2, "topology": T}, {"name": "work", "count": 2, "topology": sliced})
+    for name in ("lead", "work"):
+        for rank in range(2):
+            world.pod(f"job-{name}-{rank}", workload="job", group=name)
+    world.run()
+    nodes = world.where()
+    assert len(nodes) == 4
+    assert nodes["job-work-0"] == nodes["job-work-1"]
