@@ -105,6 +105,9 @@ class Invariants:
             )
         for member in state.members.values():
             assert member.charge is None or member.pod.place, f"{member.pod.name} uses quota and no room"
+            if member.charge is not None:
+                holds = {what: member.pod.held.get(what[1], 0) for what in member.charge.usage}
+                assert member.charge.usage == holds, f"{member.pod.name} does not use what it holds"
 
     def check_counts(self) -> None:
         """What queues say of themselves is what their workloads hold, counted anew."""

@@ -9,7 +9,7 @@ from tutti.engine.displacing import holders
 from tutti.engine.extending import permits
 from tutti.engine.gathering import eager
 from tutti.engine.gathering.wishes import read_workload
-from tutti.engine.living import approval, binding, eviction, limits, reservation, volumes
+from tutti.engine.living import approval, binding, charges, eviction, limits, reservation, volumes
 from tutti.engine.members import Tally
 from tutti.engine.milestones import Step
 from tutti.engine.state import State
@@ -27,7 +27,7 @@ def settle(state: State, workload: Workload) -> None:
     leaving = workload.tally().leaving
     if leaving:
         reservation.give_back_leaving(state, workload)
-    reservation.settle_charges(state, workload)
+    charges.settle_charges(state, workload)
     limits.enforce(state, workload)
     if leaving:
         eviction.leave_together(state, workload)
