@@ -48,6 +48,7 @@ def settle(state: State, workload: Workload) -> None:
                 eviction.ask_to_leave(state, workload)
     limits.watch(state, workload)
     holders.describe(state, workload)
+    holders.note_exposure(state, workload)
     if before is Phase.WAITING and workload.phase in ADMITTED:
         state.touch(workload.key)  # found running: what it may not do has not been looked at yet
 
