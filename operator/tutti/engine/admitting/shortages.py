@@ -9,6 +9,7 @@ import numpy as np
 
 from tutti.api.resources import describe
 from tutti.api.wording import HAS, IS, agreeing, counted
+from tutti.cluster.supply import summed
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.members import Group
 from tutti.engine.state import State
@@ -212,17 +213,17 @@ def short_of_resources(state: State, workload: Workload) -> Explanation | None:
     if not workload.min_resources or workload.phase is not Phase.WAITING:
         return None
     nodes = state.cluster.nodes
-    wanted = nodes.vector(workload.min_resources)
-    free = np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present].sum(axis=0)
-    column = next(iter(np.flatnonzero(free < wanted)), None)
-    if column is None:
+    nodes.vector(workload.min_resources)  # makes columns of what no node has ever named
+    found = summed(np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present])
+    column = nodes.axis.column
+    short = [name for name, wanted in workload.min_resources.items() if found[column(name)] < wanted]
+    if not short:
         return None
-    name = nodes.axis.names[int(column)]
-    text = (
-        f"minResources asks for {describe(name, int(wanted[column]))} of {name} to be free in the cluster; free now: "
-    )
-    text += describe(name, int(free[column]))
-    return Explanation(Gate.PLACEMENT, "Unschedulable", text, {"resource": name, "free": str(free[column])})
+    name = min(short, key=column)
+    wanted, free = workload.min_resources[name], int(found[column(name)])
+    text = f"minResources asks for {describe(name, wanted)} of {name} to be free in the cluster; free now: "
+    text += describe(name, free)
+    return Explanation(Gate.PLACEMENT, "Unschedulable", text, {"resource": name, "free": str(free)})
 
 
 def gang_full(group: Group) -> Explanation:
