@@ -130,6 +130,18 @@ RIGHT: dict[str, tuple[str, str]] = {
           template: {spec: {containers: [{name: c, resources: {requests: {cpu: "1"}}}], nodeSelector: {a: b}}}
         """,
     ),
+    "workload of which parts go to one domain each": (
+        "Workload",
+        """
+        podGroups:
+        - {name: lead, count: 1, topology: {mode: Required, level: rack, groupName: x}}
+        - {name: work, count: 4, topology: {mode: Required, level: rack, groupName: x, sliceSize: 2, sliceLevel: host}}
+        - {name: data, count: 2, topology: {mode: Preferred, level: zone, groupName: y}}
+        - {name: more, count: 2, topology: {mode: Unconstrained, groupName: z}}
+        - {name: most, count: 2, topology: {mode: Unconstrained, groupName: z}}
+        - {name: rest, count: 2, topology: {mode: Preferred, level: host}}
+        """,
+    ),
     "workload with a class of the cluster": (
         "Workload",
         "{priorityClassRef: {group: scheduling.k8s.io, kind: PriorityClass, name: high}, podGroups: [{count: 1}]}",
@@ -357,6 +369,27 @@ WRONG: dict[str, Wrong] = {
         "podGroups: [{count: 2, topology: {mode: Required, level: rack, balanced: true}}]",
         "spec.podGroups[0].topology",
         "set mode to Preferred",
+    ),
+    "pod groups of one domain at different levels": Wrong(
+        "Workload",
+        """
+        podGroups:
+        - {name: a, count: 1, topology: {mode: Required, level: rack, groupName: x}}
+        - {name: b, count: 1}
+        - {name: c, count: 2, topology: {mode: Required, level: zone, groupName: x}}
+        """,
+        "spec",
+        "the same mode and level",
+    ),
+    "pod groups of one domain more and less firmly": Wrong(
+        "Workload",
+        """
+        podGroups:
+        - {name: a, count: 1, topology: {mode: Required, level: rack, groupName: x}}
+        - {name: b, count: 2, topology: {mode: Preferred, level: rack, groupName: x}}
+        """,
+        "spec",
+        "the same mode and level",
     ),
     "class of another group": Wrong(
         "Workload",

@@ -114,6 +114,9 @@ class Invariants:
             assert member.charge is None or member.pod.place, f"{member.pod.name} uses quota and no room"
             lost = member.pod.node and member.pod.deleting and not state.cluster.is_working(member.pod.node)
             assert member.charge is None or not lost, f"{member.pod.name} is lost and uses quota"
+            if member.charge is not None:
+                holds = {what: member.pod.held.get(what[1], 0) for what in member.charge.usage}
+                assert member.charge.usage == holds, f"{member.pod.name} does not use what it holds"
 
     def check_counts(self) -> None:
         """What queues say of themselves is what their workloads hold, counted anew."""
@@ -214,7 +217,9 @@ class Invariants:
         """
         cluster = self.engine.state.cluster
         for key, workload in self.engine.state.workloads.items():
-            windows = [g.on_loss for g in workload.groups.values() if g.on_loss is not None and self.is_short(cluster, g)]
+            windows = [
+                g.on_loss for g in workload.groups.values() if g.on_loss is not None and self.is_short(cluster, g)
+            ]
             windows = [one.window_seconds for one in windows if one.action == "Restart"]
             if key[0] == "Pod" or workload.phase is not Phase.SCHEDULED or workload.problem is not None or not windows:
                 self.short.pop(key, None)

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.engine.invariants import Invariants
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
-from tutti.api.core import ObjectMeta, PriorityClass
+from tutti.api.core import ObjectMeta, PriorityClass, ResourceRequirements
 from tutti.cluster.muster import Doing
 from tutti.engine.decisions import AnyDecision, Bind, Evict
 from tutti.engine.observations import BindAnswer, BindFinished, PriorityClassSeen
@@ -446,6 +446,15 @@ class Histories(RuleBasedStateMachine):
         else:
             getattr(self.world, how)(name)
 
+    @rule(data=st.data(), gpus=st.integers(0, 3), cpu=st.sampled_from(["0", "500m", "2"]))
+    def resize(self, data: st.DataObject, gpus: int, cpu: str) -> None:
+        name = self._pick(data, bound=True)
+        if name is not None:
+            pod = self.world.pods["default", name]
+            asked = {**pod.spec.containers[0].resources.requests, GPU: str(gpus), "cpu": cpu}
+            containers = [replaced(pod.spec.containers[0], resources=ResourceRequirements(asked))]
+            self.world.put(replaced(pod, spec=replaced(pod.spec, containers=containers)))
+
     @rule(data=st.data(), phase=st.sampled_from(["Succeeded", "Succeeded", "Failed"]), all_=st.booleans(), bound=OFTEN)
     def finish_pods(self, data: st.DataObject, phase: str, all_: bool, bound: bool) -> None:
         name = self._pick(data, bound=bound)
@@ -541,10 +550,17 @@ class Histories(RuleBasedStateMachine):
         assert not world.pending_binds
         self._check_replay()
         waiting = {name for (_, name), pod in world.pods.items() if not pod.spec.node_name}
+        used = self._used()
         world.restart()
         world.run()
+        assert self._used() == used
         started = {bind.name for bind in world.log if isinstance(bind, Bind)} & waiting & set(world.where())
         assert not started, f"{started} could have run all the time"
+
+    def _used(self) -> dict[str, dict[Any, int]]:
+        holdings = self.world.engine.state.holdings
+        found = {queue: holdings.used(queue) for queue in holdings.queues()}
+        return {queue: usage for queue, usage in found.items() if usage}
 
     def _settle(self) -> None:
         world = self.world

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from tests.engine.world import World, replaced
+from tutti.api.core import ObjectMeta, PriorityClass
 from tutti.api.disruption import BudgetName, BudgetSpec, BudgetStatus, PodDisruptionBudget
 from tutti.api.labels import LabelSelector
 from tutti.engine.decisions import Evict
-from tutti.engine.observations import BudgetSeen
+from tutti.engine.observations import BudgetSeen, PriorityClassSeen
 
 
 def evicted(world: World) -> list[str]:
@@ -446,3 +447,47 @@ def test_what_is_decided_can_be_replayed():
     world.run()
     assert len(world.where("g")) == 2
     assert world.replay().differences == []
+
+
+def test_who_may_be_taken_out_since_its_pod_group_says_less_makes_room_at_once():
+    """Nothing has become free: whoever waits for nodes has to be told."""
+    for change in ("gone", "class"):
+        for reserves in ({}, {"backfill": "Reserved"}):
+            world = World()
+            world.tell(PriorityClassSeen(PriorityClass(ObjectMeta(name="high"), 100)))
+            world.flavor()
+            world.node("n0", gpus=2)
+            world.queue("q", 8, **reserves)
+            world.pod_group("g", 2, priorityClassName="high")
+            for rank in range(2):
+                world.pod(f"g-{rank}", group="g", priority=5 * rank)
+            world.run()
+            world.pod("head", gpus=2, priority=10, queue="queue")
+            world.run()
+            assert set(world.where()) == {"g-0", "g-1"}
+            if change == "gone":
+                world.remove_object("PodGroup", "g")
+            else:
+                world.pod_group("g", 2)
+            world.run()
+            assert set(world.where()) == {"head"}, (change, reserves)
+
+
+def test_members_that_a_gang_comes_not_to_need_make_room_at_once():
+    world = World()
+    world.tell(PriorityClassSeen(PriorityClass(ObjectMeta(name="low"), 0)))
+    world.node("n0", gpus=3)
+    world.pod_group("g", 3, disruptionMode="PodGroup", priorityClassName="low")
+    for rank, priority in enumerate((20, 0, 0)):
+        world.pod(f"g-{rank}", group="g", priority=priority)
+    world.run()
+    for rank in range(3):
+        world.now += 1
+        world.start(f"g-{rank}")
+    world.pod("head", gpus=2, priority=10)
+    world.run()
+    assert len(world.where()) == 3
+    world.pod_group("g", 1, disruptionMode="PodGroup", priorityClassName="low")
+    world.run()
+    assert set(world.where("g")) == {"g-0"}
+    assert world.where("head") == {"head": "n0"}

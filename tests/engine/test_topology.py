@@ -407,3 +407,20 @@ def test_a_gang_that_has_begun_to_ask_for_one_rack_is_tried_again():
     world.pod_group("ring", 3)
     world.run()
     assert sum(in_racks(world, "ring").values()) == 3
+
+
+def test_who_was_to_be_near_pods_of_a_node_that_is_gone_is_placed_elsewhere_at_once():
+    world = World()
+    racks(world, (3,), (4,))
+    for name in ("r1-0",):
+        world.node(name, gpus=0, labels={RACK: "r1", BLOCK: "b0"})
+    gang(world, "ring", 3, **REQUIRED)
+    world.run()
+    assert in_racks(world, "ring") == {"r0": 3}
+    world.pod("ring-late", group="ring")
+    world.node("r1-0", gpus=4, labels={RACK: "r1", BLOCK: "b0"})
+    world.run()
+    assert "Its other members are in" in world.why("PodGroup", "ring").message
+    world.remove_node("r0-0")
+    world.run()
+    assert world.where("ring-late") == {"ring-late": "r1-0"}

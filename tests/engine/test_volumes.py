@@ -307,6 +307,23 @@ def test_a_claim_for_one_pod_keeps_the_second_waiting_until_the_first_has_ended(
     assert "second" in world.where()
 
 
+def test_a_claim_for_one_pod_is_free_for_the_next_when_the_node_of_the_first_is_gone():
+    # Kubernetes 1.36, plugins/volumerestrictions: in use is what pods on nodes use
+    world = World()
+    world.storage.put(claim("once", volume="v", modes=("ReadWriteOncePod",)), volume("v"))
+    world.node("n1")
+    world.node("n2")
+    world.pod("first", claims=("once",))
+    world.run()
+    world.pod("second", claims=("once",))
+    world.run()
+    assert set(world.where()) == {"first"}
+    (other,) = {"n1", "n2"} - {world.where()["first"]}
+    world.remove_node(world.where()["first"])
+    world.run()
+    assert world.where()["second"] == other
+
+
 def test_a_gang_goes_by_how_many_volumes_nodes_take():
     world = World()
     world.storage.put(storage_class())

@@ -20,7 +20,7 @@ from tutti.controller.dispatch import Dispatch
 from tutti.engine.displacing import nominations, preemption
 from tutti.engine.engine import Engine
 from tutti.engine.gathering import needs
-from tutti.engine.living import binding, eviction, life, replacement, reservation
+from tutti.engine.living import binding, charges, eviction, life, replacement, reservation
 from tutti.engine.waiting.lines import Line
 from tutti.engine.waiting.turns import Candidates
 from tutti.engine.workloads import Phase
@@ -98,11 +98,11 @@ def quota_is_never_given_back(patch: pytest.MonkeyPatch) -> None:
     def keep(state: Any, workload: Any) -> None:
         for member in workload.members():
             if member.charge is None and member.pod.node and not member.pod.terminated:
-                member.charge = reservation._found_charge(state, workload, member)
+                member.charge = charges._found_charge(state, workload, member)
                 if member.charge is not None:
                     state.charge(member.charge)
 
-    patch.setattr(reservation, "settle_charges", keep)
+    patch.setattr(charges, "settle_charges", keep)
 
 
 def one_gpu_more(patch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,7 @@ class Cluster:
         for klass in self._occupants.end_all(name):
             self.nodes.residents.add(klass.kin, row, count=-1)
         self.nodes.remove(name)
+        self.freed += 1  # those who were there are nobody's company any more, and hold no claim
         self.unreadable.pop(name, None)
         stranded = [record for record in self._occupants.pods_on(name) if not record.node]
         for record in stranded:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tutti.api.core import Node
 from tutti.api.resources import Amounts
 from tutti.api.taints import Taint
-from tutti.cluster.axis import ResourceAxis
+from tutti.cluster.axis import MOST, ResourceAxis, bounded
 from tutti.cluster.columns import longer, wider
 from tutti.cluster.images import ImageTable
 from tutti.cluster.residents import Residents
@@ -157,7 +157,7 @@ class NodeColumns:
     def put(self, node: Node, allocatable: Amounts) -> int:
         """Add or change a node; returns its row. What is requested there is left alone."""
         name = node.metadata.name
-        vector = self.vector(allocatable)
+        vector = np.minimum(self.vector(allocatable), MOST)
         row = self.rows.get(name)
         if row is None:
             row = self._new_row(name)
@@ -199,9 +199,9 @@ class NodeColumns:
             if at >= requested.shape[1]:
                 self.vector(amounts)
                 requested = self._requested
-            requested[row, at] += sign * amount
-        self._scored[row, 0] += sign * weight[0]
-        self._scored[row, 1] += sign * weight[1]
+            requested[row, at] += sign * bounded(amount)
+        self._scored[row, 0] += sign * bounded(weight[0])
+        self._scored[row, 1] += sign * bounded(weight[1])
 
     def vector(self, amounts: Mapping[str, int]) -> NDArray[np.int64]:
         """Return amounts as int64[resources] on this table's axis, widening the columns for a new resource."""

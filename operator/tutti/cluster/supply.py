@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import Node
+from tutti.api.quantity import MAX_UNITS
 from tutti.api.taints import HARD_EFFECTS, Taint, Toleration, untolerated
 from tutti.cluster.nodes import NodeColumns
 
@@ -24,6 +25,10 @@ BROKEN = frozenset(f"node.kubernetes.io/{state}" for state in ("not-ready", "unr
 """Those by which Kubernetes, or whoever operates it, says that a node runs no pods now and tells nothing of them."""
 
 Labels = Sequence[tuple[str, str]]
+
+
+_SAFE = 0.99 * MAX_UNITS
+"""Up to where a sum of floats tells for sure that the same sum of int64 has not wrapped around."""
 
 
 class Room(NamedTuple):
@@ -44,8 +49,7 @@ def works(node: Node) -> bool:
 
 def offered(nodes: NodeColumns, labels: Labels) -> NDArray[np.int64]:
     """Return what all nodes with these labels offer that are ready and take pods: int64[resources]."""
-    total: NDArray[np.int64] = nodes.allocatable[taking_pods(nodes, labels)].sum(axis=0)
-    return total
+    return summed(nodes.allocatable[taking_pods(nodes, labels)])
 
 
 def free(nodes: NodeColumns, labels: Labels, taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> Room:
@@ -60,7 +64,14 @@ def free(nodes: NodeColumns, labels: Labels, taints: Sequence[Taint], toleration
     ]
     rows = taking_pods(nodes, labels) & np.array(open_to, dtype=np.bool_)[nodes.taint_code]
     left = (nodes.allocatable[rows] - nodes.requested[rows]).clip(min=0)
-    return Room(left.sum(axis=0), left.max(axis=0, initial=0))
+    return Room(summed(left), left.max(axis=0, initial=0))
+
+
+def summed(amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return sums over nodes, int64[resources] of int64[rows, resources], none negative; at most 2**63 - 1 each."""
+    about = amounts.sum(axis=0, dtype=np.float64)
+    total: NDArray[np.int64] = np.where(about < _SAFE, amounts.sum(axis=0), MAX_UNITS)
+    return total
 
 
 def free_per_node(nodes: NodeColumns) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

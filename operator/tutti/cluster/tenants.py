@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.resources import Amounts
-from tutti.cluster.axis import ResourceAxis
+from tutti.cluster.axis import ResourceAxis, bounded
 from tutti.cluster.columns import longer
 from tutti.cluster.pods import PodRecord
 from tutti.cluster.requests import Scored
@@ -160,7 +160,8 @@ class Tenants:
             held = np.zeros((len(self._shapes), len(axis)), dtype=np.int64)
             for code, (amounts, _) in enumerate(self._shapes):
                 held[code] = axis.vector(amounts)  # whoever is on a node has made the columns for it
-            weight = np.array([weight for _, weight in self._shapes], dtype=np.int64).reshape(-1, 2)
+            weighs = [(bounded(cpu), bounded(memory)) for _, (cpu, memory) in self._shapes]
+            weight = np.array(weighs, dtype=np.int64).reshape(-1, 2)
             self._matrices = (len(axis), held, weight)
         return self._matrices[1:]
 

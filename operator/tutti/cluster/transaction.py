@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.cluster.axis import bounded
 from tutti.cluster.classes import PodClass
 from tutti.cluster.kin import ALONE
 from tutti.cluster.nodes import NodeColumns
@@ -133,7 +134,8 @@ class Transaction:
 
     def _taken_by(self, klass: PodClass) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return int64[resources] and int64[2]: what one pod of a class takes, and what it counts in the score."""
-        return self._nodes.vector(klass.requests), np.array(klass.weight, dtype=np.int64)
+        weight = [bounded(one) for one in klass.weight]
+        return self._nodes.vector(klass.requests), np.array(weight, dtype=np.int64)
 
     def _give_back(self, rows: NDArray[np.int64], change: NDArray[np.int64]) -> None:
         self._nodes.requested[rows, : change.shape[1]] -= change

@@ -16,8 +16,10 @@ from typing import Protocol, get_args
 
 from tutti.controller.logs import tell_decisions
 from tutti.controller.metrics import Metrics
+from tutti.controller.steady_time import SteadyTime
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.observations import AnyObservation, Synced
+from tutti.kube.lease import boot_clock
 
 # After each slice of work the loop serves everything else: leases, streams, probes, and above all the binds that were
 # decided last, so that the API server works while the engine does. So the engine is asked although more has been
@@ -61,7 +63,8 @@ class Cycle:
     """Runs one engine. Everything happens in one loop, so nothing here is locked.
 
     Before `synced()` the engine is only fed; it is asked only while `lead()` was called and `rest()` was not.
-    `decided` is called after each time, with the seconds that the engine took.
+    `decided` is called after each time, with the seconds that the engine took. What the engine is told as the time is
+    the `clock`, steadied by `ticks` (`steady_time.py`).
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Cycle:
         journal: Journal | None = None,
         decided: Callable[[float], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = boot_clock,
     ) -> None:
         self._engine = engine
         self._carry_out = carry_out
@@ -82,11 +86,11 @@ class Cycle:
         self._journal = journal
         self._decided = decided
         self._clock = clock
+        self._time = SteadyTime(clock, ticks)
         self._buffer: deque[AnyObservation] = deque()
         self._woken = asyncio.Event()
         self._announced = False
         self._synced = False
-        self._now = 0.0
         self._alarm: float | None = None  # as the engine said after it was asked last
         self._leading = False
         self._untold = 0  # of what was observed before this process could lead
@@ -142,7 +146,7 @@ class Cycle:
         now = self._clock()
         took = max(0.0, now - began)
         rest = min(_REST * took, _LONGEST_REST_SECONDS)
-        pressing = self._buffer or (self._alarm is not None and self._alarm <= now)
+        pressing = self._buffer or (self._alarm is not None and self._alarm <= self._time())
         return rest if pressing else max(rest, _APART_SECONDS - took)
 
     async def _wait(self) -> None:
@@ -152,7 +156,7 @@ class Cycle:
         if self._alarm is None or not self._may_decide:
             await self._woken.wait()
             return
-        timer = asyncio.get_running_loop().call_later(max(0.0, self._alarm - self._clock()), self._woken.set)
+        timer = asyncio.get_running_loop().call_later(max(0.0, self._alarm - self._time()), self._woken.set)
         try:
             await self._woken.wait()
         finally:
@@ -177,7 +181,7 @@ class Cycle:
         self._synced = self._synced or isinstance(observation, Synced)
 
     def _decide(self) -> None:
-        now = self._now = max(self._now, self._clock())  # a clock that is set back must not lengthen deadlines
+        now = self._time()
         started = time.perf_counter()
         decisions = self._engine.decide(now, most=_TRIES)
         took = time.perf_counter() - started

@@ -109,6 +109,7 @@ class Room:
             journal=around.journal,
             decided=self._decided,
             clock=around.clock,
+            ticks=around.ticks,
         )
         self._progress = Progress(engine, around.metrics)
         StateGauges(

@@ -292,6 +292,8 @@ class Engine:
             why = backfill.why_kept_off(self.state, standing, why, shadows)
             self._candidates.fail(standing, why, changed)
             backfill.look_ahead(self.state, standing, why)
+            if standing.workload.degraded_since is not None:
+                self.state.touch(standing.workload.key)  # it may be clear by now that waiting is no use
 
     def _go_on_waiting(self, standing: Standing, why: Explanation, changed: dict[WorkloadKey, Workload]) -> None:
         """Let a workload wait for its victims: aside or, in a strict line, in the way of those behind it."""

@@ -23,16 +23,28 @@ Told = tuple[str, str, float]
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one member uses of a ClusterQueue's quota, and in which flavors; `holder` names the workload it is for."""
+    """What one member uses of a ClusterQueue's quota.
+
+    Attributes:
+        flavors: In which it is counted.
+        holder: The workload it is for.
+        admitted: In which it was admitted, where it is counted in others by now.
+    """
 
     queue: str
     flavors: Assignment
     usage: Usage
     holder: str
+    admitted: Assignment | None = None
+
+    @property
+    def said(self) -> Assignment:
+        """The flavors that it was admitted in."""
+        return self.flavors if self.admitted is None else self.admitted
 
     def held_by(self, holder: str) -> Charge:
         """Return what another uses who uses the same."""
-        return Charge(self.queue, self.flavors, self.usage, holder)
+        return replace(self, holder=holder)
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +71,7 @@ class Member:
         gate: What its annotation says by which it asks for an approval; None where it asks for none.
         noted: Those of its annotations that a plugin reads.
         near: How near it says itself that it must be to others like it, if it does.
+        settled: What its charge was last worked out from: what it holds, the labels of its node, the queues as written.
         said: A hash of what the claim, the annotation and these were read from.
     """
 
@@ -82,6 +95,7 @@ class Member:
     gate: str | None = None
     noted: Mapping[str, str] = field(default_factory=dict)
     near: Near | None = None
+    settled: tuple[Mapping[str, int], Mapping[str, str] | None, int] | None = None
     said: int | None = None
 
 

@@ -11,7 +11,7 @@ from tutti.engine.displacing import nominations
 from tutti.engine.extending import extenders
 from tutti.engine.gathering import implicit
 from tutti.engine.gathering.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
-from tutti.engine.living import binding, eviction, limits, volumes
+from tutti.engine.living import binding, charges, eviction, limits, volumes
 from tutti.engine.living.reservation import lost_node, note_loss
 from tutti.engine.observations import (
     AnyObservation,
@@ -73,7 +73,9 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
         case PodGone():
             _pod_gone(state, observation)
         case NodeSeen(node=node):
+            before = charges.labels_of(state, node.metadata.name)
             _touch(state, state.cluster.put_node(node))
+            charges.node_relabelled(state, node.metadata.name, before)
         case NodeGone(name=name):
             lost_node(state, state.cluster.remove_node(name))
         case PriorityClassSeen(priority_class=priority_class):

@@ -29,7 +29,7 @@ from tutti.quota.asked import Asked, Known
 from tutti.quota.flavors import Flavor, Queue
 from tutti.quota.fungibility import Mode, Rank, is_better, stops
 from tutti.quota.levels import level
-from tutti.quota.outcome import Attempt, Choice, Chosen, NoFit, PodSetChoice
+from tutti.quota.outcome import Attempt, Choice, Chosen, NoFit, PartyChoice, PodSetChoice
 from tutti.quota.podsets import PodSet
 from tutti.quota.policy import PreemptionPolicy, Who
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
@@ -44,7 +44,10 @@ Scan = Sequence[Mapping[str, int]]
 """Per pod set, resource -> index of the flavor at which the last scan stopped, -1 where it came to the end."""
 
 Without = Mapping[str, Collection[frozenset[str]]]
-"""Pod set -> the flavors, of all its resource groups together, in which it is known that there are no nodes for it."""
+"""Pod set -> combinations of flavors that it may not have, nor may those that share theirs with it.
+
+Each names the flavors of all resource groups that these ask for together.
+"""
 
 NOTHING: Without = MappingProxyType({})
 
@@ -86,22 +89,24 @@ class Chooser:
             pod_sets: With the counts to choose for.
             scan: Where the last scan stopped.
             only: Restricts the flavors to consider.
-            without: Leaves out combinations of flavors; of pod sets that share flavors, those of the first count.
+            without: Leaves out combinations of flavors.
+
+        Returns:
+            What each has got, in the order of the pod sets.
         """
         choice, known = Choice(), Known() if self.known is None else self.known
         known.find_out(self.queue, self.flavors, pod_sets)
         for asked in known.asked:
             first = asked.indexes[0]
             at = scan[first] if first < len(scan) else {}
-            search = _Search(self, known, asked, choice.usage, at, only, without.get(asked.pod_sets[0].name, ()))
+            barred = [flavors for pods in asked.pod_sets for flavors in without.get(pods.name, ())]
+            search = _Search(self, known, asked, choice.usage, at, only, barred)
             failed = not search.run()
-            for pods, total in zip(asked.pod_sets, asked.totals, strict=True):
-                mine = {name: found for name, found in search.chosen.items() if name in total and not failed}
-                one = PodSetChoice(pods.name, pods.count, total, mine, failed, tuple(search.attempts))
-                one.per_pod = pods.per_pod
-                choice.add(one)
+            choice.add(*search.outcome(failed=failed))
             if failed:
                 break
+        order = {pods.name: index for index, pods in enumerate(pod_sets)}
+        choice.pod_sets.sort(key=lambda mine: order[mine.name])
         self._check_topology(pod_sets, choice, implied=known.implied)
         return choice
 
@@ -120,8 +125,9 @@ class Chooser:
 
     def _check_topology(self, pod_sets: Sequence[PodSet], choice: Choice, *, implied: bool) -> None:
         """A pod set is placed by one topology: all its flavors that have one must be the same."""
-        for pods, mine in zip(pod_sets, choice.pod_sets, strict=False):
-            if (pods.topology is None and not implied) or mine.failed:
+        asking = {pods.name for pods in pod_sets if implied or pods.topology is not None}
+        for mine in choice.pod_sets:
+            if mine.name not in asking or mine.failed:
                 continue
             found = sorted({one.flavor for one in mine.flavors.values() if self.flavors[one.flavor].levels})
             if len(found) == 1:
@@ -156,6 +162,17 @@ class _Search:
                 return False
             self.chosen.update(found)
         return True
+
+    def outcome(self, *, failed: bool) -> tuple[PartyChoice, list[PodSetChoice]]:
+        """Return what has been found for all pod sets together, and for each of them."""
+        chosen, attempts, asked = {} if failed else self.chosen, tuple(self.attempts), self.asked
+        names = tuple(pods.name for pods in asked.pod_sets)
+        party = PartyChoice(names, asked.requests, frozenset(one.flavor for one in chosen.values()), attempts)
+        found: list[PodSetChoice] = []
+        for pods, total in zip(asked.pod_sets, asked.totals, strict=True):
+            mine = {name: one for name, one in chosen.items() if name in total}
+            found.append(PodSetChoice(pods.name, pods.count, total, mine, failed, attempts, per_pod=pods.per_pod))
+        return party, found
 
     def _combine(self) -> bool:
         """Choose the best combination of flavors, one per resource group, that is not left out.

@@ -192,6 +192,19 @@ class Holdings:
             if not self._of[who]:
                 del self._of[who]
 
+    def adjust(self, queue: str, change: Mapping[FlavorResource, int], who: str) -> None:
+        """Let `who` use more in a queue for the same pods, or less where the change is negative."""
+        account = self._accounts[queue, who]
+        self._touched[who] = None
+        more = {what: amount for what, amount in change.items() if amount > 0}
+        less = {what: -amount for what, amount in change.items() if amount < 0}
+        account.more(more)
+        self.snapshot.charge(queue, more)
+        self._moved(queue)
+        if less:
+            self.snapshot.refund(queue, account.less(less))
+            self._has_freed(queue)
+
     def hand_over(self, who: str, wanted: Mapping[FlavorResource, int]) -> list[Handed]:
         """Count what somebody will leave as free already, up to what is wanted; nobody is told that it is.
 

@@ -7,7 +7,7 @@ groups and pod sets, which are all needed, the most severe.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -120,20 +120,40 @@ class PodSetChoice:
         return max(least.values(), default=NoFit.NONE)
 
 
+@dataclass(frozen=True, slots=True)
+class PartyChoice:
+    """The flavors of pod sets that share them: a leader and its workers, or one that shares them with nobody.
+
+    Attributes:
+        names: Those of its pod sets.
+        requests: What these ask for together, per resource; it is this sum that has to fit.
+        flavors: All that were chosen; nothing where it can have none.
+        attempts: The flavors looked at.
+    """
+
+    names: tuple[str, ...]
+    requests: Mapping[str, int]
+    flavors: frozenset[str]
+    attempts: tuple[Attempt, ...]
+
+
 @dataclass(slots=True)
 class Choice:
     """The flavors of a workload.
 
     Attributes:
+        pod_sets: In the order in which they were given, without those that were not looked at.
         level: From how far away its quota comes.
         usage: What it uses of quota.
         instead: How it stands for a reason that lies outside of it.
+        parties: In the order in which they were looked at, each counting what those before it take.
     """
 
     pod_sets: list[PodSetChoice] = field(default_factory=list)
     level: int = 0
     usage: Usage = field(default_factory=dict)
     instead: Verdict | None = None
+    parties: list[PartyChoice] = field(default_factory=list)
 
     @property
     def verdict(self) -> Verdict:
@@ -145,11 +165,28 @@ class Choice:
             worst = min(worst, one.verdict)
         return worst
 
-    def add(self, pods: PodSetChoice) -> None:
-        """Add a pod set."""
-        self.pod_sets.append(pods)
-        add_to(self.usage, pods.usage())
-        self.level = max((self.level, *(one.rank.level for one in pods.flavors.values())))
+    def add(self, party: PartyChoice, pod_sets: Sequence[PodSetChoice]) -> None:
+        """Add what pod sets that share their flavors have got."""
+        self.parties.append(party)
+        self.pod_sets += pod_sets
+        for pods in pod_sets:
+            add_to(self.usage, pods.usage())
+            self.level = max((self.level, *(one.rank.level for one in pods.flavors.values())))
+
+    def of(self, party: PartyChoice) -> list[PodSetChoice]:
+        """Return what each pod set of a party has got."""
+        return [one for one in self.pod_sets if one.name in party.names]
+
+    def party_of(self, name: str) -> PartyChoice:
+        """Return what those have got with whom a pod set shares its flavors.
+
+        Raises:
+            KeyError: It was not looked at, because one before it can have nothing.
+        """
+        for one in self.parties:
+            if name in one.names:
+                return one
+        raise KeyError(name)
 
     def contested(self) -> frozenset[FlavorResource]:
         """Return of what there is too little, so that others would have to go."""

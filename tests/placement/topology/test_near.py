@@ -159,6 +159,17 @@ def test_a_leader_goes_with_its_workers():
     assert (cluster.nodes.requested == 0).all()
 
 
+def test_asks_of_one_party_may_know_of_different_levels():
+    # Where no Topology says otherwise, each ask's levels are the labels that it names.
+    cluster = cluster_of({"b1/r1/a": 4, "b1/r2/b": 4, "b2/r3/c": 8})
+    lead = Ask(klass(cluster), 2, near=near("block", levels=("block",)))
+    work = Ask(klass(cluster, "2"), 2, near=near("rack", levels=("rack",)))
+    for asks in ([lead, work], [work, lead], [lead, replace(work, required=1)]):
+        with cluster.transaction() as transaction:
+            found = place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE)
+        assert not isinstance(found, Shortfall)
+
+
 def test_a_gang_of_unlike_members_is_one_party():
     cluster = cluster_of({"b/r1/a": 5, "b/r2/b": 4, "b/r2/c": 4, "b/r3/d": 6})
     asks = [Ask(klass(cluster, cpu=str(cpu)), count, near=near()) for cpu, count in ((1, 2), (2, 1), (4, 1))]

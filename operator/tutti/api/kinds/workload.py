@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -58,7 +59,8 @@ class TopologyRequest(Model):
     balanced: bool = False
     """With mode Preferred: whether each domain that is used should get about as many members."""
     group_name: ShortName = ""
-    """Pod groups with the same groupName go to one domain together, such as a leader and its workers."""
+    """Pod groups with the same groupName go to one domain together, such as a leader and its workers; mode and level
+    must be the same in all of them."""
     RULES: ClassVar = (
         Rule(
             message="mode Required and Preferred need a level: the node label within one value of which members belong",
@@ -151,6 +153,12 @@ class FailurePolicy(Model):
     """Ignore: the others run on. Deactivate: all are taken out, and the workload is set inactive."""
 
 
+def _agree(groups: Iterable[WorkloadPodGroup]) -> bool:
+    """Whether pod groups of one groupName want the same (Kueue, pkg/controller/jobframework/tas_validation.go)."""
+    asked = [group.topology for group in groups if group.topology is not None and group.topology.group_name]
+    return len({(one.group_name, one.mode, one.level) for one in asked}) == len({one.group_name for one in asked})
+
+
 class WorkloadSpec(Model):
     """The queue it waits in, its priority, its pod groups and its patience."""
 
@@ -183,6 +191,16 @@ class WorkloadSpec(Model):
         Rule(
             message="each pod group needs a name of its own",
             holds=lambda it: len({group.name for group in it.pod_groups}) == len(it.pod_groups),
+        ),
+        Rule(
+            message="pod groups of one groupName go to one domain: give their topology the same mode and level",
+            holds=lambda it: _agree(it.pod_groups),
+            cel="self.podGroups.all(a, !has(a.topology) || !has(a.topology.groupName) || a.topology.groupName == ''"
+            " || self.podGroups.all(b, !has(b.topology) || !has(b.topology.groupName)"
+            " || b.topology.groupName != a.topology.groupName || (b.topology.mode == a.topology.mode"
+            " && (has(b.topology.level) ? b.topology.level : '')"
+            " == (has(a.topology.level) ? a.topology.level : ''))))",
+            path=".podGroups",
         ),
         Rule(
             message="successPolicy.podGroups must be names of podGroups",

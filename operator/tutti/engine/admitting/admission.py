@@ -25,7 +25,7 @@ from tutti.engine.admitting.shortages import (
 from tutti.engine.displacing import holders
 from tutti.engine.explanation import Explanation
 from tutti.engine.extending import extenders
-from tutti.engine.gathering.needs import Lacking, Need, needs_of, pod_sets_of, unplaceable
+from tutti.engine.gathering.needs import Lacking, Need, hopeless, needs_of, pod_sets_of
 from tutti.engine.members import Hold
 from tutti.engine.state import State
 from tutti.engine.waiting import past_use
@@ -35,7 +35,7 @@ from tutti.engine.workloads import Phase, Workload
 from tutti.placement.gang import place
 from tutti.placement.together import Shortfall, place_together
 from tutti.quota.flavors import Assignment
-from tutti.quota.outcome import Choice, PodSetChoice, Verdict
+from tutti.quota.outcome import Choice, Verdict
 from tutti.quota.podsets import PodSet
 from tutti.quota.policy import NOBODY
 
@@ -136,7 +136,7 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     first = next((m for m in waiting if m.pod.key in wanting), None)
     if first is None:  # those that wait are more than may run at once
         return gang_full(workload.groups[state.home[waiting[0].pod.key][1]])
-    never = unplaceable(first.pod.klass)
+    never = hopeless(queue, first.pod.klass)
     if never is not None:
         return never
     need = replace(wanting[first.pod.key], members=[first], required=1, extra=0, growth=0)
@@ -154,27 +154,28 @@ def _take_required(
     if not needs:
         return None
     if choice is None:
-        unplaced = _place(attempt, needs, [None] * len(needs))
+        unplaced = _place(attempt, needs, pod_sets, None)
         return None if unplaced is None else unplaced.why
     state, queue = attempt.state, attempt.queue
     assert queue is not None  # there is a choice of its flavors
     without: dict[str, list[frozenset[str]]] = {}
     whys: list[Explanation] = []
     while choice.verdict is Verdict.FIT:
-        found = _place(attempt, needs, choice.pod_sets)
+        found = _place(attempt, needs, pod_sets, choice)
         if found is None:
             return None
         if found.why.reason == extenders.WAITING:
             return found.why  # the next flavor is for when this one is refused
         whys.append(found.why)
-        flavors = frozenset(one.flavor for one in choice.pod_sets[found.index].flavors.values())
-        without.setdefault(pod_sets[found.index].name, []).append(flavors)
+        short = pod_sets[found.index].name
+        without.setdefault(short, []).append(choice.party_of(short).flavors)
         choice = chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
     whys += short_of_quota(state, queue, choice)
     while queue.policy != NOBODY and choice.verdict is Verdict.PREEMPT:
-        attempt.lacking.append(terms_of(attempt, needs, choice.pod_sets).lacking(attempt, needs, choice.contested()))
-        mine = next(one for one in choice.pod_sets if one.verdict is Verdict.PREEMPT)
-        without.setdefault(mine.name, []).append(frozenset(one.flavor for one in mine.flavors.values()))
+        terms = terms_of(attempt, needs, pod_sets, choice)
+        attempt.lacking.append(terms.lacking(attempt, needs, choice.contested()))
+        short = next(one.name for one in choice.pod_sets if one.verdict is Verdict.PREEMPT)
+        without.setdefault(short, []).append(choice.party_of(short).flavors)
         choice = chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
     return closest(whys)
 
@@ -187,9 +188,11 @@ class _Unplaced:
     why: Explanation
 
 
-def _place(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoice | None]) -> _Unplaced | None:
+def _place(
+    attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None
+) -> _Unplaced | None:
     """Take nodes for the required pods of all needs, under the flavors chosen for each; or none."""
-    state, terms = attempt.state, terms_of(attempt, needs, chosen)
+    state, terms = attempt.state, terms_of(attempt, needs, pod_sets, choice)
     queries = [query_of(ask, need) for ask, need in zip(terms.asks, needs, strict=True)]
     waits = extenders.consult(state, queries, attempt.profile)
     if waits is not None:
@@ -227,7 +230,7 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
         choice = None if queue is None else chooser(state, queue, attempt.workload).choose(pod_sets)
         return _take_required(attempt, required, pod_sets, choice) is None
 
-    found = partial.widest(needs, again)
+    found = partial.widest(needs, queue, again)
     if found is not None and again(found):
         return found
     if any(need.extra for need in needs):  # it was tried with others, and has nothing now
@@ -240,7 +243,7 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
 def _take_extra(attempt: Attempt, need: Need) -> None:
     """Take quota and nodes for as many extra pods of a need as there is room for, in the flavors of those like them."""
     state, queue = attempt.state, attempt.queue
-    if unplaceable(need.klass) is not None:
+    if hopeless(queue, need.klass) is not None:
         return
     found: list[Assignment] = [{}] if queue is None else ways_of(attempt, queue, need)
     left, start = need.extra, need.required

@@ -15,7 +15,8 @@ from tutti.placement.framework import ANYWHERE, Rows
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
 from tutti.quota.flavors import Assignment, Queue, assignments, usage_of, where_of
-from tutti.quota.outcome import PodSetChoice
+from tutti.quota.outcome import Choice
+from tutti.quota.podsets import PodSet
 from tutti.quota.tree import FlavorResource
 
 
@@ -66,20 +67,28 @@ class Terms:
         return Lacking(needs, self.asks, self.charges, attempt.profile, contested)
 
 
-def terms_of(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoice | None]) -> Terms:
-    """Return what the required pods of all needs ask for under the flavors chosen for each."""
-    given: list[Assignment] = [
-        {name: one.flavor for name, one in mine.flavors.items()} if mine is not None else {} for mine in chosen
-    ]
+def terms_of(attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None) -> Terms:
+    """Return what the required pods of all needs ask for under the flavors chosen for each.
+
+    Args:
+        attempt: Whose they are.
+        needs: With the pods.
+        pod_sets: What each of them asks of quota (`needs.pod_sets_of`).
+        choice: The flavors that were chosen for these; None where no quota is needed.
+    """
+    given: list[Assignment] = [{} for _ in needs]
+    if choice is not None:
+        chosen = {mine.name: mine.flavors for mine in choice.pod_sets}
+        given = [{name: one.flavor for name, one in chosen[pods.name].items()} for pods in pod_sets]
     pairs = list(zip(needs, given, strict=True))
     asks = [ask_for(attempt.state, need, flavors, required=need.required) for need, flavors in pairs]
     return Terms(given, asks, [charge_for(attempt, need, flavors) for need, flavors in pairs])
 
 
 def ways_of(attempt: Attempt, queue: Queue, need: Need) -> list[Assignment]:
-    """Return how extra pods of a need may be counted: as those like them in their group are, where there are any."""
+    """Return how extra pods of a need may be counted: as those like them in their group, or their party, are."""
     klass, known = need.klass, attempt.state.catalog.flavors
-    mine = (one.charge for one in attempt.taken if one.need.group is need.group and one.need.klass is klass)
+    mine = (one.charge for one in attempt.taken if _are_alike(one.need, need))
     kept = need.kept.union(*(charge.flavors.values() for charge in mine if charge is not None))
     ways = list(assignments(queue, known, klass.requests, klass.spec.tolerations))
     for group in queue.groups:
@@ -87,6 +96,13 @@ def ways_of(attempt: Attempt, queue: Queue, need: Need) -> list[Assignment]:
         barred = set(group.flavors) - here if here else set()
         ways = [way for way in ways if barred.isdisjoint(way.values())]
     return ways
+
+
+def _are_alike(one: Need, other: Need) -> bool:
+    """Whether pods of two needs get the same flavors."""
+    if one.party is not None:
+        return one.party == other.party
+    return one.group is other.group and one.klass is other.klass
 
 
 def ask_for(

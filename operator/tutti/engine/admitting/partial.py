@@ -11,21 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tutti.engine.gathering.needs import Need, unplaceable
+from tutti.engine.gathering.needs import Need, hopeless
+from tutti.quota.flavors import Queue
 from tutti.quota.partial import largest_counts
 
 Fits = Callable[[Sequence[Need]], bool]
 
 
-def widest(needs: Sequence[Need], fits: Fits) -> list[Need] | None:
+def widest(needs: Sequence[Need], queue: Queue | None, fits: Fits) -> list[Need] | None:
     """Return needs of which as many pods as possible are required; None where no more than now can be.
 
     Args:
         needs: Whose required pods are known to fit.
+        queue: Whose quota they use; None where they need none.
         fits: Whether the required pods of needs fit; where some do, fewer of them do, too.
     """
     least = [need.required for need in needs]
-    most = [need.required + (0 if unplaceable(need.klass) else need.extra) for need in needs]
+    most = [need.required + (0 if hopeless(queue, need.klass) else need.extra) for need in needs]
     if most == least:
         return None
     if fits(sized(needs, most)):

@@ -9,14 +9,15 @@ import numpy as np
 
 from tutti.api.resources import describe
 from tutti.api.wording import HAS, IS, agreeing, counted
+from tutti.cluster.supply import summed
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.members import Group
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload
 from tutti.placement.misfit import Misfit
 from tutti.placement.plugins.users import FAILED
-from tutti.quota.flavors import Assignment, Queue
-from tutti.quota.outcome import Attempt, Choice, NoFit, Verdict
+from tutti.quota.flavors import Assignment, Queue, uncovered
+from tutti.quota.outcome import Attempt, Choice, NoFit, PartyChoice, Verdict
 from tutti.quota.policy import Who
 from tutti.quota.tree import FlavorResource, Usage, add_to
 
@@ -94,21 +95,50 @@ def with_strangers(state: State, workload: Workload, why: Explanation) -> Explan
 
 
 def short_of_quota(state: State, queue: Queue, choice: Choice) -> list[Explanation]:
-    """Say, per flavor, of which quota there is too little for the pods of the first pod set that can have none.
+    """Say, per flavor, of which quota there is too little for the first pod sets that can have none.
 
-    Pod sets before it have been given theirs in this try: the workload needs both at once.
+    Those that share their flavors need what they ask for together. Pod sets before them have been given theirs in this
+    try: the workload needs both at once.
+
+    Args:
+        state: With the queues and what is used of them.
+        queue: Where it waits.
+        choice: What of it does not fit.
+
+    Returns:
+        One for each flavor that is short; nothing where none is, because those that are not were left out.
     """
     taken: Usage = {}
-    for mine in choice.pod_sets:
-        if mine.verdict is not Verdict.FIT:
-            if mine.problem:
-                text = f"ClusterQueue {queue.name}: {mine.problem}"
-                return [Explanation(Gate.QUOTA, NoFit.NO_MATCHING_FLAVOR.reason, text)]
-            tried = dict.fromkeys(mine.attempts)  # some more than once, where flavors have been left out
-            whys = [_short_of(state, queue, one, mine.requests, taken) for one in tried]
-            return [why for why in whys if why is not None]
-        add_to(taken, mine.usage())
+    for party in choice.parties:
+        members = choice.of(party)
+        if any(mine.verdict is not Verdict.FIT for mine in members):
+            problem = next((mine.problem for mine in members if mine.problem), "")
+            return _short_party(state, queue, party, problem, taken)
+        for mine in members:
+            add_to(taken, mine.usage())
     return []
+
+
+def _short_party(state: State, queue: Queue, party: PartyChoice, problem: str, taken: Usage) -> list[Explanation]:
+    """Say what pod sets that share their flavors lack, after others have `taken` theirs."""
+    if problem:
+        return [_unsuited(queue, problem)]
+    missing = uncovered(queue, party.requests)
+    if missing:
+        return [not_covered(queue, missing)]
+    tried = dict.fromkeys(party.attempts)  # some more than once, where flavors have been left out
+    whys = [_short_of(state, queue, one, party.requests, taken) for one in tried]
+    return [why for why in whys if why is not None]
+
+
+def _unsuited(queue: Queue, problem: str) -> Explanation:
+    return Explanation(Gate.QUOTA, NoFit.NO_MATCHING_FLAVOR.reason, f"ClusterQueue {queue.name}: {problem}")
+
+
+def not_covered(queue: Queue, missing: Sequence[str]) -> Explanation:
+    """Say that a queue has no quota of some resources."""
+    text = f"ClusterQueue {queue.name} has no quota of {', '.join(missing)}; add it to coveredResources, "
+    return Explanation(Gate.QUOTA, "ResourceNotCovered", text + "or do not request it")
 
 
 def _short_of(
@@ -123,7 +153,7 @@ def _short_of(
         what = (tried.flavor, resource)
         mine = taken.get(what, 0)
         asked, free, most = requests[resource] + mine, max(0, node.available(what)), node.potential(what)
-        if asked > free:
+        if asked > free or asked > most:
             never = never or asked > most
             parts.append(_shortage(state, queue, what, asked))
             nominal = node.nominal(what)
@@ -183,17 +213,17 @@ def short_of_resources(state: State, workload: Workload) -> Explanation | None:
     if not workload.min_resources or workload.phase is not Phase.WAITING:
         return None
     nodes = state.cluster.nodes
-    wanted = nodes.vector(workload.min_resources)
-    free = np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present].sum(axis=0)
-    column = next(iter(np.flatnonzero(free < wanted)), None)
-    if column is None:
+    nodes.vector(workload.min_resources)  # makes columns of what no node has ever named
+    found = summed(np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present])
+    column = nodes.axis.column
+    short = [name for name, wanted in workload.min_resources.items() if found[column(name)] < wanted]
+    if not short:
         return None
-    name = nodes.axis.names[int(column)]
-    text = (
-        f"minResources asks for {describe(name, int(wanted[column]))} of {name} to be free in the cluster; free now: "
-    )
-    text += describe(name, int(free[column]))
-    return Explanation(Gate.PLACEMENT, "Unschedulable", text, {"resource": name, "free": str(free[column])})
+    name = min(short, key=column)
+    wanted, free = workload.min_resources[name], int(found[column(name)])
+    text = f"minResources asks for {describe(name, wanted)} of {name} to be free in the cluster; free now: "
+    text += describe(name, free)
+    return Explanation(Gate.PLACEMENT, "Unschedulable", text, {"resource": name, "free": str(free)})
 
 
 def gang_full(group: Group) -> Explanation:

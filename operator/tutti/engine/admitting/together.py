@@ -23,7 +23,7 @@ from tutti.engine.waiting.lines import Standing
 from tutti.engine.workloads import Phase, Workload
 from tutti.placement.gang import place_in_turn
 from tutti.quota.accounts import Account
-from tutti.quota.outcome import PodSetChoice, Verdict
+from tutti.quota.outcome import Verdict
 
 MOST = 1024
 """So many are admitted together at most."""
@@ -64,10 +64,9 @@ def reserve_in_turn(state: State, run: Sequence[Standing]) -> int:
     """
     first = run[0]
     queue, choice = first.queue, nominate(state, first)
-    chosen = list[PodSetChoice | None]([None]) if choice is None else list(choice.pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, first.workload, queue, transaction)
-        terms = terms_of(attempt, first.needs, chosen)
+        terms = terms_of(attempt, first.needs, first.bunch.pod_sets, choice)
         rows = place_in_turn(state.cluster.nodes, transaction, terms.asks[0], attempt.profile, len(run))
         if not len(rows):
             first.bunch.apart = True

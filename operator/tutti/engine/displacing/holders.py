@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from tutti.api.kinds import PodGroup
 from tutti.engine.living.limits import protected_until
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload
+from tutti.engine.workloads import ADMITTED, Phase, Workload
 from tutti.quota.snapshot import Holder
 from tutti.quota.tree import Usage
 
@@ -18,6 +19,20 @@ def describe(state: State, workload: Workload) -> None:
     """Have what a workload holds described as it is now; nothing happens where it holds nothing."""
     if state.holdings.holds(workload.name):
         state.holdings.describe(workload.name, holder_of(state, workload, {}))
+
+
+def note_exposure(state: State, workload: Workload) -> None:
+    """Have those who wait for nodes look again, where one that has some may be taken out for them now as it was not.
+
+    Whom it may be taken out for goes by its priority; which of its pods, by how many of them it needs and whether they
+    leave together. All of that may change, or go with its object, while it runs.
+    """
+    found = state.catalog.get(PodGroup, *workload.key[1:]) if workload.key[0] == "PodGroup" else None
+    mode = found.spec.disruption_mode if found is not None else ""
+    exposure = workload.priority, workload.queue, mode, [group.min_count for group in workload.groups.values()]
+    before, workload.exposure = workload.exposure, exposure
+    if before is not None and before != exposure and workload.phase in ADMITTED:
+        state.cluster.freed += 1
 
 
 def holder_of(state: State, workload: Workload, usage: Usage) -> Holder:

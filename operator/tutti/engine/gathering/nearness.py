@@ -38,6 +38,15 @@ class Near:
         """All node labels that are named, the widest first."""
         return tuple(dict.fromkeys((*self.required, *self.preferred, *(one.level for one in self.slices))))
 
+    @property
+    def wish(self) -> str:
+        """Where all of them want to be, in words; slices left aside."""
+        firm = [f"{mode} {', '.join(keys)}" for mode, keys in self._firm() if keys]
+        return " and ".join(firm) or "Unconstrained"
+
+    def _firm(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return ("Required", self.required), ("Preferred", self.preferred)
+
     def request(self, levels: Sequence[str] = ()) -> TopologyRequest:
         """Return the request in some levels, the widest first; labels that are no level stand before those that are."""
         order = {level: index for index, level in enumerate(levels)}
@@ -60,6 +69,26 @@ class Near:
         """
         chosen = tuple(levels) or self.keys
         return Nearness(chosen, self.request(chosen), party, group, growth=growth) if chosen else None
+
+
+def disagreement(said: Iterable[tuple[Near, str]]) -> str:
+    """Return how those that are to go to one domain together contradict one another; "" where they do not.
+
+    Rule: Kueue, pkg/controller/jobframework/tas_validation.go (0.20): pod sets of one group ask for the same level, all
+    of them as required or all as preferred.
+
+    Args:
+        said: What was said, and who says so.
+    """
+    asked: dict[str, dict[str, str]] = {}
+    for near, who in said:
+        if near.together:
+            asked.setdefault(near.together, {}).setdefault(near.wish, who)
+    for together, wishes in asked.items():
+        if len(wishes) > 1:
+            told = ", ".join(f"{wish} ({who})" for wish, who in sorted(wishes.items()))
+            return f"those of {together} want to be near in different ways: {told}; give all the same mode and level"
+    return ""
 
 
 def of_workload(said: TopologySaid | None, group: str) -> Near | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Doing
-from tutti.engine.admitting.shortages import gathering
+from tutti.engine.admitting.shortages import gathering, not_covered
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.nearness import Near
 from tutti.engine.members import Charge, Group, Member, Tally
@@ -33,7 +33,8 @@ class Need:
         party: Those of equal parties must be near one another.
         there: Nodes where others of the party are already, once for each of them; `own` those of the same pod group.
         growth: How many more are expected near them, these extra ones included.
-        kept: The flavors that pods like these of the same group are counted in already; they keep to them.
+        kept: The flavors that pods like these of the same group, or of the same party, are counted in already; they
+            keep to them.
     """
 
     group: Group
@@ -115,18 +116,23 @@ def _missing(workload: Workload, group: Group, tally: Tally, waiting: int) -> in
 
 
 def _look_around(need: Need, workload: Workload) -> None:
-    """Find the others of a need's party that have their node, or have one reserved, and are not leaving it."""
+    """Find the others of a need's party that have their node, or have one reserved, and are not leaving it.
+
+    They keep to the flavors of these.
+    """
     there: list[str] = []
     own: list[str] = []
+    kept: set[str] = set()
     for group in workload.groups.values():
-        placed = [(m.pod.klass, m.near, m.pod.place) for m in group.members.values() if not m.pod.deleting]
-        placed += [(hold.klass, None, hold.node) for hold in group.holds]
-        for klass, said, node in placed:
+        placed = [(m.pod.klass, m.near, m.pod.place, m.charge) for m in group.members.values() if not m.pod.deleting]
+        placed += [(hold.klass, None, hold.node, hold.charge) for hold in group.holds]
+        for klass, said, node, charge in placed:
             near = group.near or said
             if node and near is not None and _party(group, klass, near) == need.party:
                 there.append(node)
                 own += [node] if group is need.group else []
-    need.there, need.own = tuple(there), tuple(own)
+                kept.update(() if charge is None else charge.flavors.values())
+    need.there, need.own, need.kept = tuple(there), tuple(own), need.kept | kept
     expected = (need.group.count or 0) - len(own) - need.required if need.group.near is not None else 0
     need.growth = max(need.extra, expected)
 
@@ -138,13 +144,17 @@ def _party(group: Group, klass: PodClass, near: Near) -> object:
 def never_admitted(queue: Queue | None, needs: Sequence[Need]) -> Explanation | None:
     """Return why required pods can never be admitted as they and their queue are written; None where they can."""
     for need in needs:
-        if need.required:
-            why = unplaceable(need.klass)
-            if why is None and queue is not None:
-                why = _uncovered(queue, need.klass)
-            if why is not None:
-                return why
+        why = hopeless(queue, need.klass) if need.required else None
+        if why is not None:
+            return why
     return None
+
+
+def hopeless(queue: Queue | None, klass: PodClass) -> Explanation | None:
+    """Return why no pod of a class can ever be admitted as it and its queue are written; None where it can."""
+    why = unplaceable(klass)
+    missing = [] if queue is None or why is not None else uncovered(queue, klass.requests)
+    return not_covered(queue, missing) if queue is not None and missing else why
 
 
 def unplaceable(klass: PodClass) -> Explanation | None:
@@ -189,18 +199,6 @@ def _pod_set(name: str, need: Need, party: int) -> PodSet:
         topology=None if need.near is None else need.near.request(),
         group=f"party {party}" if need.near is not None else "",
         kept=need.kept,
-    )
-
-
-def _uncovered(queue: Queue, klass: PodClass) -> Explanation | None:
-    missing = uncovered(queue, klass.requests)
-    if not missing:
-        return None
-    return Explanation(
-        Gate.QUOTA,
-        "ResourceNotCovered",
-        f"ClusterQueue {queue.name} has no quota of {', '.join(missing)}; add it to coveredResources, "
-        "or do not request it",
     )
 
 

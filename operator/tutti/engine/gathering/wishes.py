@@ -20,7 +20,7 @@ from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering import importance, sizes
 from tutti.engine.gathering.gang_objects import take_sizes, task_of
 from tutti.engine.gathering.history import recall
-from tutti.engine.gathering.nearness import of_pod_group, of_workload
+from tutti.engine.gathering.nearness import disagreement, of_pod_group, of_workload
 from tutti.engine.living import limits
 from tutti.engine.members import Group
 from tutti.engine.state import State
@@ -39,6 +39,7 @@ def read_workload(state: State, workload: Workload) -> None:
         _read_single(workload)
     _drop_empty_groups(workload)
     _read_claims(state, workload)
+    _compare_nearness(workload)
 
 
 def _read_workload_object(state: State, workload: Workload, found: WorkloadObject | None) -> None:
@@ -200,6 +201,18 @@ def _read_claims(state: State, workload: Workload) -> None:
         )
     default = state.configuration.default_local_queue
     workload.queue = next(iter(asked), "") or state.catalog.default_queue(workload.key[1], default, workload.created)
+
+
+def _compare_nearness(workload: Workload) -> None:
+    """Refuse a workload of which parts are to go to one domain together and do not say the same of it."""
+    said = [(group.near, f"pod group {group.name}") for group in workload.groups.values() if group.near is not None]
+    for group in workload.groups.values():
+        if group.near is None:
+            members = (m for m in group.members.values() if m.near is not None and not m.pod.deleting)
+            said += [(m.near, f"pod {m.pod.name}") for m in members if m.near is not None and not m.pod.terminated]
+    wrong = disagreement(said)
+    if wrong and workload.problem is None:
+        workload.problem = Explanation(Gate.GATHER, "InvalidGang", wrong)
 
 
 def _missing(state: State, workload: Workload) -> Explanation:

@@ -14,7 +14,7 @@ from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION
 from tutti.engine.living import volumes
 from tutti.engine.living.eviction import evict
 from tutti.engine.living.reservation import give_back, held_seconds, permit_seconds
-from tutti.engine.members import Charge
+from tutti.engine.members import Member
 from tutti.engine.milestones import Step
 from tutti.engine.observations import BindAnswer, BindFinished
 from tutti.engine.reasons import Reason
@@ -37,9 +37,9 @@ def send(state: State, workload: Workload) -> None:
         pod = member.pod
         if pod.assumed and not member.sent and not pod.deleting and not (unready and pod.key in unready):
             member.sent, member.unknown = True, False
-            said = annotations.get(id(member.charge))
+            said = annotations.get(id(member.charge)) if member.charge is not None else None
             if said is None:
-                said = annotations[id(member.charge)] = _annotations(member.charge)
+                said = annotations[id(member.charge)] = _annotations(member)
             state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, said))
     if workload.phase in (Phase.WAITING, Phase.RESERVED):
         begin(state, workload)
@@ -118,9 +118,15 @@ def _came_to(state: State, workload: Workload, verb: Forms) -> str:
     )
 
 
-def _annotations(charge: Charge | None) -> dict[str, str]:
-    """Carry the admission in the Binding, so that a restart finds the flavors that a pod was admitted in."""
-    return {} if charge is None else {ADMISSION_ANNOTATION: _written(charge.queue, tuple(charge.flavors.items()))}
+def _annotations(member: Member) -> dict[str, str]:
+    """Carry the admission in the Binding, so that a restart finds the flavors that a pod was admitted in.
+
+    What a pod without quota says of itself is written over: it was not admitted to anything.
+    """
+    charge = member.charge
+    if charge is None:
+        return {ADMISSION_ANNOTATION: ""} if member.annotation else {}
+    return {ADMISSION_ANNOTATION: _written(charge.queue, tuple(charge.flavors.items()))}
 
 
 @lru_cache(maxsize=4096)  # most of what a queue admits is counted in the same flavors

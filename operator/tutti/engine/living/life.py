@@ -10,7 +10,7 @@ from tutti.engine.displacing import holders
 from tutti.engine.extending import permits
 from tutti.engine.gathering import eager
 from tutti.engine.gathering.wishes import read_workload
-from tutti.engine.living import approval, binding, eviction, limits, replacement, reservation, volumes
+from tutti.engine.living import approval, binding, charges, eviction, limits, replacement, reservation, volumes
 from tutti.engine.members import Tally
 from tutti.engine.milestones import Step
 from tutti.engine.state import State
@@ -31,7 +31,7 @@ def settle(state: State, workload: Workload) -> None:
     tally = workload.tally()
     if tally.failed or tally.lost:
         reservation.note_losses(state, workload)
-    reservation.settle_charges(state, workload)
+    charges.settle_charges(state, workload)
     limits.enforce(state, workload)
     if leaving:
         eviction.leave_together(state, workload)
@@ -55,6 +55,7 @@ def settle(state: State, workload: Workload) -> None:
     replacement.follow(state, workload)
     limits.watch(state, workload)
     holders.describe(state, workload)
+    holders.note_exposure(state, workload)
     if before is Phase.WAITING and workload.phase in ADMITTED:
         state.touch(workload.key)  # found running: what it may not do has not been looked at yet
 

@@ -78,8 +78,6 @@ def lent(state: State, workload: Workload) -> Iterator[None]:
         if workload.phase is Phase.WAITING:
             _tell_freed(state, kept, again)
         holders.describe(state, workload)
-        if workload.key not in state.nominations.ours:
-            state.touch(workload.key)  # it may be clear by now that waiting is no use
 
 
 def kept_from(state: State, workload: Workload, priority: int) -> Iterator[tuple[str, Amounts]]:

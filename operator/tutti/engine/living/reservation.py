@@ -16,12 +16,11 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Doing
 from tutti.cluster.pods import PodRecord
 from tutti.engine.explanation import Explanation, Gate
-from tutti.engine.members import Charge, Group, Hold, Loss, Member
+from tutti.engine.members import Group, Hold, Loss, Member
 from tutti.engine.milestones import Step
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
 from tutti.engine.workloads import Phase, Workload
-from tutti.quota.flavors import uncovered, usage_of
 
 ADDED_TOLERATIONS = tuple(
     Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoExecute", toleration_seconds=300)
@@ -32,13 +31,6 @@ ADDED_TOLERATIONS = tuple(
 
 _RUNNING = (Phase.SCHEDULED, Phase.LEAVING)
 """Phases in which what members leave behind may be kept for their successors."""
-
-
-class Admission(msgspec.Struct, frozen=True, rename="camel"):
-    """What a member was admitted to, as its admission annotation says."""
-
-    cluster_queue: str
-    flavors: dict[str, str]
 
 
 def give_back(state: State, member: Member) -> None:
@@ -106,20 +98,6 @@ def give_back_all(state: State, workload: Workload) -> None:
     for member in workload.members():
         if member.pod.assumed and not member.sent and not member.unknown:
             give_back(state, member)
-
-
-def settle_charges(state: State, workload: Workload) -> None:
-    """Let quota follow the pods: what has ended or is lost uses none, what was found bound what it was admitted in."""
-    for member in workload.members():
-        pod = member.pod
-        if member.charge is not None and (pod.lost or not pod.place):
-            state.refund(member.charge)
-            member.charge = None
-        elif member.charge is None and pod.node and not (pod.terminated or pod.lost):
-            member.charge, member.missed = _found_charge(state, workload, member), False
-            if member.charge is not None:
-                state.charge(member.charge)
-                workload.cluster_queue = workload.cluster_queue or member.charge.queue
 
 
 def hand_over_holds(state: State, workload: Workload) -> None:
@@ -265,41 +243,3 @@ def _release(state: State, group: Group, hold: Hold) -> None:
     state.cluster.release((hold.node, hold.number))
     if hold.charge is not None:
         state.refund(hold.charge)
-
-
-def _found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
-    """Work out what a pod that was found bound uses: by its admission annotation, else by the node it is on.
-
-    The annotation tells flavors only: anybody who may edit a pod could name another's queue there. Only where what
-    told the queue is gone, one is believed: without the object of its workload, one that a LocalQueue of the namespace
-    leads to; without the LocalQueue that it names, one that lets the namespace in.
-    """
-    if not (workload.queue or member.annotation):
-        return None  # nothing names a queue
-    requests, namespace = member.pod.klass.requests, workload.key[1]
-    queue = state.leads_to(namespace, workload.queue)
-    said = _read_annotation(member.annotation)
-    if said is not None and workload.queue and state.catalog.local_queue(namespace, workload.queue) is None:
-        queue = said.cluster_queue if state.lets_in(said.cluster_queue, namespace) else ""
-    elif said is not None and not workload.queue and _lost_object(state, workload):
-        queue = said.cluster_queue if said.cluster_queue in state.catalog.led_to(namespace) else ""
-    if said is not None and said.cluster_queue == queue:
-        flavors = {name: flavor for name, flavor in said.flavors.items() if requests.get(name, 0) > 0}
-        return Charge(queue, flavors, usage_of(flavors, requests), workload.name)
-    queue_spec = state.catalog.queues.get(queue)
-    row = state.cluster.nodes.rows.get(member.pod.node)
-    if queue_spec is None or row is None or uncovered(queue_spec, requests):
-        return None
-    flavors = state.catalog.flavors_on(queue_spec, requests, state.cluster.nodes.labels[row])
-    return Charge(queue_spec.name, flavors, usage_of(flavors, requests), workload.name)
-
-
-def _lost_object(state: State, workload: Workload) -> bool:
-    return workload.problem is not None and state.catalog.find(workload.key) is None
-
-
-def _read_annotation(text: str) -> Admission | None:
-    try:
-        return msgspec.json.decode(text, type=Admission) if text else None
-    except msgspec.MsgspecError:
-        return None  # written over by somebody; the node the pod is on tells its flavors just as well

@@ -19,7 +19,7 @@ from tutti.api.kinds import (
 )
 from tutti.engine.reading.compiling import Offered, flavor_of, queue_in, quotas_in, weight_of
 from tutti.engine.reading.objects import Objects
-from tutti.quota.flavors import Assignment, Flavor, Problem, Queue, assignments
+from tutti.quota.flavors import Flavor, Problem, Queue
 from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, rings
 from tutti.quota.tree import FlavorResource, Quota
 
@@ -150,16 +150,6 @@ class Catalog(Objects):
     def led_to(self, namespace: str) -> set[str]:
         """Return the names of the ClusterQueues that a namespace's LocalQueues lead to."""
         return {one.spec.cluster_queue for one in self.all(LocalQueue) if one.metadata.namespace == namespace}
-
-    def flavors_on(self, queue: Queue, requests: Mapping[str, int], labels: Mapping[str, str]) -> Assignment:
-        """Return the first flavors of a queue that a node with these labels belongs to."""
-        here = {
-            name: flavor
-            for name, flavor in self.flavors.items()
-            if all(labels.get(key) == value for key, value in flavor.node_labels)
-        }
-        tolerant = {name: replace(flavor, node_taints=()) for name, flavor in here.items()}
-        return next(assignments(queue, tolerant, requests, ()), {})
 
     def workload_class(self, name: str) -> int | None:
         """Return the value of a WorkloadPriorityClass, or None where there is none of that name."""

@@ -50,8 +50,8 @@ class Nearby:
         tree = tree_of(nodes, near.levels)
         within = tree.leaf_of >= 0
         if near.home is not None:
-            level, row = tree.levels.index(near.home[0]), near.home[1]
-            within &= tree.rows_of(tree.domains_at(np.array([row]), level), level)
+            around, level = tree_of(nodes, near.home.levels), near.home.level
+            within &= around.rows_of(around.domains_at(np.array([near.home.row]), level), level)
         return cls(near, tree, within, look, look())
 
     def place(self, where: Mask, required: int, extra: int, growth: int = 0) -> Counts:

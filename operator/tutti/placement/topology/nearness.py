@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tutti.placement.topology.request import TopologyRequest
+
+
+class Home(NamedTuple):
+    """A domain: of a level of some levels, the one that the node of a row is in."""
+
+    levels: tuple[str, ...]
+    level: int
+    row: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +29,7 @@ class Nearness:
         there: Rows of the nodes where others of the party are already, once for each of them.
         own: Those of them that are of the same pod group; slices are counted in these.
         growth: How many more are hoped for later; of several domains that will do, one with room for them is better.
-        home: A level and a row: all must be in that row's domain of the level.
+        home: All must be in this domain; it may be of other levels than these.
     """
 
     levels: tuple[str, ...]
@@ -30,7 +39,7 @@ class Nearness:
     there: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
     growth: int = 0
-    home: tuple[str, int] | None = None
+    home: Home | None = None
 
     def joining(self, party: Iterable[int], own: Iterable[int]) -> Nearness:
         """Return the same with more pods there: those of the party, and of these those of the same pod group."""

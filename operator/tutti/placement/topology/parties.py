@@ -22,7 +22,7 @@ from tutti.placement.profile import Profile
 from tutti.placement.prospect import Counts
 from tutti.placement.topology.fitting import Spots, fit
 from tutti.placement.topology.near import MOST_TRIED, Nearby, trimmed, whole
-from tutti.placement.topology.nearness import Nearness
+from tutti.placement.topology.nearness import Home, Nearness
 from tutti.placement.topology.request import Together, TopologyRequest, Wish, wish
 from tutti.placement.topology.room import in_domains, in_leaves
 
@@ -116,8 +116,8 @@ class Party:
         placed[main] = np.repeat(np.arange(len(counts)), counts)
         return placed
 
-    def _ways(self, main: int, near: Nearness) -> Iterator[tuple[str, int] | None]:
-        """Yield domains to try, each by its level and a row in it; None for no particular one."""
+    def _ways(self, main: int, near: Nearness) -> Iterator[Home | None]:
+        """Yield domains to try; None for no particular one."""
         asked = wish(near.asked, near.levels, self.asks[main].required)
         if isinstance(asked, str):
             return
@@ -134,12 +134,12 @@ class Party:
             able = np.flatnonzero(units >= asked.slices)
             samples = choice.tree.samples_of(level)
             for domain in islice(able[np.argsort(units[able], kind="stable")].tolist(), MOST_TRIED - tried):
-                yield near.levels[level], int(samples[domain])
+                yield Home(near.levels, level, int(samples[domain]))
                 tried += 1
         if asked.limit < 0:
             yield None
 
-    def _in(self, home: tuple[str, int] | None) -> list[Rows] | None:
+    def _in(self, home: Home | None) -> list[Rows] | None:
         """Place all in one domain, or anywhere."""
         order = hardest_first(self.nodes, self.asks)
         for one in (order, order[::-1]):
@@ -148,7 +148,7 @@ class Party:
                 return placed
         return None
 
-    def _in_order(self, order: Sequence[int], home: tuple[str, int] | None) -> list[Rows] | None:
+    def _in_order(self, order: Sequence[int], home: Home | None) -> list[Rows] | None:
         mark = self.transaction.mark()
         placed: list[Rows] = [np.zeros(0, dtype=np.int64)] * len(self.asks)
         others: list[int] = []

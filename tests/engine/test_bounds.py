@@ -1,0 +1,93 @@
+"""Amounts up to the largest that the API server takes add up; nothing wraps around to less than nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.engine.world import GPU, World
+from tutti.cluster.axis import MOST
+from tutti.cluster.supply import offered, summed
+
+HUGE = "8Ei"  # 2**63, which is read as 2**63 - 1
+
+
+def requested(world: World, node: str, resource: str) -> int:
+    nodes = world.engine.state.cluster.nodes
+    return int(nodes.requested[nodes.rows[node], nodes.axis.column(resource)])
+
+
+@pytest.mark.filterwarnings("error")
+def test_pods_that_are_on_a_node_without_being_asked_leave_no_room_however_much_they_ask_for():
+    world = World()
+    world.node("n0")
+    world.node("n1")
+    world.pod("runs", selector={"kubernetes.io/hostname": "n0"})
+    world.run()
+    for number in range(3):
+        world.pod(f"f{number}", node="n0", scheduler="other", memory=HUGE, cpu=HUGE, gpus=HUGE)
+    assert requested(world, "n0", "memory") > 0
+    assert requested(world, "n0", GPU) > 0
+    world.pod("p", gpus=4, selector={"kubernetes.io/hostname": "n0"})
+    world.pod("q", gpus=4)
+    world.run()
+    assert "Insufficient" in world.why("Pod", "p").message
+    assert world.where("q") == {"q": "n1"}
+    for number in range(3):
+        world.delete(f"f{number}")
+    world.run()
+    assert world.where("p") == {"p": "n0"}
+    cluster = world.engine.state.cluster
+    assert (cluster.nodes.requested == cluster.recount()).all()
+    assert requested(world, "n0", GPU) == 5
+
+
+def test_a_thousand_of_them_add_up():
+    world = World()
+    world.node("n0")
+    for number in range(1000):
+        world.pod(f"f{number}", node="n0", scheduler="other", memory=HUGE)
+    assert requested(world, "n0", "memory") > MOST
+    world.pod("p")
+    world.run()
+    assert world.where("p") == {}
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 5])
+def test_a_part_of_what_nodes_offer_is_never_less_than_nothing(nodes):
+    world = World()
+    for number in range(nodes):
+        world.node(f"n{number}", gpus=HUGE)
+    world.node("plain", gpus=8)
+    world.flavor()
+    world.queue("cq", "80%")
+    world.pod("p", gpus=4, queue="queue")
+    world.run()
+    nominal = world.engine.state.holdings.tree.queues["cq"].nominal(("default", GPU))
+    assert nominal >= 0.8 * MOST
+    assert world.where("p")
+
+
+def test_who_asks_for_more_than_is_told_apart_fits_nowhere():
+    world = World()
+    world.node("n0", gpus=HUGE)
+    world.pod("p", gpus=HUGE)
+    world.run()
+    assert world.where() == {}
+    assert "a pod asks for 9223372036854775807 nvidia.com/gpu" in world.why("Pod", "p").message
+
+
+def test_sums_over_nodes_end_at_the_largest_number():
+    most = 2**63 - 1
+    amounts = np.array([[most, 1, 0], [most, 2, 0], [1, most - 3, 0]], dtype=np.int64)
+    assert summed(amounts).tolist() == [most, most, 0]
+    assert summed(np.full((4000, 1), MOST, dtype=np.int64)).tolist() == [most]
+    assert summed(np.zeros((0, 2), dtype=np.int64)).tolist() == [0, 0]
+
+
+def test_what_many_nodes_offer_together_is_not_less_than_nothing():
+    world = World()
+    for number in range(2100):
+        world.node(f"n{number}", gpus=HUGE)
+    nodes = world.engine.state.cluster.nodes
+    assert offered(nodes, ())[nodes.axis.column(GPU)] == 2**63 - 1
