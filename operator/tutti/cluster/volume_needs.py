@@ -105,6 +105,11 @@ class Volumes:
             namespace, _, name = claim.partition("/")
             self.users.occupy((namespace, name), count)
 
+    def frees_one_of(self, uses: Sequence[Use]) -> bool:
+        """Whether one of these is of a claim for one pod that no pod with a node uses now."""
+        claims = (self.book.claims.get(use.claim) for use in uses if not use.ephemeral)
+        return any(one is not None and one.once and not self.users.is_occupied(one.key) for one in claims)
+
     def free_volumes(self, wanted: Wanted) -> Iterator[PersistentVolume]:
         """Yield the volumes that a claim could be bound to, wherever they are, the smallest first.
 
