@@ -37,7 +37,7 @@ def once(**configuration: Any) -> World:
 def left_over(world: World) -> tuple[bool, list[str]]:
     """Whether anything is promised or earmarked, and which volumes are taken."""
     pledges = world.engine.state.cluster.nodes.volumes.pledges
-    return bool(pledges) or pledges.is_earmarked, [name for _, name in world.storage.objects if pledges.is_taken(name)]
+    return bool(pledges or pledges._earmarks or pledges._shared), [name for _, name in world.storage.objects if pledges.is_taken(name)]
 
 
 @pytest.mark.parametrize("second", ["gated", "of a gang that is not complete", "too large", "of a gang too large"])
@@ -181,3 +181,99 @@ def test_to_ask_what_would_be_without_the_pod_that_has_a_claim_wakes_nobody():
     before = world.engine.evaluated
     world.run()
     assert world.engine.evaluated == before
+
+
+def shapes(world: World, *members: tuple[int, tuple[str, ...]], name: str = "g", least: int | None = None) -> None:
+    """A gang of members that ask for so many GPUs and name these claims."""
+    world.pod_group(name, len(members) if least is None else least)
+    for rank, (gpus, claims) in enumerate(members):
+        world.pod(f"{name}-{rank}", group=name, gpus=gpus, claims=claims)
+
+
+SHAPES = {
+    "two shapes": ((1, ("data",)), (2, ("data",))),
+    "three shapes": ((1, ("data",)), (2, ("data",)), (3, ("data",))),
+    "one shape": ((1, ("data",)), (1, ("data",)), (1, ("data",))),
+    "two of each": ((1, ("data",)), (1, ("data",)), (2, ("data",)), (2, ("data",))),
+    "two claims, one in common": ((1, ("data",)), (2, ("data", "own"))),
+    "two claims that all share": ((1, ("data", "more")), (2, ("data", "more"))),
+    "two claims that overlap": ((1, ("data",)), (2, ("data", "more")), (3, ("more",))),
+    "one that uses none": ((1, ("data",)), (2, ())),
+}
+
+
+@pytest.mark.parametrize("spare", [0, 2])
+@pytest.mark.parametrize("members", SHAPES.values(), ids=SHAPES)
+def test_a_gang_of_several_shapes_is_given_one_volume_for_each_claim_it_shares(members, spare):
+    names = sorted({name for _, claims in members for name in claims})
+    world = static(*(claim(name, storage_class="local", modes=MANY) for name in names))
+    volumes = [f"v{i}" for i in range(len(names) + spare)]
+    world.storage.put(*(volume(name, storage_class="local", modes=MANY) for name in volumes))
+    shapes(world, *members)
+    world.run()
+
+    assert sorted(one.name for one in world.storage.chosen) == names
+    assert all(isinstance(one, ReserveVolume) for one in world.storage.chosen)
+    assert len(world.where()) == len(members)
+    assert left_over(world) == (False, [])
+    for i in range(spare):
+        world.storage.put(claim(f"other-{i}", storage_class="local", modes=MANY))
+        world.pod(f"p{i}", claims=(f"other-{i}",))
+    world.run()
+    assert len(world.where("p")) == spare
+
+
+@pytest.mark.parametrize("members", SHAPES.values(), ids=SHAPES)
+def test_a_gang_that_gives_up_its_volumes_leaves_them_to_others(members):
+    names = sorted({name for _, claims in members for name in claims})
+    world = static(*(claim(name, storage_class="local", modes=MANY) for name in names))
+    world.storage.put(*(volume(f"v{i}", storage_class="local", modes=MANY) for i in range(len(names))))
+    world.storage.held = True
+    shapes(world, *members)
+    world.run()
+    assert left_over(world)[1] == [f"v{i}" for i in range(len(names))]
+
+    world.delete(*(f"g-{rank}" for rank in range(len(members))))
+    world.run()
+
+    assert left_over(world) == (False, [])
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("gone", range(3))
+def test_a_member_that_goes_while_reserved_leaves_no_volume_behind(gone, restarts):
+    world = static(claim("data", storage_class="local", modes=MANY))
+    world.storage.put(volume("v0", storage_class="local", modes=MANY))
+    world.storage.held = True
+    shapes(world, *SHAPES["three shapes"])
+    world.run()
+    world.delete(f"g-{gone}")
+    if restarts:
+        world.restart()
+    world.until(5.0)
+    assert left_over(world) == (False, [])
+    world.pod(f"g-{gone}", group="g", gpus=gone + 1, claims=("data",))
+    world.until(5.0)
+    assert left_over(world) == (True, ["v0"])
+    world.storage.held = False
+    world.storage.bind("data")
+    world.run()
+    assert len(world.where()) == 3
+    assert left_over(world) == (False, [])
+
+
+def test_a_volume_that_goes_while_a_gang_is_promised_it_is_replaced_by_another():
+    world = static(claim("data", storage_class="local", modes=MANY))
+    world.storage.put(volume("v0", storage_class="local", modes=MANY))
+    world.storage.held = True
+    shapes(world, *SHAPES["three shapes"])
+    world.run()
+    world.storage.drop("PersistentVolume", "v0")
+    world.until(5.0)
+    assert world.where() == {}
+    assert left_over(world) == (False, [])
+    world.storage.held = False
+    world.storage.put(volume("v1", storage_class="local", modes=MANY))
+    world.until(10.0)
+    assert len(world.where()) == 3
+    assert left_over(world) == (False, [])

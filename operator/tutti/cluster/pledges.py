@@ -69,11 +69,6 @@ class Pledges:
         """Whether anything is promised to any pod."""
         return bool(self._of_pod)
 
-    @property
-    def is_earmarked(self) -> bool:
-        """Whether anything is kept for pods that have not been assumed to be there yet."""
-        return bool(self._earmarks or self._shared)
-
     def of(self, claim: ClaimKey) -> Pledge | None:
         """Return what a claim is to get, if that was decided here."""
         return self._of_claim.get(claim)

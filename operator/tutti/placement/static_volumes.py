@@ -113,7 +113,7 @@ class StaticVolumes:
     """The free volumes for all claims of one class of pods, which fall as pods are placed.
 
     Attributes:
-        any: Whether there is any volume for any claim.
+        any: Whether there is any volume for any claim, or one that was given to others who share it.
         picks: Of each claim (the smallest first) int64[rows]: the volume that it would get, or NONE.
     """
 
@@ -135,6 +135,7 @@ class StaticVolumes:
             kept = nodes.volumes.pledges.shared(one.shared) if one.shared else None
             if kept is not None:
                 self._settle(nodes, i, kept)
+                self.any = self.any or bool(kept)
         if self._settled:
             self.picks = self._pick()
 

@@ -262,14 +262,18 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
 
 
 def _assign(state: State, taken: list[Taken]) -> None:
-    """Hand the reserved rows to the members, and keep what is left for those that are only promised."""
-    for one in taken:
-        rows = one.rows.tolist()
-        members = one.need.members[one.start : one.start + len(rows)]
-        state.cluster.assume_all([member.pod for member in members], rows[: len(members)])
-        if one.charge is not None:
-            for member in members:
-                member.charge = one.charge
+    """Hand the reserved rows to the members, and keep what is left for those that are only promised.
+
+    All members are handed theirs at once: what one is promised changes the class of others that wait.
+    """
+    each = [(one, one.need.members[one.start : one.start + len(one.rows)], one.rows.tolist()) for one in taken]
+    state.cluster.assume_all(
+        [member.pod for _, members, _ in each for member in members],
+        [row for _, members, rows in each for row in rows[: len(members)]],
+    )
+    for one, members, rows in each:
+        for member in members if one.charge is not None else ():
+            member.charge = one.charge
         for row in rows[len(members) :]:
             node, number = state.cluster.hold(one.need.klass, row)
             one.need.group.holds.append(Hold(one.need.klass, node, number, one.charge))
