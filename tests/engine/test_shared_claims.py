@@ -9,7 +9,7 @@ import pytest
 from tests.engine.storage import ZONE
 from tests.engine.test_volumes import PROVISIONER
 from tests.engine.world import World, replaced
-from tests.placement.storage import HOSTNAME, at, claim, storage_class, volume
+from tests.placement.storage import HOSTNAME, at, claim, csi_node, storage_class, volume
 from tutti.api.core import Affinity, PodAffinity, PodAffinityTerm
 from tutti.api.labels import LabelSelector
 from tutti.engine.decisions import ReserveVolume, SelectNode
@@ -37,7 +37,8 @@ def once(**configuration: Any) -> World:
 def left_over(world: World) -> tuple[bool, list[str]]:
     """Whether anything is promised or earmarked, and which volumes are taken."""
     pledges = world.engine.state.cluster.nodes.volumes.pledges
-    return bool(pledges or pledges._earmarks or pledges._shared), [name for _, name in world.storage.objects if pledges.is_taken(name)]
+    taken = [name for _, name in world.storage.objects if pledges.is_taken(name)]
+    return bool(pledges or pledges._earmarks or pledges._shared), taken
 
 
 @pytest.mark.parametrize("second", ["gated", "of a gang that is not complete", "too large", "of a gang too large"])
@@ -277,3 +278,174 @@ def test_a_volume_that_goes_while_a_gang_is_promised_it_is_replaced_by_another()
     world.until(10.0)
     assert len(world.where()) == 3
     assert left_over(world) == (False, [])
+
+
+def zonal(*rooms: tuple[str, int], known: bool = True, **configuration: Any) -> World:
+    """Nodes in zones with so many GPUs, and a class of a driver whose volumes stay in a zone; `known`: it says so."""
+    world = World(**configuration)
+    for i, (zone, gpus) in enumerate(rooms):
+        world.node(f"n{i}", gpus=gpus, labels={ZONE: zone})
+        if known:
+            world.storage.put(csi_node(f"n{i}", keys=(ZONE,), csi_example_com=None))
+    world.storage.put(storage_class())
+    return world
+
+
+def zones(world: World, prefix: str = "g") -> set[str]:
+    return {world.nodes[node].metadata.labels[ZONE] for node in world.where(prefix).values()}
+
+
+ROOMS = [
+    [("a", 1), ("b", 4)],
+    [("b", 4), ("a", 1)],
+    [("a", 3), ("b", 1), ("b", 2), ("b", 1)],
+    [("a", 3), ("b", 3), ("c", 2), ("c", 2)],
+    [("a", 8), ("b", 3)],
+]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("rooms", ROOMS)
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 2), (1, 1, 2), (1, 1, 1, 1), (1, 1, 1)])
+def test_a_gang_that_shares_a_claim_goes_where_one_volume_is_used_by_all(sizes, rooms, known):
+    world = zonal(*rooms, known=known)
+    world.storage.put(claim("data", modes=MANY))
+    shapes(world, *((size, ("data",)) for size in sizes))
+    world.until(600)
+    fits = [zone for zone in "abc" if fits_in([gpus for z, gpus in rooms if z == zone], sizes)]
+    assert len(world.where()) == (len(sizes) if fits else 0)
+    assert not fits or zones(world) <= set(fits)
+    assert left_over(world) == (False, [])
+
+
+def fits_in(rooms: list[int], sizes: tuple[int, ...]) -> bool:
+    """Whether pods of these sizes fit into these rooms, by trying."""
+    if not sizes:
+        return True
+    return any(
+        room >= sizes[0] and fits_in([*rooms[:i], room - sizes[0], *rooms[i + 1 :]], sizes[1:])
+        for i, room in enumerate(rooms)
+    )
+
+
+def test_a_gang_of_a_driver_that_says_how_far_volumes_reach_waits_until_one_zone_has_room_for_all():
+    world = zonal(("a", 2), ("b", 2))
+    world.storage.put(claim("data", modes=MANY))
+    shapes(world, (1, ("data",)), (2, ("data",)))
+    world.until(600)
+    assert world.storage.chosen == []
+    assert "out of reach of the volume of a claim that the pods share" in world.why("PodGroup", "g").message
+
+    world.node("n2", gpus=1, labels={ZONE: "b"})
+    world.until(600)
+
+    assert zones(world) == {"b"}
+    assert len(world.where()) == 2
+
+
+def test_volumes_that_are_used_everywhere_let_a_gang_spread_over_zones():
+    world = zonal(("a", 2), ("b", 2), known=False)
+    for name in ("n0", "n1"):
+        world.storage.put(csi_node(name, csi_example_com=None))
+    world.storage.put(claim("data", modes=MANY))
+    world.storage.held = True
+    shapes(world, (1, ("data",)), (2, ("data",)))
+    world.run()
+    assert len(world.storage.chosen) == 1
+    assert {m.pod.assumed for m in world.engine.state.members.values()} == {"n0", "n1"}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_members_beyond_the_minimum_go_where_the_volume_of_the_others_is_used(known):
+    world = zonal(("a", 2), ("b", 3), ("a", 1), known=known)
+    world.storage.put(claim("data", modes=MANY))
+    world.storage.held = True
+    shapes(world, *((1, ("data",)) for _ in range(6)), least=2)
+    world.run()
+    placed = [m.pod.assumed for m in world.engine.state.members.values() if m.pod.assumed]
+    assert len(placed) == 3
+    assert len({world.nodes[name].metadata.labels[ZONE] for name in placed}) == 1
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("near", [{}, {"key": "rack"}], ids=["anywhere", "in one rack"])
+def test_a_gang_goes_to_the_free_volume_that_all_of_it_can_use(near, known):
+    """The smallest volume is where not all have room."""
+    world = zonal(known=known)
+    for i, (zone, rack) in enumerate(["ar", "br", "br", "cs"]):
+        world.node(f"n{i}", gpus=2, labels={ZONE: zone, "rack": rack})
+    world.storage.put(storage_class(provisioner=PROVISIONER), claim("data", modes=MANY))
+    world.storage.put(volume("v0", size="1Gi", where=at(ZONE, "a"), modes=MANY))
+    world.storage.put(volume("v1", size="2Gi", where=at(HOSTNAME, "n3"), modes=MANY))
+    world.storage.put(volume("v2", size="3Gi", where=at(ZONE, "b", "c"), modes=MANY))
+    topology = {"schedulingConstraints": {"topology": [near]}} if near else {}
+    world.pod_group("g", 3, **topology)
+    for rank, gpus in enumerate((1, 1, 2)):
+        world.pod(f"g-{rank}", group="g", gpus=gpus, claims=("data",))
+    world.run()
+    assert [one.volume for one in world.storage.chosen] == ["v2"]
+    assert zones(world) == {"b"} or not near
+    assert len(world.where()) == 3
+    assert left_over(world) == (False, [])
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_two_claims_that_parts_of_a_gang_share_are_made_where_each_part_is(known):
+    """One claim is used by all in zone b or c, another by two of them where the first is."""
+    world = zonal(("a", 2), ("b", 1), ("b", 1), ("c", 4), known=known)
+    world.storage.put(claim("data", modes=MANY), claim("more", modes=MANY))
+    shapes(world, (1, ("data",)), (1, ("data", "more")), (2, ("more",)))
+    world.until(60)
+    assert zones(world) == {"c"}
+    assert len(world.where()) == 3
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_gang_takes_out_others_in_a_zone_where_all_of_it_fits(known):
+    world = zonal(("a", 1), ("b", 2), ("b", 2), known=known)
+    world.storage.put(claim("data", modes=MANY))
+    for i in (1, 2):
+        world.pod(f"low-{i}", gpus=1, node=f"n{i}", priority=-5)
+    world.pod_group("g", 2)
+    for rank in range(2):
+        world.pod(f"g-{rank}", group="g", gpus=2, claims=("data",), priority=5)
+    world.until(60)
+    assert zones(world) == {"b"}
+    assert len(world.where("g")) == 2
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_restart_while_the_volume_is_made_leaves_the_gang_in_its_zone(known):
+    world = zonal(("a", 1), ("b", 2), ("b", 2), known=known)
+    world.storage.put(claim("data", modes=MANY))
+    world.storage.held = True
+    shapes(world, (2, ("data",)), (1, ("data",)))
+    world.run()
+    assert len(world.storage.chosen) == 1
+    world.restart()
+    world.run()
+    world.storage.bind("data")
+    world.until(60)
+    assert zones(world) == {"b"}
+    assert len(world.storage.chosen) == 1
+    assert len(world.where()) == 2
+
+
+def test_who_joins_a_claim_that_was_promised_a_free_volume_goes_where_that_is_though_one_could_be_made():
+    world = zonal(("a", 1), ("b", 4))
+    world.storage.put(claim("data", modes=MANY), volume("v0", where=at(ZONE, "a"), modes=MANY))
+    world.storage.held = True
+    world.pod("p", gpus=1, claims=("data",))
+    world.node("n1", gpus=0, labels={ZONE: "b"})
+    world.run()
+    assert [one.volume for one in world.storage.chosen] == ["v0"]
+    world.node("n1", gpus=4, labels={ZONE: "b"})
+    world.pod("q", gpus=1, claims=("data",))
+    world.run()
+    assert world.engine.state.members["default", "q"].pod.assumed == ""
+
+    world.node("n2", gpus=1, labels={ZONE: "a"})
+    world.storage.held = False
+    world.storage.bind("data")
+    world.run()
+    assert world.where() == {"p": "n0", "q": "n2"}

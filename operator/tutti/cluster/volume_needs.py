@@ -174,6 +174,7 @@ class Volumes:
             attributes_class=claim.spec.volume_attributes_class_name,
             selected=pledge.node if pledge is not None and not pledge.volume else claim.selected_node,
             reserved=pledge.volume if pledge is not None and pledge.volume else reserved,
+            promised=pledge is not None and bool(pledge.volume),
             shared="/".join(claim.key) if self.users.is_shared(claim.key) else "",
         )
 

@@ -33,6 +33,7 @@ from tutti.engine.waiting.lines import Standing
 from tutti.engine.waiting.queues import queue_of
 from tutti.engine.workloads import Phase, Workload
 from tutti.placement.gang import place
+from tutti.placement.sharing import are_apart
 from tutti.placement.together import Shortfall, place_together
 from tutti.quota.flavors import Assignment
 from tutti.quota.outcome import Choice, PodSetChoice, Verdict
@@ -194,7 +195,7 @@ def _place(attempt: Attempt, needs: Sequence[Need], chosen: Sequence[PodSetChoic
     waits = extenders.consult(state, queries, attempt.profile)
     if waits is not None:
         return _Unplaced(0, waits)
-    found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, attempt.profile)
+    found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, attempt.profile, apart=attempt.apart)
     if isinstance(found, Shortfall):
         again = None if attempt.probes else extenders.ask_again(state, queries, attempt.profile)
         if again is None:
@@ -218,6 +219,7 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
     """
     state, queue, taken = attempt.state, attempt.queue, attempt.taken
     least = [need for need in needs if need.required]
+    attempt.apart = are_apart(state.cluster.nodes, [one.need.klass for one in taken])
     attempt.probes = True  # an answer asked for again would be out when what has been found is taken once more
 
     def again(sized: Sequence[Need]) -> bool:
