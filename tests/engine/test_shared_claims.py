@@ -400,6 +400,19 @@ def test_two_claims_that_parts_of_a_gang_share_are_made_where_each_part_is(known
     assert len(world.where()) == 3
 
 
+@pytest.mark.parametrize("volumes", [2, 3, 4])
+def test_no_volume_is_given_to_two_claims(volumes):
+    """Two claims are shared, and one is a member's own, so that three volumes are needed."""
+    names = ("data", "more", "own")
+    world = static(*(claim(name, storage_class="local", modes=MANY) for name in names))
+    world.storage.put(*(volume(f"v{i}", storage_class="local", modes=MANY) for i in range(volumes)))
+    shapes(world, (1, ("data",)), (1, ("data", "more")), (1, ("more",)), (1, ("own",)))
+    world.run()
+    assert len(world.where()) == (4 if volumes > 2 else 0)
+    assert len({one.volume for one in world.storage.chosen}) == len(world.storage.chosen)
+    assert left_over(world) == (False, [])
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_a_gang_takes_out_others_in_a_zone_where_all_of_it_fits(known):
     world = zonal(("a", 1), ("b", 2), ("b", 2), known=known)

@@ -175,7 +175,10 @@ class Sharing:
         return all(int(rooms[index][rows].sum()) >= self.asks[index].required for index in claim.users)
 
     def _may_fit(self, ways: Sequence[Way], rooms: dict[int, Counts]) -> bool:
-        """Whether each ask alone has room where all its claims can be used, and all of a claim have it by amounts."""
+        """Whether no volume is for two claims, each ask has room by itself, and all of a claim have it by amounts."""
+        volumes = [way.volume for way in ways if way.volume]
+        if len(set(volumes)) < len(volumes):
+            return False
         within = dict.fromkeys(rooms, self.nodes.present)
         for claim, way in zip(self.claims, ways, strict=True):
             if not self._offers(claim, way.rows):
