@@ -279,12 +279,17 @@ async def test_what_a_bound_claim_may_not_change(bare, bound, change, fields):
     assert sorted(cause["field"] for cause in refused["details"]["causes"]) == fields
 
 
-async def test_a_bound_claim_takes_other_attributes_and_never_none_again(bare, bound):
+@pytest.mark.parametrize("name", ["slow", "", None])
+async def test_a_bound_claim_takes_other_attributes(bare, bound, name):
     await bound()
     await bare.call("PATCH", f"{CLAIMS}/d", {"spec": {"volumeAttributesClassName": "fast"}}, status=200)
-    await bare.call("PATCH", f"{CLAIMS}/d", {"spec": {"volumeAttributesClassName": "slow"}}, status=200)
-    refused = await bare.call("PATCH", f"{CLAIMS}/d", {"spec": {"volumeAttributesClassName": None}}, status=422)
-    assert "update from non-nil value to nil is forbidden" in refused["message"]
+    await bare.call("PATCH", f"{CLAIMS}/d", {"spec": {"volumeAttributesClassName": name}}, status=200)
+
+
+async def test_a_claim_that_is_not_bound_keeps_its_attributes(bare):
+    await bare.create(CLAIMS, claim())
+    refused = await bare.call("PATCH", f"{CLAIMS}/d", {"spec": {"volumeAttributesClassName": "fast"}}, status=422)
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["spec"]
 
 
 async def test_a_claim_without_a_class_is_given_one_once(bare):
@@ -299,6 +304,7 @@ async def test_a_claim_without_a_class_is_given_one_once(bare):
     ("spec", "field", "text"),
     [
         ({"resources": {"requests": {"storage": "0"}}}, "spec.resources[storage]", "must be greater than zero"),
+        ({"volumeMode": "Lump"}, "spec.volumeMode", 'supported values: "Block", "Filesystem"'),
         (
             {"accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]},
             "spec.accessModes",

@@ -15,6 +15,7 @@ Json = dict[str, Any]
 
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+VOLUME_MODES = ("Block", "Filesystem")
 IMMUTABLE = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 PLAIN = ("capacity", "claimRef", "nodeAffinity")
 
@@ -89,6 +90,8 @@ class ClaimStrategy(Strategy):
         modes = set(spec.get("accessModes", ())) & set(ACCESS_MODES)
         if "ReadWriteOncePod" in modes and len(modes) > 1:
             errors.append(forbidden_field("spec.accessModes", "may not use ReadWriteOncePod with other access modes"))
+        if spec.get("volumeMode") not in VOLUME_MODES:
+            errors.append(unsupported("spec.volumeMode", spec.get("volumeMode"), VOLUME_MODES))
         size = spec.get("resources", {}).get("requests", {}).get("storage")
         if not size:
             errors.append(required("spec.resources[storage]"))
@@ -109,10 +112,6 @@ class ClaimStrategy(Strategy):
             )
         if after.get("volumeMode") != before.get("volumeMode"):
             errors.append(invalid("volumeMode", after.get("volumeMode"), "field is immutable"))
-        if before.get("volumeAttributesClassName") is not None and not after.get("volumeAttributesClassName"):
-            value = "an empty string" if "volumeAttributesClassName" in after else "nil"
-            text = f"update from non-nil value to {value} is forbidden"
-            errors.append(forbidden_field("spec.volumeAttributesClassName", text))
         return errors
 
 
@@ -123,7 +122,7 @@ def _frozen(new: Json, old: Json) -> Json:
     if "storageClassName" not in before and _class_note(old) in (None, spec.get("storageClassName")):
         may.append("storageClassName")
     if old.get("status", {}).get("phase") == "Bound":
-        may += ["volumeAttributesClassName"] if spec.get("volumeAttributesClassName") is not None else []
+        may.append("volumeAttributesClassName")
         requests = spec.get("resources", {}).get("requests")
         if requests is not None:
             size = before.get("resources", {}).get("requests", {}).get("storage")
