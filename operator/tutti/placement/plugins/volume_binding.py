@@ -83,7 +83,9 @@ class BindingTally:
         return tuple(out)
 
     def add(self, row: int) -> None:
-        """Give a pod on a row its volumes."""
+        """Give a pod on a row its volumes; one whose claims are all bound needs none."""
+        if not self._wanted:
+            return
         self._given.append((row, self._free.names(row)))
         self._free.take(self._nodes, row)
         for i, one in enumerate(self._wanted):
