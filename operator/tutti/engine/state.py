@@ -225,6 +225,8 @@ class State:
 
     def follow_classes(self) -> None:
         """Look again at the workloads of pods that are of another class by now: where they can go is another matter."""
+        if not self.cluster.reclassed:
+            return
         for key in self.cluster.take_reclassed():
             address = self.home.get(key)
             if address is not None:
