@@ -17,16 +17,22 @@ from tutti.api.storage import (
     BIND_COMPLETED,
     SELECTED_NODE,
     ClaimReference,
+    CSIDriver,
     CSINode,
+    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 from tutti.engine.decisions import ReserveVolume, SelectNode
 from tutti.engine.observations import (
     AnyObservation,
+    AttachmentSeen,
+    CapacitySeen,
     ClaimSeen,
     ClaimWritten,
+    CSIDriverSeen,
     CSINodeSeen,
     StorageClassSeen,
     StorageGone,
@@ -147,4 +153,10 @@ def _seen(one: Any) -> AnyObservation:
             return StorageClassSeen(one)
         case CSINode():
             return CSINodeSeen(one)
+        case CSIDriver():
+            return CSIDriverSeen(one)
+        case CSIStorageCapacity():
+            return CapacitySeen(one)
+        case VolumeAttachment():
+            return AttachmentSeen(one)
     raise AssertionError(f"no observation for {one}")

@@ -291,6 +291,41 @@ def test_a_member_that_joins_a_running_gang_waits_for_its_own_volume_only():
     assert len(world.where()) == 4
 
 
+def joining(world: World) -> None:
+    """A gang of 1 whose bind is under way, and a second member that has been reserved a node meanwhile."""
+    world.hold_binds = world.storage.held = True
+    world.pod_group("g", 1)
+    world.pod("g-0", group="g")
+    world.run()
+    world.storage.put(claim("g-1"))
+    world.pod("g-1", group="g", claims=("g-1",))
+    world.run()
+    assert [one.name for one in world.storage.chosen] == ["g-1"]
+
+
+def test_a_member_whose_volume_comes_as_its_gang_gets_whole_is_bound():
+    world = late()
+    joining(world)
+    world.hold_binds = False
+    world.answer(world.pending_binds[0])
+    world.storage.bind("g-1")
+    world.run()
+    assert set(world.where()) == {"g-0", "g-1"}
+
+
+def test_a_member_whose_volume_does_not_come_gives_its_node_back_though_its_gang_got_whole_meanwhile():
+    world = late(volumeBindingTimeoutSeconds=30)
+    joining(world)
+    world.answer(world.pending_binds[0])
+    world.run()
+    assert world.engine.state.members["default", "g-1"].pod.assumed
+
+    world.decide(advance=30.0)
+
+    assert world.engine.state.members["default", "g-1"].pod.assumed == ""
+    assert "default/g-1" in world.why("PodGroup", "g").message
+
+
 def test_a_claim_for_one_pod_keeps_the_second_waiting_until_the_first_has_ended():
     world = late()
     world.storage.put(claim("once", volume="v", modes=("ReadWriteOncePod",)), volume("v"))

@@ -126,10 +126,14 @@ def storage_class(
     return msgspec.convert(raw, StorageClass)
 
 
-def csi_node(name: str, **limits: int | None) -> CSINode:
-    """Limits by driver; a driver's dots are written as underscores here."""
+def csi_node(name: str, /, *, keys: tuple[str, ...] = (), **limits: int | None) -> CSINode:
+    """Limits by driver, whose dots are written as underscores here; `keys` are the topology keys of all of them."""
     drivers = [
-        {"name": driver.replace("_", "."), "allocatable": {"count": count} if count is not None else None}
+        {
+            "name": driver.replace("_", "."),
+            "allocatable": {"count": count} if count is not None else None,
+            "topologyKeys": list(keys),
+        }
         for driver, count in limits.items()
     ]
     return msgspec.convert({"metadata": {"name": name}, "spec": {"drivers": drivers}}, CSINode)

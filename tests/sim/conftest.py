@@ -79,6 +79,15 @@ async def api(cluster):
 
 
 @pytest.fixture
+async def bare():
+    """A client of a cluster in which nobody acts but the test."""
+    async with EmbeddedCluster(nodes=0, controllers=False) as made:
+        headers = {"Authorization": f"Bearer {made.token}"}
+        async with aiohttp.ClientSession(headers=headers) as session:
+            yield Client(session, made.url)
+
+
+@pytest.fixture
 async def secure():
     async with EmbeddedCluster(nodes=2, gpus=4, tls=True, seed=1) as made:
         yield made

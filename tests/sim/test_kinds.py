@@ -134,3 +134,21 @@ async def test_a_role_s_rule_that_allows_nothing_is_refused(api, rule, expected)
     refused = await api.call("POST", roles, {"metadata": {"name": "r"}, "rules": [rule]}, status=422)
 
     assert fields(refused) == expected
+
+
+async def test_a_pod_that_is_gated_is_not_made_on_a_node(api):
+    refused = await api.call("POST", PODS, pod(schedulingGates=[{"name": "example.com/a"}], nodeName="n"), status=422)
+
+    assert refused["message"] == (
+        'Pod "p" is invalid: spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared'
+    )
+    assert refused["details"]["causes"] == [
+        {
+            "reason": "FieldValueForbidden",
+            "message": "Forbidden: cannot be set until all schedulingGates have been cleared",
+            "field": "spec.nodeName",
+        }
+    ]
+    await api.create(PODS, pod(schedulingGates=[{"name": "example.com/a"}]))
+    refused = await api.call("PATCH", f"{PODS}/p", {"spec": {"nodeName": "n"}}, status=422)
+    assert "spec" in fields(refused)

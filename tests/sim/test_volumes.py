@@ -193,3 +193,127 @@ async def test_a_namespace_with_claims_can_go(api):
     await api.call("DELETE", "/api/v1/namespaces/ns")
 
     await api.gone("/api/v1/namespaces/ns")
+
+
+@pytest.fixture
+async def bound(bare):
+    """Makes a claim of 5Gi, bound as a controller binds it, with so much capacity, of a class."""
+
+    async def make(capacity="5Gi", storage_class="c", phase="Bound", **fields):
+        await make_class(bare, **fields)
+        await bare.create(CLAIMS, claim(storage_class=storage_class))
+        status = {"status": {"phase": phase, "capacity": {"storage": capacity} if capacity else {}}}
+        await bare.call("PATCH", f"{CLAIMS}/d/status", status, status=200)
+
+    return make
+
+
+def asking(size):
+    return {"spec": {"resources": {"requests": {"storage": size}}}}
+
+
+@pytest.mark.parametrize("size", ["5Gi", "5120Mi", "6Gi", "10Gi"])
+async def test_a_bound_claim_may_grow_where_its_class_allows_that(bare, bound, size):
+    await bound(allowVolumeExpansion=True)
+    await bare.call("PATCH", f"{CLAIMS}/d", asking(size), status=200)
+
+
+@pytest.mark.parametrize(
+    ("fields", "storage_class"),
+    [({}, "c"), ({"allowVolumeExpansion": False}, "c"), ({"allowVolumeExpansion": True}, "other"), ({}, "")],
+)
+async def test_a_bound_claim_may_not_grow_where_no_class_allows_that(bare, bound, fields, storage_class):
+    await bound(storage_class=storage_class, **fields)
+    refused = await bare.call("PATCH", f"{CLAIMS}/d", asking("6Gi"), status=403)
+    assert refused["reason"] == "Forbidden"
+    assert refused["message"] == (
+        'persistentvolumeclaims "d" is forbidden: only dynamically provisioned pvc can be resized and '
+        "the storageclass that provisions the pvc must support resize"
+    )
+
+
+@pytest.mark.parametrize(
+    ("capacity", "size", "status"),
+    [
+        ("5Gi", "4Gi", 422),
+        ("5Gi", "5119Mi", 422),
+        ("3Gi", "3Gi", 422),  # the size that it has, which is less than was asked for, does not count as more
+        ("3Gi", "2Gi", 422),
+        ("3Gi", "4Gi", 200),  # the volume could not grow so far
+        ("", "4Gi", 200),
+    ],
+)
+async def test_a_bound_claim_shrinks_no_further_than_its_volume_has_grown(bare, bound, capacity, size, status):
+    await bound(capacity, allowVolumeExpansion=True)
+    answer = await bare.call("PATCH", f"{CLAIMS}/d", asking(size), status=status)
+    if status == 422:
+        assert answer["message"] == (
+            'PersistentVolumeClaim "d" is invalid: spec.resources.requests.storage: '
+            "Forbidden: field can not be less than status.capacity"
+        )
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Lost"])
+@pytest.mark.parametrize("size", ["4Gi", "6Gi"])
+async def test_a_claim_that_is_not_bound_keeps_its_size(bare, bound, phase, size):
+    await bound("", phase=phase, allowVolumeExpansion=True)
+    refused = await bare.call("PATCH", f"{CLAIMS}/d", asking(size), status=422)
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["spec"]
+    assert "spec is immutable after creation except resources.requests and volumeAttributesClassName" in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        ({"resources": {"limits": {"storage": "9Gi"}}}, ["spec"]),
+        ({"resources": {"requests": None}}, ["spec", "spec.resources.requests.storage", "spec.resources[storage]"]),
+        ({"volumeMode": "Block"}, ["spec", "volumeMode"]),
+        ({"accessModes": ["ReadWriteMany"]}, ["spec"]),
+        ({"storageClassName": "other"}, ["spec"]),
+        ({"selector": {"matchLabels": {"a": "b"}}}, ["spec"]),
+    ],
+)
+async def test_what_a_bound_claim_may_not_change(bare, bound, change, fields):
+    await bound(allowVolumeExpansion=True)
+    refused = await bare.call("PATCH", f"{CLAIMS}/d", {"spec": change}, status=422)
+    assert sorted(cause["field"] for cause in refused["details"]["causes"]) == fields
+
+
+@pytest.mark.parametrize("name", ["slow", "", None])
+async def test_a_bound_claim_takes_other_attributes(bare, bound, name):
+    await bound()
+    await bare.call("PATCH", f"{CLAIMS}/d", {"spec": {"volumeAttributesClassName": "fast"}}, status=200)
+    await bare.call("PATCH", f"{CLAIMS}/d", {"spec": {"volumeAttributesClassName": name}}, status=200)
+
+
+async def test_a_claim_that_is_not_bound_keeps_its_attributes(bare):
+    await bare.create(CLAIMS, claim())
+    refused = await bare.call("PATCH", f"{CLAIMS}/d", {"spec": {"volumeAttributesClassName": "fast"}}, status=422)
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["spec"]
+
+
+async def test_a_claim_without_a_class_is_given_one_once(bare):
+    body = claim()
+    del body["spec"]["storageClassName"]
+    await bare.create(CLAIMS, body)
+    await bare.call("PATCH", f"{CLAIMS}/d", {"spec": {"storageClassName": "c"}}, status=200)
+    await bare.call("PATCH", f"{CLAIMS}/d", {"spec": {"storageClassName": "other"}}, status=422)
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "text"),
+    [
+        ({"resources": {"requests": {"storage": "0"}}}, "spec.resources[storage]", "must be greater than zero"),
+        ({"volumeMode": "Lump"}, "spec.volumeMode", 'supported values: "Block", "Filesystem"'),
+        (
+            {"accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]},
+            "spec.accessModes",
+            "may not use ReadWriteOncePod with other access modes",
+        ),
+    ],
+)
+async def test_a_claim_that_breaks_a_rule_is_refused(bare, spec, field, text):
+    body = claim()
+    body["spec"].update(spec)
+    refused = await bare.call("POST", CLAIMS, body, status=422)
+    assert [(cause["field"], text in cause["message"]) for cause in refused["details"]["causes"]] == [(field, True)]

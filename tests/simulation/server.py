@@ -28,7 +28,7 @@ from tutti.sim.hollow.nodes import manifest
 from tutti.sim.http.server import ApiServer
 from tutti.sim.kinds.builtin import resources
 from tutti.sim.kinds.registry import Registry
-from tutti.sim.rest.admission import PLUGINS
+from tutti.sim.rest.admission import CHECKS, PLUGINS
 from tutti.sim.rest.backend import Backend
 from tutti.sim.rest.local import Local
 from tutti.sim.store.store import Store
@@ -93,7 +93,7 @@ def _established(*, strict: bool) -> tuple[Registry, list[Json]]:
             server does; half of a run's time goes into that.
     """
     registry = Registry(resources())
-    backend = Backend(Store(), registry, random.Random(0), admission=list(PLUGINS))
+    backend = Backend(Store(), registry, random.Random(0), admission=list(PLUGINS), checks=list(CHECKS))
     backend.after.append(Establisher(backend).follow)
     definitions = backend.resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
     folder = Path(__file__).parents[2] / "crds"
@@ -125,7 +125,7 @@ class Server:
         self.streams_lists = seed % 2 == 0
         self.strict = seed % STRICT_EVERY == 0
         registry, definitions = _established(strict=self.strict)
-        self.backend = Backend(Store(), registry, random.Random(seed), admission=list(PLUGINS))
+        self.backend = Backend(Store(), registry, random.Random(seed), admission=list(PLUGINS), checks=list(CHECKS))
         for resource in registry:
             self.backend.store.open(resource.storage)
         for one in definitions:

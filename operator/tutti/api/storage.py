@@ -179,10 +179,11 @@ class DriverAllocatable(View, frozen=True):
 
 
 class CSINodeDriver(View, frozen=True):
-    """A CSI driver on a node."""
+    """A CSI driver on a node; a volume that it makes for the node is for those with equal labels of these keys."""
 
     name: str = ""
     allocatable: DriverAllocatable | None = None
+    topology_keys: list[str] = []
 
 
 class CSINodeSpec(View, frozen=True):
@@ -205,6 +206,11 @@ class CSINode(View, frozen=True):
             for driver in self.spec.drivers
             if driver.allocatable is not None and driver.allocatable.count is not None
         }
+
+    @property
+    def topologies(self) -> dict[str, tuple[str, ...]]:
+        """The topology keys of each driver, sorted."""
+        return {driver.name: tuple(sorted(driver.topology_keys)) for driver in self.spec.drivers}
 
 
 class CSIDriverSpec(View, frozen=True):

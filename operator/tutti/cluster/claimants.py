@@ -55,6 +55,12 @@ class Claimants:
         else:
             self._volumes.users.unmount(record.key)
 
+    def lose_node(self, record: PodRecord) -> None:
+        """Take back what a pod attached to a node that is gone; a claim for one pod is another's to use now."""
+        self._volumes.users.unmount(record.key)
+        if self._volumes.frees_one_of(record.uses):
+            self._helped()
+
     def reserve(self, record: PodRecord) -> None:
         """Count what a pod attaches to the node it is assumed on, and promise its claims what was chosen for them."""
         self.move(record, record.assumed, 1)

@@ -1,12 +1,13 @@
 """Which class each waiting pod is of, and when it has become another.
 
 What a selector reads of labels and what claims ask of a node can change while a pod waits. A pod that has a place
-keeps the class it was placed as.
+keeps the class it was placed as. The class of a record is changed here and nowhere else, so that whoever goes by the
+classes of those who wait is told of every one that has become another (`take_changed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tutti.api.core import Pod
 from tutti.api.selecting import owner_of
@@ -24,6 +25,24 @@ class Classing:
         self._volumes = volumes
         self._pods = pods
         self._watched = 0
+        self._changed: dict[PodKey, None] = {}
+
+    @property
+    def changed(self) -> Collection[PodKey]:
+        """The pods that have become of another class while they waited, since these were last taken."""
+        return self._changed.keys()
+
+    def take_changed(self) -> Sequence[PodKey]:
+        """Return them in the order in which they did, for whoever takes note of all of them now."""
+        changed, self._changed = tuple(self._changed), {}
+        return changed
+
+    def assign(self, record: PodRecord, klass: PodClass) -> None:
+        """Have a pod be of a class."""
+        if klass is not record.klass:
+            record.klass = klass
+            if not record.place:
+                self._changed[record.key] = None
 
     def of(self, pod: Pod, record: PodRecord | None, uses: Sequence[Use], *, waits: bool) -> PodClass:
         """Return the class of a pod as it is seen now, which uses these claims."""
@@ -57,5 +76,6 @@ class Classing:
         if record.uses and not record.terminated:
             volumes = self._volumes.needs(record.key, record.uid, record.uses)
         labels = record.kin.labels
-        record.klass = self._classes.of(before.spec, record.namespace, labels, owner=before.owner, volumes=volumes)
-        return record.klass is not before
+        now = self._classes.of(before.spec, record.namespace, labels, owner=before.owner, volumes=volumes)
+        self.assign(record, now)
+        return now is not before

@@ -9,7 +9,7 @@ Invariant: for every row, `requested` is the sum of what the pods whose `place` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +89,7 @@ class Cluster:
             self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=-1)
             self.tenants.drop(record)
             if record.uses:
-                self._claimants.move(record, name, -1)
+                self._claimants.lose_node(record)
         for klass in self._occupants.end_all(name):
             self.nodes.residents.add(klass.kin, row, count=-1)
         self.nodes.remove(name)
@@ -178,6 +178,15 @@ class Cluster:
     def drop_storage(self, kind: StorageKind, namespace: str, name: str) -> list[PodKey]:
         """Forget a storage object; returns the pods whose volumes it concerned."""
         return self._claimants.drop(kind, namespace, name)
+
+    @property
+    def reclassed(self) -> Collection[PodKey]:
+        """The pods that have become of another class while they waited, since these were last taken."""
+        return self._classing.changed
+
+    def take_reclassed(self) -> Sequence[PodKey]:
+        """Return them in the order in which they did, for whoever takes note of all of them now."""
+        return self._classing.take_changed()
 
     def transaction(self) -> Transaction:
         """Open a transaction on the columns; one at a time."""
@@ -277,7 +286,7 @@ class Cluster:
             self._recharge(record)
         if reserved and not record.assumed and record.uses:
             self._claimants.release(record)
-        record.klass = klass
+        self._classing.assign(record, klass)
         record.follow(pod)
 
     def _rename(self, record: PodRecord, pod: Pod, klass: PodClass) -> None:

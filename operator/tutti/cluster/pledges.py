@@ -43,10 +43,19 @@ class Pledge:
 
 
 @dataclass(slots=True)
-class _Shared:
-    """What a claim that several pods use is earmarked, and how many earmarks of theirs there are."""
+class Shared:
+    """What a claim that several pods use is to get, while these are being placed.
+
+    Attributes:
+        volume: The volume, or "" where one is to be made.
+        node: A node that it is for.
+        settled: Whether that was settled before any of them was placed, so that all must be where it can be used.
+        users: How many earmarks of theirs there are, the settlement counted as one.
+    """
 
     volume: str
+    node: str
+    settled: bool = False
     users: int = 0
 
 
@@ -63,7 +72,7 @@ class Pledges:
         self._of_pod: dict[PodKey, tuple[ClaimKey, ...]] = {}
         self._taken: dict[str, int] = {}
         self._earmarks: dict[tuple[bytes, str], list[Picks]] = {}
-        self._shared: dict[str, _Shared] = {}
+        self._shared: dict[str, Shared] = {}
 
     def __bool__(self) -> bool:
         """Whether anything is promised to any pod."""
@@ -82,10 +91,24 @@ class Pledges:
         """Whether a volume is for a claim already."""
         return volume in self._taken
 
-    def shared(self, claim: str) -> str | None:
-        """Return what a claim that several pods use is earmarked: a volume, "" for one to be made; None: nothing."""
-        kept = self._shared.get(claim)
-        return kept.volume if kept is not None else None
+    def shared(self, claim: str) -> Shared | None:
+        """Return what a claim that several pods use is to get; None where it is open."""
+        return self._shared.get(claim)
+
+    def settle(self, claim: str, volume: str, node: str) -> None:
+        """Hold all pods that use a claim to a volume, or to one made for a node, until it is unsettled.
+
+        Pods for which it is earmarked may be there; then it is what these are to get.
+        """
+        kept = self._shared.setdefault(claim, Shared(volume, node))
+        if not kept.users:
+            self._take(volume)
+        kept.settled = True
+        kept.users += 1
+
+    def unsettle(self, claim: str) -> None:
+        """Undo `settle`; what has been earmarked since stays as it is."""
+        self._forgo(claim)
 
     def earmark(self, klass: PodClass, node: str, picks: Picks) -> None:
         """Keep volumes for the next pod of a class that is assumed to be on a node."""
@@ -94,7 +117,7 @@ class Pledges:
             if not wanted.shared:
                 self._take(volume)
                 continue
-            kept = self._shared.setdefault(wanted.shared, _Shared(volume))
+            kept = self._shared.setdefault(wanted.shared, Shared(volume, node))
             if not kept.users:
                 self._take(kept.volume)
             kept.users += 1
@@ -113,12 +136,16 @@ class Pledges:
             if not wanted.shared:
                 self._free(volume)
                 continue
-            kept = self._shared[wanted.shared]
-            kept.users -= 1
-            if not kept.users:
-                del self._shared[wanted.shared]
-                self._free(kept.volume)
+            self._forgo(wanted.shared)
         return picks
+
+    def _forgo(self, claim: str) -> None:
+        """Count one earmark less of a claim that several pods use."""
+        kept = self._shared[claim]
+        kept.users -= 1
+        if not kept.users:
+            del self._shared[claim]
+            self._free(kept.volume)
 
     def pledge(self, pod: PodKey, klass: PodClass, node: str, claims: Sequence[tuple[ClaimKey, str]]) -> None:
         """Promise the claims of a pod (key and uid, in the order of its class) what was earmarked for it on a node."""

@@ -43,7 +43,7 @@ class StorageBook:
 
     Attributes:
         changes: Grows whenever an object comes, changes or goes.
-        version: Grows whenever a class, driver or capacity does.
+        version: Grows whenever a class, driver or capacity does, or what a driver says of itself on a node.
     """
 
     def __init__(self, attachments: Attachments) -> None:
@@ -54,6 +54,7 @@ class StorageBook:
         self.classes: dict[str, StorageClass] = {}
         self._attachments = attachments
         self._drivers: dict[str, CSIDriver] = {}
+        self._topologies: dict[str, dict[str, tuple[str, ...]]] = {}
         self._capacities: dict[str, dict[tuple[str, str], CSIStorageCapacity]] = {}
         self._class_of_capacity: dict[tuple[str, str], str] = {}
         self._of_class: dict[str, dict[str, PersistentVolume]] = {}
@@ -78,9 +79,7 @@ class StorageBook:
             case CSIStorageCapacity():
                 self._put_capacity(seen)
             case CSINode():
-                if self._attachments.limits(seen.metadata.name) != seen.limits:
-                    self._attachments.limit(seen.metadata.name, seen.limits)
-                    self.changes += 1
+                self._put_node(seen.metadata.name, seen.limits, seen.topologies)
             case VolumeAttachment():
                 self._put_attachment(seen)
             case _:
@@ -104,7 +103,7 @@ class StorageBook:
             case "CSIStorageCapacity":
                 self._drop_capacity((namespace, name))
             case "CSINode":
-                self._attachments.limit(name, {})
+                self._put_node(name, {}, {})
             case "VolumeAttachment":
                 self._drop_attachment(name)
             case _:
@@ -139,6 +138,11 @@ class StorageBook:
     def is_twofold(self, volume: VolumeName) -> bool:
         """Whether several volumes are the same thing to their driver."""
         return len(self._by_handle.get(volume, ())) > 1
+
+    def topology_keys(self, provisioner: str) -> tuple[str, ...] | None:
+        """Return the node labels that say where a driver's volumes can be used; None where no node has the driver."""
+        said = [topologies[provisioner] for topologies in self._topologies.values() if provisioner in topologies]
+        return tuple(sorted({key for keys in said for key in keys})) if said else None
 
     def tracks_capacity(self, provisioner: str) -> bool:
         """Whether a provisioner says how much storage is left where."""
@@ -175,6 +179,16 @@ class StorageBook:
     def _put_class(self, storage_class: StorageClass) -> None:
         if self.classes.get(storage_class.metadata.name) != storage_class:
             self.classes[storage_class.metadata.name] = storage_class
+            self._rules_changed()
+
+    def _put_node(self, name: str, limits: Mapping[str, int], topologies: dict[str, tuple[str, ...]]) -> None:
+        if self._attachments.limits(name) != limits:
+            self._attachments.limit(name, limits)
+            self.changes += 1
+        if self._topologies.get(name, {}) != topologies:
+            self._topologies[name] = topologies
+            if not topologies:
+                del self._topologies[name]
             self._rules_changed()
 
     def _put_driver(self, driver: CSIDriver) -> None:

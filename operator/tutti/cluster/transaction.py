@@ -33,6 +33,7 @@ class Transaction:
         self._unshown: list[_Placed] = []
         self._shown: list[_Placed] = []
         self._attached: list[_Placed] = []
+        self._settled: list[str] = []
         self._committed = False
 
     def __enter__(self) -> Self:
@@ -93,6 +94,18 @@ class Transaction:
         self._nodes.volumes.pledges.earmark(klass, node, picks)
         self._log.append(partial(self._nodes.volumes.pledges.withdraw, klass, node))
 
+    def settle(self, claim: str, volume: str, row: int) -> None:
+        """Hold the pods that are put from now on to what a claim (namespace/name) is to get that several of them use.
+
+        Args:
+            claim: The claim.
+            volume: The volume, or "" for one that is made for the node of the row.
+            row: A row where it can be used.
+        """
+        self._nodes.volumes.pledges.settle(claim, volume, self._nodes.names[row])
+        self._settled.append(claim)
+        self._log.append(self._unsettle)
+
     @property
     def has_unshown(self) -> bool:
         """Whether pods have been put that do not count among the residents yet."""
@@ -128,6 +141,8 @@ class Transaction:
             self._count(self._shown.pop(), -1)
         while self._attached:
             self._detach()
+        while self._settled:
+            self._unsettle()
         self._unshown.clear()
         self._log.clear()
         self._committed = True
@@ -142,6 +157,10 @@ class Transaction:
 
     def _lighten(self, rows: NDArray[np.int64], weight: NDArray[np.int64]) -> None:
         self._nodes.scored[rows] -= weight
+
+    def _unsettle(self) -> None:
+        """Leave it open what the claim gets that was settled last."""
+        self._nodes.volumes.pledges.unsettle(self._settled.pop())
 
     def _detach(self) -> None:
         """Take back what the last `put` of pods with volumes attached."""

@@ -105,6 +105,11 @@ class Volumes:
             namespace, _, name = claim.partition("/")
             self.users.occupy((namespace, name), count)
 
+    def frees_one_of(self, uses: Sequence[Use]) -> bool:
+        """Whether one of these is of a claim for one pod that no pod with a node uses now."""
+        claims = (self.book.claims.get(use.claim) for use in uses if not use.ephemeral)
+        return any(one is not None and one.once and not self.users.is_occupied(one.key) for one in claims)
+
     def free_volumes(self, wanted: Wanted) -> Iterator[PersistentVolume]:
         """Yield the volumes that a claim could be bound to, wherever they are, the smallest first.
 
@@ -169,6 +174,7 @@ class Volumes:
             attributes_class=claim.spec.volume_attributes_class_name,
             selected=pledge.node if pledge is not None and not pledge.volume else claim.selected_node,
             reserved=pledge.volume if pledge is not None and pledge.volume else reserved,
+            promised=pledge is not None and bool(pledge.volume),
             shared="/".join(claim.key) if self.users.is_shared(claim.key) else "",
         )
 

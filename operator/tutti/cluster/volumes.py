@@ -53,6 +53,7 @@ class Wanted(msgspec.Struct, frozen=True):
         mode: Filesystem or Block.
         selected: The node that was chosen for it before, or "": it can be provisioned there only.
         reserved: The volume that names this claim, or "": no other will do.
+        promised: Whether that volume was promised to it here, so that none will be made for it.
         shared: The claim (namespace/name) where several pods use it, else "".
     """
 
@@ -64,6 +65,7 @@ class Wanted(msgspec.Struct, frozen=True):
     attributes_class: str = ""
     selected: str = ""
     reserved: str = ""
+    promised: bool = False
     shared: str = ""
 
 

@@ -79,6 +79,7 @@ class Engine:
             self._synced = True
             return
         observe(self.state, observation)
+        self.state.follow_classes()
         if not self._taken_up:
             self._let_go()
 
@@ -157,6 +158,7 @@ class Engine:
 
     def _settle(self, changed: dict[WorkloadKey, Workload]) -> None:
         state = self.state
+        state.follow_classes()
         while state.dirty:
             keys, state.dirty = list(state.dirty), {}
             for key in keys:
@@ -170,6 +172,7 @@ class Engine:
                     changed.pop(key, None)
                 else:
                     changed[key] = workload
+            state.follow_classes()
 
     def _let_go(self) -> None:
         """Forget what has gone before the first decision: a process may stand by for weeks."""

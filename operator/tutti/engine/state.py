@@ -225,6 +225,15 @@ class State:
         """Note that a workload must be looked at again."""
         self.dirty[key] = None
 
+    def follow_classes(self) -> None:
+        """Look again at the workloads of pods that are of another class by now: where they can go is another matter."""
+        if not self.cluster.reclassed:
+            return
+        for key in self.cluster.take_reclassed():
+            address = self.home.get(key)
+            if address is not None:
+                self.touch(address[0])
+
     def reached(self, workload: Workload, step: Step, *, seconds: float = 0.0, pods: int = 0, reason: str = "") -> None:
         """Note what a workload has come to."""
         found = Milestone(step, workload.key, workload.cluster_queue, workload.queue, seconds, pods, reason)

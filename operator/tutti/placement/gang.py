@@ -19,7 +19,7 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.choosing import Choice, rationed, telling
 from tutti.placement.company import allowed
-from tutti.placement.framework import ANYWHERE, Mask, Rows, Where
+from tutti.placement.framework import ANYWHERE, Mask, Rows, Settling, Where
 from tutti.placement.judging import standing, tallies
 from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.profile import Profile
@@ -122,7 +122,8 @@ def prospect(
     klass = ask.klass
     filters = tallies(klass, nodes, ask.where, profile)
     moving = [one for one in filters if one.moves]
-    mask = allowed(standing(klass, nodes, ask.where, profile).mask, [one for one in filters if not one.moves])
+    lasting = [one for one in filters if not one.moves or isinstance(one, Settling)]  # what is given away stays so
+    mask = allowed(standing(klass, nodes, ask.where, profile).mask, lasting)
     if within is not None:
         mask = mask & within
     room = profile.fit.capacity(nodes, klass, mask, most=1 if any(one.alone for one in filters) else most)

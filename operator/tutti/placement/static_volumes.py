@@ -113,7 +113,7 @@ class StaticVolumes:
     """The free volumes for all claims of one class of pods, which fall as pods are placed.
 
     Attributes:
-        any: Whether there is any volume for any claim.
+        any: Whether there is any volume for any claim, or one that was given to others who share it.
         picks: Of each claim (the smallest first) int64[rows]: the volume that it would get, or NONE.
     """
 
@@ -129,14 +129,20 @@ class StaticVolumes:
             for i, several in enumerate(shelved)
         ]
         self._settled: dict[int, Ranks] = {}
+        self._given: dict[int, str] = {}
         self.any = bool(order)
         self.picks = self._pick()
         for i, one in enumerate(wanted):
             kept = nodes.volumes.pledges.shared(one.shared) if one.shared else None
             if kept is not None:
-                self._settle(nodes, i, kept)
+                self._settle(nodes, i, kept.volume)
+                self.any = self.any or bool(kept.volume)
         if self._settled:
             self.picks = self._pick()
+
+    def given(self, claim: int) -> str | None:
+        """Return what a claim that several pods use has got: a volume, or "" for one to be made; None: nothing yet."""
+        return self._given.get(claim)
 
     def names(self, row: int) -> tuple[str, ...]:
         """Return the volumes that the claims of a pod on a row would get; "" for those that none is there for."""
@@ -157,6 +163,7 @@ class StaticVolumes:
     def _settle(self, nodes: NodeColumns, claim: int, name: str) -> None:
         """Hold a shared claim to the volume that it has got, or to having one made."""
         self._settled[claim] = np.full(len(nodes), NONE)
+        self._given[claim] = name
         volume = nodes.volumes.book.volumes.get(name)
         if volume is None:
             return
@@ -166,8 +173,7 @@ class StaticVolumes:
         rank = self._rank_of[name]
         for shelf in self._shelves:
             shelf.take(rank)
-        required = _required(volume)
-        self._settled[claim][nodes.present if required is None else selection.any_term(nodes, required)] = rank
+        self._settled[claim][where_usable(nodes, volume)] = rank
 
     def _pick(self) -> list[Ranks]:
         picks: list[Ranks] = []
@@ -180,6 +186,12 @@ class StaticVolumes:
                 found = np.where(found == earlier[:, None], NONE, found)
             picks.append(found.min(axis=1))
         return picks
+
+
+def where_usable(nodes: NodeColumns, volume: PersistentVolume) -> Mask:
+    """Return bool[rows]: which nodes can use a volume."""
+    required = _required(volume)
+    return nodes.present.copy() if required is None else selection.any_term(nodes, required)
 
 
 def _required(volume: PersistentVolume) -> NodeSelector | None:

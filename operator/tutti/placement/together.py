@@ -19,6 +19,7 @@ from tutti.placement.framework import Rows
 from tutti.placement.gang import Ask, hardest_first, place
 from tutti.placement.misfit import Misfit, explain, not_together
 from tutti.placement.profile import Profile
+from tutti.placement.sharing import OpenClaim, Sharing, open_claims, place_sharing
 from tutti.placement.spreading import HARD
 from tutti.placement.topology.parties import expecting, joining, parties, place_parties
 
@@ -39,14 +40,50 @@ class Shortfall:
 
 
 def place_together(
-    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile
+    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile, *, apart: bool = True
 ) -> list[Rows] | Shortfall:
     """Take room for all that is required of several asks, then for as much of what is extra as there is room for.
+
+    Args:
+        nodes: The columns.
+        transaction: Takes the room.
+        asks: What is wanted.
+        profile: How pods are placed.
+        apart: Whether pods that share a claim may be out of the supposed reach of one volume, where it is not known
+            how far one reaches and they fit nowhere else.
 
     Returns:
         Per ask the rows of its pods as `gang.place` gives them, the required ones first; or why they do not fit,
         with everything that this call took given back.
     """
+    claims = open_claims(nodes, asks)
+    if not claims:
+        return _place_together(nodes, transaction, asks, profile)
+    shortfalls: list[Shortfall] = []
+
+    def attempt() -> list[Rows] | None:
+        found = _place_together(nodes, transaction, asks, profile)
+        if isinstance(found, Shortfall):
+            shortfalls.append(found)
+            return None
+        return found
+
+    placed = place_sharing(Sharing(nodes, transaction, asks, profile, claims), attempt, apart=apart)
+    if placed is not None:
+        return placed
+    return shortfalls[0] if shortfalls else _out_of_reach(nodes, asks, claims[0], profile)
+
+
+def _out_of_reach(nodes: NodeColumns, asks: Sequence[Ask], claim: OpenClaim, profile: Profile) -> Shortfall:
+    """Say that pods which fit by themselves do not fit where one volume is supposed to be used."""
+    index = claim.users[0]
+    return Shortfall(index, explain(nodes, asks[index], profile))
+
+
+def _place_together(
+    nodes: NodeColumns, transaction: Transaction, asks: Sequence[Ask], profile: Profile
+) -> list[Rows] | Shortfall:
+    """Place asks as things are."""
     if len(asks) == 1 and not _has_arrangements(asks[0]):
         rows = place(nodes, transaction, asks[0], profile)
         return Shortfall(0, explain(nodes, asks[0], profile)) if rows is None else [rows]

@@ -36,7 +36,7 @@ from tutti.sim.http.server import ApiServer
 from tutti.sim.kinds.builtin import resources
 from tutti.sim.kinds.registry import Registry
 from tutti.sim.listening import Listener
-from tutti.sim.rest.admission import PLUGINS
+from tutti.sim.rest.admission import CHECKS, PLUGINS
 from tutti.sim.rest.backend import Backend
 from tutti.sim.rest.local import Local
 from tutti.sim.rest.webhooks import WebhookCaller
@@ -92,7 +92,7 @@ class EmbeddedCluster:
         if self._data is not None:
             self._data.token = self.token
         registry = Registry(resources())
-        self.backend = Backend(Store(), registry, random.Random(seed), admission=list(PLUGINS))  # noqa: S311 - names
+        self.backend = Backend(Store(), registry, random.Random(seed), admission=list(PLUGINS), checks=list(CHECKS))  # noqa: S311 - names
         self._server = ApiServer(self.backend, token=self.token)
         self._webhooks = WebhookCaller(self.backend)
         self.backend.hooks = self._webhooks

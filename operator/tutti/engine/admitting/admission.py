@@ -33,6 +33,7 @@ from tutti.engine.waiting.lines import Standing
 from tutti.engine.waiting.queues import queue_of
 from tutti.engine.workloads import Phase, Workload
 from tutti.placement.gang import place
+from tutti.placement.sharing import are_apart
 from tutti.placement.together import Shortfall, place_together
 from tutti.quota.flavors import Assignment
 from tutti.quota.outcome import Choice, Verdict
@@ -197,7 +198,7 @@ def _place(
     waits = extenders.consult(state, queries, attempt.profile)
     if waits is not None:
         return _Unplaced(0, waits)
-    found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, attempt.profile)
+    found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, attempt.profile, apart=attempt.apart)
     if isinstance(found, Shortfall):
         again = None if attempt.probes else extenders.ask_again(state, queries, attempt.profile)
         if again is None:
@@ -221,6 +222,7 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
     """
     state, queue, taken = attempt.state, attempt.queue, attempt.taken
     least = [need for need in needs if need.required]
+    attempt.apart = are_apart(state.cluster.nodes, [one.need.klass for one in taken])
     attempt.probes = True  # an answer asked for again would be out when what has been found is taken once more
 
     def again(sized: Sequence[Need]) -> bool:
@@ -265,14 +267,18 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
 
 
 def _assign(state: State, taken: list[Taken]) -> None:
-    """Hand the reserved rows to the members, and keep what is left for those that are only promised."""
-    for one in taken:
-        rows = one.rows.tolist()
-        members = one.need.members[one.start : one.start + len(rows)]
-        state.cluster.assume_all([member.pod for member in members], rows[: len(members)])
-        if one.charge is not None:
-            for member in members:
-                member.charge = one.charge
+    """Hand the reserved rows to the members, and keep what is left for those that are only promised.
+
+    All members are handed theirs at once: what one is promised changes the class of others that wait.
+    """
+    each = [(one, one.need.members[one.start : one.start + len(one.rows)], one.rows.tolist()) for one in taken]
+    state.cluster.assume_all(
+        [member.pod for _, members, _ in each for member in members],
+        [row for _, members, rows in each for row in rows[: len(members)]],
+    )
+    for one, members, rows in each:
+        for member in members if one.charge is not None else ():
+            member.charge = one.charge
         for row in rows[len(members) :]:
             node, number = state.cluster.hold(one.need.klass, row)
             one.need.group.holds.append(Hold(one.need.klass, node, number, one.charge))

@@ -36,6 +36,7 @@ class Attempt:
 
     Attributes:
         probes: Whether it only looks for more than it has already got, for which no extender is asked again.
+        apart: Whether pods that share a claim may be out of the supposed reach of one volume: more pods are not had so.
     """
 
     state: State
@@ -43,6 +44,7 @@ class Attempt:
     queue: Queue | None
     transaction: Transaction
     probes: bool = False
+    apart: bool = True
     taken: list[Taken] = field(default_factory=list)
     lacking: list[Lacking] = field(default_factory=list)
 

@@ -155,6 +155,7 @@ def _settle_binding(state: State, workload: Workload) -> None:
     tally = workload.tally()
     if workload.complete or workload.brought_together:
         _scheduled(state, workload)
+        _send_again(state, workload)
     elif not tally.placed and not tally.reserved:
         reservation.break_up(state, workload)
         _settle_waiting(state, workload)
@@ -236,7 +237,9 @@ def _is_empty(tally: Tally) -> bool:
 
 def _scheduled(state: State, workload: Workload) -> None:
     bound_by_us = workload.phase is Phase.BINDING and not workload.was_scheduled
-    workload.phase, workload.deadline, workload.explanation = Phase.SCHEDULED, None, None
+    workload.phase, workload.explanation = Phase.SCHEDULED, None
+    if not volumes.are_awaited(state, workload):  # of members beyond those that had to be bound
+        workload.deadline = None
     workload.was_scheduled, workload.attempts, workload.not_before = True, 0, 0.0
     if bound_by_us:
         nodes = sorted({m.pod.node for m in workload.members() if m.pod.node})

@@ -146,6 +146,9 @@ class Candidates:
         Where something woke some meanwhile that were tried already, each of the next tries twice as many as the one
         before, until nobody is left: in a busy cluster those who go first would be tried for ever, and the others
         never.
+
+        It is cut short as well where a pod of somebody in line has become of another class by what the last one got:
+        where it can go now is not what it is down for.
         """
         names, self._active = self._active, {}
         lines = [self._lines[name] for name in names if name in self._lines]
@@ -154,7 +157,8 @@ class Candidates:
         again = False
         tries: float = inf if most is None else most * self._stretch
         pods = tries * _PODS_PER_TRY
-        while tries > 0 and pods > 0 and (turn := next(heads, None)) is not None:
+        out_of_date = False
+        while tries > 0 and pods > 0 and not out_of_date and (turn := next(heads, None)) is not None:
             run = together.run_of(state, turn, min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods))
             yield run
             tried = [turn.head, *(one for one in run[1:] if one.left)]
@@ -163,7 +167,8 @@ class Candidates:
             keys = {one.workload.key for one in tried}
             again = again or not keys.isdisjoint(self._tried)
             self._tried |= keys
-        self.cut_short = most is not None and next(heads, None) is not None
+            out_of_date = self._has_reclassed(state)
+        self.cut_short = (most is not None or out_of_date) and next(heads, None) is not None
         if not self.cut_short:
             self._tried, self._stretch = set(), 1
         elif again:
@@ -176,6 +181,11 @@ class Candidates:
                 self._lines.pop(line.name, None)
         if self.cut_short:
             self._active = {**names, **self._active}
+
+    def _has_reclassed(self, state: State) -> bool:
+        """Whether anybody stands in line whose pods are of another class than they are down for."""
+        homes = (state.home.get(key) for key in state.cluster.reclassed)
+        return any(address[0] in self._standing for address in homes if address is not None)
 
     def fail(self, standing: Standing, why: Explanation, changed: Changed) -> None:
         """Let a workload that could not be admitted sleep, together with those that are equal to it."""

@@ -1,9 +1,10 @@
 """Where the volumes of a pod can be used, found or made (kube-scheduler 1.36, plugins/volumebinding).
 
-One thing differs: where several pods of a gang use one claim whose volume is yet to be made, the first of them chooses
-the node that it is made for, and the others go by the topologies of its class only. kube-scheduler would let them wait
-until the volume exists; a gang that is placed as a whole cannot. Should the volume turn out to be out of reach of some,
-the gang is placed again, by the volume.
+One thing differs: where several pods of a gang use one claim whose volume is yet to be found or made, the first of them
+chooses the volume, or the node that one is made for, and the others go where that can be used (`reaches.py`).
+kube-scheduler would let them wait until the volume exists; a gang that is placed as a whole cannot. How far a volume
+reaches whose driver does not say so is only supposed: that is tried first (`sharing.py`), but where no one reach holds
+the gang it is spread. Should the volume turn out to be out of reach of some then, the gang is placed again, by it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from tutti.cluster.transaction import Transaction
 from tutti.cluster.volumes import Wanted
 from tutti.placement import selection
 from tutti.placement.framework import Mask, Rejection, Where
+from tutti.placement.reaches import Reaches, reaches_of
 from tutti.placement.static_volumes import NONE, StaticVolumes
 
 OUT_OF_REACH = "node(s) didn't match PersistentVolume's node affinity"
 NONE_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 NOT_ENOUGH = "node(s) did not have enough free storage"
+OUT_OF_SHARED_REACH = "node(s) out of reach of the volume of a claim that the pods share"
 NO_SUCH_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 _CAN_BE_MADE, _CANNOT, _NO_SPACE = 0, 1, 2
@@ -44,7 +47,7 @@ class BindingTally:
         self._bound = klass.keep("volumes bound elsewhere", stamp, lambda: _bound_elsewhere(klass, nodes))
         self._makeable = [
             klass.keep(
-                ("volumes made", one.storage_class, one.size),
+                ("volumes made", one.storage_class, one.size, one.promised),
                 (*stamp, nodes.volumes.book.version),
                 partial(_makeable, one, nodes),
             )
@@ -52,32 +55,54 @@ class BindingTally:
         ]
         self._free = StaticVolumes(nodes, self._wanted)
         self._given: list[tuple[int, tuple[str, ...]]] = []
+        self._reaches = [_reaches(klass, one, nodes) for one in self._wanted]
+        self._homes: dict[int, Mask] = {}
+        for i, one in enumerate(self._wanted):
+            kept = nodes.volumes.pledges.shared(one.shared) if one.shared else None
+            if kept is not None and not kept.volume:
+                self._keep_near(i, nodes.rows[kept.node], settled=kept.settled)
 
     @property
     def moves(self) -> bool:
-        """Whether a pod of the class takes volumes that the next one could have had."""
-        return self._free.any
+        """Whether what a pod of the class takes, or has made, keeps the next one from some nodes."""
+        ties = any(one is not None and one.known and i not in self._homes for i, one in enumerate(self._reaches))
+        return self._free.any or ties
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes for each thing that is the matter with them."""
         cannot, no_space = self._unbindable()
+        beyond = np.zeros(len(self._nodes), dtype=np.bool_)
+        for home in self._homes.values():
+            beyond |= ~home
+        beyond &= ~(cannot | no_space)
         out = self._bound + [
             Rejection(reason, rows, final=True)
-            for reason, rows in ((NONE_TO_BIND, cannot), (NOT_ENOUGH, no_space))
+            for reason, rows in ((NONE_TO_BIND, cannot), (NOT_ENOUGH, no_space), (OUT_OF_SHARED_REACH, beyond))
             if rows.any()
         ]
         return tuple(out)
 
     def add(self, row: int) -> None:
-        """Give a pod on a row its volumes."""
+        """Give a pod on a row its volumes; one whose claims are all bound needs none."""
+        if not self._wanted:
+            return
         self._given.append((row, self._free.names(row)))
         self._free.take(self._nodes, row)
+        for i, one in enumerate(self._wanted):
+            if one.shared and self._free.given(i) == "":
+                self._keep_near(i, row, settled=False)
 
     def settle(self, transaction: Transaction) -> None:
         """Earmark what was given since the last time; nothing was where all is to be made."""
         given, self._given = self._given, []
         for row, volumes in given:
             transaction.earmark(self._klass, row, volumes)
+
+    def _keep_near(self, claim: int, row: int, *, settled: bool) -> None:
+        """Hold the pods to where a volume can be used that is made for a row, where that is known or settled."""
+        reaches = self._reaches[claim]
+        if reaches is not None and (reaches.known or settled) and claim not in self._homes:
+            self._homes[claim] = reaches.of(row)
 
     def _unbindable(self) -> tuple[Mask, Mask]:
         """Return bool[rows] twice: where no volume can be had for a claim, and where there is no space to make one."""
@@ -93,6 +118,10 @@ class BindingTally:
         claims = sorted(range(len(self._wanted)), key=lambda i: not self._wanted[i].selected)
         for i in claims:
             lacking = left & (self._free.picks[i] == NONE)
+            if self._free.given(i):
+                cannot |= lacking
+                left &= ~lacking
+                continue
             cannot |= lacking & (self._makeable[i] == _CANNOT)
             no_space |= lacking & (self._makeable[i] == _NO_SPACE)
             left &= ~(cannot | no_space)
@@ -110,6 +139,11 @@ class VolumeBinding:
         return BindingTally(klass, nodes)
 
 
+def _reaches(klass: PodClass, wanted: Wanted, nodes: NodeColumns) -> Reaches | None:
+    """Return how far a volume reaches that is made for a claim which others may use; None where that is no matter."""
+    return reaches_of(klass, wanted, nodes) if wanted.shared and not wanted.selected else None
+
+
 def _bound_elsewhere(klass: PodClass, nodes: NodeColumns) -> list[Rejection]:
     """Rule out nodes that a bound volume cannot be used on."""
     out, left = [], nodes.present.copy()
@@ -124,12 +158,18 @@ def _bound_elsewhere(klass: PodClass, nodes: NodeColumns) -> list[Rejection]:
     return out
 
 
+def makeable(wanted: Wanted, nodes: NodeColumns) -> Mask:
+    """Return bool[rows]: for which nodes a volume can be made."""
+    mask: Mask = _makeable(wanted, nodes) == _CAN_BE_MADE
+    return mask
+
+
 def _makeable(wanted: Wanted, nodes: NodeColumns) -> NDArray[np.int8]:
     """Return int8[rows]: whether a volume can be made for a node."""
     book = nodes.volumes.book
     out = np.full(len(nodes), _CANNOT, dtype=np.int8)
     found = book.classes.get(wanted.storage_class)
-    if found is not None and found.provisions:
+    if found is not None and found.provisions and not wanted.promised:
         allowed = _in_topology(found, nodes)
         out[allowed] = _CAN_BE_MADE
         if wanted.size and book.tracks_capacity(found.provisioner):

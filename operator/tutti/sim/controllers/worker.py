@@ -37,7 +37,7 @@ class Worker:
         self._sync = sync
         self._noted: dict[Place, None] = {}
         self._wake = asyncio.Event()
-        self._timers: dict[Place, asyncio.TimerHandle] = {}
+        self._timers: dict[Place, tuple[float, asyncio.Handle]] = {}
 
     def note(self, place: Place) -> None:
         """Have a place looked at soon."""
@@ -50,16 +50,16 @@ class Worker:
         due = loop.time() + max(seconds, 0.0)
         pending = self._timers.get(place)
         if pending is not None:
-            if pending.when() <= due:
+            if pending[0] <= due:
                 return
-            pending.cancel()
-        self._timers[place] = loop.call_at(due, self._due, place)
+            pending[1].cancel()
+        self._timers[place] = due, loop.call_at(due, self._due, place)
 
     def forget(self, place: Place) -> None:
         """Drop the time that was set for a place."""
-        timer = self._timers.pop(place, None)
-        if timer is not None:
-            timer.cancel()
+        pending = self._timers.pop(place, None)
+        if pending is not None:
+            pending[1].cancel()
 
     def _due(self, place: Place) -> None:
         self._timers.pop(place, None)
@@ -76,7 +76,7 @@ class Worker:
                     await self._try(place)
                     await asyncio.sleep(0)
         finally:
-            for timer in self._timers.values():
+            for _, timer in self._timers.values():
                 timer.cancel()
 
     async def _try(self, place: Place) -> None:

@@ -35,7 +35,12 @@ ENDED = ("Succeeded", "Failed")
 
 @dataclass(slots=True)
 class Run:
-    """A pod that a kubelet has taken on. `asked` is what it takes of the node; nothing once it has ended."""
+    """A pod that a kubelet has taken on.
+
+    Attributes:
+        asked: What it takes of the node; nothing once it has ended.
+        stops_at: When `stopping` is due, on the clock of the event loop.
+    """
 
     node: str
     uid: str
@@ -43,8 +48,9 @@ class Run:
     fate: Fate
     restarts: int = 0
     rejected: bool = False
-    timer: asyncio.TimerHandle | None = None
-    stopping: asyncio.TimerHandle | None = None
+    timer: asyncio.Handle | None = None
+    stopping: asyncio.Handle | None = None
+    stops_at: float = 0.0
 
     def halt(self) -> None:
         """Drop what was going to happen."""
@@ -240,11 +246,12 @@ class Kubelet:
         grace = current.obj["metadata"].get("deletionGracePeriodSeconds", 0)
         seconds = float(grace) if found.fate.hangs else min(found.fate.stop, float(grace))
         loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
         if found.stopping is not None:
-            if found.stopping.when() <= loop.time() + seconds:
+            if found.stops_at <= due:
                 return
             found.stopping.cancel()
-        found.stopping = loop.call_later(seconds, self._stop, current.key, found)
+        found.stopping, found.stops_at = loop.call_at(due, self._stop, current.key, found), due
 
     def _stop(self, key: Key, found: Run) -> None:
         """Remove a deleted pod: its containers have ended."""

@@ -95,8 +95,11 @@ class PodStrategy(Strategy):
         return 1 if period < 0 else int(period)
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Check the specification."""
-        return check_spec(obj["spec"], "spec")
+        """Check the specification; a new pod that is still gated has no node."""
+        errors = check_spec(obj["spec"], "spec")
+        if obj["spec"].get("nodeName") and obj["spec"].get("schedulingGates"):
+            errors.append(forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+        return errors
 
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:
         """Check that only what may change has changed."""

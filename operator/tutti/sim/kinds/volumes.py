@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from tutti.sim.kinds.affinityrules import check_node_selector
 from tutti.sim.kinds.strategy import Strategy
 from tutti.sim.meta import clock
-from tutti.sim.meta.errors import FieldError, forbidden_field, required, unsupported
+from tutti.sim.meta.amounts import amount
+from tutti.sim.meta.errors import FieldError, forbidden_field, invalid, required, unsupported
 
 Json = dict[str, Any]
 
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+VOLUME_MODES = ("Block", "Filesystem")
+IMMUTABLE = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 PLAIN = ("capacity", "claimRef", "nodeAffinity")
 
 
@@ -83,27 +87,63 @@ class ClaimStrategy(Strategy):
         """Check what must be there."""
         spec = obj["spec"]
         errors = _access_modes(spec, "at least 1 access mode is required")
-        if not spec.get("resources", {}).get("requests", {}).get("storage"):
+        modes = set(spec.get("accessModes", ())) & set(ACCESS_MODES)
+        if "ReadWriteOncePod" in modes and len(modes) > 1:
+            errors.append(forbidden_field("spec.accessModes", "may not use ReadWriteOncePod with other access modes"))
+        if spec.get("volumeMode") not in VOLUME_MODES:
+            errors.append(unsupported("spec.volumeMode", spec.get("volumeMode"), VOLUME_MODES))
+        size = spec.get("resources", {}).get("requests", {}).get("storage")
+        if not size:
             errors.append(required("spec.resources[storage]"))
+        elif amount(size) <= 0:
+            errors.append(invalid("spec.resources[storage]", size, "must be greater than zero"))
         return errors
 
     def validate_update(self, new: Json, old: Json) -> list[FieldError]:
-        """Only the bound volume and the size may change."""
+        """The volume may be named once; of a bound claim the size and the attributes may change (core/validation)."""
+        errors = self.validate(new)
+        before, after = old["spec"], new["spec"]
+        if _frozen(new, old) != before:
+            errors.append(forbidden_field("spec", IMMUTABLE))
+        size, least = _size(after), _size(old.get("status", {}), "capacity")
+        if size < _size(before) and size <= least:
+            errors.append(
+                forbidden_field("spec.resources.requests.storage", "field can not be less than status.capacity")
+            )
+        if after.get("volumeMode") != before.get("volumeMode"):
+            errors.append(invalid("volumeMode", after.get("volumeMode"), "field is immutable"))
+        return errors
 
-        def frozen(spec: Json) -> Json:
-            return {key: value for key, value in spec.items() if key not in ("resources", "volumeAttributesClassName")}
 
-        before = frozen(old["spec"])
-        after = frozen(new["spec"])
-        if not before.get("volumeName"):
-            before.pop("volumeName", None)
-            after.pop("volumeName", None)
-        if before == after:
-            return self.validate(new)
-        text = (
-            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
-        )
-        return [*self.validate(new), forbidden_field("spec", text)]
+def _frozen(new: Json, old: Json) -> Json:
+    """What an update asks for, with what it may change as it was."""
+    before, spec = old["spec"], dict(new["spec"])
+    may = [] if before.get("volumeName") else ["volumeName"]
+    if "storageClassName" not in before and _class_note(old) in (None, spec.get("storageClassName")):
+        may.append("storageClassName")
+    if old.get("status", {}).get("phase") == "Bound":
+        may.append("volumeAttributesClassName")
+        requests = spec.get("resources", {}).get("requests")
+        if requests is not None:
+            size = before.get("resources", {}).get("requests", {}).get("storage")
+            spec["resources"] = {**spec["resources"], "requests": {**requests, "storage": size}}
+    for field in may:
+        spec.pop(field, None)
+        if field in before:
+            spec[field] = before[field]
+    return spec
+
+
+def _class_note(obj: Json) -> str | None:
+    """The storage class that an old annotation of a claim names."""
+    found: str | None = obj["metadata"].get("annotations", {}).get("volume.beta.kubernetes.io/storage-class")
+    return found
+
+
+def _size(part: Json, field: str = "") -> Fraction:
+    """How much storage a claim asks for, or has."""
+    amounts = part.get(field, {}) if field else part.get("resources", {}).get("requests", {})
+    return amount(amounts.get("storage", "0"))
 
 
 def _protect(obj: Json, finalizer: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
+from tutti.sim.meta.amounts import amount
 from tutti.sim.meta.errors import forbidden, not_found
 from tutti.sim.rest.backend import Backend, Write
 
@@ -113,6 +115,34 @@ def default_storage_class(backend: Backend, write: Write, obj: Json) -> None:
             return
 
 
+def claim_growth(backend: Backend, write: Write, obj: Json) -> None:
+    """A claim that is bound may grow where its storage class allows that (plugin PersistentVolumeClaimResize)."""
+    if write.resource.storage != "persistentvolumeclaims" or write.old is None or write.call.subresource:
+        return
+    if _asked(obj) <= _asked(write.old):
+        return
+    if write.old.get("status", {}).get("phase") != "Bound":
+        text = "Only bound persistent volume claims can be expanded"
+        raise forbidden(write.resource.plural, "", write.name, text)
+    name = _class_of(obj)
+    found = backend.find("storageclasses.storage.k8s.io", "", name) if name and name == _class_of(write.old) else None
+    if found is None or not found.get("allowVolumeExpansion"):
+        text = (
+            "only dynamically provisioned pvc can be resized and "
+            "the storageclass that provisions the pvc must support resize"
+        )
+        raise forbidden(write.resource.plural, "", write.name, text)
+
+
+def _asked(claim: Json) -> Fraction:
+    return amount(claim["spec"].get("resources", {}).get("requests", {}).get("storage", "0"))
+
+
+def _class_of(claim: Json) -> str:
+    noted = claim["metadata"].get("annotations", {}).get("volume.beta.kubernetes.io/storage-class")
+    return str(noted if noted is not None else claim["spec"].get("storageClassName", ""))
+
+
 def restore_namespace_label(backend: Backend, write: Write, obj: Json) -> None:
     """A namespace cannot lose the label with its name."""
     del backend
@@ -129,3 +159,7 @@ PLUGINS = [
     default_storage_class,
     restore_namespace_label,
 ]
+"""These come before validation."""
+
+CHECKS = [claim_growth]
+"""These come after it, and change nothing."""

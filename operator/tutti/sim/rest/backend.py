@@ -59,7 +59,8 @@ class Backend:
     """The API server without its wire.
 
     Attributes:
-        admission: plugins that may change or refuse an object, in order.
+        admission: plugins that may change or refuse an object, in order, before it is validated.
+        checks: plugins that may refuse a change that is valid.
         after: called after each write with the resource, the old and the new version (None: gone).
     """
 
@@ -67,6 +68,7 @@ class Backend:
     registry: Registry
     draw: random.Random
     admission: list[Plugin] = field(default_factory=list)
+    checks: list[Plugin] = field(default_factory=list)
     hooks: Hooks | None = None
     after: list[Callable[[Resource, Version | None, Version | None], None]] = field(default_factory=list)
     settle: list[Callable[[], Awaitable[None]]] = field(default_factory=list)

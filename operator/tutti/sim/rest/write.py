@@ -221,6 +221,8 @@ async def update(backend: Backend, resource: Resource, current: Version, obj: Js
             subresource=call.subresource,
         )
     _validate_update(resource, obj, old, call)
+    for check in backend.checks:
+        check(backend, write, obj)
     if hooked and backend.hooks is not None:
         await backend.hooks.validate(write, obj)
     return commit(backend, resource, current, obj, call)
