@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +42,8 @@ class Kubelets:
 
     def __init__(self, server: Server, assets: Path) -> None:
         self._server, self._assets = server, assets
+        # Not below the cluster's folder: the path of a socket of a kubelet has 108 characters at most.
+        self._files = tempfile.mkdtemp(prefix="kubelets-")
         self._commands: dict[str, list[str]] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -81,18 +85,17 @@ class Kubelets:
         process.wait()
 
     def on(self, name: str) -> None:
-        """Start the kubelet anew, which keeps its files in the folder of the cluster."""
-        folder = self._server.folder / "kubelets"
-        folder.mkdir(exist_ok=True)
-        self._running[name] = launch(self._commands[name], self._log(name), {"TMPDIR": str(folder)})
+        """Start the kubelet anew."""
+        self._running[name] = launch(self._commands[name], self._log(name), {"TMPDIR": self._files})
 
     def _log(self, name: str) -> Path:
         return self._server.folder / f"{name}.log"
 
     def close(self) -> None:
-        """Stop them all."""
+        """Stop them all, and remove their files."""
         for name in list(self._running):
             self.off(name)
+        shutil.rmtree(self._files)
 
 
 @contextlib.contextmanager
