@@ -29,6 +29,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items
         if (item.path.name.startswith("test_real_") and cluster != "envtest")
         or (item.get_closest_marker("kind") and cluster != "kind")
+        or bool(item.get_closest_marker("node")) != (cluster == "node")
     ]
     config.hook.pytest_deselected(items=elsewhere)
     items[:] = [item for item in items if item not in elsewhere]

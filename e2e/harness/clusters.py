@@ -14,8 +14,11 @@ from pathlib import Path
 
 from kubernetes import client, config
 
-from e2e.harness.kubelets import Kubelets, managed, missing
+from e2e.harness.kubelets import Kubelets, managed
+from e2e.harness.kubelets import missing as kubelets_lack
 from e2e.harness.machines import GPUS, Containers, Hollow, Machines, Pretended
+from e2e.harness.node import NODE, Node, real_node
+from e2e.harness.node import missing as node_lacks
 from e2e.harness.pretended import PRETENDED
 from e2e.harness.processes import running, wait_for
 from e2e.harness.servers import served
@@ -24,9 +27,11 @@ NODES = 4
 SPARE = "e2e.tutti.dev/spare"
 """The taint of the fifth node of real kubelets: stories that count nodes do not see it, and others may tolerate it."""
 SPARE_GPUS = 8
+AUTHORIZED = ("--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction")
+"""A kubelet may do what kubelets may."""
 GRACE_SECONDS = 2
 """How long a node of the embedded cluster may be silent."""
-KINDS = ("embedded", "envtest", "kubelets", "kind")
+KINDS = ("embedded", "envtest", "kubelets", "node", "kind")
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class Cluster:
         kind: one of `KINDS`.
         kubelets: Whether bound pods really start; without them a story plays the kubelet's part.
         machines: What stands behind its nodes.
+        runtime: What runs the containers of its one node, for the kind `node`.
     """
 
     kind: str
@@ -44,6 +50,7 @@ class Cluster:
     nodes: tuple[str, ...]
     kubelets: bool
     machines: Machines
+    runtime: Node | None = None
 
     def connect(self) -> client.ApiClient:
         """A connection of its own."""
@@ -57,12 +64,12 @@ class Cluster:
     @property
     def replica_sets(self) -> bool:
         """Whether somebody makes the pods of Deployments, and a service account for each namespace."""
-        return self.kind in {"kubelets", "kind"}
+        return self.kind in {"kubelets", "node", "kind"}
 
 
 def unavailable(kind: str) -> str:
     """Why a kind of cluster cannot run here, in words; "" where nothing is known against it."""
-    return missing() if kind == "kubelets" else ""
+    return {"kubelets": kubelets_lack, "node": node_lacks}.get(kind, str)()
 
 
 @contextlib.contextmanager
@@ -75,6 +82,8 @@ def started(kind: str, folder: Path) -> Iterator[Cluster]:
             starting = envtest(folder, Path(os.environ["KUBEBUILDER_ASSETS"]))
         case "kubelets":
             starting = kubelets(folder, Path(os.environ["KUBEBUILDER_ASSETS"]))
+        case "node":
+            starting = one_node(folder, Path(os.environ["KUBEBUILDER_ASSETS"]))
         case "kind":
             starting = kind_cluster()
         case _:
@@ -114,8 +123,7 @@ def envtest(folder: Path, assets: Path, nodes: int = NODES, arguments: Sequence[
 @contextlib.contextmanager
 def kubelets(folder: Path, assets: Path) -> Iterator[Cluster]:
     """A real control plane with five real kubelets, whose runtime pretends; the fifth is spare."""
-    authorized = ["--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction"]
-    with served(folder, assets, authorized) as server, managed(server, assets):
+    with served(folder, assets, AUTHORIZED) as server, managed(server, assets):
         machines = Kubelets(server, assets)
         try:
             names = tuple(f"node-{number}" for number in range(NODES))
@@ -127,6 +135,22 @@ def kubelets(folder: Path, assets: Path) -> Iterator[Cluster]:
             yield Cluster("kubelets", server.kubeconfig, names, kubelets=True, machines=machines)
         finally:
             machines.close()
+
+
+@contextlib.contextmanager
+def one_node(folder: Path, assets: Path) -> Iterator[Cluster]:
+    """A real control plane, and one node with real containers, which is given GPUs that it does not have."""
+    with served(folder, assets, AUTHORIZED) as server, real_node(server, assets) as runtime:
+        machines = Pretended(lambda: config.new_client_from_config(str(server.kubeconfig)))
+        with config.new_client_from_config(str(server.kubeconfig)) as api:
+            give_gpus(client.CoreV1Api(api), NODE, SPARE_GPUS)
+        yield Cluster("node", server.kubeconfig, (NODE,), kubelets=True, machines=machines, runtime=runtime)
+
+
+def give_gpus(core: client.CoreV1Api, node: str, gpus: int) -> None:
+    """Have a node offer GPUs; a kubelet leaves alone what it does not know."""
+    amounts = {"nvidia.com/gpu": str(gpus)}
+    core.patch_node_status(node, {"status": {"capacity": amounts, "allocatable": amounts}})
 
 
 @contextlib.contextmanager
@@ -142,6 +166,5 @@ def kind_cluster() -> Iterator[Cluster]:
             and PRETENDED not in (node.metadata.annotations or {})
         ][:NODES]
         for name in workers:
-            amounts = {"nvidia.com/gpu": str(GPUS)}
-            core.patch_node_status(name, {"status": {"capacity": amounts, "allocatable": amounts}})
+            give_gpus(core, name, GPUS)
     yield Cluster("kind", kubeconfig, tuple(workers), kubelets=True, machines=Containers())

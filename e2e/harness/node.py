@@ -207,6 +207,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
 address = "{folder}/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{pause}"
+restrict_oom_score_adj = true  # a machine may not let its root make a process safer from running out of memory
 stream_server_address = "127.0.0.1"
 [plugins."io.containerd.grpc.v1.cri".containerd]
 snapshotter = "native"
@@ -223,7 +224,7 @@ def real_node(server: Server, assets: Path) -> Iterator[Node]:
     folder = Path(tempfile.mkdtemp(prefix="node-"))
     node = Node(folder)
     node.configure(server)
-    log = folder / "containerd.log"
+    log, said = server.folder / "containerd.log", server.folder / "kubelet.log"
     try:
         with (
             managed(server, assets),
@@ -233,11 +234,11 @@ def real_node(server: Server, assets: Path) -> Iterator[Node]:
             node.ctr("images", "import", "--snapshotter", "native", str(archive))
             try:
                 with (
-                    running(node.kubelet(server, assets), folder / "kubelet.log") as kubelet,
+                    running(node.kubelet(server, assets), said) as kubelet,
                     client_of(server) as core,
                 ):
                     ready = f"{NODE} to be ready"
-                    wait_for(lambda: is_ready(core, NODE), ready, kubelet, folder / "kubelet.log", 120)
+                    wait_for(lambda: is_ready(core, NODE), ready, kubelet, said, 120)
                     yield node
             finally:
                 node.clear()
