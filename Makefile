@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 TIMES ?= 5
 FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py)
 
-.PHONY: help setup demo test fuzz lint fix crds reference tutorial docs screens bench bench-envtest bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kind sim soak test-envtest lock clean
+.PHONY: help setup demo test fuzz lint fix crds reference tutorial docs screens bench bench-envtest bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kubelets e2e-node e2e-kind sim soak test-envtest lock clean
 
 help: ## Show this list
 	@if [ -t 1 ]; then on='\033[1m' off='\033[0m'; fi; \
@@ -117,6 +117,14 @@ bench-fragmentation: $(READY) ## What a day of mixed GPU jobs leaves free for la
 
 e2e: $(READY) ## The user stories, on the embedded cluster
 	@$(BIN)/python -m pytest e2e
+
+e2e-kubelets: $(READY) ## The user stories, on real kubelets and a real control plane (KUBEBUILDER_ASSETS with kubemark)
+	@lacking=$$($(BIN)/python -m e2e.harness.kubelets); if [ -n "$$lacking" ]; then echo "skipped: $$lacking"; \
+	else $(BIN)/python -m pytest e2e --cluster kubelets --timeout 600; fi
+
+e2e-node: $(READY) ## The image and the manifests on one real node, without Docker (root, containerd, runc, podman, debootstrap)
+	@lacking=$$($(BIN)/python -m e2e.harness.node); if [ -n "$$lacking" ]; then echo "skipped: $$lacking"; \
+	else $(BIN)/python -m pytest e2e --cluster node --timeout 1800; fi
 
 e2e-kind: $(READY) ## The user stories, on kind (needs Docker: exits 3 without it)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" e2e/kind.sh

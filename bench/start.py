@@ -30,7 +30,8 @@ import msgspec
 import uvloop
 import yaml
 
-from e2e.harness.clusters import envtest, free_ports
+from e2e.harness.clusters import envtest
+from e2e.harness.processes import free_ports
 from tutti.bench.process import Process, Usage
 from tutti.controller.crds import CRDS
 from tutti.kube.changes import Change, Seen

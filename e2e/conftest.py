@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
-from e2e.harness.clusters import Cluster, started
+from e2e.harness.clusters import KINDS, Cluster, started, unavailable
 from e2e.harness.crds import install_crds
 from e2e.harness.story import Story
 
@@ -17,9 +17,7 @@ _numbers = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--cluster", default="embedded", choices=["embedded", "envtest", "kind"], help="what the stories in e2e/ run on"
-    )
+    parser.addoption("--cluster", default="embedded", choices=KINDS, help="what the stories in e2e/ run on")
     parser.addoption("--write-transcripts", action="store_true", help="keep what kubectl says as what it should say")
 
 
@@ -31,6 +29,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items
         if (item.path.name.startswith("test_real_") and cluster != "envtest")
         or (item.get_closest_marker("kind") and cluster != "kind")
+        or bool(item.get_closest_marker("node")) != (cluster == "node")
     ]
     config.hook.pytest_deselected(items=elsewhere)
     items[:] = [item for item in items if item not in elsewhere]
@@ -41,8 +40,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder: Path = tmp_path_factory.mktemp("cluster")
-    with started(request.config.getoption("--cluster"), folder) as found:
+    kind: str = request.config.getoption("--cluster")
+    if lacking := unavailable(kind):
+        pytest.skip(lacking)
+    with started(kind, tmp_path_factory.mktemp("cluster")) as found:
         with found.connect() as api:
             install_crds(api)
         yield found

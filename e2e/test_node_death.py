@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 import pytest
-from kubernetes import client
 
-from e2e.harness.clusters import make_node
 from e2e.harness.story import GROUP, Story
 
 
 @pytest.fixture
 def machines(story: Story) -> Iterator[tuple[str, ...]]:
     """Three nodes of this story's own, which may be lost."""
-    if story.cluster.kind == "kind":
-        pytest.skip("a worker of kind that is deleted comes back only when its container is started again")
-    names = tuple(make_node(story.api, f"{story.namespace}-{letter}") for letter in "abc")
+    if why := story.cluster.machines.can_come:
+        pytest.skip(why)
+    names = tuple(f"{story.namespace}-{letter}" for letter in "abc")
+    for name in names:
+        story.cluster.machines.add(name)
     story.label_nodes(names, {"e2e/story": story.namespace})
     yield names
     for name in names:
-        with contextlib.suppress(client.ApiException):  # the one that was lost
-            story.core.delete_node(name)
+        story.cluster.machines.remove(name)
 
 
 def lose(story: Story, node: str) -> None:
     """The machine is gone: its node is deleted, and then the pods on it, as a control plane does in the end."""
-    story.core.delete_node(node)
+    story.cluster.machines.remove(node)
     for pod in story.pods(""):
         if pod.spec.node_name == node:
             story.core.delete_namespaced_pod(pod.metadata.name, story.namespace, grace_period_seconds=0)

@@ -9,9 +9,9 @@ import pytest
 import yaml
 from kubernetes import client
 
-from e2e.harness.clusters import write_kubeconfig
 from e2e.harness.installing import ROOT, Administrator, own_cluster
 from e2e.harness.replica import Replica, launched
+from e2e.harness.servers import write_kubeconfig
 from e2e.harness.story import GROUP, Story
 
 OVERLAY = ROOT / "manifests" / "overlays" / "default"

@@ -15,18 +15,19 @@ ZONE = "topology.kubernetes.io/zone"
 
 @pytest.fixture
 def storage(story: Story) -> Any:
-    """A story on the embedded cluster, whose volumes nobody has to be there for; classes and volumes go with it."""
-    if story.cluster.kind != "embedded":
-        pytest.skip("needs a binder and a provisioner of volumes: make e2e")
+    """A story where there are a binder and a provisioner of volumes; classes and volumes go with it."""
+    if not story.cluster.provisioner:
+        pytest.skip("needs a binder and a provisioner of volumes: make e2e, make e2e-kubelets")
     made: list[tuple[Any, str]] = []
     yield lambda delete, name: made.append((delete, name))
     for delete, name in reversed(made):
         delete(name)
 
 
-def storage_class(story: Story, storage: Any, provisioner: str = "csi.example.com", **fields: Any) -> str:
+def storage_class(story: Story, storage: Any, provisioner: str = "", **fields: Any) -> str:
     name = story.namespace
     api = client.StorageV1Api(story.api)
+    provisioner = provisioner or story.cluster.provisioner
     body = {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
     api.create_storage_class({**body, **fields})
     storage(api.delete_storage_class, name)

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 from kubernetes import client
 
-from e2e.harness.clusters import wait_for
+from e2e.harness.processes import wait_for
 
 FOLDER = Path(__file__).parents[2] / "crds"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kubernetes import client
 
-from e2e.harness.clusters import wait_for
+from e2e.harness.processes import wait_for
 
 _SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
 

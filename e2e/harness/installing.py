@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.harness.clusters import Cluster, started
+from e2e.harness.clusters import Cluster, started, unavailable
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,6 +55,8 @@ def own_cluster(kind: str, folder: Path) -> Iterator[Cluster]:
         pytest.skip("kubectl is not installed")
     if kind == "kind":
         pytest.skip("a story that takes the cluster apart; the others need it")
+    if lacking := unavailable(kind):
+        pytest.skip(lacking)
     folder.mkdir()
     with started(kind, folder) as cluster:
         yield cluster

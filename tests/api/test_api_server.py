@@ -199,7 +199,7 @@ def test_get_says_what_a_pod_group_is_doing_and_why_not(cluster):
     patched = cluster.kubectl("patch", "podgroup/sample", "--subresource=status", "--type=merge", "-p", patch)
     assert patched.returncode == 0, patched.stderr
 
-    heading, row = cluster.kubectl("get", "pg").stdout.splitlines()
+    heading, row = cluster.kubectl("get", "pg", "sample").stdout.splitlines()
     assert heading.split() == ["NAME", "QUEUE", "POSITION", "MIN", "MEMBERS", "BOUND", "PHASE", "WHY", "AGE"]
     assert row.split()[:5] == ["sample", "4", "3", "0", "Gathering"]
     assert "3 of 4 members exist" in row

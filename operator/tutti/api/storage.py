@@ -187,9 +187,9 @@ class CSINodeDriver(View, frozen=True):
 
 
 class CSINodeSpec(View, frozen=True):
-    """The CSI drivers of a node."""
+    """The CSI drivers of a node; null where none has registered."""
 
-    drivers: list[CSINodeDriver] = []
+    drivers: list[CSINodeDriver] | None = None
 
 
 class CSINode(View, frozen=True):
@@ -203,7 +203,7 @@ class CSINode(View, frozen=True):
         """How many volumes of which driver can be attached; drivers without a limit are left out."""
         return {
             driver.name: driver.allocatable.count
-            for driver in self.spec.drivers
+            for driver in self.spec.drivers or ()
             if driver.allocatable is not None and driver.allocatable.count is not None
         }
 

@@ -1,0 +1,65 @@
+"""Processes that a story needs beside it, the ports they listen on, and waiting for what they do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on now."""
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+def launch(command: list[str], log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start a process whose output goes to a file."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})}
+        )
+
+
+def end(process: subprocess.Popen[bytes], seconds: float = 20) -> None:
+    """Ask a process to end, and make it end where it does not."""
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that ends with the block."""
+    process = launch(command, log)
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def wait_for(
+    so: object, what: str, process: subprocess.Popen[bytes] | None = None, log: Path | None = None, seconds: float = 60
+) -> None:
+    """Wait until `so()` is true; say what was waited for, and the end of the log, where it does not become so."""
+    assert callable(so)
+    end_at = time.monotonic() + seconds
+    while not so():
+        died = process is not None and process.poll() is not None
+        if died or time.monotonic() > end_at:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:]) if log and log.exists() else ""
+            verb = f"process ended with {process.returncode}" if died and process else f"{seconds:.0f} s passed"
+            raise AssertionError(f"waited for {what}, but {verb}\n{tail}")
+        time.sleep(0.05)
