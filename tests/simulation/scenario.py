@@ -340,7 +340,8 @@ def _rivals(draw: random.Random) -> list[Step]:
 
 def _losses(draw: random.Random) -> list[Step]:
     """A gang that runs long and loses members, which its user makes again soon or late, and pods that fill the rest."""
-    begin, size, gpus = draw.uniform(1, 20), draw.randint(2, 4), draw.randint(1, 2)
+    begin, size = draw.uniform(1, 20), draw.randint(2, 4)
+    gpus = draw.randint(1, min(2, LARGEST // size))
     about = {"gang": "life", "how": draw.choice(("PodGroup", "Workload")), "queue": draw.choice(("", "", "q3"))}
     about |= {"size": size, "least": draw.randint(2, size), "priority": 0, "slow": draw.choice((0.0, 20.0, 80.0))}
     steps = [Step(begin, "gang", about)]
