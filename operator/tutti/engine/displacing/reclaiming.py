@@ -9,7 +9,7 @@ the victims themselves among them, while it waits for the last of them to leave.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -146,6 +146,10 @@ def _choose(
             if rows is not None:
                 return [], rows
         victims = _victims(state.rules, snapshot, demand, trial)
+        wider = frozenset(demand.usage)
+        if not victims and demand.contested != wider:
+            # Nodes are short as well: of what there is quota enough, others may be holding the room.
+            victims = _victims(state.rules, snapshot, replace(demand, contested=wider), trial)
     rows = trial.rows(victim.holder for victim in victims) if victims else None
     return None if rows is None else (victims, rows)
 
