@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.differential.quota_reading import Record, amount, holder, requeuing, snapshot
+from tests.differential.quota_reading import Record, amount, count_left, holder, requeuing, snapshot
 from tests.differential.quota_rules import Answer
 from tutti.quota.fair_reclaim import Strategy, fair_reclaim
 from tutti.quota.reclaim import reclaim
@@ -19,8 +19,8 @@ def demand(case: Record) -> Demand:
         mine = requests[pod_set["podSet"]]
         for resource, said in pod_set["flavors"].items():
             what = (said["flavor"], resource)
-            per_pod = 1 if resource == "pods" else amount(resource, mine["requests"].get(resource, "0"))
-            wanted[what] = wanted.get(what, 0) + per_pod * pod_set.get("count", mine["count"])
+            per_pod = 1 if resource == "pods" else amount(resource, mine.get("requests", {}).get(resource, "0"))
+            wanted[what] = wanted.get(what, 0) + per_pod * pod_set.get("count", count_left(case["incoming"], mine))
             if said["mode"] == "Preempt":
                 contested.add(what)
     return Demand(incoming.queue, wanted, frozenset(contested), incoming.priority, incoming.queued_at)
