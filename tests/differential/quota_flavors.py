@@ -69,6 +69,11 @@ def topology(asked: Record) -> TopologyRequest | None:
     return TopologyRequest(together or Together.ANYWHERE, level, tuple(slices))
 
 
+def group_of(said: Record) -> str:
+    """The name that pod sets share which get one flavor, and go to one domain; "" for none."""
+    return said.get("group") or said.get("podSetGroupName") or (said.get("topology") or {}).get("podSetGroupName", "")
+
+
 def pod_set(said: Record, count: int) -> PodSet:
     affinity = said.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
     asked = said.get("topology") or {}
@@ -76,12 +81,11 @@ def pod_set(said: Record, count: int) -> PodSet:
         said["name"],
         count,
         amounts(said.get("requests", {})),
-        said.get("minCount"),
         said.get("nodeSelector", {}),
         None if affinity is None else msgspec.convert(affinity, NodeSelector),
         tuple(msgspec.convert(said.get("tolerations", []), list[Toleration])),
         topology(asked),
-        said.get("group") or asked.get("podSetGroupName", ""),
+        group_of(said),
     )
 
 

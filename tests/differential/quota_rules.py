@@ -214,8 +214,9 @@ def in_whole(amounts: Record | None) -> dict[str, float]:
 def queue_order(case: Record, expect: Record) -> tuple[Answer, Answer]:
     by_usage = case["clusterQueues"][0].get("admissionMode") == "UsageBasedAdmissionFairSharing"
     weight = {one["name"]: parse(one.get("weight", "1")) / 1000 for one in case.get("localQueues", [])}
+    factors = (case["options"].get("admissionFairSharing") or {}).get("resourceWeights") or {}
     used = {
-        name: local_usage(in_whole(consumed), {}, weight=weight[name])
+        name: local_usage(in_whole(consumed), {}, weight=weight[name], resource_weights=factors)
         for name, consumed in case.get("localQueueConsumed", {}).items()
     }
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from tests.differential.quota_flavors import group_of
 from tests.differential.quota_reading import Record, count_left
 from tests.engine.world import START, World
 from tutti.api.conditions import timestamp
@@ -316,7 +317,7 @@ def _pod_group(said: Record, pods: Record) -> Record:
 
 def _topology(pods: Record) -> Record:
     said = pods.get("topology") or {}
-    group = pods.get("group") or said.get("podSetGroupName", "")
+    group = group_of(pods)
     mode = next((key for key in MODES if said.get(key)), None)
     slices = [(one["topology"], one["size"]) for one in said.get("podsetSliceRequiredTopologyConstraints", [])]
     if said.get("podSetSliceRequiredTopology"):

@@ -13,8 +13,9 @@ Preemption while borrowing is allowed by borrowWithinCohort, and with fair shari
 code asks for reclaimWithinCohort there, but has a scenario (TestScheduleForFairSharing, preemption within queues that
 borrow) in which withinClusterQueue alone does, because the other is left out.
 
-All resources of a group take one flavor, which is as good as the worst of them. The scan goes on, the next time, with
-the flavor behind the one at which it stopped.
+All resources of a group take one flavor, which is as good as the worst of them. Kueue goes on, in its next cycle, with
+the flavor behind the one at which it stopped; whoever asks here leaves out those in which there are no nodes, and asks
+again at once.
 """
 
 from __future__ import annotations
@@ -37,12 +38,6 @@ from tutti.quota.tree import FlavorResource, QuotaNode, Usage
 Simulate = Callable[[FlavorResource, int], Rank]
 """What preemption could do for so much of one flavor and resource, and at which level it would then be covered."""
 
-Only = Mapping[tuple[str, str], str]
-"""Pod set and resource -> the one flavor to consider."""
-
-Scan = Sequence[Mapping[str, int]]
-"""Per pod set, resource -> index of the flavor at which the last scan stopped, -1 where it came to the end."""
-
 Without = Mapping[str, Collection[frozenset[str]]]
 """Pod set -> the flavors, of all its resource groups together, in which it is known that there are no nodes for it."""
 
@@ -64,7 +59,6 @@ class Chooser:
         node: The queue in the quota tree.
         simulate: Asked where preemption could help.
         fair: Whether preemption goes by fair shares.
-        lenient: Whether resources that the queue does not cover are left out of account.
         known: What has been found out before, kept by whoever asks for the same pod sets again.
     """
 
@@ -74,32 +68,23 @@ class Chooser:
     policy: PreemptionPolicy
     simulate: Simulate
     fair: bool = False
-    lenient: bool = False
     known: Known | None = None
 
-    def choose(
-        self, pod_sets: Sequence[PodSet], *, scan: Scan = (), only: Only | None = None, without: Without = NOTHING
-    ) -> Choice:
+    def choose(self, pod_sets: Sequence[PodSet], *, without: Without = NOTHING) -> Choice:
         """Choose flavors for all pod sets; where one cannot have any, those behind it are not looked at.
 
         Args:
             pod_sets: With the counts to choose for.
-            scan: Where the last scan stopped.
-            only: Restricts the flavors to consider.
             without: Leaves out combinations of flavors; of pod sets that share flavors, those of the first count.
         """
         choice, known = Choice(), Known() if self.known is None else self.known
         known.find_out(self.queue, self.flavors, pod_sets)
         for asked in known.asked:
-            first = asked.indexes[0]
-            at = scan[first] if first < len(scan) else {}
-            search = _Search(self, known, asked, choice.usage, at, only, without.get(asked.pod_sets[0].name, ()))
+            search = _Search(self, known, asked, choice.usage, without.get(asked.pod_sets[0].name, ()))
             failed = not search.run()
             for pods, total in zip(asked.pod_sets, asked.totals, strict=True):
                 mine = {name: found for name, found in search.chosen.items() if name in total and not failed}
-                one = PodSetChoice(pods.name, pods.count, total, mine, failed, tuple(search.attempts))
-                one.per_pod = pods.per_pod
-                choice.add(one)
+                choice.add(PodSetChoice(pods.name, pods.count, total, mine, failed, tuple(search.attempts)))
             if failed:
                 break
         self._check_topology(pod_sets, choice, implied=known.implied)
@@ -138,15 +123,13 @@ class _Search:
     known: Known
     asked: Asked
     taken: Usage
-    scan: Mapping[str, int]
-    only: Only | None
     without: Collection[frozenset[str]] = ()
     chosen: dict[str, Chosen] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
 
     def run(self) -> bool:
         """Choose a flavor for each resource; returns whether there is one for all."""
-        if self.asked.uncovered and not self.chooser.lenient:
+        if self.asked.uncovered:
             return False
         if self.without:
             return self._combine()
@@ -183,9 +166,9 @@ class _Search:
         fungibility = self.chooser.queue.fungibility
         names = self.chooser.queue.groups[index].flavors
         best: dict[str, Chosen] | None = None
-        rank, tried = WORST, -1
-        for tried in range(self.scan.get(self.asked.groups[index][0], -1) + 1, len(names)):
-            attempt = None if names[tried] in passed else self._attempt(index, names[tried])
+        rank = WORST
+        for name in names:
+            attempt = None if name in passed else self._attempt(index, name)
             if attempt is None:
                 continue
             chosen, mine = attempt
@@ -194,15 +177,11 @@ class _Search:
                 break
             if is_better(mine, rank, fungibility):
                 best, rank = chosen, mine
-        for one in (best or {}).values():
-            one.tried = -1 if tried == len(names) - 1 else tried
         return best
 
     def _attempt(self, index: int, name: str) -> tuple[dict[str, Chosen], Rank] | None:
         """Look at one flavor for all resources of a group; None where the pods may not be counted in it."""
         resources = self.asked.groups[index]
-        if self.only is not None and self._is_kept_from(name, resources[0], self.only):
-            return None
         for pods in self.asked.pod_sets:
             if pods.kept and name not in pods.kept and pods.kept.intersection(self.chooser.queue.groups[index].flavors):
                 return None
@@ -221,7 +200,3 @@ class _Search:
             chosen[resource] = Chosen(name, fit.rank)
         self.attempts.append(Attempt(name, worst.mode, furthest, index, why))
         return chosen, worst
-
-    def _is_kept_from(self, flavor: str, first: str, only: Only) -> bool:
-        """Whether another flavor is the only one to consider for any of the pod sets."""
-        return any(only.get((pods.name, first), flavor) != flavor for pods in self.asked.pod_sets)
