@@ -65,7 +65,9 @@ def _placed(case: Record) -> Iterator[Record]:
         for number, one in enumerate(case.get(kind, [])):
             shown = case["levels"][-len(one["values"]) :]
             node = next(
-                node["name"] for node in case["nodes"] if [node["labels"].get(level) for level in shown] == one["values"]
+                node["name"]
+                for node in case["nodes"]
+                if [node["labels"].get(level) for level in shown] == one["values"]
             )
             for index in range(one["count"]):
                 name = f"{kind.lower()}-{number}-{index}"

@@ -161,7 +161,9 @@ def _plenty(case: Record) -> Iterator[Record]:
     """A node with plenty for each way to combine flavors: one of each resource group of a queue."""
     flavors = {one["name"]: one for one in case["flavors"]}
     resources = {r for one in case["workloads"] for pods in one["podSets"] for r in pods.get("requests", {})}
-    resources |= {r for one in case["clusterQueues"] for g in one.get("resourceGroups", []) for r in g["coveredResources"]}
+    resources |= {
+        r for one in case["clusterQueues"] for g in one.get("resourceGroups", []) for r in g["coveredResources"]
+    }
     allocatable = {**dict.fromkeys(sorted({*resources, "cpu", "memory"}), MUCH), "pods": MUCH}
     seen: set[frozenset[str]] = set()
     for queue in case["clusterQueues"]:
@@ -345,8 +347,8 @@ def _nodes_of(scene: Scene, said: Record, pods: Record) -> list[str]:
         spots = [one for one in placed["domains"] for _ in range(one["count"])]
         where = [_within(scene, placed["levels"], one["values"]) for one in spots]
         return [_take(scene, names, pods) for names in where[: max(left, pods["count"])]][:left]
-    mine = {name: flavor for name, flavor in pods["flavors"].items()}
-    return [_take(scene, _of_flavors(scene, set(mine.values())), pods) for _ in range(min(left, _admitted(pods)))]
+    names = _of_flavors(scene, set(pods["flavors"].values()))
+    return [_take(scene, names, pods) for _ in range(min(left, _admitted(pods)))]
 
 
 def _admitted(pods: Record) -> int:

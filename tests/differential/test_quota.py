@@ -89,7 +89,9 @@ def test_a_wrong_answer_is_told_apart(tmp_path):
 
 def test_whom_the_engine_admits_is_told_apart(tmp_path):
     first = (HERE / "quota-cycle.jsonl").read_text().splitlines()[0]
-    (tmp_path / "quota-cycle.jsonl").write_text(first.replace('"admitted":["eng-alpha/new","sales/new"]', '"admitted":[]'))
+    (tmp_path / "quota-cycle.jsonl").write_text(
+        first.replace('"admitted":["eng-alpha/new","sales/new"]', '"admitted":[]')
+    )
     ((_, difference),) = compare(tmp_path / "quota-cycle.jsonl")
     assert difference is not None
     assert difference.startswith("admitted: ['eng-alpha/new', 'sales/new'] instead of []")
