@@ -19,7 +19,11 @@ from tutti.engine.workloads import ADMITTED
 from tutti.queueing.heads import HeadKey, head_key
 from tutti.queueing.timestamps import Requeuing
 
-REASONS = {"WaitingForVictims": "WaitingForPreemptedWorkloads", "Unschedulable": "WaitingForQuota"}
+REASONS = {
+    "WaitingForVictims": "WaitingForPreemptedWorkloads",
+    "Unschedulable": "WaitingForQuota",
+    "ResourceNotCovered": "NoMatchingFlavor",
+}
 """What the engine calls otherwise than Kueue, which has one word for what lacks quota and for what lacks room alone."""
 
 
@@ -31,18 +35,18 @@ def cycle(case: Record, expect: Record) -> tuple[Answer, Answer]:
     scene.decide(cycles)
     waited = [one["name"] for one in told["workloads"] if not one.get("queue")]
     got = [name for name in waited if _is_admitted(scene, name)]
-    recorded = [name for name in expect["admitted"] if name in waited]
+    wanted = [name for name in expect["admitted"] if name in waited]
     answer: Answer = {"admitted": sorted(got)}
-    expected: Answer = {"admitted": sorted(recorded)}
+    expected: Answer = {"admitted": sorted(wanted)}
     for name in got:
         for said in expect["assignments"].get(name, {}).get("podSets", []):
             key = name, said["name"]
-            answer[key], expected[key] = assigned(scene, name, said), _recorded(said)
+            answer[key], expected[key] = assigned(scene, name, said), recorded(said)
     if "preempted" in expect:
         answer["preempted"] = _preempted(scene)
         expected["preempted"] = {one["name"]: one["reason"] for one in expect["preempted"]}
-    for name, reason in (expect.get("reasons") or {}).items():
-        answer[name, "reason"], expected[name, "reason"] = _reason(scene, name), reason
+    for name, said in (expect.get("reasons") or {}).items():
+        answer[name, "reason"], expected[name, "reason"] = reason(scene, name), said
     return answer, expected
 
 
@@ -93,7 +97,8 @@ def assigned(scene: Scene, name: str, said: Record) -> Answer:
     return answer
 
 
-def _recorded(said: Record) -> Answer:
+def recorded(said: Record) -> Answer:
+    """What was recorded of a pod set that was admitted."""
     flavors = {resource: named(flavor) for resource, flavor in said["flavors"].items()}
     usage = {(flavors[one], one): amount(one, text) for one, text in said["usage"].items() if one in flavors}
     expected: Answer = {"count": said["count"], "usage": {what: used for what, used in usage.items() if used}}
@@ -111,7 +116,8 @@ def _preempted(scene: Scene) -> dict[str, str]:
     return out
 
 
-def _reason(scene: Scene, name: str) -> str:
+def reason(scene: Scene, name: str) -> str:
+    """Why a workload waits, as Kueue calls that."""
     workload = scene.workload(name)
     why = None if workload is None else workload.explanation
     return "" if why is None else REASONS.get(why.reason, why.reason)

@@ -173,7 +173,7 @@ def _plenty(case: Record) -> Iterator[Record]:
             if which in seen or not which <= flavors.keys():
                 continue
             seen.add(which)
-            labels: dict[str, str] = {}
+            labels = _asked_beside(case)
             for name in chosen:
                 labels |= labels_of(flavors[name], real=False)
             name = f"node-{len(seen)}"
@@ -185,6 +185,19 @@ def _plenty(case: Record) -> Iterator[Record]:
                 "taints": taints,
                 "ready": True,
             }
+
+
+def _asked_beside(case: Record) -> dict[str, str]:
+    """The node labels that pods ask for and no flavor has: Kueue looks at those of flavors alone."""
+    out: dict[str, str] = {}
+    for pods in (pods for one in case["workloads"] for pods in one["podSets"]):
+        out |= pods.get("nodeSelector", {})
+        affinity = (pods.get("affinity") or {}).get("nodeAffinity", {})
+        required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+        for term in required.get("nodeSelectorTerms", []):
+            out |= {one["key"]: one["values"][0] for one in term.get("matchExpressions", []) if one.get("values")}
+    known = {key for one in case["flavors"] for key in one.get("nodeLabels", {})}
+    return {key: value for key, value in out.items() if key not in known}
 
 
 # Queues.
