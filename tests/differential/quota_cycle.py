@@ -43,7 +43,7 @@ def cycle(case: Record, expect: Record) -> tuple[Answer, Answer]:
             key = name, said["name"]
             answer[key], expected[key] = assigned(scene, name, said), recorded(said)
     if "preempted" in expect:
-        answer["preempted"] = _preempted(scene)
+        answer["preempted"] = preempted(scene)
         expected["preempted"] = {one["name"]: one["reason"] for one in expect["preempted"]}
     for name, said in (expect.get("reasons") or {}).items():
         answer[name, "reason"], expected[name, "reason"] = reason(scene, name), said
@@ -107,7 +107,8 @@ def recorded(said: Record) -> Answer:
     return expected
 
 
-def _preempted(scene: Scene) -> dict[str, str]:
+def preempted(scene: Scene) -> dict[str, str]:
+    """Who is being taken out for others, and by which right."""
     out = {}
     for (namespace, name), called in scene.called.items():
         workload = scene.world.engine.state.workloads.get(("Workload", namespace, name))

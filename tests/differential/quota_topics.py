@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from tests.differential import quota_rules as rules
 from tests.differential.known import NO_FEATURE
-from tests.differential.quota_assignment import asks_engine, assignment
+from tests.differential import quota_assignment, quota_preemption
 from tests.differential.quota_cycle import cycle
 from tests.differential.quota_division import share_division
-from tests.differential.quota_preemption import preemption
 from tests.differential.quota_reading import Record
 from tests.differential.quota_requeue import requeue
 from tests.differential.quota_topology import topology_placement
@@ -43,11 +42,11 @@ TOPICS: dict[str, Topic] = {
     "entry-order": Topic(rules.entry_order, "entry_key"),
     "queue-order": Topic(rules.queue_order, "head_key"),
     "local-queue-usage": Topic(rules.local_queue_usage, "local_usage"),
-    "flavor-assignment": Topic(assignment, "Chooser"),
-    "preemption": Topic(preemption, "reclaim"),
-    "preemption-generated": Topic(preemption, "reclaim"),
-    "fair-preemption": Topic(preemption, "fair_reclaim"),
-    "fair-preemption-generated": Topic(preemption, "fair_reclaim"),
+    "flavor-assignment": Topic(quota_assignment.assignment, "Chooser"),
+    "preemption": Topic(quota_preemption.preemption, "reclaim"),
+    "preemption-generated": Topic(quota_preemption.preemption, "reclaim"),
+    "fair-preemption": Topic(quota_preemption.preemption, "fair_reclaim"),
+    "fair-preemption-generated": Topic(quota_preemption.preemption, "fair_reclaim"),
     "share-division": Topic(share_division, "divide"),
     "share-division-generated": Topic(share_division, "divide"),
     "requeue": Topic(requeue, ENGINE),
@@ -58,6 +57,16 @@ TOPICS: dict[str, Topic] = {
     "topology-placement": Topic(topology_placement, ENGINE),
 }
 """Topic -> what is answered and what was recorded, alike in form."""
+
+
+ASKS_ENGINE: dict[str, Callable[[Record], bool]] = {
+    "flavor-assignment": quota_assignment.asks_engine,
+    "preemption": quota_preemption.asks_engine,
+    "preemption-generated": quota_preemption.asks_engine,
+    "fair-preemption": quota_preemption.asks_engine,
+    "fair-preemption-generated": quota_preemption.asks_engine,
+}
+"""Topics of which the engine is asked besides the rule where it can answer: whether it can."""
 
 
 def compare(path: Path) -> Iterator[tuple[str, str | None]]:
@@ -81,8 +90,8 @@ def asked(path: Path) -> dict[str, str]:
 
 
 def _asked(case: Record) -> str:
-    both = case["topic"] == "flavor-assignment" and asks_engine(case)
-    return ENGINE if both else TOPICS[case["topic"]].asked
+    both = ASKS_ENGINE.get(case["topic"])
+    return ENGINE if both is not None and both(case) else TOPICS[case["topic"]].asked
 
 
 def remarks(path: Path) -> list[str]:

@@ -27,7 +27,7 @@ from tutti.engine.observations import NamespaceSeen, NodeSeen, ObjectSeen, PodSe
 from tutti.engine.workloads import Workload
 from tutti.placement.topology.request import HOSTNAME
 
-MUCH = "1000000000"
+MUCH = "1000000000000"
 NOW = START + 100_000
 """When the engine decides; the clock of a record starts at START."""
 LONG_AGO = START - 100_000
@@ -203,18 +203,26 @@ def _asked_beside(case: Record) -> dict[str, str]:
 # Queues.
 
 
+def _quota(one: Record, *, limits: bool) -> Record:
+    quota = {"name": one["name"], "nominalQuota": MUCH if one["nominal"] == "unlimited" else one["nominal"]}
+    for key in ("borrowingLimit", "lendingLimit"):
+        if limits and one.get(key) not in (None, "unlimited"):
+            quota[key] = one[key]
+    if "lendingLimit" in quota and parse(quota["lendingLimit"]) > parse(quota["nominalQuota"]):
+        quota["lendingLimit"] = quota["nominalQuota"]  # to lend more than all says no more; our validation refuses it
+    return quota
+
+
 def _groups(said: Record, *, limits: bool = True) -> list[Record]:
     out = []
     for group in said.get("resourceGroups", []):
+        if not group["coveredResources"]:
+            continue
         flavors = []
         for flavor in group["flavors"]:
             resources = []
             for one in flavor["resources"]:
-                quota = {"name": one["name"], "nominalQuota": MUCH if one["nominal"] == "unlimited" else one["nominal"]}
-                for key in ("borrowingLimit", "lendingLimit"):
-                    if limits and one.get(key) not in (None, "unlimited"):
-                        quota[key] = one[key]
-                resources.append(quota)
+                resources.append(_quota(one, limits=limits))
             flavors.append({"name": named(flavor["name"]), "resources": resources})
         out.append({"coveredResources": group["coveredResources"], "flavors": flavors})
     return out
