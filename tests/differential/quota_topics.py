@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.differential import quota_assignment, quota_preemption
 from tests.differential import quota_rules as rules
 from tests.differential.known import NO_FEATURE
-from tests.differential import quota_assignment, quota_preemption
 from tests.differential.quota_cycle import cycle
 from tests.differential.quota_division import share_division
 from tests.differential.quota_reading import Record

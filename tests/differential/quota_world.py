@@ -220,9 +220,7 @@ def _groups(said: Record, *, limits: bool = True) -> list[Record]:
             continue
         flavors = []
         for flavor in group["flavors"]:
-            resources = []
-            for one in flavor["resources"]:
-                resources.append(_quota(one, limits=limits))
+            resources = [_quota(one, limits=limits) for one in flavor["resources"]]
             flavors.append({"name": named(flavor["name"]), "resources": resources})
         out.append({"coveredResources": group["coveredResources"], "flavors": flavors})
     return out
