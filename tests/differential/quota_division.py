@@ -7,7 +7,6 @@ from fractions import Fraction
 from tests.differential.quota_reading import Record
 from tests.differential.quota_rules import Answer
 from tutti.quota.division import Claim, divide, divide_rest
-from tutti.quota.runtime import Group, runtime_quota
 
 
 def number(text: str | None) -> Fraction | None:
@@ -42,27 +41,3 @@ def share_division(case: Record, expect: Record) -> tuple[Answer, Answer]:
 def rounded(text: str | Fraction | int) -> Fraction:
     """Recorded amounts are sums of float64; ours are exact."""
     return round(Fraction(text), 9)
-
-
-def runtime(case: Record, expect: Record) -> tuple[Answer, Answer]:
-    found = runtime_quota(
-        int(case["total"]),
-        [
-            Group(
-                one["name"],
-                int(one["weight"]),
-                int(one["request"]),
-                int(one["min"]),
-                int(one.get("guarantee", "0")),
-                one["allowLent"],
-            )
-            for one in case["nodes"]
-        ],
-    )
-    answer: Answer = {name: found[name] for name in expect["runtime"]}
-    expected: Answer = {name: int(text) for name, text in expect["runtime"].items()}
-    if "sum" in expect:
-        answer["sum"], expected["sum"] = sum(found.values()), int(expect["sum"])
-    for name, text in expect.get("atLeast", {}).items():
-        answer[name], expected[name] = min(found[name], int(text)), int(text)
-    return answer, expected

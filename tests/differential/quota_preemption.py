@@ -1,10 +1,21 @@
-"""The topics of the quota corpus that ask whom to preempt."""
+"""The topics of the quota corpus that ask whom to preempt: of the rule, and of the engine where Kueue comes that far.
+
+A record hands the flavors to the function that looks for victims. Where whoever chooses flavors would not have come to
+these at all, or the queue does not even cover what is asked for, only the rule can be asked.
+"""
 
 from __future__ import annotations
 
-from tests.differential.quota_reading import Record, amount, holder, requeuing, snapshot
+from tests.differential.quota_cycle import preempted
+from tests.differential.quota_flavors import flavors, pod_set, queue
+from tests.differential.quota_reading import Record, amount, count_left, holder, policy, requeuing, snapshot
 from tests.differential.quota_rules import Answer
+from tests.differential.quota_world import OWN, named, scene_of
+from tutti.quota.choice import Chooser
 from tutti.quota.fair_reclaim import Strategy, fair_reclaim
+from tutti.quota.flavors import uncovered
+from tutti.quota.fungibility import Mode, Rank
+from tutti.quota.outcome import Verdict
 from tutti.quota.reclaim import reclaim
 from tutti.quota.snapshot import Demand
 
@@ -15,23 +26,81 @@ def demand(case: Record) -> Demand:
     requests = {one["name"]: one for one in case["incoming"]["podSets"]}
     wanted: dict[tuple[str, str], int] = {}
     contested = set()
-    for pod_set in case["assignment"]:
-        mine = requests[pod_set["podSet"]]
-        for resource, said in pod_set["flavors"].items():
+    for chosen in case["assignment"]:
+        mine = requests[chosen["podSet"]]
+        for resource, said in chosen["flavors"].items():
             what = (said["flavor"], resource)
-            per_pod = 1 if resource == "pods" else amount(resource, mine["requests"].get(resource, "0"))
-            wanted[what] = wanted.get(what, 0) + per_pod * pod_set.get("count", mine["count"])
+            per_pod = 1 if resource == "pods" else amount(resource, mine.get("requests", {}).get(resource, "0"))
+            wanted[what] = wanted.get(what, 0) + per_pod * chosen.get("count", count_left(case["incoming"], mine))
             if said["mode"] == "Preempt":
                 contested.add(what)
     return Demand(incoming.queue, wanted, frozenset(contested), incoming.priority, incoming.queued_at)
 
 
 def preemption(case: Record, expect: Record) -> tuple[Answer, Answer]:
+    """Whom the rule takes out, and whom the engine does, each with the reason."""
     snap, wanted = snapshot(case, case["admitted"]), demand(case)
     if case["options"]["fairSharing"]:
         strategies = [Strategy(one) for one in case["options"]["strategies"]]
         victims = fair_reclaim(snap, wanted, strategies=strategies)
     else:
         victims = reclaim(snap, wanted)
-    answer = {one.holder.name: one.reason.value for one in victims}
-    return answer, {one["name"]: one["reason"] for one in expect["targets"]}
+    targets = {one["name"]: one["reason"] for one in expect["targets"]}
+    answer: Answer = {one.holder.name: one.reason.value for one in victims}
+    expected: Answer = dict(targets)
+    if asks_engine(case):
+        scene = scene_of(_as_cycle(case))
+        scene.decide()
+        answer["engine"], expected["engine"] = preempted(scene), targets
+    return answer, expected
+
+
+def asks_engine(case: Record) -> bool:
+    """Whether victims would be looked for in these flavors at all, if anybody could be preempted."""
+    incoming, mine = case["incoming"], _as_cycle(case)["workloads"][-1]
+    said = next(one for one in case["clusterQueues"] if one["name"] == incoming["queue"])
+    wanted = demand(case).usage
+    if uncovered(queue(said), {resource: units for (_, resource), units in wanted.items()}):
+        return False
+    tree = snapshot(case, case["admitted"]).tree
+    chooser = Chooser(
+        queue(said),
+        tree.queues[said["name"]],
+        flavors(_with_labels(case)),
+        policy(said),
+        lambda *_: Rank(Mode.PREEMPT),
+        fair=case["options"]["fairSharing"],
+    )
+    choice = chooser.choose([pod_set(pods, pods["count"]) for pods in mine["podSets"]])
+    return choice.verdict is Verdict.PREEMPT and choice.usage == dict(wanted)
+
+
+def _with_labels(case: Record) -> Record:
+    """The flavors with a node label each, by which pods can name the one that they are to get."""
+    return {**case, "flavors": [{**one, "nodeLabels": {_label(one["name"]): "yes"}} for one in case["flavors"]]}
+
+
+def _label(flavor: str) -> str:
+    return f"{OWN}{named(flavor)}"
+
+
+def _as_cycle(case: Record) -> Record:
+    incoming = case["incoming"]
+    chosen = {one["podSet"]: one for one in case["assignment"]}
+    pod_sets = [
+        {
+            **pods,
+            "count": chosen[pods["name"]].get("count", count_left(incoming, pods)),
+            "nodeSelector": {_label(one["flavor"]): "yes" for one in chosen[pods["name"]]["flavors"].values()},
+        }
+        for pods in incoming["podSets"]
+        if pods["name"] in chosen
+    ]
+    asked = {**incoming, "localQueue": "asked", "queue": None, "podSets": pod_sets, "reclaimablePods": []}
+    namespace = incoming["name"].rpartition("/")[0] or "default"
+    return {
+        **case,
+        "cohorts": case.get("cohorts", []),
+        "localQueues": [{"name": f"{namespace}/asked", "clusterQueue": incoming["queue"]}],
+        "workloads": [*({**one, "localQueue": ""} for one in case["admitted"]), asked],
+    }

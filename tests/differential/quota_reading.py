@@ -7,12 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from tutti.api.quantity import parse
-from tutti.api.resources import amounts, from_milli
+from tutti.api.resources import from_milli
 from tutti.queueing.timestamps import Requeuing, queued_at
 from tutti.quota.policy import PreemptionPolicy, Who
-from tutti.quota.reclaimable import still_held
 from tutti.quota.snapshot import Holder, Snapshot
-from tutti.quota.topologies import Occupied, Topologies
 from tutti.quota.tree import UNLIMITED, FlavorResource, Quota, QuotaTree, Usage
 
 Record = dict[str, Any]
@@ -88,27 +86,27 @@ def when(workload: Record, by: Requeuing = Requeuing.EVICTION) -> float:
     )
 
 
+def count_left(workload: Record, pod_set: Record) -> int:
+    """How many pods of a pod set there still are, once those are done that it can be relieved of."""
+    done = {one["name"]: one["count"] for one in workload.get("reclaimablePods") or []}
+    return max(0, pod_set["count"] - done.get(pod_set["name"], 0))
+
+
 def held(workload: Record) -> Usage:
-    """What a workload holds, over its pod sets; one with fewer pods than were admitted holds less than `usage`."""
+    """What a workload holds, over its pod sets; with fewer pods left than were admitted, what so many of them hold.
+
+    Kueue, pkg/workload/workload.go `totalRequestsFromAdmission` (0.20); `pods` is a resource like any other.
+    """
     total: Usage = {}
     for pod_set in workload["podSets"]:
+        admitted, left = pod_set.get("admittedCount", pod_set["count"]), count_left(workload, pod_set)
         for resource, flavor in pod_set.get("flavors", {}).items():
             what = (flavor, resource)
             given = amount(resource, pod_set.get("usage", {}).get(resource)) or 0
-            mine = still_held(given, admitted=pod_set["admittedCount"], left=pod_set["count"])
-            total[what] = total.get(what, 0) + mine
+            if resource == "pods" and "pods" not in pod_set.get("usage", {}):
+                given = admitted
+            total[what] = total.get(what, 0) + (given // admitted * left if left < admitted else given)
     return total
-
-
-def placed(workload: Record) -> tuple[Occupied, ...]:
-    """What a workload holds of topologies: each pod set by the one flavor that counts its resources."""
-    return tuple(
-        Occupied(flavor, tuple(domain["values"]), amounts(pod_set["requests"]), domain["count"])
-        for pod_set in workload["podSets"]
-        if pod_set.get("topologyAssignment")
-        for flavor in dict.fromkeys(pod_set["flavors"].values())
-        for domain in pod_set["topologyAssignment"]["domains"]
-    )
 
 
 def evicted(workload: Record) -> bool:
@@ -126,14 +124,13 @@ def holder(workload: Record, by: Requeuing = Requeuing.EVICTION) -> Holder:
         evicted=evicted(workload),
         uid=workload.get("uid", ""),
         local_queue=workload.get("localQueue", ""),
-        placed=placed(workload),
     )
 
 
-def snapshot(case: Record, holders: Iterable[Record], topologies: Topologies | None = None) -> Snapshot:
+def snapshot(case: Record, holders: Iterable[Record]) -> Snapshot:
     """The quota tree with these workloads in it."""
     policies = {queue["name"]: policy(queue) for queue in case["clusterQueues"]}
-    result = Snapshot(tree(case), policies, topologies)
+    result = Snapshot(tree(case), policies)
     for one in holders:
         result.add(holder(one, requeuing(case)))
     return result

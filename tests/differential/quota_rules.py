@@ -19,7 +19,6 @@ from tutti.api.quantity import parse
 from tutti.queueing.entries import entry_key
 from tutti.queueing.heads import head_key
 from tutti.queueing.local_usage import local_usage
-from tutti.queueing.requeue import Requeue, goes_aside, stays_in_front
 from tutti.quota.contest import Contest
 from tutti.quota.fungibility import Fungibility, Mode, Rank, is_better
 from tutti.quota.holdback import hold_back
@@ -215,8 +214,9 @@ def in_whole(amounts: Record | None) -> dict[str, float]:
 def queue_order(case: Record, expect: Record) -> tuple[Answer, Answer]:
     by_usage = case["clusterQueues"][0].get("admissionMode") == "UsageBasedAdmissionFairSharing"
     weight = {one["name"]: parse(one.get("weight", "1")) / 1000 for one in case.get("localQueues", [])}
+    factors = (case["options"].get("admissionFairSharing") or {}).get("resourceWeights") or {}
     used = {
-        name: local_usage(in_whole(consumed), {}, weight=weight[name])
+        name: local_usage(in_whole(consumed), {}, weight=weight[name], resource_weights=factors)
         for name, consumed in case.get("localQueueConsumed", {}).items()
     }
 
@@ -235,12 +235,3 @@ def local_queue_usage(case: Record, expect: Record) -> tuple[Answer, Answer]:
         resource_weights=case["resourceWeights"],
     )
     return {"usage": found}, {"usage": math.inf if expect["usage"] == "Infinity" else float(expect["usage"])}
-
-
-def requeue(case: Record, expect: Record) -> tuple[Answer, Answer]:
-    strict, why = case["queueingStrategy"] == "StrictFIFO", Requeue(case["reason"])
-    answer = {
-        "inadmissible": goes_aside(why, strict=strict, scan=case.get("lastTriedFlavorIdx", ())),
-        "sticky": stays_in_front(why, strict=strict),
-    }
-    return {key: answer[key] for key in expect}, expect

@@ -370,3 +370,77 @@ def test_a_shortage_says_what_is_asked_free_own_and_lent_to_whom_and_whether_it_
         f"needs 64 nvidia.com/gpu in h100; 40 free now (40 of its own 96, 0 of 40 to borrow), "
         f"24 lent to team-b (reclaimable: {said})"
     )
+
+
+def two_flavors(**quotas: tuple[int, int]) -> World:
+    """Flavors one and two, each with its node, and a queue with so much of each resource in one and in two."""
+    world = World()
+    resources = list(quotas)
+    flavors = []
+    for index, name in enumerate(("one", "two")):
+        world.flavor(name, nodeLabels={"type": name})
+        world.node(name, labels={"type": name})
+        amounts = [{"name": key, "nominalQuota": quotas[key][index]} for key in resources]
+        flavors.append({"name": name, "resources": amounts})
+    group = {"coveredResources": resources, "flavors": flavors}
+    world.object("ClusterQueue", "cq", {"namespaceSelector": {}, "resourceGroups": [group]})
+    world.object("LocalQueue", "queue", {"clusterQueue": "cq"})
+    return world
+
+
+def test_pod_groups_of_one_name_get_one_flavor_without_a_topology():
+    world = two_flavors(cpu=(4, 9), memory=(64, 64))
+    together = {"mode": "Unconstrained", "groupName": "set"}
+    groups = [
+        {"name": "leader", "count": 1, "topology": together},
+        {"name": "worker", "count": 4, "topology": together},
+    ]
+    world.workload("wl", *groups, queueName="queue")
+    world.pod("leader", workload="wl", group="leader", cpu="1", gpus=0, memory="0")  # would fit in the first by itself
+    for rank in range(4):
+        world.pod(f"worker-{rank}", workload="wl", group="worker", cpu="2", gpus=0, memory="0")
+    world.run()
+
+    assert set(world.where().values()) == {"two"}
+    assert len(world.where()) == 5
+    assert world.used("cq", "two", "cpu") == 9000
+
+
+def test_of_several_resource_groups_that_are_short_the_one_that_is_never_enough_is_told():
+    world = World()
+    world.node("n")
+    for name in ("a", "b"):
+        world.flavor(name)
+    groups = [
+        {"coveredResources": [resource], "flavors": [{"name": name, "resources": [{"name": resource, **quota}]}]}
+        for name, resource, quota in (("a", "cpu", {"nominalQuota": 3}), ("b", GPU, {"nominalQuota": 1}))
+    ]
+    world.object("ClusterQueue", "cq", {"namespaceSelector": {}, "resourceGroups": groups})
+    world.object("LocalQueue", "queue", {"clusterQueue": "cq"})
+    world.pod("running", queue="queue", gpus=0, memory="0")
+    world.run()
+    world.pod("more", queue="queue", gpus=2, cpu="3", memory="0")
+    world.run()
+
+    why = world.why("Pod", "more")
+    assert why.reason == "ExceedsMaxQuota"
+    assert why.message.startswith(f"ClusterQueue cq: needs 2 {GPU} in b")
+    assert "needs 3 cpu in a; 2 free now" in why.message
+
+
+def test_a_member_that_is_done_gives_back_its_place_among_the_pods_of_a_queue():
+    world = two_flavors(pods=(3, 0), cpu=(100, 0), memory=(64, 0))
+    world.workload("wl", {"name": "main", "count": 3}, queueName="queue")
+    for rank in range(3):
+        world.pod(f"wl-{rank}", workload="wl", group="main", gpus=0, memory="0")
+    world.run()
+    world.pod("next", queue="queue", gpus=0, memory="0")
+    world.run()
+    assert world.used("cq", "one", "pods") == 3
+    assert "next" not in world.where()
+    world.finish("wl-0")
+    world.run()
+
+    assert "next" in world.where()
+    assert world.used("cq", "one", "pods") == 3
+    assert world.used("cq", "one", "cpu") == 3000

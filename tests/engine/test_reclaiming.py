@@ -382,3 +382,18 @@ def test_who_could_take_others_out_for_quota_is_tried_again_when_there_are_nodes
     world.run()
     assert world.where("high") == {"high-0": "n1"}
     assert evicted(world) == ["low-0", "low-1"]
+
+
+def test_where_room_is_short_too_those_leave_who_use_no_quota_that_is_contested():
+    world = World()
+    world.flavor()
+    world.node("n", gpus=8, cpu=8)
+    world.queue("a", 8, local="a", preemption=ANY)
+    world.pod("devices", queue="a", gpus=8, cpu="1", priority=-1)
+    world.pod("cores", queue="a", gpus=0, cpu="5", priority=-1)
+    later(world)
+    world.pod("high", queue="a", gpus=8, cpu="6")
+    world.run()
+
+    assert sorted(evicted(world)) == ["cores", "devices"]
+    assert world.where() == {"high": "n"}

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.quota.trees import unhurried
 from tutti.queueing.heads import head_key
 from tutti.queueing.local_usage import decay, local_usage, penalty
-from tutti.queueing.requeue import Requeue, goes_aside, stays_in_front
 from tutti.queueing.timestamps import Requeuing, queued_at
 
 finite = st.floats(0, 1e6)
@@ -31,32 +30,8 @@ def test_an_eviction_sends_a_workload_to_the_back_where_that_is_wanted(requeuing
 
 
 def test_recent_usage_goes_before_everything_else():
-    light, heavy = head_key(0, 9, "b", local_usage=1), head_key(5, 0, "a", local_usage=2, in_front=True)
+    light, heavy = head_key(0, 9, "b", local_usage=1), head_key(5, 0, "a", local_usage=2)
     assert light < heavy
-
-
-def test_who_waits_for_victims_goes_before_higher_priority():
-    assert head_key(0, 9, "b", in_front=True) < head_key(5, 0, "a")
-
-
-@pytest.mark.parametrize("why", Requeue)
-def test_a_strict_head_stays_unless_its_namespace_is_not_let_in(why):
-    assert goes_aside(why, strict=True) == (why is Requeue.NAMESPACE_MISMATCH)
-
-
-def test_a_head_is_tried_again_while_its_scan_of_flavors_is_not_through():
-    assert goes_aside(Requeue.NO_FIT, strict=False, scan=[{"cpu": -1}, {"cpu": -1}])
-    assert not goes_aside(Requeue.NO_FIT, strict=False, scan=[{"cpu": -1}, {"cpu": 0}])
-
-
-def test_a_head_is_tried_again_where_something_happened_meanwhile():
-    assert not goes_aside(Requeue.NO_FIT, strict=False, helped=True)
-
-
-def test_only_a_best_effort_head_with_victims_stays_in_front():
-    assert stays_in_front(Requeue.PENDING_PREEMPTION, strict=False)
-    assert not stays_in_front(Requeue.PENDING_PREEMPTION, strict=True)
-    assert not stays_in_front(Requeue.NO_FIT, strict=False)
 
 
 @pytest.mark.parametrize(("half_lives", "expected"), [(1, 1.0), (2, 1.5), (3, 1.75)])

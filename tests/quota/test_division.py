@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.quota.trees import unhurried
 from tutti.quota.division import Claim, divide
 from tutti.quota.partial import largest_counts
-from tutti.quota.runtime import Group, largest_remainder, runtime_quota
 
 some = st.integers(0, 20)
 claims = st.lists(
@@ -28,11 +27,6 @@ claims = st.lists(
     ),
     max_size=6,
     unique_by=lambda claim: claim.name,
-)
-groups = st.lists(
-    st.builds(Group, st.uuids().map(str), st.integers(0, 50), some, some, some, st.booleans()),
-    max_size=6,
-    unique_by=lambda group: group.name,
 )
 
 
@@ -56,35 +50,6 @@ def test_the_order_of_the_queues_does_not_matter(total, them):
 def test_the_older_queue_gets_the_unit_that_cannot_be_divided():
     younger, older = (Claim(name, 2, 6, weight=2, created=at) for name, at in (("a", 1), ("b", 0)))
     assert divide(11, [younger, older]).shares == {"a": 5, "b": 6}
-
-
-@unhurried
-@given(some, groups)
-def test_a_group_has_what_it_can_count_on_and_never_more_than_it_asks_for(total, them):
-    having = runtime_quota(total, them)
-    for one in them:
-        least = max(one.least, one.guarantee)
-        assert having[one.name] >= min(one.request, least)
-        assert having[one.name] <= max(one.request, least)
-
-
-@unhurried
-@given(some, groups)
-def test_what_one_group_leaves_another_one_has(total, them):
-    having = runtime_quota(total, them)
-    wanting = [one for one in them if having[one.name] < one.request and one.weight]
-    if wanting and sum(max(one.least, one.guarantee) for one in them) <= total:
-        assert sum(having.values()) == total
-
-
-@unhurried
-@given(some, st.dictionaries(st.text(max_size=2), st.integers(0, 9), max_size=5))
-def test_parts_by_weight_add_up_and_are_within_a_unit_of_exact(total, weights):
-    parts = largest_remainder(total, weights)
-    whole = sum(weights.values())
-    assert sum(parts.values()) == (total if whole else 0)
-    for name, part in parts.items():
-        assert abs(part - Fraction(total * weights[name], whole)) < 1
 
 
 @unhurried

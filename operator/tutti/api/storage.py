@@ -210,7 +210,7 @@ class CSINode(View, frozen=True):
     @property
     def topologies(self) -> dict[str, tuple[str, ...]]:
         """The topology keys of each driver, sorted."""
-        return {driver.name: tuple(sorted(driver.topology_keys)) for driver in self.spec.drivers}
+        return {driver.name: tuple(sorted(driver.topology_keys)) for driver in self.spec.drivers or ()}
 
 
 class CSIDriverSpec(View, frozen=True):

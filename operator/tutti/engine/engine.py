@@ -41,7 +41,7 @@ from tutti.engine.state import State
 from tutti.engine.telling import overuse, queue_statuses, retelling, statuses
 from tutti.engine.telling.counting import NOWHERE
 from tutti.engine.telling.reporting import report, tells_later
-from tutti.engine.waiting import past_use
+from tutti.engine.waiting import holding_back, past_use
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.waiting.turns import Candidates
 from tutti.engine.workloads import ADMITTED, Phase, Workload, WorkloadKey
@@ -249,6 +249,7 @@ class Engine:
     def _leave_line(self, workload: Workload) -> None:
         self._candidates.drop(workload)
         backfill.end(self.state, workload.key)
+        holding_back.drop(self.state, workload.key, workload.cluster_queue)
 
     def _go_on(self, workload: Workload) -> None:
         """Have a workload bound that has just got quota and nodes, or held until it may be."""
@@ -293,7 +294,7 @@ class Engine:
             self._go_on_waiting(standing, victims, changed)
         else:
             why = backfill.why_kept_off(self.state, standing, why, shadows)
-            self._candidates.fail(standing, why, changed)
+            self._candidates.fail(self.state, standing, why, changed)
             backfill.look_ahead(self.state, standing, why)
             if standing.workload.degraded_since is not None:
                 self.state.touch(standing.workload.key)  # it may be clear by now that waiting is no use
@@ -301,7 +302,7 @@ class Engine:
     def _go_on_waiting(self, standing: Standing, why: Explanation, changed: dict[WorkloadKey, Workload]) -> None:
         """Let a workload wait for its victims: aside or, in a strict line, in the way of those behind it."""
         if standing.bunch.line.strict:
-            self._candidates.fail(standing, why, changed)
+            self._candidates.fail(self.state, standing, why, changed)
         else:
             self._candidates.put_aside(standing.workload, why)
 

@@ -27,6 +27,7 @@ from tutti.engine.reading.profiles import profiles_of, rules_of
 from tutti.engine.telling.counting import QueueCounts
 from tutti.engine.telling.overuses import Overuses
 from tutti.engine.telling.waiting_counts import WaitingCounts
+from tutti.engine.waiting.owners import Owners
 from tutti.engine.waiting.places import Places
 from tutti.engine.workloads import Workload, WorkloadKey
 from tutti.placement.preemption.budgets import Budget
@@ -65,6 +66,7 @@ class State:
         nominations: Room held for those whose victims are leaving.
         kept: What is kept for the successors of members that running gangs have lost.
         shadows: What is kept for the heads of queues.
+        owners: For whom quota is held back from borrowers.
         timed: Workloads that have a deadline, an alarm, a backoff or something to tell later.
         ending: Workloads with quota and room that must end by a known time.
         supply_seen: What `cluster.nodes.supply` was when quotas last followed it.
@@ -107,6 +109,7 @@ class State:
     nominations: Nominations = field(default_factory=Nominations)
     kept: dict[WorkloadKey, Kept] = field(default_factory=dict)
     shadows: Shadows = field(default_factory=Shadows)
+    owners: Owners = field(default_factory=Owners)
     timed: Timers = field(default_factory=Timers)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
     supply_seen: int = 0

@@ -8,8 +8,8 @@ higher priority, then longer wait. Who wins at the root is next; shares are comp
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from tutti.quota.share import ShareKey, borrowed_share, share
 from tutti.quota.snapshot import Snapshot
@@ -32,23 +32,7 @@ class Contender(Protocol):
         """What it would use."""
 
 
-C = TypeVar("C", bound=Contender)
 Key = tuple[bool, ShareKey, int, float]
-
-
-def in_fair_order(snapshot: Snapshot, heads: Mapping[str, C]) -> Iterator[C]:
-    """Yield the heads in the order to process them; what is charged in between counts for those that follow.
-
-    Trees are taken one after the other, in the order of the heads given.
-
-    Args:
-        snapshot: What is used.
-        heads: One per ClusterQueue.
-    """
-    left = dict(heads)
-    while left:
-        first = next(iter(left))
-        yield left.pop(Tournament(snapshot, snapshot.queue(first).root()).winner(left))
 
 
 class Tournament:

@@ -13,8 +13,9 @@ Preemption while borrowing is allowed by borrowWithinCohort, and with fair shari
 code asks for reclaimWithinCohort there, but has a scenario (TestScheduleForFairSharing, preemption within queues that
 borrow) in which withinClusterQueue alone does, because the other is left out.
 
-All resources of a group take one flavor, which is as good as the worst of them. The scan goes on, the next time, with
-the flavor behind the one at which it stopped.
+All resources of a group take one flavor, which is as good as the worst of them. Kueue goes on, in its next cycle, with
+the flavor behind the one at which it stopped; whoever asks here leaves out those in which there are no nodes, and asks
+again at once.
 """
 
 from __future__ import annotations
@@ -36,12 +37,6 @@ from tutti.quota.tree import FlavorResource, QuotaNode, Usage
 
 Simulate = Callable[[FlavorResource, int], Rank]
 """What preemption could do for so much of one flavor and resource, and at which level it would then be covered."""
-
-Only = Mapping[tuple[str, str], str]
-"""Pod set and resource -> the one flavor to consider."""
-
-Scan = Sequence[Mapping[str, int]]
-"""Per pod set, resource -> index of the flavor at which the last scan stopped, -1 where it came to the end."""
 
 Without = Mapping[str, Collection[frozenset[str]]]
 """Pod set -> combinations of flavors that it may not have, nor may those that share theirs with it.
@@ -67,7 +62,6 @@ class Chooser:
         node: The queue in the quota tree.
         simulate: Asked where preemption could help.
         fair: Whether preemption goes by fair shares.
-        lenient: Whether resources that the queue does not cover are left out of account.
         known: What has been found out before, kept by whoever asks for the same pod sets again.
     """
 
@@ -77,18 +71,13 @@ class Chooser:
     policy: PreemptionPolicy
     simulate: Simulate
     fair: bool = False
-    lenient: bool = False
     known: Known | None = None
 
-    def choose(
-        self, pod_sets: Sequence[PodSet], *, scan: Scan = (), only: Only | None = None, without: Without = NOTHING
-    ) -> Choice:
+    def choose(self, pod_sets: Sequence[PodSet], *, without: Without = NOTHING) -> Choice:
         """Choose flavors for all pod sets; where one cannot have any, those behind it are not looked at.
 
         Args:
             pod_sets: With the counts to choose for.
-            scan: Where the last scan stopped.
-            only: Restricts the flavors to consider.
             without: Leaves out combinations of flavors.
 
         Returns:
@@ -97,10 +86,8 @@ class Chooser:
         choice, known = Choice(), Known() if self.known is None else self.known
         known.find_out(self.queue, self.flavors, pod_sets)
         for asked in known.asked:
-            first = asked.indexes[0]
-            at = scan[first] if first < len(scan) else {}
             barred = [flavors for pods in asked.pod_sets for flavors in without.get(pods.name, ())]
-            search = _Search(self, known, asked, choice.usage, at, only, barred)
+            search = _Search(self, known, asked, choice.usage, barred)
             failed = not search.run()
             choice.add(*search.outcome(failed=failed))
             if failed:
@@ -144,15 +131,13 @@ class _Search:
     known: Known
     asked: Asked
     taken: Usage
-    scan: Mapping[str, int]
-    only: Only | None
     without: Collection[frozenset[str]] = ()
     chosen: dict[str, Chosen] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
 
     def run(self) -> bool:
         """Choose a flavor for each resource; returns whether there is one for all."""
-        if self.asked.uncovered and not self.chooser.lenient:
+        if self.asked.uncovered:
             return False
         if self.without:
             return self._combine()
@@ -171,7 +156,7 @@ class _Search:
         found: list[PodSetChoice] = []
         for pods, total in zip(asked.pod_sets, asked.totals, strict=True):
             mine = {name: one for name, one in chosen.items() if name in total}
-            found.append(PodSetChoice(pods.name, pods.count, total, mine, failed, attempts, per_pod=pods.per_pod))
+            found.append(PodSetChoice(pods.name, pods.count, total, mine, failed, attempts))
         return party, found
 
     def _combine(self) -> bool:
@@ -200,9 +185,9 @@ class _Search:
         fungibility = self.chooser.queue.fungibility
         names = self.chooser.queue.groups[index].flavors
         best: dict[str, Chosen] | None = None
-        rank, tried = WORST, -1
-        for tried in range(self.scan.get(self.asked.groups[index][0], -1) + 1, len(names)):
-            attempt = None if names[tried] in passed else self._attempt(index, names[tried])
+        rank = WORST
+        for name in names:
+            attempt = None if name in passed else self._attempt(index, name)
             if attempt is None:
                 continue
             chosen, mine = attempt
@@ -211,15 +196,11 @@ class _Search:
                 break
             if is_better(mine, rank, fungibility):
                 best, rank = chosen, mine
-        for one in (best or {}).values():
-            one.tried = -1 if tried == len(names) - 1 else tried
         return best
 
     def _attempt(self, index: int, name: str) -> tuple[dict[str, Chosen], Rank] | None:
         """Look at one flavor for all resources of a group; None where the pods may not be counted in it."""
         resources = self.asked.groups[index]
-        if self.only is not None and self._is_kept_from(name, resources[0], self.only):
-            return None
         for pods in self.asked.pod_sets:
             if pods.kept and name not in pods.kept and pods.kept.intersection(self.chooser.queue.groups[index].flavors):
                 return None
@@ -238,7 +219,3 @@ class _Search:
             chosen[resource] = Chosen(name, fit.rank)
         self.attempts.append(Attempt(name, worst.mode, furthest, index, why))
         return chosen, worst
-
-    def _is_kept_from(self, flavor: str, first: str, only: Only) -> bool:
-        """Whether another flavor is the only one to consider for any of the pod sets."""
-        return any(only.get((pods.name, first), flavor) != flavor for pods in self.asked.pod_sets)

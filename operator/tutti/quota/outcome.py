@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from tutti.quota.fungibility import Mode, Rank
-from tutti.quota.topology import Placement
 from tutti.quota.tree import FlavorResource, Usage, add_to
 
 
@@ -20,10 +19,9 @@ class NoFit(IntEnum):
     """Why a flavor does not fit, from what passes soonest to what never does."""
 
     NONE = 0
-    TOPOLOGY_PLACEMENT_FAILED = 1
-    WAITING_FOR_QUOTA = 2
-    EXCEEDS_MAX_QUOTA = 3
-    NO_MATCHING_FLAVOR = 4
+    WAITING_FOR_QUOTA = 1
+    EXCEEDS_MAX_QUOTA = 2
+    NO_MATCHING_FLAVOR = 3
 
     @property
     def reason(self) -> str:
@@ -36,8 +34,7 @@ class Verdict(IntEnum):
 
     NO_FIT = 0
     PREEMPT = 1
-    DEFERRED = 2
-    FIT = 3
+    FIT = 2
 
 
 def verdict_of(mode: Mode) -> Verdict:
@@ -61,11 +58,10 @@ class Attempt:
 
 @dataclass(slots=True)
 class Chosen:
-    """The flavor of one resource; `tried` is the index at which the scan stopped, -1 for the end of the list."""
+    """The flavor of one resource, and how good that is."""
 
     flavor: str
     rank: Rank
-    tried: int = -1
 
 
 @dataclass(slots=True)
@@ -79,8 +75,6 @@ class PodSetChoice:
         attempts: The flavors looked at.
         problem: What else is wrong.
         topology_of: The flavor by whose topology it is placed; "" where it is not.
-        placement: Where its pods go, in leaves of that topology.
-        per_pod: What one pod asks for.
     """
 
     name: str
@@ -91,8 +85,6 @@ class PodSetChoice:
     attempts: tuple[Attempt, ...] = ()
     problem: str = ""
     topology_of: str = ""
-    placement: Placement | None = None
-    per_pod: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
@@ -145,21 +137,17 @@ class Choice:
         pod_sets: In the order in which they were given, without those that were not looked at.
         level: From how far away its quota comes.
         usage: What it uses of quota.
-        instead: How it stands for a reason that lies outside of it.
         parties: In the order in which they were looked at, each counting what those before it take.
     """
 
     pod_sets: list[PodSetChoice] = field(default_factory=list)
     level: int = 0
     usage: Usage = field(default_factory=dict)
-    instead: Verdict | None = None
     parties: list[PartyChoice] = field(default_factory=list)
 
     @property
     def verdict(self) -> Verdict:
         """How it stands; nothing chosen does not fit."""
-        if self.instead is not None:
-            return self.instead
         worst = Verdict.FIT if self.pod_sets else Verdict.NO_FIT
         for one in self.pod_sets:
             worst = min(worst, one.verdict)
@@ -195,10 +183,6 @@ class Choice:
     def why(self) -> NoFit:
         """Return why it does not fit."""
         return max((one.why() for one in self.pod_sets if one.verdict is Verdict.NO_FIT), default=NoFit.NONE)
-
-    def scan(self) -> list[dict[str, int]]:
-        """Return per pod set where the scan of flavors stopped, to go on from there."""
-        return [{name: one.tried for name, one in pods.flavors.items()} for pods in self.pod_sets]
 
     def _in(self, verdict: Verdict) -> Iterator[FlavorResource]:
         for pods in self.pod_sets:

@@ -17,7 +17,6 @@ class PodSet:
     Attributes:
         count: How many.
         per_pod: What one of them asks for.
-        least: How few would do; None where all are needed.
         affinity: The required node affinity.
         topology: Where they want to be; None where they do not say.
         group: Pod sets of one group get the same flavors and go to one domain; "" for none.
@@ -27,7 +26,6 @@ class PodSet:
     name: str
     count: int
     per_pod: Mapping[str, int]
-    least: int | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: NodeSelector | None = None
     tolerations: Sequence[Toleration] = ()

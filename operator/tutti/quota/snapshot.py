@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tutti.quota.policy import NOBODY, PreemptionPolicy
-from tutti.quota.topologies import Occupied, Topologies
 from tutti.quota.tree import FlavorResource, QuotaNode, QuotaTree
 
 
@@ -26,7 +25,6 @@ class Holder:
         evicted: Whether it is on its way out already.
         usage: What it holds; a flavor that it is counted in without using any of it is there with 0.
         local_queue: Namespace and name of its LocalQueue.
-        placed: What it has of topologies.
         outward: What its priority counts where it is compared with those of other queues; None for the same.
     """
 
@@ -39,7 +37,6 @@ class Holder:
     evicted: bool = False
     uid: str = ""
     local_queue: str = ""
-    placed: tuple[Occupied, ...] = ()
     outward: int | None = None
 
     def uses_any(self, whats: frozenset[FlavorResource]) -> bool:
@@ -71,7 +68,6 @@ class _Step:
     usage: Mapping[FlavorResource, int]
     added: bool
     holder: Holder | None = None
-    placed: tuple[Occupied, ...] = ()
 
 
 UsedLately = Callable[[Holder], "float | None"]
@@ -93,7 +89,6 @@ class Snapshot:
     Args:
         tree: What the queues use must be what the holders added here use, and what `charge` adds.
         policies: By queue; one without an entry preempts nobody.
-        topologies: What is placed in them must be what the holders added here have placed, and what `charge` adds.
         spared: Whether a holder may not be preempted for now, whatever the policies say.
         used_lately: What counts first in the order of victims of one queue.
     """
@@ -102,14 +97,12 @@ class Snapshot:
         self,
         tree: QuotaTree,
         policies: Mapping[str, PreemptionPolicy],
-        topologies: Topologies | None = None,
         spared: Callable[[Holder], bool] = _nobody_is,
         used_lately: UsedLately = nobody_knows,
     ) -> None:
         self.tree = tree
         self.spared = spared
         self.used_lately = used_lately
-        self.topologies = topologies or Topologies({})
         self._policies = policies
         self._holders: dict[str, dict[str, Holder]] = {}
         self._steps: list[_Step] = []
@@ -147,19 +140,19 @@ class Snapshot:
 
     def add(self, holder: Holder) -> None:
         """Count a workload that holds quota."""
-        self._do(_Step(holder.queue, holder.usage, added=True, holder=holder, placed=holder.placed))
+        self._do(_Step(holder.queue, holder.usage, added=True, holder=holder))
 
     def remove(self, holder: Holder) -> None:
         """Count a workload no more."""
-        self._do(_Step(holder.queue, holder.usage, added=False, holder=holder, placed=holder.placed))
+        self._do(_Step(holder.queue, holder.usage, added=False, holder=holder))
 
-    def charge(self, queue: str, usage: Mapping[FlavorResource, int], placed: tuple[Occupied, ...] = ()) -> None:
+    def charge(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Use more in a queue, on behalf of nobody who could be preempted."""
-        self._do(_Step(queue, usage, added=True, placed=placed))
+        self._do(_Step(queue, usage, added=True))
 
-    def refund(self, queue: str, usage: Mapping[FlavorResource, int], placed: tuple[Occupied, ...] = ()) -> None:
+    def refund(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Take back a charge."""
-        self._do(_Step(queue, usage, added=False, placed=placed))
+        self._do(_Step(queue, usage, added=False))
 
     @contextmanager
     def trial(self) -> Iterator[None]:
@@ -180,7 +173,6 @@ class Snapshot:
             self._steps.append(step)
 
     def _apply(self, step: _Step) -> None:
-        self.topologies.take(step.placed, 1 if step.added else -1)
         if step.added:
             self.tree.add(step.queue, step.usage)
             if step.holder is not None:

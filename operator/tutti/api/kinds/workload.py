@@ -59,8 +59,9 @@ class TopologyRequest(Model):
     balanced: bool = False
     """With mode Preferred: whether each domain that is used should get about as many members."""
     group_name: ShortName = ""
-    """Pod groups with the same groupName go to one domain together, such as a leader and its workers; mode and level
-    must be the same in all of them."""
+    """Pod groups with the same groupName go to one domain together, such as a leader and its workers, and get the same
+    flavors; mode and level must be the same in all of them. With mode Unconstrained and nothing else it asks for the
+    same flavors alone, and no Topology is needed."""
     RULES: ClassVar = (
         Rule(
             message="mode Required and Preferred need a level: the node label within one value of which members belong",

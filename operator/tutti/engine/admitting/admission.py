@@ -28,7 +28,7 @@ from tutti.engine.extending import extenders
 from tutti.engine.gathering.needs import Lacking, Need, hopeless, needs_of, pod_sets_of
 from tutti.engine.members import Hold
 from tutti.engine.state import State
-from tutti.engine.waiting import past_use
+from tutti.engine.waiting import holding_back, past_use
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.waiting.queues import queue_of
 from tutti.engine.workloads import Phase, Workload
@@ -162,7 +162,8 @@ def _take_required(
     without: dict[str, list[frozenset[str]]] = {}
     whys: list[Explanation] = []
     while choice.verdict is Verdict.FIT:
-        found = _place(attempt, needs, pod_sets, choice)
+        kept = holding_back.refused(state, attempt.workload, queue, choice.usage, away=choice.level)
+        found = _place(attempt, needs, pod_sets, choice) if kept is None else _Unplaced(_borrowing(choice), kept)
         if found is None:
             return None
         if found.why.reason == extenders.WAITING:
@@ -179,6 +180,12 @@ def _take_required(
         without.setdefault(short, []).append(choice.party_of(short).flavors)
         choice = chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
     return closest(whys)
+
+
+def _borrowing(choice: Choice) -> int:
+    """Return the index of the first pod set whose quota comes from furthest away."""
+    levels = [max((one.rank.level for one in pods.flavors.values()), default=0) for pods in choice.pod_sets]
+    return levels.index(max(levels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +258,9 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
     left, start = need.extra, need.required
     for assignment in found:
         charge = charge_for(attempt, need, assignment)
-        most = left if charge is None else min(left, state.holdings.room_for(charge.queue, charge.usage))
+        most = left
+        if charge is not None and queue is not None:
+            most = min(left, holding_back.room_for(state, queue, charge.usage, attempt.workload))
         ask = ask_for(state, need, assignment, extra=most, taken=attempt.taken)
         if extenders.consult(state, [query_of(ask, need)], attempt.profile) is not None:
             return

@@ -17,6 +17,7 @@ from tutti.engine.workloads import Phase, Workload
 from tutti.placement.misfit import Misfit
 from tutti.placement.plugins.users import FAILED
 from tutti.quota.flavors import Assignment, Queue, uncovered
+from tutti.quota.fungibility import Mode
 from tutti.quota.outcome import Attempt, Choice, NoFit, PartyChoice, Verdict
 from tutti.quota.policy import Who
 from tutti.quota.tree import FlavorResource, Usage, add_to
@@ -127,8 +128,21 @@ def _short_party(state: State, queue: Queue, party: PartyChoice, problem: str, t
     if missing:
         return [not_covered(queue, missing)]
     tried = dict.fromkeys(party.attempts)  # some more than once, where flavors have been left out
-    whys = [_short_of(state, queue, one, party.requests, taken) for one in tried]
-    return [why for why in whys if why is not None]
+    return _all_needed({one: _short_of(state, queue, one, party.requests, taken) for one in tried})
+
+
+def _all_needed(whys: Mapping[Attempt, Explanation | None]) -> list[Explanation]:
+    """Return what is short per flavor; where several resource groups lack it, which are all needed, the most severe."""
+    fits = {tried.group for tried in whys if tried.mode is Mode.FIT}
+    by_group: dict[int, list[Explanation]] = {}
+    for tried, why in whys.items():
+        if why is not None and tried.group not in fits:
+            by_group.setdefault(tried.group, []).append(why)
+    if len(by_group) < 2:  # noqa: PLR2004 - one alone is told as it is
+        return [why for why in whys.values() if why is not None]
+    ranked = sorted((closest(them) for them in by_group.values()), key=_distance, reverse=True)
+    first = ranked[0]
+    return [Explanation(first.gate, first.reason, " | ".join(why.message for why in ranked), first.details)]
 
 
 def _unsuited(queue: Queue, problem: str) -> Explanation:

@@ -9,7 +9,7 @@ the victims themselves among them, while it waits for the last of them to leave.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -176,6 +176,10 @@ def _choose(
                 return _Found([], rows, {})
         trial.set_apart(set_apart(state, snapshot, _everybody(snapshot, queue)))
         victims = _victims(state.rules, snapshot, demand, trial)
+        wider = frozenset(demand.usage)
+        if not victims and demand.contested != wider:
+            # Nodes are short as well: of what there is quota enough, others may be holding the room.
+            victims = _victims(state.rules, snapshot, replace(demand, contested=wider), trial)
         rows = trial.rows(victim.holder for victim in victims) if victims else None
     return None if rows is None else _Found(victims, rows, trial.apart)
 

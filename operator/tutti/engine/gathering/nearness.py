@@ -14,6 +14,9 @@ from tutti.api.kinds.workload import TopologyRequest as TopologySaid
 from tutti.placement.topology.nearness import Nearness
 from tutti.placement.topology.request import Slice, Together, TopologyRequest
 
+NAMED = "groupName"
+"""Begins the name of what users have named themselves."""
+
 
 @dataclass(frozen=True, slots=True)
 class Near:
@@ -46,6 +49,11 @@ class Near:
 
     def _firm(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         return ("Required", self.required), ("Preferred", self.preferred)
+
+    @property
+    def is_a_name(self) -> bool:
+        """Whether it only says who belongs together: that takes one flavor, but no Topology."""
+        return self.together.startswith(NAMED) and not self.keys
 
     def request(self, levels: Sequence[str] = ()) -> TopologyRequest:
         """Return the request in some levels, the widest first; labels that are no level stand before those that are."""
@@ -103,7 +111,7 @@ def of_workload(said: TopologySaid | None, group: str) -> Near | None:
         level if said.mode == "Preferred" else (),
         tuple(slices),
         said.balanced,
-        f"groupName {said.group_name}" if said.group_name else f"pod group {group}",
+        f"{NAMED} {said.group_name}" if said.group_name else f"pod group {group}",
     )
 
 
@@ -124,5 +132,5 @@ def of_claim(said: TopologyClaim | None) -> Near | None:
         level if said.mode == "Required" else (),
         level if said.mode == "Preferred" else (),
         tuple(Slice(level, size) for level, size in said.slices),
-        together=f"groupName {said.group}" if said.group else "",
+        together=f"{NAMED} {said.group}" if said.group else "",
     )

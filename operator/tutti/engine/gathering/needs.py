@@ -196,7 +196,7 @@ def _pod_set(name: str, need: Need, party: int) -> PodSet:
         node_selector=klass.spec.node_selector,
         affinity=affinity.required if affinity else None,
         tolerations=klass.spec.tolerations,
-        topology=None if need.near is None else need.near.request(),
+        topology=None if need.near is None or need.near.is_a_name else need.near.request(),
         group=f"party {party}" if need.near is not None else "",
         kept=need.kept,
     )

@@ -127,7 +127,9 @@ def _flavors(state: State, queue: str, said: Assignment, held: Mapping[str, int]
     if known is None:
         return {name: flavor for name, flavor in said.items() if name in held}
     labels = labels_of(state, node)
-    found: Assignment = {}
+    covered = {name for group in known.groups for name in group.covered}
+    # What a queue has no quota of any more is in use all the same, and missing in its cohort.
+    found: Assignment = {name: flavor for name, flavor in said.items() if name in held and name not in covered}
     for group in known.groups:
         for name in group.covered:
             if held.get(name, 0) > 0 or (name in said and name in held):

@@ -24,7 +24,7 @@ from tutti.engine.gathering.needs import Need, asked_by, needs_of, never_admitte
 from tutti.engine.living import approval, life
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import tell_in_time
-from tutti.engine.waiting import past_use, repeats
+from tutti.engine.waiting import holding_back, past_use, repeats
 from tutti.engine.waiting.contest import Turn, contest
 from tutti.engine.waiting.lines import Bunch, Line, LineKey, Shape, Standing
 from tutti.engine.waiting.queues import queue_of
@@ -91,7 +91,7 @@ class Candidates:
 
         A deadline that has passed and still stands waits for an answer, and that will be observed.
         """
-        if self._woken_meanwhile(state):
+        if self._woken_meanwhile(state) or state.owners.roused:
             return state.now
         return state.timed.next(state.now)
 
@@ -106,6 +106,7 @@ class Candidates:
             self._put(state, workload)
         for root in freed:
             self._wake(self._by_root.pop(root, {}))
+        self._follow_owners(state)
         if room != state.cluster.freed:
             woken, self._for_nodes = self._for_nodes, {}
             self._wake(woken)
@@ -116,6 +117,15 @@ class Candidates:
             woken, self._for_answers = self._for_answers, {}
             self._wake(woken)
         self._follow_past_use(state)
+
+    def _follow_owners(self, state: State) -> None:
+        """Hold nothing back for those who have left their line, and wake who was refused because of them."""
+        for owner in list(state.owners.of.values()):
+            standing = self._standing.get(owner.workload)
+            if standing is None or standing.bunch.line.name != (owner.queue, ""):
+                holding_back.drop(state, owner.workload, owner.queue)
+        roused = (self._standing.get(key) for key in state.owners.take_roused())
+        self._wake({one.bunch: None for one in roused if one is not None})
 
     def _follow_past_use(self, state: State) -> None:
         """Look once in a sampling interval whether past use has put another before the head that blocks a strict line.
@@ -181,16 +191,19 @@ class Candidates:
                 self._lines.pop(line.name, None)
         if self.cut_short:
             self._active = {**names, **self._active}
+        else:
+            holding_back.lapse(state)
 
     def _has_reclassed(self, state: State) -> bool:
         """Whether anybody stands in line whose pods are of another class than they are down for."""
         homes = (state.home.get(key) for key in state.cluster.reclassed)
         return any(address[0] in self._standing for address in homes if address is not None)
 
-    def fail(self, standing: Standing, why: Explanation, changed: Changed) -> None:
+    def fail(self, state: State, standing: Standing, why: Explanation, changed: Changed) -> None:
         """Let a workload that could not be admitted sleep, together with those that are equal to it."""
         bunch, line = standing.bunch, standing.bunch.line
         line.sleep(bunch, why)
+        holding_back.note(state, standing, why)
         if bunch.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
             self._by_root.setdefault(bunch.root, {})[bunch] = None
         unlike = len(standing.needs) > 1 and not any(need.required for need in standing.needs)
@@ -212,6 +225,7 @@ class Candidates:
                 continue
             assert bunch.before is not None  # that is what it goes by
             bunch.line.sleep(bunch, bunch.before)
+            holding_back.note(state, standing, bunch.before)
             bunch.stale = True
             self._by_root.setdefault(bunch.root, {})[bunch] = None
             tell_in_time(state, standing.workload, bunch.looked_at)
@@ -237,6 +251,7 @@ class Candidates:
         for sleepers in (self._for_nodes, self._for_answers):
             sleepers.clear()
         self._pending.clear()
+        state.owners.clear()
         for workload in everybody:
             self._put(state, workload)
 
