@@ -88,6 +88,22 @@ ALERTS = (
         ),
     ),
     Alert(
+        "TuttiGangDegraded",
+        "warning",
+        "time() - min by (cluster_queue) (tutti_gang_degraded_since_timestamp_seconds) > 600",
+        "0m",
+        "A gang of ClusterQueue {{ $labels.cluster_queue }} has lacked members for {{ $value | humanizeDuration }}",
+        "It runs with fewer members than it needs, and holds quota and nodes that most such work cannot use. After its "
+        "window (onMemberLoss, 5 minutes where nobody says otherwise) it starts again whole; one with `action: Keep` "
+        "waits for its successors without end.",
+        (
+            "`tutti gangs --degraded` names it: how many members it has, since when, and when it is restarted.",
+            "`tutti explain workload NAMESPACE/NAME`: are its successors not created, or do they find no node?",
+            "`kubectl get nodes`: one gone for good keeps the names of a StatefulSet's pods until it is deleted.",
+            "With `Keep`, delete its pods, or set onMemberLoss to Restart, if what is left is of no use.",
+        ),
+    ),
+    Alert(
         "TuttiStalled",
         "critical",
         f"{_UNTRIED} and sum(increase(tutti_decide_duration_seconds_count[5m])) == 0",

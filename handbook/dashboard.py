@@ -79,6 +79,13 @@ ROWS = (
                 width=4,
             ),
             Panel(
+                "Degraded gangs",
+                (Line("sum(tutti_gangs_degraded)"),),
+                says="They run with fewer members than they need; tutti gangs --degraded names them.",
+                number=True,
+                width=4,
+            ),
+            Panel(
                 "Streams not listed yet",
                 (Line("count(tutti_informer_synced == 0) or sum(tutti_informer_synced) * 0"),),
                 number=True,
@@ -96,7 +103,7 @@ ROWS = (
                 (Line("max(tutti_event_loop_longest_stall_seconds)"),),
                 unit="s",
                 says="In the last minute or two. The lease is lost after leaderElection.renewDeadlineSeconds.",
-                width=8,
+                width=4,
             ),
             Panel("One turn of the engine", _quantiles("tutti_decide_duration_seconds"), unit="s"),
             Panel(
@@ -152,6 +159,16 @@ ROWS = (
             Panel(
                 "Evicted a minute, by reason",
                 (_rate("kueue_evicted_workloads_total", "reason", "{{reason}}", factor=" * 60"),),
+            ),
+            Panel(
+                "Degraded gangs by queue",
+                (
+                    Line(
+                        f"sum by (cluster_queue) (rate(tutti_gang_degraded_seconds_total{SPAN}))",
+                        "{{cluster_queue}}",
+                    ),
+                ),
+                says="On average: the seconds that gangs ran with fewer members than they need, in each second.",
             ),
             Panel(
                 "Reservations held, 99th percentile",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prometheus_client.core import Metric
+from prometheus_client.metrics import MetricWrapperBase
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.controller.catalogue import Catalogue
@@ -81,7 +82,9 @@ def measures() -> list[Measure]:
     gauges = StateGauges(engine, Catalogue(), registry, leads=lambda: False, local_queues=True)
     # The library declares labels, and lists what is registered, in private only.
     declared = [one for one in registry._collector_to_names if one is not gauges]  # noqa: SLF001
-    found = [(family, family) for family in gauges.describe()] + [(*one.describe(), one) for one in declared]
+    found = [(family, family) for family in gauges.describe()]
+    for one in declared:
+        found += [(family, one if isinstance(one, MetricWrapperBase) else family) for family in one.describe()]
     return sorted((_measure(*one) for one in found), key=lambda one: one.name)
 
 

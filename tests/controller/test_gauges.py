@@ -279,3 +279,46 @@ def test_shares_are_told_where_they_count():
     assert asked.value("kueue_cohort_weighted_share", cohort="co") == 0
     unfair = borrowing()
     assert unfair.samples("kueue_cluster_queue_weighted_share") == unfair.samples("kueue_cohort_weighted_share") == {}
+
+
+def test_degraded_gangs_are_told_by_queue_with_since_when_the_first_of_them_is(world):
+    world.gang("g", 2, queue="a")
+    world.gang("alone", 2)
+    world.run()
+    asked = Asked(world)
+    assert asked.samples("tutti_gangs_degraded") == {("a",): 0, ("b",): 0, ("",): 0}
+    assert asked.samples("tutti_gang_degraded_since_timestamp_seconds") == {}
+    world.delete("runs-0")
+    world.run()
+    first = world.now
+    world.until(60)
+    world.delete("g-1", "alone-1")
+    world.run()
+    assert asked.samples("tutti_gangs_degraded") == {("a",): 2, ("b",): 0, ("",): 1}
+    assert asked.samples("tutti_gang_degraded_since_timestamp_seconds") == {("a",): first, ("",): world.now}
+    world.pod("runs-3", group="runs")
+    world.run()
+    assert asked.samples("tutti_gangs_degraded")["a",] == 1
+    assert asked.samples("tutti_gang_degraded_since_timestamp_seconds")["a",] == world.now
+    asked.leads = False
+    assert asked.samples("tutti_gangs_degraded") == {}
+
+
+def test_a_gang_that_is_taken_out_to_start_again_is_degraded_no_more(world):
+    asked = Asked(world)
+    world.delete("runs-0")
+    world.until(299)
+    assert asked.value("tutti_gangs_degraded", cluster_queue="a") == 1
+    world.until(2)
+    assert asked.value("tutti_gangs_degraded", cluster_queue="a") == 0
+
+
+def test_how_long_a_gang_is_degraded_is_told_after_a_restart_too(world):
+    world.delete("runs-0")
+    world.run()
+    since = int(world.now)
+    world.until(100)
+    world.restart()
+    world.run()
+    asked = Asked(world)
+    assert asked.samples("tutti_gang_degraded_since_timestamp_seconds") == {("a",): since}

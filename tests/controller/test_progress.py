@@ -14,7 +14,7 @@ class Told(World):
     """A world whose turns are told as the operator's are."""
 
     def __init__(self, **configuration):
-        self.metrics, self.progress = Metrics(local_queues=True), None
+        self.metrics, self.progress = Metrics(local_queues=True, clock=lambda: self.now), None
         super().__init__(**configuration)
 
     def _start(self, *, synced):
@@ -171,3 +171,103 @@ def test_a_single_pod_without_a_queue_is_one_line(world):
         world.run()
 
     assert [line["event"] for line in lines if line["log_level"] == "info"] == ["workload_scheduled"]
+
+
+SECONDS = "tutti_gang_degraded_seconds_total"
+
+
+def test_the_time_that_gangs_are_degraded_is_counted_per_queue_as_it_passes(world):
+    world.gang("g", 2, queue="a")
+    world.gang("h", 2, queue="a")
+    world.gang("other", 2, queue="b")
+    world.gang("alone", 2)
+    world.run()
+    assert world.value(SECONDS, cluster_queue="a") is None
+    world.delete("g-1", "alone-0")
+    world.run()
+    world.now += 100  # nothing happens, and somebody asks
+    assert world.value(SECONDS, cluster_queue="a") == world.value(SECONDS, cluster_queue="") == 100
+    world.delete("h-1")
+    world.run()
+    world.now += 50
+    assert world.value(SECONDS, cluster_queue="a") == 200
+    world.pod("g-2", group="g")
+    world.pod("h-2", group="h")
+    world.pod("alone-2", group="alone")
+    world.run()
+    world.now += 1000
+    assert world.value(SECONDS, cluster_queue="a") == 200
+    assert world.value(SECONDS, cluster_queue="") == 150
+    assert world.value(SECONDS, cluster_queue="b") is None
+
+
+def test_the_time_that_a_gang_was_degraded_stays_counted_when_it_is_deleted(world):
+    world.gang("g", 2, queue="a")
+    world.run()
+    world.delete("g-1")
+    world.run()
+    world.now += 30
+    world.remove_object("PodGroup", "g")
+    world.delete("g-0")
+    world.run()
+    world.now += 30
+    assert ("PodGroup", "default", "g") not in world.engine.state.workloads
+    assert world.value(SECONDS, cluster_queue="a") == 30
+
+
+def test_a_clock_that_is_set_back_takes_no_degraded_time_away(world):
+    world.gang("g", 2, queue="a")
+    world.run()
+    world.delete("g-1")
+    world.run()
+    world.now += 30
+    assert world.value(SECONDS, cluster_queue="a") == 30
+    world.now -= 20
+    assert world.value(SECONDS, cluster_queue="a") == 30
+    world.now += 5
+    assert world.value(SECONDS, cluster_queue="a") == 35
+
+
+def test_degraded_time_is_counted_no_more_for_a_queue_that_is_gone(world):
+    world.gang("g", 2, queue="a")
+    world.run()
+    world.delete("g-1")
+    world.run()
+    world.until(10)
+    world.remove_object("LocalQueue", "a")
+    world.remove_object("ClusterQueue", "a")
+    world.delete("g-0")
+    world.remove_object("PodGroup", "g")
+    world.run()
+    assert world.value(SECONDS, cluster_queue="a") is None
+
+
+def test_a_gang_that_is_degraded_is_one_line_and_when_it_is_whole_again_another(world):
+    world.gang("g", 2, queue="a")
+    world.run()
+    with capture_logs() as lines:
+        world.delete("g-1")
+        world.run()
+        world.until(20)
+        world.pod("g-2", group="g")
+        world.run()
+
+    assert [(line["event"], line["log_level"]) for line in lines] == [
+        ("workload_degraded", "info"), ("workload_recovered", "info"),
+    ]  # fmt: skip
+    assert [(line["pods"], line["seconds"]) for line in lines] == [(1, 0), (0, 20)]
+    assert lines[1]["reason"] == "Scheduled"
+
+
+def test_a_gang_that_starts_again_is_counted_among_those_taken_out_by_reason(world):
+    world.gang("g", 2, queue="a")
+    world.run()
+    world.delete("g-1")
+    with capture_logs() as lines:
+        world.until(301)
+
+    assert world.value(
+        "kueue_evicted_workloads_total", cluster_queue="a", reason="MemberLost", underlying_cause=""
+    ) == 1  # fmt: skip
+    said = {"workload_degraded": None, "workload_evicted": "MemberLost", "workload_recovered": "Leaving"}
+    assert {line["event"]: line.get("reason") for line in lines} == said

@@ -83,6 +83,10 @@ CASES = {
     "TuttiNoLeader": ("tutti_leader 0\n", "tutti_leader 1\n"),
     "TuttiTwoLeaders": ('tutti_leader{{p="a"}} 1\ntutti_leader{{p="b"}} 1\n', 'tutti_leader{{p="a"}} 1\n'),
     "TuttiPartialGang": ("tutti_partial_gangs 1\n", "tutti_partial_gangs 0\n"),
+    "TuttiGangDegraded": (
+        'tutti_gang_degraded_since_timestamp_seconds{{cluster_queue=""}} 9999\n',
+        'tutti_gang_degraded_since_timestamp_seconds{{cluster_queue=""}} 10000\n',
+    ),
     "TuttiStalled": (
         WAITS + "tutti_decide_duration_seconds_count 7\n",
         WAITS + "tutti_decide_duration_seconds_count {n}\n",

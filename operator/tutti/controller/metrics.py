@@ -8,8 +8,12 @@ go on working; ours begin with `tutti_`. What is read from the engine's state wh
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from tutti.controller.gauges.degraded import DegradedSeconds
 from tutti.controller.queue_metrics import CohortLives, QueueLives
 
 # kube-scheduler's own spacing (1.36, pkg/scheduler/metrics): doubling from a millisecond, here from a quarter of one.
@@ -27,9 +31,10 @@ class Metrics:
 
     Args:
         local_queues: Whether there are some per LocalQueue, of which a cluster may have thousands.
+        clock: Seconds, by which it is measured how long something lasts that is still going on.
     """
 
-    def __init__(self, *, local_queues: bool = False) -> None:
+    def __init__(self, *, local_queues: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self.registry = CollectorRegistry()
         self.observations = Counter(
             "tutti_observations", "What the engine was told, by kind of observation.",
@@ -106,6 +111,7 @@ class Metrics:
         self.of_cluster_queues = QueueLives(self.registry, "", ["cluster_queue"], whose=lambda one: (one.queue,))
         self.of_local_queues = _of_local_queues(self.registry) if local_queues else None
         self.of_cohorts = CohortLives(self.registry)
+        self.degraded_seconds = DegradedSeconds(self.registry, clock)
 
 
 def _of_local_queues(registry: CollectorRegistry) -> QueueLives:

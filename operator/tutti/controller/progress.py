@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import structlog
 
 from tutti.api.kinds import LocalQueue
+from tutti.controller.gauges.degraded import degraded_since
 from tutti.controller.metrics import Metrics
 from tutti.controller.queue_metrics import drop_others
 from tutti.engine.milestones import Milestone, Step
@@ -21,8 +22,8 @@ _EVENTS = {
     Step.GIVEN_BACK: "reservation_given_back",
     Step.SCHEDULED: "workload_scheduled",
     Step.MAKES_ROOM: "victims_chosen",
-    Step.DEGRADED: "gang_degraded",
-    Step.RECOVERED: "gang_recovered",
+    Step.DEGRADED: "workload_degraded",
+    Step.RECOVERED: "workload_recovered",
     Step.EVICTED: "workload_evicted",
     Step.SPARED: "workload_spared",
     Step.FINISHED: "workload_finished",
@@ -56,6 +57,7 @@ class Progress:
         """Tell what the last turn has brought, which took so many seconds."""
         state, milestones = self._engine.state, self._engine.milestones
         self._tell_tries(state, milestones, seconds)
+        self._metrics.degraded_seconds.follow(queue for queue, _ in degraded_since(state))
         if milestones:
             self._count(state, milestones)
             for milestone in milestones:
@@ -80,6 +82,7 @@ class Progress:
         """Drop the series of queues and cohorts that are gone."""
         metrics, names = self._metrics, {(name,) for name in state.catalog.queues}
         metrics.of_cluster_queues.keep(names)
+        metrics.degraded_seconds.keep(state.catalog.queues)
         drop_others(metrics.preempted, names, 1)
         metrics.of_cohorts.keep(state.holdings.tree.cohorts)
         if metrics.of_local_queues is not None:

@@ -256,7 +256,7 @@ def test_a_gang_that_runs_with_fewer_than_it_needs_says_so():
     gang["status"] = {"conditions": [{"type": "Scheduled", "status": "True", "reason": "Scheduled"}]}
     found = of("speech/tune", made)
 
-    assert found.summary == "it runs, with 1 member less than it needs: whoever makes its pods has to make it again"
+    assert found.summary == "it runs with 2 of 3 required members, and waits for 1 successor to be created"
     assert (found.members, found.bound, found.required) == (2, 2, 3)
     assert found.steps[0] == Step("Gather", Verdict.SHORT, "2 members there, 3 needed")
     assert "!   Gather      2 members there, 3 needed" in plain(draw_explained(found, scene.AT))

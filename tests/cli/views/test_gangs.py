@@ -36,8 +36,9 @@ def test_one_that_has_lost_a_member_says_so_and_waits_for_nothing():
     (found,) = gangs(scene.told(made), namespace="speech")
 
     assert (found.phase, found.gate, found.why) == ("Scheduled", "", "")
-    assert found.short == "1 member less than it needs: whoever makes its pods has to make it again"
-    assert found.short in plain(draw_gangs([found], scene.AT))
+    assert found.degraded is not None
+    assert (found.degraded.has, found.degraded.required, found.degraded.missing) == (2, 3, 1)
+    assert "2 of 3 for 0s; waits for 1 successor to be created" in plain(draw_gangs([found], scene.AT))
     assert gangs(scene.told(made), namespace="speech", waiting=True) == ()
 
 

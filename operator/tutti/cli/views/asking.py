@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.api.wording import agreeing, counted
 from tutti.cli.views.listing import Listed
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.engine import Engine
@@ -76,12 +75,3 @@ def missing(workload: Workload) -> int:
         if group.promised is None
     )
     return sum(max(0, lack) for lack in lacks)
-
-
-def short(workload: Workload) -> str:
-    """Say how many members a workload that runs has too few of; "" where it has them."""
-    lost = missing(workload) if workload.phase is Phase.SCHEDULED else 0
-    if not lost:
-        return ""
-    again = agreeing(lost, ("it", "them"))
-    return f"{counted(lost, 'member')} less than it needs: whoever makes its pods has to make {again} again"

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from tutti.api.core import Node, Pod
+from tutti.api.core import Node, Pod, PodStatus
+from tutti.api.model import GROUP
 from tutti.cluster.pods import PodKey
 from tutti.engine.observations import AnyObservation, NodeSeen, ObjectSeen, PodSeen
 
@@ -79,6 +80,13 @@ def copies(pod: Pod, count: int) -> list[PodSeen]:
     meta = pod.metadata
     names = [(f"{meta.name}+{number + 1}", f"{meta.uid}+{number + 1}") for number in range(count)]
     return [PodSeen(changed(pod, metadata=changed(meta, name=name, uid=uid))) for name, uid in names]
+
+
+def successors(pod: Pod, count: int) -> list[PodSeen]:
+    """Return so many that whoever makes pods like one would make in its place: without a node, and not begun."""
+    annotations = {name: said for name, said in pod.metadata.annotations.items() if GROUP not in name}
+    meta = changed(pod.metadata, annotations=annotations, deletion_timestamp=None)
+    return copies(changed(pod, metadata=meta, spec=changed(pod.spec, node_name=""), status=PodStatus()), count)
 
 
 def _meta(one: ObjectSeen) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from tutti.controller.catalogue import Catalogue
-from tutti.controller.gauges import cohorts, local_queues, nodes, queues, waiting
+from tutti.controller.gauges import cohorts, degraded, local_queues, nodes, queues, waiting
 from tutti.controller.references import judge
 from tutti.engine.state import State
 
@@ -97,6 +97,7 @@ class StateGauges(Collector):
         yield from waiting.of_waiting(state)
         yield from waiting.of_tries(state)
         yield from waiting.of_partial_gangs(state)
+        yield from degraded.of_degraded(state)
         yield from waiting.of_cache(state)
         yield from nodes.of_nodes(state)
 

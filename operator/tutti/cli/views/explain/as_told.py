@@ -58,7 +58,14 @@ def _of_object(kind: str, namespace: str, name: str, raw: dict[str, Any]) -> Exp
         required=int(gang.get("minCount") or sum(int(one.get("count") or 0) for one in parts)),
         members=int(status.get("members") or 0),
         bound=int(status.get("bound") or 0),
+        degraded=_degraded(status),
     )
+
+
+def _degraded(status: dict[str, Any]) -> str:
+    """Return what condition Degraded says while it is true, or ""."""
+    found = (one for one in status.get("conditions") or [] if isinstance(one, dict) and one.get("type") == "Degraded")
+    return next((str(one.get("message", "")) for one in found if one.get("status") == "True"), "")
 
 
 def _of_pod(pod: Pod) -> Explained:
@@ -80,8 +87,11 @@ def _explained(
     members: int,
     bound: int,
     queue: str = "",
+    degraded: str = "",
 ) -> Explained:
-    if told is None:
+    if degraded:
+        summary = f"it is degraded: {degraded}"
+    elif told is None:
         summary = "the operator says nothing of it" if not bound else "it has its nodes"
     else:
         summary = f"it waits{f' at the {told.gate} gate' if told.gate else ''}: {told.reason}"

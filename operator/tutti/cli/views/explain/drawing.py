@@ -28,7 +28,8 @@ from tutti.cli.views.drawing import (
     bar,
     table,
 )
-from tutti.cli.views.explain.model import Explained, QuotaUse, Remedy, Room, Verdict
+from tutti.cli.views.explain.losing_drawn import draw_losing
+from tutti.cli.views.explain.model import Explained, QuotaUse, Room, Verdict
 
 _SIGNS: Mapping[Verdict, tuple[str, str, str]] = MappingProxyType(
     {
@@ -57,6 +58,9 @@ def _parts(found: Explained, now: float, page: Page) -> Iterator[RenderableType]
     yield Text(_facts(found, now), QUIET)
     yield Text()
     yield _gates(found, page)
+    if found.degraded is not None:
+        yield Text()
+        yield draw_losing(found, found.degraded, now, page)
     if found.quota:
         yield Text()
         yield _quota(found.quota, found.cluster_queue, page)
@@ -68,7 +72,7 @@ def _parts(found: Explained, now: float, page: Page) -> Iterator[RenderableType]
         yield _placed(found.placed)
     if found.remedies:
         yield Text()
-        yield _remedies(found.remedies)
+        yield _remedies(found)
     if found.hopeless:
         yield Text()
         yield Text(found.hopeless, "bold")
@@ -162,13 +166,14 @@ def _placed(placed: Mapping[str, int]) -> RenderableType:
     return drawn
 
 
-def _remedies(remedies: Sequence[Remedy]) -> RenderableType:
-    helping = [one for one in remedies if not one.then]
+def _remedies(found: Explained) -> RenderableType:
+    helping = [one for one in found.remedies if not one.then]
     parts: list[RenderableType] = []
     if helping:
-        parts.append(Text("It would be placed if any of this were so (each was tried):", "bold"))
+        placed = "placed" if found.degraded is None else "whole again"
+        parts.append(Text(f"It would be {placed} if any of this were so (each was tried):", "bold"))
         parts += [Padding(Text.assemble(("• ", GOOD), one.what), (0, 0, 0, 2)) for one in helping]
-    for one in remedies:
+    for one in found.remedies:
         if one.then:
             then = f"; then it would wait: {one.then}"
             parts.append(Text.assemble(("First step: ", "bold"), one.what, (then, WAITS)))

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from tutti.cli.views.degraded import Degraded
+
 
 class Verdict(enum.StrEnum):
     """How a workload fares at one gate."""
@@ -118,6 +120,18 @@ class Told(msgspec.Struct, frozen=True, rename="camel"):
     estimated_start: str = ""
 
 
+class Successors(msgspec.Struct, frozen=True, rename="camel"):
+    """What would become of all successors of a degraded gang if they were there now, tried out on an engine.
+
+    Attributes:
+        to: How many of them would go to each node.
+        why: What the others of them would wait for, or "".
+    """
+
+    to: Mapping[str, int]
+    why: str = ""
+
+
 class Explained(msgspec.Struct, frozen=True, rename="camel"):
     """Everything about one workload.
 
@@ -129,6 +143,10 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
         placed: Its pods on each node.
         hopeless: What is said where nothing that was tried would have it placed, or "".
         limits: Why this is only what the operator has written, or "".
+        degraded: How far it is from what it needs, where it runs with less.
+        successors: Of one that is degraded, what would become of its successors; None where nobody can tell.
+        early: Of one that is degraded, what would have it restarted before its window is over.
+        leaves_now: Why it is being taken out to start again whole, or "".
     """
 
     kind: str
@@ -154,3 +172,7 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
     placed: Mapping[str, int]
     hopeless: str = ""
     limits: str = ""
+    degraded: Degraded | None = None
+    successors: Successors | None = None
+    early: tuple[str, ...] = ()
+    leaves_now: str = ""

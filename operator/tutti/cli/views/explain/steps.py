@@ -13,6 +13,7 @@ from tutti.cli.views.explain.quota import by_quota
 from tutti.cli.views.explain.rooms import by_nodes
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.needs import Need, never_admitted
+from tutti.engine.reasons import Reason
 from tutti.engine.state import State
 from tutti.engine.workloads import Workload
 from tutti.quota.flavors import Queue
@@ -49,11 +50,23 @@ def steps(way: Way) -> tuple[Step, ...]:
             told.append(Step(gate.value, Verdict.WAITS, way.why.message))
             passed = False
         elif gate in ALWAYS and passed:
-            short = gate is Gate.GATHER and missing(way.workload) > 0
-            told.append(Step(gate.value, Verdict.SHORT if short else Verdict.PASSED, _passed(way, gate)))
+            told.append(_behind(way, gate))
         elif gate in ALWAYS:
             told.append(_ahead(way, gate))
     return tuple(told)
+
+
+def _behind(way: Way, gate: Gate) -> Step:
+    """Return how a workload has passed a gate, or what it lacks of what it had passed with."""
+    if gate is Gate.GATHER and missing(way.workload) > 0:
+        return Step(gate.value, Verdict.SHORT, _passed(way, gate))
+    leaves = way.why is not None and way.why.reason == Reason.MEMBER_LOST
+    if gate is Gate.PLACEMENT and leaves and not isinstance(way.needs, Explanation):
+        queue = way.queue if isinstance(way.queue, Queue) else None
+        why = by_nodes(way.state, way.workload, queue, way.needs)
+        if why is not None:
+            return Step(gate.value, Verdict.SHORT, why.message)
+    return Step(gate.value, Verdict.PASSED, _passed(way, gate))
 
 
 def _ahead(way: Way, gate: Gate) -> Step:

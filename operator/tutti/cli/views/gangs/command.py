@@ -12,10 +12,11 @@ from tutti.cli.views.viewing import Way, view
 @click.command("gangs")
 @click.option("-n", "--namespace", help="Those of one namespace; all of them if not given.")
 @click.option("--waiting", is_flag=True, help="Only those that wait for nodes.")
+@click.option("--degraded", is_flag=True, help="Only those that run with fewer members than they need.")
 @view
-def command(way: Way, *, namespace: str | None, waiting: bool) -> None:
+def command(way: Way, *, namespace: str | None, waiting: bool, degraded: bool) -> None:
     """Show every gang: its members, where it is in its life, and what it waits for."""
     asked = way.ask()
     way.require(asked)
-    found = gangs(asked, namespace=namespace, waiting=waiting)
+    found = gangs(asked, namespace=namespace, waiting=waiting, degraded=degraded)
     way.show(list(found), lambda page: draw_gangs(found, asked.at, page))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from tutti.cli.views.asking import FITS, Asked, short, waits_for
+from tutti.cli.views.asking import FITS, Asked, waits_for
+from tutti.cli.views.degraded import Degraded, degraded_of, waiting_for
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload
 
@@ -21,7 +22,7 @@ class Gang(msgspec.Struct, frozen=True, rename="camel"):
         since: Since when it waits, or was created, Unix seconds.
         gate: Where it waits, or "".
         why: What it waits for, or "".
-        short: How many members it runs with too few, in words, or "".
+        degraded: How far it is from what it needs, where it runs with less.
     """
 
     kind: str
@@ -39,25 +40,30 @@ class Gang(msgspec.Struct, frozen=True, rename="camel"):
     gate: str = ""
     reason: str = ""
     why: str = ""
-    short: str = ""
+    degraded: Degraded | None = None
 
 
-def gangs(asked: Asked, *, namespace: str | None = None, waiting: bool = False) -> tuple[Gang, ...]:
-    """Return all gangs by namespace and name, or those of one namespace, or those that wait for nodes."""
+def gangs(
+    asked: Asked, *, namespace: str | None = None, waiting: bool = False, degraded: bool = False
+) -> tuple[Gang, ...]:
+    """Return all gangs by namespace and name, or those of one namespace, that wait for nodes, or are degraded."""
     engine = asked.stock()
     state = engine.state
-    before = {key: (workload.phase, _nodes(workload)) for key, workload in state.workloads.items()}
+    before = {
+        key: (workload.phase, _nodes(workload), degraded_of(state, workload))
+        for key, workload in state.workloads.items()
+    }
     engine.decide(asked.at)
     found = [
-        _gang(state, state.workloads[key], phase, nodes)
-        for key, (phase, nodes) in before.items()
+        _gang(state, state.workloads[key], phase, nodes, lacks)
+        for key, (phase, nodes, lacks) in before.items()
         if key in state.workloads and key[0] != "Pod" and namespace in (None, key[1])
     ]
     found.sort(key=lambda one: (one.namespace, one.name, one.kind))
-    return tuple(one for one in found if one.why or not waiting)
+    return tuple(one for one in found if (one.why or not waiting) and (one.degraded or not degraded))
 
 
-def _gang(state: State, workload: Workload, phase: Phase, nodes: int) -> Gang:
+def _gang(state: State, workload: Workload, phase: Phase, nodes: int, lacks: Degraded | None) -> Gang:
     kind, namespace, name = workload.key
     tally, why = workload.tally(), waits_for(workload)
     fits = why is None and phase in (Phase.WAITING, Phase.LEAVING)
@@ -77,7 +83,7 @@ def _gang(state: State, workload: Workload, phase: Phase, nodes: int) -> Gang:
         "" if why is None else why.gate.value,
         "" if why is None else why.reason,
         FITS if fits else "" if why is None else why.message,
-        short(workload) if phase is Phase.SCHEDULED else "",
+        None if lacks is None else waiting_for(lacks, why),
     )
 
 

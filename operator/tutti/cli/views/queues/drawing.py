@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tutti.cli.views.asking import FITS
+from tutti.cli.views.degraded import amounts, end, numbers
 from tutti.cli.views.drawing import (
     BAD,
     BORROWED,
@@ -48,7 +49,9 @@ def draw_details(found: QueueDetails, resources: Collection[str], now: float, pa
     _add(head, found.queue, resources, "", "", page=page)
     running = table("RUNNING", "PRIORITY", "USES", right=("PRIORITY",), wraps=("USES",), page=page)
     for one in found.running:
-        running.add_row(_name(one), str(one.priority), _holds(one, resources))
+        running.add_row(
+            _name(one), str(one.priority), Text(_holds(one, resources)).append_text(_kept(one, resources, now))
+        )
     columns = ("", "WAITING", "PRIORITY", "SINCE", "AT", "WHY")
     waiting = table(*columns, right=("", "PRIORITY", "SINCE"), wraps=("WHY",), page=page)
     for one in found.waiting:
@@ -121,6 +124,16 @@ def _holds(one: Entry, resources: Collection[str]) -> str:
     held = (part for part in one.holds if part.resource in resources)
     parts = [f"{amount(part.resource, part.used)} {part.resource} ({part.flavor})" for part in held]
     return ", ".join(parts)
+
+
+def _kept(one: Entry, resources: Collection[str], now: float) -> Text:
+    """Return what of it is not in use, but kept for members that it has lost."""
+    lacks = one.degraded
+    if lacks is None:
+        return Text()
+    kept = {(part.flavor, part.resource): part.amount for part in lacks.kept if part.resource in resources}
+    said = f", of which {amounts(kept)} for successors" if kept else ", degraded"
+    return Text(f"{said}: {numbers(lacks, now)}, {end(lacks, now)}", BAD)
 
 
 def _legend() -> Text:

@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 import msgspec
 
+from tutti.cli.views.degraded import Degraded, degraded_of
 from tutti.engine.state import State
 from tutti.engine.workloads import ADMITTED, Workload
 from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode
@@ -72,9 +73,10 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         position: Its place in the queue, the head being 1; 0 for one that runs.
         queued_at: Since when it is in the queue, Unix seconds.
-        holds: What it uses of the queue's quota.
+        holds: What it uses of the queue's quota, with what is kept for members that it has lost.
         gate: Where it waits, or "".
         why: What it waits for, or "".
+        degraded: How far it is from what it needs, where it runs with less.
     """
 
     kind: str
@@ -86,6 +88,7 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
     holds: tuple[Held, ...] = ()
     gate: str = ""
     why: str = ""
+    degraded: Degraded | None = None
 
 
 class QueueDetails(msgspec.Struct, frozen=True, rename="camel"):
@@ -194,4 +197,5 @@ def _entry(state: State, workload: Workload, position: int) -> Entry:
         tuple(Held(*what, used) for what, used in state.holdings.held_by(workload.name).items() if used),
         "" if why is None else why.gate.value,
         "" if why is None else why.message,
+        degraded_of(state, workload),
     )

@@ -1,0 +1,165 @@
+"""Gangs that run with fewer members than they need: what they have lost, what is kept for it, and what comes after.
+
+All amounts are in scheduling units: cpu in milli-cores, memory in bytes, everything else in whole units.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from tutti.api.resources import describe
+from tutti.api.wording import IS, agreeing, counted
+from tutti.cli.views.drawing import ago
+from tutti.engine.degraded import losses_of, restarts_at, short_groups
+from tutti.engine.explanation import Explanation
+from tutti.engine.state import State
+from tutti.engine.workloads import Workload
+from tutti.quota.flavors import VIRTUAL
+from tutti.quota.tree import Usage, add_to
+
+_FIT, _WAIT = ("fits", "fit"), ("waits", "wait")
+
+
+class NodeState(enum.StrEnum):
+    """What has become of a node that members were on; only of one that works the room is kept."""
+
+    WORKS = "Works"
+    DOWN = "Down"
+    GONE = "Gone"
+    UNKNOWN = "Unknown"
+
+
+class Lost(msgspec.Struct, frozen=True, rename="camel"):
+    """Members that were lost with, or on, one node.
+
+    Attributes:
+        group: Their pod group.
+        node: "" where nobody has seen where they were.
+        count: How many.
+        asks: What each of them asked for.
+        state: What has become of the node.
+    """
+
+    group: str
+    node: str
+    count: int
+    asks: Mapping[str, int]
+    state: NodeState
+
+
+class KeptQuota(msgspec.Struct, frozen=True, rename="camel"):
+    """Quota that is in use for successors, though nobody uses it yet."""
+
+    flavor: str
+    resource: str
+    amount: int
+
+
+class Degraded(msgspec.Struct, frozen=True, rename="camel"):
+    """How far a gang is from what it needs.
+
+    Attributes:
+        has: How many members have a node that works, or have succeeded; `required` must run together.
+        since: Since when it is so, Unix seconds.
+        action: Restart or Keep, as its onMemberLoss says.
+        restarts_at: When it is taken out to start again whole unless it is whole before, Unix seconds; None: not at
+            all.
+        waiting: How many successors are there.
+        missing: How many have to be created yet.
+        waits_for: What it waits for, in words.
+        lost: What it has lost, of what it lacks.
+        kept: The quota that is kept for that.
+    """
+
+    has: int
+    required: int
+    since: float
+    action: str
+    restarts_at: float | None
+    waiting: int
+    missing: int
+    waits_for: str
+    lost: tuple[Lost, ...]
+    kept: tuple[KeptQuota, ...]
+
+
+def degraded_of(state: State, workload: Workload) -> Degraded | None:
+    """Return how far a gang is from what it needs; None where it does not run, or has what it needs."""
+    if workload.degraded_since is None:
+        return None
+    tally, at = workload.tally(), restarts_at(workload)
+    lacking = sum(group.lacking for group in short_groups(workload))
+    coming = tally.waiting + tally.gated + tally.reserved
+    return Degraded(
+        tally.placed,
+        workload.required,
+        workload.degraded_since,
+        "Keep" if at is None else "Restart",
+        at,
+        coming,
+        max(0, lacking - coming),
+        "",
+        tuple(_lost(state, workload)),
+        tuple(_kept(state, workload)),
+    )
+
+
+def waiting_for(found: Degraded, why: Explanation | None) -> Degraded:
+    """Return the same with what it waits for, given what its successors wait for; None where these fit."""
+    if found.missing:
+        said = f"waits for {counted(found.missing, 'successor')} to be created"
+    elif why is not None:
+        said = f"its {counted(found.waiting, 'successor', verb=_WAIT)}: {why.message}"
+    else:
+        fits = counted(found.waiting, "successor", verb=_FIT)
+        said = f"its {fits} now, and {agreeing(found.waiting, IS)} not placed yet"
+    return replace(found, waits_for=said)
+
+
+def numbers(found: Degraded, now: float) -> str:
+    """Say in a few words how many members it has, and for how long."""
+    return f"{found.has} of {found.required} for {ago(now - found.since)}"
+
+
+def end(found: Degraded, now: float) -> str:
+    """Say in a few words what becomes of it."""
+    if found.restarts_at is None:
+        return "runs on (onMemberLoss: Keep)"
+    return f"restarted whole in {ago(found.restarts_at - now)}"
+
+
+def amounts(kept: Mapping[tuple[str, str], int]) -> str:
+    """Say how much of which resources in which flavors."""
+    return ", ".join(f"{describe(resource, units)} {resource} ({flavor})" for (flavor, resource), units in kept.items())
+
+
+def _lost(state: State, workload: Workload) -> Iterator[Lost]:
+    losses = [loss for group in short_groups(workload) for loss in losses_of(workload, group)[: group.lacking]]
+    found: dict[tuple[object, ...], Lost] = {}
+    for loss in losses:
+        asks = {name: units for name, units in loss.amounts.items() if name != VIRTUAL}
+        which = (loss.group, loss.node, tuple(asks.items()))
+        before = found.get(which)
+        count = 1 if before is None else before.count + 1
+        found[which] = Lost(loss.group, loss.node, count, asks, _state_of(state, loss.node))
+    return iter(found.values())
+
+
+def _state_of(state: State, node: str) -> NodeState:
+    if not node:
+        return NodeState.UNKNOWN
+    if node not in state.cluster.nodes.rows:
+        return NodeState.GONE
+    return NodeState.WORKS if state.cluster.is_working(node) else NodeState.DOWN
+
+
+def _kept(state: State, workload: Workload) -> Iterator[KeptQuota]:
+    kept = state.kept.get(workload.key)
+    usage: Usage = {}
+    for charge, pods in () if kept is None else kept.charges:
+        add_to(usage, charge.usage, pods)
+    return (KeptQuota(*what, units) for what, units in usage.items())
