@@ -14,6 +14,7 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.gang import Ask, place, prospect
 from tutti.placement.judging import assess
+from tutti.placement.plugins import flavor_labels
 from tutti.placement.profile import Profile
 from tutti.placement.topology.near import Nearby
 from tutti.placement.topology.obstacles import apart, obstacle
@@ -60,7 +61,7 @@ def explain(nodes: NodeColumns, ask: Ask, profile: Profile) -> Misfit:
     if fits:
         reasons[f"node(s) with room for only {fits} of {ask.required} pods of the gang"] = len(set(taken))
     return Misfit(
-        message=message(nodes.count, reasons),
+        message=_sentences(message(nodes.count, reasons), _of_flavor(nodes, ask, reasons)),
         fits=fits,
         wanted=ask.required,
         never=_never(nodes, ask),
@@ -90,9 +91,20 @@ def _apart(nodes: NodeColumns, ask: Ask, profile: Profile) -> Misfit | None:
         said.reasons["node(s) not near enough to others with room"] = int(said.feasible.sum())
     text = found.message
     if not found.never:
-        text = f"{message(nodes.count, said.reasons)} {text}."
+        flavor = _of_flavor(nodes, ask, said.reasons)
+        text = _sentences(message(nodes.count, said.reasons), flavor, f"{text}.")
     never = found.message if found.never else _never(nodes, ask)
     return Misfit(text, found.fits, ask.required, never, found.details)
+
+
+def _of_flavor(nodes: NodeColumns, ask: Ask, reasons: Mapping[str, int]) -> str:
+    """Say what a flavor asks of nodes, where some were ruled out by that."""
+    said = flavor_labels.lacking(nodes, ask.where) if reasons.get(flavor_labels.REASON) else ""
+    return f"{said}." if said else ""
+
+
+def _sentences(*parts: str) -> str:
+    return " ".join(filter(None, parts))
 
 
 def message(count: int, reasons: Mapping[str, int]) -> str:

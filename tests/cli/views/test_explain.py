@@ -157,6 +157,55 @@ def test_a_taint_in_the_way_is_told_with_its_nodes():
     ]
 
 
+def flavored(*nodes: Json, members: int = 1) -> list[Json]:
+    """A gang in a queue whose one flavor asks for nodes with kind=fast."""
+    quotas = [{"name": name, "nominalQuota": most} for name, most in ((GPU, "64"), ("cpu", "512"), ("memory", "8Ti"))]
+    resources = {"coveredResources": [one["name"] for one in quotas]}
+    group = {**resources, "flavors": [{"name": "fast", "resources": quotas}]}
+    spec = {"schedulingPolicy": {"gang": {"minCount": members}}, "queueName": "q"}
+    return [
+        *nodes,
+        ours("ResourceFlavor", "fast", {"nodeLabels": {"kind": "fast"}}),
+        ours("ClusterQueue", "cq", {"namespaceSelector": {}, "resourceGroups": [group]}),
+        ours("LocalQueue", "q", {"clusterQueue": "cq"}, "d"),
+        ours("PodGroup", "g", spec, "d"),
+        *(pod("d", f"g-{n}", 8, gang="g") for n in range(members)),
+    ]
+
+
+def kind(name: str, value: str = "", **more: bool) -> Json:
+    made = node(name, "m", "r", **more)
+    made["metadata"]["labels"] |= {"kind": value} if value else {}
+    return made
+
+
+def test_a_label_that_no_node_has_is_told_with_what_nodes_have_and_offered():
+    found = of("d/g", flavored(kind("a", "Fast"), kind("b", "Fast"), kind("c")))
+
+    assert "The assigned flavor asks for nodes with kind=fast (the others have Fast or no such label)." in (
+        found.steps[3].message
+    )
+    assert helps(found)[0] == "node a has the label kind=fast"
+
+
+def test_as_few_nodes_are_labelled_as_it_takes():
+    found = of("d/g", flavored(*(kind(f"n{number}") for number in range(6)), members=3))
+
+    assert helps(found)[0] == "nodes n0, n1, n2 have the label kind=fast"
+
+
+def test_nodes_of_another_kind_are_not_offered_while_there_are_some_of_the_right_one():
+    busy = pod("d", "busy", 8, on="right", scheduler="default-scheduler")
+    other, bare, tainted = kind("other", "slow"), kind("bare"), kind("tainted", unschedulable=True)
+
+    assert helps(of("d/g", [*flavored(kind("right", "fast"), other, bare, tainted), busy]))[0] == (
+        "node bare has the label kind=fast"
+    )
+    found = of("d/g", [*flavored(kind("right", "fast"), other), busy])
+    assert not [told for told in helps(found) if "label" in told]
+    assert "kind=fast (the others have slow)" in found.steps[3].message
+
+
 def test_quota_alone_that_does_not_help_is_told_with_what_comes_then():
     """Raised to what it asks for, the queue would have quota for five pods of eight; nodes have room for two."""
     made = [*without("train-2"), *(pod("vision", f"train-2-{n}", 8, gang="train-2") for n in range(5))]

@@ -16,11 +16,14 @@ from tutti.cli.views.changing import Seen, changed, like, node_of, with_nodes
 from tutti.cli.views.drawing import first_few
 from tutti.cli.views.explain.rooms import MOST_WAYS, by_nodes
 from tutti.cli.views.explain.trials import Case, Idea
-from tutti.cluster.supply import UNFIT
+from tutti.cluster.supply import UNFIT, Labels
 from tutti.engine.admitting.attempt import Attempt, ask_for
 from tutti.engine.gathering.needs import Need
+from tutti.placement import selection
+from tutti.placement.framework import Where
 from tutti.placement.judging import standing
 from tutti.placement.plugins.node_unschedulable import CORDONED
+from tutti.placement.profile import Profile
 from tutti.quota.flavors import Assignment, assignments
 
 _EACH = 4
@@ -60,6 +63,29 @@ def untainted(case: Case) -> Iterator[Idea]:
         if taint.key in UNFIT:
             told = f"{_names(tainted)} {agreeing(len(tainted), ('loses', 'lose'))} taint {taint.key}"
         yield Idea(told, _instead(case, changes))
+
+
+def labelled(case: Case) -> Iterator[Idea]:
+    """Yield, for each flavor, that as few nodes as make room get its labels, which they lack.
+
+    Where some nodes have them, those that have other values are of another kind, most likely; then only nodes that have
+    no such label are looked at.
+    """
+    nodes = case.state.cluster.nodes
+    for wanted in dict.fromkeys(where.node_labels for need in case.needs for where in _wheres(case, need)):
+        if not wanted:
+            continue
+        able = _able_with(case, dict(wanted))
+        if selection.equals(nodes, wanted).any():
+            able = [name for name in able if _has_no_other(nodes.labels[nodes.rows[name]], wanted)]
+        told = " and ".join(f"{key}={value}" for key, value in wanted)
+        for number in _numbers(len(able)):
+            some = able[:number]
+            changes = [_labelled(node_of(case.seen, name), dict(wanted)) for name in some]
+            if _would_fit(case, changes):
+                have = ("has the label", "have the label")
+                yield Idea(f"{_names(some)} {agreeing(number, have)} {told}", _instead(case, changes))
+                break
 
 
 def more(case: Case) -> Iterator[Idea]:
@@ -134,15 +160,55 @@ def _raised(node: Node, requests: Mapping[str, int]) -> Node:
 
 def _suitable(case: Case, need: Need) -> Iterator[NDArray[np.bool_]]:
     """Yield, for each flavor that it may be counted in, which nodes would take such a pod were they large and empty."""
-    state, nodes = case.state, case.state.cluster.nodes
-    with state.cluster.transaction() as transaction:
-        profile = Attempt(state, case.workload, case.queue, transaction).profile
+    profile = _profile(case)
+    for where in _wheres(case, need):
+        yield standing(need.klass, case.state.cluster.nodes, where, profile).mask
+
+
+def _wheres(case: Case, need: Need) -> Iterator[Where]:
+    """Yield what each flavor that a need may be counted in asks of nodes."""
     ways: list[Assignment] = [{}]
     if case.queue is not None:
-        found = assignments(case.queue, state.catalog.flavors, need.klass.requests, need.klass.spec.tolerations)
+        flavors = case.state.catalog.flavors
+        found = assignments(case.queue, flavors, need.klass.requests, need.klass.spec.tolerations)
         ways = list(itertools.islice(found, MOST_WAYS))
     for given in ways:
-        yield standing(need.klass, nodes, ask_for(state, need, given, required=need.required).where, profile).mask
+        yield ask_for(case.state, need, given, required=need.required).where
+
+
+def _profile(case: Case) -> Profile:
+    with case.state.cluster.transaction() as transaction:
+        return Attempt(case.state, case.workload, case.queue, transaction).profile
+
+
+def _able_with(case: Case, labels: Mapping[str, str]) -> list[str]:
+    """Return the nodes, by name, that lack some labels and would take a pod of some need if they had them and room."""
+    nodes, profile = case.state.cluster.nodes, _profile(case)
+    able = np.zeros(len(nodes), dtype=np.bool_)
+    for need in case.needs:
+        large = (nodes.allocatable >= nodes.vector(need.klass.requests)).all(axis=1)
+        for where in _wheres(case, need):
+            if dict(where.node_labels) == labels:
+                anywhere = Where(tolerations=where.tolerations)
+                able |= standing(need.klass, nodes, anywhere, profile).mask & large
+    able &= ~selection.equals(nodes, labels.items())
+    return sorted(nodes.names[row] for row in np.flatnonzero(able).tolist())
+
+
+def _has_no_other(has: Mapping[str, str], wanted: Labels) -> bool:
+    """Whether a node has no other value of any label that is wanted."""
+    return all(has.get(key, value) == value for key, value in wanted)
+
+
+def _numbers(most: int) -> Iterator[int]:
+    """Yield how many of so many are tried: the fewest first, and in the end all."""
+    yield from range(1, min(most, _MOST_NEW) + 1)
+    if most > _MOST_NEW:
+        yield most
+
+
+def _labelled(node: Node, labels: Mapping[str, str]) -> Node:
+    return changed(node, metadata=changed(node.metadata, labels={**node.metadata.labels, **labels}))
 
 
 def _new(model: Node, number: int) -> list[Node]:

@@ -38,7 +38,7 @@ def remedies(case: Case) -> tuple[Remedy, ...]:
 
 def hopeless(workload: Workload, why: Explanation) -> str:
     """Return what is said where there is no remedy; "" where none is needed, since time or others will tell."""
-    tried = "no cordon or taint taken off, nobody's end, and no more nodes, larger ones included"
+    tried = "no cordon or taint taken off, no flavor's label, nobody's end, and no more nodes, larger ones included"
     match why.gate:
         case Gate.VICTIMS | Gate.PERMIT:
             return ""
@@ -54,6 +54,7 @@ def hopeless(workload: Workload, why: Explanation) -> str:
 def _about_nodes(case: Case) -> Iterable[Remedy]:
     yield from helping(case, having_nodes.uncordoned(case), good=_GOOD, most=_MOST)
     yield from helping(case, having_nodes.untainted(case), good=_GOOD, most=_MOST)
+    yield from helping(case, having_nodes.labelled(case), good=1, most=_MOST)
     yield from leaving.by_leaving(case, *leaving.of_nodes(case))
     yield from helping(case, having_nodes.more(case), good=1, most=_MOST)
     yield from _first_steps(case, mending.smaller(case))
