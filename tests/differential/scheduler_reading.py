@@ -1,47 +1,82 @@
-"""Turns a recorded case of kube-scheduler into the columns that placement decides on."""
+"""Turns a recorded case of kube-scheduler into a world, and a world into what an engine decides about it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from tutti.api.core import Node, Pod
+from tests.placement.naive_preemption import World, ours
+from tutti.api.configuration import TuttiConfiguration
+from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.disruption import PodDisruptionBudget
 from tutti.api.labels import LabelSelector
 from tutti.api.selecting import SERVICE
-from tutti.cluster.cluster import Cluster
+from tutti.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from tutti.cluster.surroundings import Selecting
-from tutti.placement.preemption.budgets import Budget, budget_of
-from tutti.placement.preemption.single import Preemptor
+from tutti.engine import observations as seen
+from tutti.engine.decisions import Decision
+from tutti.engine.engine import Engine
 
 Case = dict[str, Any]
 
+NOW = 1_800_000_000.0
+"""Unix seconds, after everything that was recorded."""
 
-def pod_of(raw: Case) -> Pod:
-    return msgspec.convert(raw, Pod)
+STORAGE = {
+    PersistentVolume: seen.VolumeSeen,
+    PersistentVolumeClaim: seen.ClaimSeen,
+    StorageClass: seen.StorageClassSeen,
+    CSINode: seen.CSINodeSeen,
+    CSIDriver: seen.CSIDriverSeen,
+    CSIStorageCapacity: seen.CapacitySeen,
+    VolumeAttachment: seen.AttachmentSeen,
+}
 
 
-def cluster_of(case: Case) -> Cluster:
+def world_of(case: Case) -> World:
     """Everything that existed when the pod in question was decided on."""
-    cluster = Cluster()
-    for namespace in case["namespaces"]:
-        cluster.put_namespace(namespace["metadata"]["name"], namespace["metadata"].get("labels", {}))
-    for service in case["services"]:
-        meta = service["metadata"]
-        selector = LabelSelector(match_labels=service["spec"].get("selector", {}))
-        cluster.put_selecting(Selecting(SERVICE, meta["namespace"], meta["name"], selector))
-    for node in case["nodes"]:
-        cluster.put_node(msgspec.convert(node, Node))
-    for pod in case["pods"]:
-        cluster.put_pod(pod_of(pod), keep=False)
-    return cluster
+    return World(
+        nodes=[msgspec.convert(one, Node) for one in case["nodes"]],
+        pods=[msgspec.convert(one, Pod) for one in case["pods"]],
+        probe=msgspec.convert(case["probe"], Pod),
+        budgets=[msgspec.convert(one, PodDisruptionBudget) for one in case["pdbs"]],
+        namespaces=[msgspec.convert(one, Namespace) for one in case["namespaces"]],
+        classes=[msgspec.convert(one, PriorityClass) for one in case["priorityClasses"]],
+        selecting=[_selecting(one) for one in case["services"]],
+    )
 
 
-def preemptor_of(cluster: Cluster, pod: Pod) -> Preemptor:
-    klass = cluster.classes.of(pod.spec, pod.metadata.namespace, pod.metadata.labels)
-    return Preemptor(klass, pod.spec.priority or 0, never=pod.spec.preemption_policy == "Never")
+def decided(world: World) -> list[Decision]:
+    """What a new engine decides that is told of everything there is, and then of the pod."""
+    engine = Engine(TuttiConfiguration())
+    for one in _existing(world):
+        engine.observe(one)
+    engine.observe(seen.PodSeen(ours(world.probe)))
+    engine.observe(seen.Synced())
+    return list(engine.decide(NOW))
 
 
-def budgets_of(case: Case) -> list[Budget]:
-    return [budget_of(msgspec.convert(one, PodDisruptionBudget)) for one in case["pdbs"]]
+def _existing(world: World) -> Iterator[seen.Observation]:
+    yield from map(seen.NamespaceSeen, world.namespaces)
+    yield from map(seen.SelectingSeen, world.selecting)
+    yield from map(seen.PriorityClassSeen, world.classes)
+    yield from map(seen.BudgetSeen, world.budgets)
+    yield from (STORAGE[type(one)](one) for one in world.storage)
+    yield from map(seen.NodeSeen, world.nodes)
+    yield from map(seen.PodSeen, world.pods)
+
+
+def _selecting(service: Case) -> Selecting:
+    meta = service["metadata"]
+    selector = LabelSelector(match_labels=service["spec"].get("selector", {}))
+    return Selecting(SERVICE, meta["namespace"], meta["name"], selector)

@@ -11,11 +11,11 @@ import yaml
 
 from tests.engine.world import World
 from tests.placement.scenes import node, pod, service
+from tests.placement.single_decision import Decision, decide
 from tutti.api.configuration import load
 from tutti.api.core import Node, NodeStatus, ObjectMeta
 from tutti.cluster.cluster import Cluster
 from tutti.engine.reading.profiles import profile_of
-from tutti.placement.decision import Decision, decide
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
 
 

@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
+from tests.placement.single_decision import decide
 from tutti.api.core import Node, Pod
 from tutti.api.labels import LabelSelector
 from tutti.api.selecting import SERVICE
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.surroundings import Selecting
-from tutti.placement.decision import decide
 from tutti.placement.framework import ANYWHERE
 from tutti.placement.plugins.balanced_allocation import BalancedAllocation
 from tutti.placement.profile import Profile

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.placement.scenes import pod, service, with_packing
+from tests.placement.single_decision import decide
 from tutti.api.core import Node, Pod
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
-from tutti.placement.decision import decide
 from tutti.placement.framework import ANYWHERE
 from tutti.placement.gang import Ask, place
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from tests.placement.scenes import KEYS, LABELS, ZONES, clusters, pod, specs
+from tests.placement.single_decision import decide
 from tutti.api.core import ContainerImage, ContainerPort, ObjectMeta, OwnerReference, Pod, PodSpec
 from tutti.api.selecting import owner_of
 from tutti.cluster.classes import PodClass, _new_class
 from tutti.cluster.cluster import Cluster
-from tutti.placement.decision import decide
 from tutti.placement.unsupported import unsupported
 
 TYPES = inspect.type_info(PodSpec)

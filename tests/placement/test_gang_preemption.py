@@ -15,12 +15,9 @@ from tests.placement.scenes import LABELS, node, nodes, pod, specs
 from tutti.api.labels import LabelSelector
 from tutti.cluster.cluster import Cluster
 from tutti.placement.gang import Ask
-from tutti.placement.judging import assess
 from tutti.placement.preemption.budgets import Budget, Coverage
 from tutti.placement.preemption.gang import Chosen, choose
-from tutti.placement.preemption.harm import Harm
 from tutti.placement.preemption.lifting import Lifting
-from tutti.placement.preemption.single import Preemptor, preempt
 from tutti.placement.preemption.units import Party, Units
 from tutti.placement.profile import DEFAULT_PROFILE
 from tutti.placement.together import Shortfall, place_together
@@ -353,17 +350,51 @@ def test_no_other_choice_would_hurt_fewer_budgets_or_lower_priorities_only(made,
         assert chosen.harm.highest == least.highest
 
 
-@settings(max_examples=300, deadline=None)
-@given(scenes(parties=False), st.sampled_from(["1", "2", "3"]))
-def test_a_gang_of_one_is_decided_as_a_pod_by_itself(made, cpu):
-    scene, _ = made
-    ask, cluster = scene.ask(1, cpu), scene.cluster
-    said = assess(ask.klass, cluster.nodes)
-    if said.feasible.any():
-        return
-    expected = preempt(cluster, Preemptor(ask.klass, 3), said).chosen
-    found = scene.choose(ask, priority=3)
-    assert (found is None) == (expected is None)
-    if found is not None:
-        assert {record.key for record in found.victims} == {record.key for record in expected.victims}
-        assert found.harm == Harm.of(expected.victims, 0)
+PORT = {"ports": [{"hostPort": 80}]}
+
+
+def test_a_gang_takes_nodes_that_less_important_pods_keep_closed():
+    scene = Scene(n0=4, n1=4, n2=4, n3=4)
+    for name, where, priority in (("a", "n0", 1), ("b", "n1", 1), ("c", "n2", 9), ("d", "n3", 9)):
+        scene.running(name, where, cpu="4", priority=priority, **(taken_port("4") if priority == 1 else {}))
+    ask = scene.ask(2, **taken_port("1"))
+    assert scene.victims(ask) == {"a", "b"}
+    scene.running("e", "n0", priority=20, **taken_port("0"))
+    assert scene.victims(ask) in ({"b", "c"}, {"b", "d"})
+    assert scene.victims(replace(ask, required=3)) == {"b", "c", "d"}
+    assert scene.victims(replace(ask, required=4)) is None
+
+
+def taken_port(cpu: str) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}, **PORT}]}
+
+
+@st.composite
+def closed_scenes(draw: st.DrawFn) -> Scene:
+    """Nodes that some pods keep closed to others by a port or by anti-affinity."""
+    scene = Scene()
+    for one in draw(nodes(5)):
+        scene.cluster.put_node(one)
+    for i in range(draw(st.integers(1, 7))):
+        spec = draw(st.sampled_from([{}, taken_port("1"), {"affinity": APART}]))
+        where = draw(st.sampled_from(sorted(scene.cluster.nodes.rows)))
+        labels = draw(st.sampled_from(LABELS))
+        priority = draw(st.integers(0, 3))
+        scene.running(f"p{i}", where, priority=priority, started=i, labels=labels, **spec)
+    return scene
+
+
+@settings(max_examples=200, deadline=None)
+@given(closed_scenes(), st.integers(1, 3), st.sampled_from([{}, taken_port("1"), {"affinity": APART}]))
+def test_no_priority_is_taken_out_that_closed_nodes_would_have_spared(scene, count, spec):
+    ask, units = scene.ask(count, labels={"app": "x"}, **spec), scene.units(3)
+    chosen = choose(scene.cluster, [ask], units, profile=DEFAULT_PROFILE)
+    highest = [
+        max((int(units.grade[unit]) for unit in some), default=-1)
+        for size in range(len(units) + 1)
+        for some in combinations(range(len(units)), size)
+        if fits(scene, [ask], units, list(some))
+    ]
+    assert (chosen is None) == (not highest)
+    if chosen is not None:
+        assert max((int(units.grade[unit]) for unit in chosen.units), default=-1) == min(highest)

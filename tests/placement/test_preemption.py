@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from tests.placement.scenes import LABELS, clusters, node, pod, specs
 from tutti.api.labels import LabelSelector
-from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
+from tutti.placement.gang import Ask
 from tutti.placement.judging import assess
 from tutti.placement.preemption.budgets import Budget
-from tutti.placement.preemption.harm import Harm
-from tutti.placement.preemption.single import Preemption, Preemptor, preempt
+from tutti.placement.preemption.gang import Chosen, choose
+from tutti.placement.preemption.units import Units
+from tutti.placement.profile import DEFAULT_PROFILE
 
 
 def running(
@@ -28,15 +29,16 @@ def running(
     cluster.put_pod(msgspec.structs.replace(one, status=status), keep=False)
 
 
-def asked(cluster: Cluster, *budgets: Budget, priority: int = 100, cpu: str = "2", never: bool = False) -> Preemption:
-    klass = cluster.classes.of(pod("p", cpu=cpu).spec)
-    return preempt(cluster, Preemptor(klass, priority, never=never), assess(klass, cluster.nodes), budgets)
+def asked(cluster: Cluster, *budgets: Budget, priority: int = 100, cpu: str = "2", **spec: Any) -> Chosen | None:
+    ask = Ask(cluster.classes.of(pod("p", cpu=cpu, **spec).spec, "default", {"app": "x"}), 1)
+    lower = np.flatnonzero((cluster.tenants.row >= 0) & (cluster.tenants.priority < priority))
+    return choose(cluster, [ask], Units.among(cluster, lower), profile=DEFAULT_PROFILE, budgets=budgets)
 
 
 def chosen(cluster: Cluster, *budgets: Budget, **options: Any) -> tuple[str, list[str]]:
-    candidate = asked(cluster, *budgets, **options).chosen
-    assert candidate is not None
-    return cluster.nodes.names[candidate.row], [record.name for record in candidate.victims]
+    found = asked(cluster, *budgets, **options)
+    assert found is not None
+    return cluster.nodes.names[int(found.rows[0][0])], sorted(record.name for record in found.victims)
 
 
 def two_nodes() -> Cluster:
@@ -72,7 +74,7 @@ def test_as_few_as_needed_go_and_the_most_important_stay():
     cluster.put_node(node("n0", cpu=4))
     for name, priority, started in (("old", 5, 1), ("new", 5, 9), ("low", 1, 1), ("high", 7, 1)):
         running(cluster, name, "n0", priority=priority, started=started)
-    assert chosen(cluster) == ("n0", ["new", "low"])
+    assert chosen(cluster) == ("n0", ["low", "new"])
 
 
 def test_a_pod_whose_budget_is_used_up_goes_last():
@@ -88,47 +90,50 @@ def test_a_pod_whose_budget_is_used_up_goes_last():
     assert chosen(cluster, Budget("elsewhere", selector, 0), cpu="1") == ("n0", ["kept"])
 
 
-def test_why_nobody_would_help_is_said_per_node():
+def test_nobody_goes_where_that_does_not_help():
     cluster = two_nodes()
-    cluster.put_node(node("small", cpu=1))
     running(cluster, "a", "n0", priority=200, cpu="2")
     running(cluster, "b", "n1", priority=200, cpu="1")
     running(cluster, "c", "n1", priority=1, cpu="1")
-    said = asked(cluster)
-    assert said.chosen is None
-    assert said.message == (
-        "0/3 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod, "
-        "1 Preemption is not helpful for scheduling."
-    )
-    assert asked(cluster, never=True).message == "not eligible due to preemptionPolicy=Never."
+    assert asked(cluster) is None
+    assert chosen(cluster, cpu="1") == ("n1", ["c"])
 
 
-def one_by_one(cluster: Cluster, klass: PodClass, priority: int, budgets: list[Budget]) -> tuple[str, set[str]] | None:
-    """The rule as it is written down: each node by itself, one pod after another."""
-    found = []
-    for row, name in enumerate(cluster.nodes.names):
-        lower = [one for one in cluster.on_node(name) if one.priority < priority]
-        lower.sort(key=lambda one: (-one.priority, one.started if one.started is not None else float("inf")))
-        left, over = [budget.allowed for budget in budgets], []
-        for one in lower:
-            for i, budget in enumerate(budgets):
-                left[i] -= budget.covers(one)
-            over += [one for i, budget in enumerate(budgets) if budget.covers(one) and left[i] < 0][:1]
-        for one in lower:
-            cluster.lift(one)
-        gone = list(lower)
-        if lower and (can := bool(assess(klass, cluster.nodes).feasible[row])):
-            for one in sorted(lower, key=lambda one: one not in over):
-                cluster.put_back(one)
-                if assess(klass, cluster.nodes).feasible[row]:
-                    gone.remove(one)
-                else:
-                    cluster.lift(one)
-        for one in gone:
-            cluster.put_back(one)
-        if lower and can and not assess(klass, cluster.nodes).final[row]:
-            found.append((Harm.of(gone, sum(one in over for one in gone)), row, {one.name for one in gone}))
-    return (cluster.nodes.names[min(found)[1]], min(found)[2]) if found else None
+PORT = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}, "ports": [{"hostPort": 80}]}]}
+
+
+def test_a_node_that_one_who_may_leave_keeps_closed_is_chosen_where_that_hurts_least():
+    cluster = two_nodes()
+    cluster.put_pod(pod("low", node="n0", priority=1, **PORT), keep=False)
+    running(cluster, "high", "n1", priority=50, cpu="2")
+    assert chosen(cluster, **PORT) == ("n0", ["low"])
+    cluster.put_pod(pod("other", node="n0", cpu="0", priority=60, **PORT), keep=False)
+    assert chosen(cluster, **PORT) == ("n1", ["high"])
+
+
+def test_a_pod_in_another_zone_does_not_leave_for_nothing():
+    """Two keep a zone closed, each from its own node: clearing one of these is no help."""
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}
+    apart = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    cluster = Cluster()
+    for i, zone in enumerate("aab"):
+        cluster.put_node(node(f"n{i}", cpu=2, labels={"zone": zone}))
+    for i in range(2):
+        cluster.put_pod(pod(f"low{i}", node=f"n{i}", priority=1, **apart), keep=False)
+    running(cluster, "high", "n2", priority=50, cpu="2")
+    assert chosen(cluster) == ("n2", ["high"])
+    cluster.remove_pod(("default", "low1"))
+    assert chosen(cluster) == ("n0", ["low0"])
+
+
+def test_one_who_uses_a_budget_up_leaves_the_less_important_of_two():
+    """kube-scheduler lets the budget cover the more important one, which it then takes out."""
+    cluster = Cluster()
+    cluster.put_node(node("n0", cpu=2))
+    running(cluster, "less", "n0", priority=1, app="kept")
+    running(cluster, "more", "n0", priority=9, app="kept")
+    budget = Budget("default", LabelSelector(match_labels={"app": "kept"}), 1)
+    assert chosen(cluster, budget, cpu="1") == ("n0", ["less"])
 
 
 @st.composite
@@ -151,35 +156,16 @@ def crowds(draw: st.DrawFn) -> Cluster:
     return cluster
 
 
-def budgets() -> st.SearchStrategy[list[Budget]]:
-    selector = st.sampled_from([LabelSelector({"app": "x"}), LabelSelector({"app": "y"}), LabelSelector()])
-    return st.lists(st.builds(Budget, st.just("default"), selector, st.integers(0, 2)), max_size=2)
-
-
-@settings(max_examples=300, deadline=None)
-@given(crowds(), specs(), st.sampled_from(["1", "3"]), st.integers(0, 3), budgets())
-def test_all_nodes_at_once_decide_as_one_by_one(cluster, spec, cpu, priority, protected):
-    klass = cluster.classes.of(pod("p", cpu=cpu, **spec).spec, "default", {"app": "x"})
-    said = assess(klass, cluster.nodes)
-    if said.feasible.any():
-        return
-    expected = one_by_one(cluster, klass, priority, protected)
-    found = preempt(cluster, Preemptor(klass, priority), said, protected).chosen
-    assert (found is None) == (expected is None)
-    if found is not None:
-        assert (cluster.nodes.names[found.row], {record.name for record in found.victims}) == expected
-
-
-@settings(max_examples=100, deadline=None)
-@given(clusters(), st.sampled_from(["1", "3"]))
-def test_nothing_is_changed_and_the_pod_would_fit(cluster, cpu):
-    klass = cluster.classes.of(pod("p", cpu=cpu).spec, "default", {"app": "x"})
+@settings(max_examples=150, deadline=None)
+@given(crowds(), specs(), st.sampled_from(["1", "3"]))
+def test_nothing_is_changed_and_the_pod_would_fit(cluster, spec, cpu):
     before = (cluster.nodes.requested.copy(), cluster.nodes.scored.copy(), cluster.nodes.residents.snapshot())
-    found = preempt(cluster, Preemptor(klass, 100), assess(klass, cluster.nodes))
+    found = asked(cluster, cpu=cpu, **spec)
     assert (cluster.nodes.requested == before[0]).all()
     assert (cluster.nodes.scored == before[1]).all()
     assert cluster.nodes.residents.snapshot() == before[2]
-    if found.chosen is not None:
-        for record in found.chosen.victims:
+    if found is not None:
+        for record in found.victims:
             cluster.remove_pod(record.key)
-        assert found.chosen.row in np.flatnonzero(assess(klass, cluster.nodes).feasible)
+        klass = cluster.classes.of(pod("p", cpu=cpu, **spec).spec, "default", {"app": "x"})
+        assert found.rows[0][0] in np.flatnonzero(assess(klass, cluster.nodes).feasible)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.placement.scenes import node, pod
+from tests.placement.single_decision import Decision, decide
 from tests.placement.storage import (
     BETA_ZONE,
     HOSTNAME,
@@ -23,11 +25,10 @@ from tests.placement.storage import (
 )
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
-from tutti.placement.decision import Decision, decide
 from tutti.placement.gang import Ask, place
-from tutti.placement.judging import assess
 from tutti.placement.misfit import explain
-from tutti.placement.preemption.single import Preemptor, preempt
+from tutti.placement.preemption.gang import choose
+from tutti.placement.preemption.units import Units
 from tutti.placement.profile import DEFAULT_PROFILE
 
 REACH = "node(s) didn't match PersistentVolume's node affinity"
@@ -514,8 +515,9 @@ def test_lower_priority_makes_room_for_volumes(limited):
     record = cluster.put_pod(pod("p", cpu="1", priority=9, **using("e" if limited else "d")), keep=True)
     assert record is not None
 
-    found = preempt(cluster, Preemptor(record.klass, 9), assess(record.klass, cluster.nodes))
+    lower = np.flatnonzero((cluster.tenants.row >= 0) & (cluster.tenants.priority < 9))
+    found = choose(cluster, [Ask(record.klass, 1)], Units.among(cluster, lower), profile=DEFAULT_PROFILE)
 
-    assert found.chosen is not None
-    assert [one.name for one in found.chosen.victims] == ["user"]
+    assert found is not None
+    assert [one.name for one in found.victims] == ["user"]
     assert cluster.nodes.volumes.attachments.count("n0", "csi.example.com") == 1

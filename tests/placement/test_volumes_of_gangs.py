@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.placement.scenes import node, pod
+from tests.placement.single_decision import decide
 from tests.placement.storage import HOSTNAME, ZONE, at, claim, csi_node, storage_class, using, volume
 from tutti.api.storage import PersistentVolume
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
-from tutti.placement.decision import decide
 from tutti.placement.gang import Ask, place
 from tutti.placement.profile import DEFAULT_PROFILE
 

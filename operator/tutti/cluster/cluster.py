@@ -248,14 +248,6 @@ class Cluster:
             self.nodes.residents.add(klass.kin, row, count=-1)
             self.freed += 1
 
-    def lift(self, record: PodRecord) -> None:
-        """Take a pod off its node for a question that begins with "if"; `put_back` it before anything else happens."""
-        self._charge(self.nodes.rows[record.place], record, -1)
-
-    def put_back(self, record: PodRecord) -> None:
-        """Undo `lift`."""
-        self._charge(self.nodes.rows[record.place], record, 1)
-
     def recount(self) -> NDArray[np.int64]:
         """Return what `nodes.requested` should be, computed from the pods: int64[rows, resources]."""
         out = np.zeros_like(self.nodes.requested)

@@ -100,6 +100,18 @@ class Rationed(Protocol):
 
 
 @runtime_checkable
+class Excluding(Protocol):
+    """A tally that rules nodes out for single pods on them, so that those know who would have to leave."""
+
+    def in_the_way(self, nodes: NodeColumns) -> Mask:
+        """Return bool[codes] of `nodes.residents`: pods of which kins, each by itself, rule out their own node.
+
+        A node that is ruled out for pods elsewhere, too, need not be open once these have left.
+        """
+        ...
+
+
+@runtime_checkable
 class Settling(Protocol):
     """A tally that has given something to each pod it was told of."""
 

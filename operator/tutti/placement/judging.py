@@ -97,25 +97,6 @@ def ruled_out(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profil
         left &= ~out
 
 
-def fits_on(row: int, klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> bool:
-    """Whether one more pod of a class could go to one row now."""
-    if klass.volumes.problem or not standing(klass, nodes, where, profile).mask[row]:
-        return False
-    checks = (profile.fit.tally(klass, nodes, where), *tallies(klass, nodes, where, profile))
-    return not any(rejection.rows[row] for tally in checks for rejection in tally.rejections())
-
-
-def why_not_on(row: int, klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> list[str]:
-    """Return the reasons of the first filter that rules a row out; empty where none does."""
-    if klass.volumes.problem:
-        return [klass.volumes.problem]
-    for rejections in _said(klass, nodes, where, profile):
-        reasons = [rejection.reason for rejection in rejections if rejection.rows[row]]
-        if reasons:
-            return reasons
-    return []
-
-
 def _said(klass: PodClass, nodes: NodeColumns, where: Where, profile: Profile) -> list[Sequence[Rejection]]:
     """Return what each filter rules out, in the order in which a node counts."""
     alone, early = standing(klass, nodes, where, profile).rejections, len(profile.filters)

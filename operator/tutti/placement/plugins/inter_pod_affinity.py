@@ -14,6 +14,7 @@ import numpy as np
 from tutti.cluster.classes import PodClass
 from tutti.cluster.kin import Kin, Query, Term
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.residents import Codes
 from tutti.placement.domains import Counts, Domains, count_by_domain
 from tutti.placement.framework import Features, Mask, Rejection, Rows, Where
 
@@ -24,11 +25,16 @@ EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 @dataclass(slots=True)
 class Counted:
-    """The pods that matter for one topology key: how many in each domain, and how many more for each pod placed."""
+    """The pods that matter for one topology key: how many in each domain, and how many more for each pod placed.
+
+    Attributes:
+        kins: bool[codes], which residents those are; None where that is not asked.
+    """
 
     domains: Domains
     counts: Counts
     step: int = 0
+    kins: Codes | None = None
 
     def any_there(self) -> Mask:
         """bool[rows]: whether a node's domain has any."""
@@ -98,6 +104,14 @@ class AffinityTally:
         for refused in (self._lonely(), self._any(self._apart), self._any(self._existing)):
             if refused is not None:
                 out |= refused
+        return out
+
+    def in_the_way(self, nodes: NodeColumns) -> Codes:
+        """Return bool[codes]: those that the class keeps off, or that keep it off, where each node is a domain."""
+        out = np.zeros(nodes.residents.codes, dtype=np.bool_)
+        for one in (*self._apart, *self._existing):
+            if one.kins is not None and one.is_single(nodes):
+                out |= one.kins
         return out
 
     def add(self, row: int) -> None:
@@ -191,8 +205,8 @@ def _count_near(nodes: NodeColumns, terms: Sequence[Term], *, step: int) -> list
 
 def _count_apart(nodes: NodeColumns, term: Term, klass: PodClass) -> Counted:
     domains = Domains.of(nodes, term.topology_key)
-    counts = count_by_domain(nodes, nodes.residents.matching(term.query, nodes.around), domains)
-    return Counted(domains, counts, int(means(term.query, klass, nodes)))
+    kins = nodes.residents.matching(term.query, nodes.around)
+    return Counted(domains, count_by_domain(nodes, kins, domains), int(means(term.query, klass, nodes)), kins)
 
 
 def _count_existing(nodes: NodeColumns, klass: PodClass) -> list[Counted]:
@@ -203,6 +217,7 @@ def _count_existing(nodes: NodeColumns, klass: PodClass) -> list[Counted]:
     for key in dict.fromkeys((*weights, *sorted(own))):
         domains = Domains.of(nodes, key)
         of_codes = weights.get(key, np.zeros(nodes.residents.codes, dtype=np.int64))
-        rows, counts, codes = nodes.residents.where(of_codes > 0)
-        out.append(Counted(domains, domains.sum(rows, counts * of_codes[codes]), int(key in own)))
+        kins = of_codes > 0
+        rows, counts, codes = nodes.residents.where(kins)
+        out.append(Counted(domains, domains.sum(rows, counts * of_codes[codes]), int(key in own), kins))
     return out

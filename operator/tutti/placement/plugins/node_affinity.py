@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,13 +18,6 @@ from tutti.placement.framework import Mask, Rejection, Scores, Where
 REASON = "node(s) didn't match Pod's node affinity/selector"
 NAMED_ELSE = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
-
-_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?", re.ASCII)
-_RIGHT_VALUE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
 
 
 def required_matches(spec: PodSpec, nodes: NodeColumns) -> Mask:
@@ -61,7 +53,10 @@ class NodeAffinity:
 
 @dataclass(frozen=True, slots=True)
 class PreferredNodeAffinity:
-    """The score: the sum of the weights of the preferred terms that match."""
+    """The score: the sum of the weights of the preferred terms that match.
+
+    A number that no label could have, such as -1, is compared as it is; kube-scheduler gives such a pod up.
+    """
 
     added: Spec | None = None
     name: str = "NodeAffinity"
@@ -83,28 +78,6 @@ class PreferredNodeAffinity:
         for one in terms:
             out += selection.term(nodes, one.preference) * one.weight
         return out
-
-
-def refused_preference(spec: PodSpec) -> str:
-    """Return why kube-scheduler cannot score a pod: a value in a preferred term that no label could have; or "".
-
-    The API server lets such a preference pass. Here it matches no node instead.
-    """
-    affinity = _affinity(spec)
-    if affinity is None:
-        return ""
-    problems = list(_refused(affinity))
-    text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-    return f'running PreScore plugin "NodeAffinity": {text}' if problems else ""
-
-
-def _refused(affinity: Spec) -> Iterator[str]:
-    for i, preferred in enumerate(affinity.preferred):
-        for j, expression in enumerate(preferred.preference.match_expressions):
-            for k, value in enumerate(expression.values):
-                if len(value) > 63 or not _LABEL_VALUE.fullmatch(value):  # noqa: PLR2004 - the length of a label value
-                    place = f"[{i}].matchExpressions[{j}].values[{k}][{expression.key}]"
-                    yield f'{place}: Invalid value: "{value}": {_RIGHT_VALUE}'
 
 
 def _affinity(spec: PodSpec) -> Spec | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.residents import Codes
 from tutti.placement.framework import Mask, Rejection, Where
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
@@ -16,15 +17,25 @@ REASON = "node(s) didn't have free ports for the requested pod ports"
 
 @dataclass(slots=True)
 class PortTally:
-    """Where the ports of a class are taken; pods of one class always conflict with each other."""
+    """Where the ports of a class are taken; pods of one class always conflict with each other.
+
+    Attributes:
+        taken: bool[rows].
+        conflicting: bool[codes], the residents that take one.
+    """
 
     taken: Mask
+    conflicting: Codes
     moves: bool = False
     alone: bool = True
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes where a port is taken."""
         return (Rejection(REASON, self.taken),)
+
+    def in_the_way(self, nodes: NodeColumns) -> Codes:  # noqa: ARG002 - what every such tally is asked
+        """Return bool[codes]: those that take a port."""
+        return self.conflicting
 
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
@@ -46,4 +57,4 @@ class NodePorts:
             conflicting[code] = any(port.conflicts(one) for port in kin.company.ports for one in wanted)
         taken = np.zeros(len(nodes), dtype=np.bool_)
         taken[residents.where(conflicting)[0]] = True
-        return PortTally(taken)
+        return PortTally(taken, conflicting)

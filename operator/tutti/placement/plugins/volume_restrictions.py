@@ -13,6 +13,7 @@ import numpy as np
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
+from tutti.cluster.residents import Codes
 from tutti.placement.framework import Mask, Rejection, Where
 
 DISK = "node(s) had no available disk"
@@ -27,11 +28,13 @@ class RestrictionTally:
 
     Attributes:
         taken: bool[rows], where a disk is in use.
+        conflicting: bool[codes], the residents that use one.
         occupied: Whether a claim of the class is in use that one pod may use; None where it has no such claim.
         excludes_itself: Whether a node takes one pod of the class because of its disks.
     """
 
     taken: Mask
+    conflicting: Codes
     occupied: bool | None
     excludes_itself: bool
 
@@ -49,6 +52,10 @@ class RestrictionTally:
         """Rule out nodes by disks, then all by claims."""
         everywhere = np.full(len(self.taken), bool(self.occupied))
         return Rejection(DISK, self.taken), Rejection(ONCE, everywhere & ~self.taken)
+
+    def in_the_way(self, nodes: NodeColumns) -> Codes:  # noqa: ARG002 - what every such tally is asked
+        """Return bool[codes]: those that use a disk."""
+        return self.conflicting
 
     def add(self, row: int) -> None:
         """Count one more pod of the class on a row."""
@@ -75,7 +82,7 @@ class VolumeRestrictions:
         occupied = None
         if once:
             occupied = any(nodes.volumes.users.is_occupied(_key(claim)) for claim in once)
-        return RestrictionTally(taken, occupied, any(one.conflicts(one) for one in disks))
+        return RestrictionTally(taken, conflicting, occupied, any(one.conflicts(one) for one in disks))
 
 
 def _key(claim: str) -> tuple[str, str]:

@@ -1,1 +1,1 @@
-"""Whom to take out so that pods fit: one pod by kube-scheduler's rules (`single`), a whole gang by ours (`gang`)."""
+"""Whom to take out so that pods fit: one pod, or a whole gang at once (`gang`)."""

@@ -15,6 +15,7 @@ from tutti.placement.framework import Mask, Rows
 from tutti.placement.gang import Ask
 from tutti.placement.preemption.budgets import Coverage
 from tutti.placement.preemption.by_room import ByRoom
+from tutti.placement.preemption.closed import Closed
 from tutti.placement.preemption.enough import Enough
 from tutti.placement.preemption.units import Numbers, Units
 from tutti.placement.profile import Profile
@@ -32,14 +33,20 @@ def only_asks_for_a_domain(near: Nearness) -> bool:
 
 
 def in_one_domain(
-    cluster: Cluster, ask: Ask, units: Units, coverage: Coverage, profile: Profile, enough: Enough
+    cluster: Cluster,
+    ask: Ask,
+    units: Units,
+    coverage: Coverage,
+    profile: Profile,
+    enough: Enough,
+    closed: Closed | None = None,
 ) -> Mask | None:
     """Return bool[units] that must go so that an ask fits as near as it must be; None where that is not found."""
     near = ask.near
     assert near is not None  # only then there are domains to choose from
     domain, plain = _domains(cluster, near), replace(ask, near=None)
     nobody = np.zeros(len(units), dtype=np.bool_)
-    everywhere = ByRoom(cluster, plain, units, coverage, profile, enough, within=domain >= 0)
+    everywhere = ByRoom(cluster, plain, units, coverage, profile, enough, within=domain >= 0, closed=closed)
     if near.asked.together is not Together.REQUIRED:
         return everywhere.choose(nobody)
     able = _able(everywhere, units, domain, ask.required)
@@ -50,7 +57,14 @@ def in_one_domain(
         there[units.of[rows[cluster.tenants.row[units.slots]]]] = True
         numbers = np.flatnonzero(there)
         some = ByRoom(
-            cluster, plain, units.some(there), coverage, profile, _for_some(enough, numbers, len(units)), within=rows
+            cluster,
+            plain,
+            units.some(there),
+            coverage,
+            profile,
+            _for_some(enough, numbers, len(units)),
+            within=rows,
+            closed=closed,
         )
         chosen = some.choose(np.zeros(len(numbers), dtype=np.bool_))
         if chosen is not None:

@@ -17,6 +17,7 @@ from tutti.placement.framework import Mask, Rationed
 from tutti.placement.gang import Ask
 from tutti.placement.judging import standing, tallies
 from tutti.placement.preemption.budgets import Coverage
+from tutti.placement.preemption.closed import Closed
 from tutti.placement.preemption.enough import Enough
 from tutti.placement.preemption.options import Options, Walk
 from tutti.placement.preemption.pool import Counts, Free, Pool, Wish
@@ -43,7 +44,10 @@ def moves(cluster: Cluster, ask: Ask, profile: Profile) -> bool:
 
 
 class ByRoom:
-    """One choice for one ask; `within` holds it to some rows: bool[rows]."""
+    """One choice for one ask.
+
+    `within` holds it to some rows, bool[rows]; `closed` are nodes that are open once some pods have left.
+    """
 
     def __init__(
         self,
@@ -55,18 +59,22 @@ class ByRoom:
         enough: Enough,
         *,
         within: Mask | None = None,
+        closed: Closed | None = None,
     ) -> None:
         nodes = cluster.nodes
         company = tallies(ask.klass, nodes, ask.where, profile)
         mask = allowed(standing(ask.klass, nodes, ask.where, profile).mask, company)
+        if closed is not None:
+            mask = mask | closed.rows
         if within is not None:
             mask = mask & within
+        barring = None if closed is None else closed.slots
         most = 1 if any(tally.alone for tally in company) else ask.required
         self._cluster, self._units, self._coverage, self._enough = cluster, units, coverage, enough
         self._wanted = ask.required
-        self._wish = Wish.of(cluster, ask, profile, mask, most=most)
+        self._wish = Wish.of(cluster, ask, profile, mask, most=most, barring=barring)
         self._row = cluster.tenants.row[units.slots].astype(np.int64)
-        self._held = np.ascontiguousarray(cluster.tenants.held(units.slots, nodes.axis)[:, self._wish.columns].T)
+        self._held = self._wish.held(cluster, units.slots)
         self._several = units.size > 1
 
     def choose(self, gone: Mask) -> Mask | None:

@@ -6,8 +6,9 @@ kube-scheduler's tie-breaks over the whole set: fewest beyond a disruption budge
 sum of priorities, fewest pods, latest start; and none of them is one that could stay.
 
 Where only room decides, the choice is made on columns (`by_room`). So it is, as far as that goes, for pods that keep
-off nodes where others are: nodes that are closed to them now are left out. Where that is not enough, and for pods that
-look farther around, it is made by trying (`by_trial`).
+off nodes where others are: nodes that these close are among them (`closed`), if all of these may go. For one pod by
+itself, other nodes are tried that its company rules out or may rule out (`by_node`). Where that is not enough, and for
+gangs that look farther around, everybody on all nodes is tried (`by_trial`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from tutti.placement.framework import Mask, Rows
 from tutti.placement.gang import Ask, hardest_first, place
 from tutti.placement.preemption.budgets import Budget, Coverage
 from tutti.placement.preemption.by_domain import in_one_domain, only_asks_for_a_domain
+from tutti.placement.preemption.by_node import ByNode, open_now
 from tutti.placement.preemption.by_room import ByRoom, looks_around, moves
 from tutti.placement.preemption.by_trial import ByTrial
+from tutti.placement.preemption.closed import Closed
 from tutti.placement.preemption.enough import Enough, always
 from tutti.placement.preemption.harm import Harm
 from tutti.placement.preemption.lifting import Lifting
@@ -77,16 +80,37 @@ def choose(
         return None
     coverage = Coverage(budgets, of_leaving=False)
     seen = any(looks_around(cluster, ask, profile) for ask in asks)
+    best: Chosen | None = None
+    known = np.zeros(len(cluster.nodes), dtype=np.bool_)
     if not any(moves(cluster, ask, profile) for ask in asks) and _are_simply_near(asks):
-        found = _by_room(cluster, asks, units, coverage, profile, enough)
-        rows = None if found is None else _placed(cluster, asks, units, found, profile, seen=seen)
-        if found is not None and rows is not None:
-            return _result(cluster, units, found, rows, coverage)
+        closed = [Closed.of(cluster, ask, units, profile) if seen else None for ask in asks]
+        for those in ([None] * len(asks), closed) if any(closed) else (closed,):
+            found = _by_room(cluster, asks, units, coverage, profile, enough, those)
+            rows = None if found is None else _placed(cluster, asks, units, found, profile, seen=seen)
+            if found is not None and rows is not None:
+                best = _better(best, _result(cluster, units, found, rows, coverage))
+                known |= False if those[0] is None else those[0].rows
         if len(asks) == 1 and not seen and asks[0].near is None:
-            return None
+            return best
+        known |= open_now(cluster, asks[0], profile)
+    if _is_one_pod(asks) and enough(np.zeros(len(units), dtype=np.bool_)):
+        one = ByNode.of(cluster, asks[0], units, coverage, profile)
+        cleared = one.choose(known, than=None if best is None else best.harm)
+        if cleared is not None and cleared.gone.any():
+            return _result(cluster, units, cleared.gone, [np.array([cleared.row])], coverage)
+    if best is not None:
+        return best
     found = ByTrial(cluster, asks, units, coverage, profile, enough, seen).choose()
     rows = None if found is None else _placed(cluster, asks, units, found, profile, seen=seen)
     return None if found is None or rows is None else _result(cluster, units, found, rows, coverage)
+
+
+def _better(one: Chosen | None, other: Chosen) -> Chosen:
+    return other if one is None or other.harm < one.harm else one
+
+
+def _is_one_pod(asks: Sequence[Ask]) -> bool:
+    return len(asks) == 1 and asks[0].required == 1 and asks[0].near is None
 
 
 def _are_simply_near(asks: Sequence[Ask]) -> bool:
@@ -111,26 +135,36 @@ def _result(cluster: Cluster, units: Units, chosen: Mask, rows: list[Rows], cove
 
 
 def _by_room(
-    cluster: Cluster, asks: Sequence[Ask], units: Units, coverage: Coverage, profile: Profile, enough: Enough
+    cluster: Cluster,
+    asks: Sequence[Ask],
+    units: Units,
+    coverage: Coverage,
+    profile: Profile,
+    enough: Enough,
+    closed: Sequence[Closed | None],
 ) -> Mask | None:
     """Choose for one ask after another, the hardest first, each with the ones before it placed.
+
+    Per ask, nodes that are `closed` to it now may be chosen, too.
 
     Returns:
         bool[units]; None where that does not work out, though another order might.
     """
     if asks[0].near is not None:
-        return in_one_domain(cluster, asks[0], units, coverage, profile, enough)
+        return in_one_domain(cluster, asks[0], units, coverage, profile, enough, closed[0])
     chosen = np.zeros(len(units), dtype=np.bool_)
     order = hardest_first(cluster.nodes, asks)
     with cluster.transaction() as transaction:
         for index in order:
             last = index == order[-1]
-            more = ByRoom(cluster, asks[index], units, coverage, profile, enough if last else always).choose(chosen)
+            must = enough if last else always
+            one = ByRoom(cluster, asks[index], units, coverage, profile, must, closed=closed[index])
+            more = one.choose(chosen)
             if more is None:
                 return None
             chosen = more
             if not last:
-                with Lifting(cluster, units.pods(chosen), seen=False):
+                with Lifting(cluster, units.pods(chosen), seen=any(closed)):
                     if place(cluster.nodes, transaction, asks[index], profile) is None:
                         return None
     return chosen

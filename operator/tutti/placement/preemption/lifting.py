@@ -23,12 +23,20 @@ class Lifting:
         self._records = tenants.at(slots) if seen else []
 
     def __enter__(self) -> Self:
-        self._change(-1)
+        self.lift()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.put_back()
+
+    def lift(self) -> None:
+        """Take them off; `put_back` them before anything else happens."""
+        self._change(-1)
+
+    def put_back(self) -> None:
+        """Undo `lift`."""
         self._change(1)
 
     def _change(self, sign: int) -> None:

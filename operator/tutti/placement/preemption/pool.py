@@ -6,7 +6,7 @@ the second of every node, and so on. A cluster of thousands of nodes takes as ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from tutti.placement.preemption.harm import PRIORITY_OFFSET
 from tutti.placement.profile import Profile
 
 _RANK_BITS = 33
+_PLENTY = 1 << 32
 
 Counts = NDArray[np.int64]
 Free = NDArray[np.int64]
@@ -35,27 +36,47 @@ class Wish:
         request: int64[columns], what one pod takes of each; above 0.
         mask: bool[rows], the nodes that may take such pods at all.
         most: How many a node may take at most.
+        barring: int64[m], pods by their slots without all of which their node takes none.
     """
 
     columns: NDArray[np.int64]
     request: Counts
     mask: Mask
     most: int
+    barring: Slots = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @classmethod
-    def of(cls, cluster: Cluster, ask: Ask, profile: Profile, mask: Mask, *, most: int) -> Wish:
+    def of(
+        cls, cluster: Cluster, ask: Ask, profile: Profile, mask: Mask, *, most: int, barring: Slots | None = None
+    ) -> Wish:
         """Return what the pods of an ask want, on the nodes of a mask."""
         nodes = cluster.nodes
         request = nodes.vector(ask.klass.requests)
         names = (name for name in ask.klass.requests if not profile.fit.is_ignored(name))
         columns = np.array([c for c in map(nodes.axis.column, names) if request[c]], dtype=np.int64)
-        return cls(columns, request[columns], mask, most)
+        wanted = request[columns]
+        if barring is None or not len(barring):
+            return cls(columns, wanted, mask, most)
+        return cls(columns, np.append(wanted, 1), mask, most, np.sort(barring))
 
     def free(self, cluster: Cluster) -> Free:
-        """Return what is free on every node now."""
-        nodes = cluster.nodes
-        left = nodes.allocatable[:, self.columns] - nodes.requested[:, self.columns]
-        return np.ascontiguousarray(left.T)
+        """Return what is free on every node now.
+
+        Where pods bar their nodes, that is one more resource: a node has plenty, and each of them takes all of it.
+        """
+        nodes, tenants = cluster.nodes, cluster.tenants
+        left = (nodes.allocatable[:, self.columns] - nodes.requested[:, self.columns]).T
+        if len(self.barring):
+            barred = np.bincount(tenants.row[self.barring], minlength=len(nodes))
+            left = np.vstack((left, _PLENTY * (1 - barred)))
+        return np.ascontiguousarray(left)
+
+    def held(self, cluster: Cluster, slots: Slots) -> Free:
+        """Return int64[resources asked for, m]: what each of these pods takes of them."""
+        held = cluster.tenants.held(slots, cluster.nodes.axis)[:, self.columns].T
+        if len(self.barring):
+            held = np.vstack((held, _PLENTY * np.isin(slots, self.barring)))
+        return np.ascontiguousarray(held)
 
     def capacity(self, free: Free, rows: Rows | None = None) -> Counts:
         """Return how many such pods fit on each row, or on some: int64[rows]."""
@@ -103,10 +124,9 @@ class Pool:
             violating = coverage.violating(tenants.at(slots), row)
             order = np.lexsort((~violating, row))
             slots, row, violating = slots[order], row[order], violating[order]
-        held = tenants.held(slots, cluster.nodes.axis)[:, wish.columns].T
         starts = np.flatnonzero(np.diff(row, prepend=-1))
         turn = np.arange(len(row)) - np.repeat(starts, np.diff(starts, append=len(row)))
-        return cls(slots, row, turn, np.ascontiguousarray(held), violating)
+        return cls(slots, row, turn, wish.held(cluster, slots), violating)
 
     def lift(self, free: Free, which: Mask | None = None) -> Free:
         """Return what would be free without these pods, or without some of them."""

@@ -138,12 +138,13 @@ class Units:
         """Return how many pods of some units no budget has room for."""
         return coverage.violations(cluster.tenants.at(self.pods(chosen))) if coverage.budgets else 0
 
-    def over_budget(self, cluster: Cluster, some: Mask, coverage: Coverage) -> Mask:
-        """Tell which of some units no budget has room for, if those that hurt least went first: bool[units]."""
+    def over_budget(self, cluster: Cluster, some: Mask, coverage: Coverage, *, reverse: bool = False) -> Mask:
+        """Tell for which of some units no budget has room if those that hurt least, or most, go first: bool[units]."""
         over = np.zeros(len(self), dtype=np.bool_)
         left = [budget.allowed for budget in coverage.budgets]
         if left:
-            for unit in self.least_harm_first(over).tolist():
+            order = self.least_harm_first(over)
+            for unit in (order[::-1] if reverse else order).tolist():
                 pods = cluster.tenants.at(self.pods_of(unit)) if some[unit] else []
                 if coverage.has_room(left, pods):
                     coverage.take(left, pods)

@@ -1,6 +1,6 @@
-"""One decision for one pod, as kube-scheduler would take and report it: for comparison, and for what-if answers.
+"""One decision for one pod, written down as kube-scheduler's rule says it: every filter, then every score by itself.
 
-The engine places through `gang.place`, which equals this for one pod; here every plugin's score is kept apart.
+The engine takes a choice over all nodes for many pods at once; this is what its choices are compared with.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import ANYWHERE, Mask, Rows, Scores, Where, scaled
 from tutti.placement.judging import assess
 from tutti.placement.misfit import NO_NODES, message, refused
-from tutti.placement.plugins.node_affinity import refused_preference
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
 
 _FIRST = np.ones(1, dtype=np.int64)
@@ -32,7 +31,6 @@ class Decision:
         reasons: How many nodes were ruled out for what.
         final: bool[rows], nodes where preemption could not help.
         message: Why there is no feasible node, or "".
-        error: Why kube-scheduler would give up though there are feasible nodes, or "".
     """
 
     rows: Rows
@@ -41,13 +39,12 @@ class Decision:
     reasons: Counter[str]
     final: Mask
     message: str = ""
-    error: str = ""
     names: tuple[str, ...] = field(default=())
 
     @property
     def best(self) -> list[str]:
         """The names of the nodes with the highest total."""
-        if self.error or not len(self.rows):
+        if not len(self.rows):
             return []
         return [self.names[i] for i in np.flatnonzero(self.total == self.total.max())]
 
@@ -59,8 +56,7 @@ def decide(
     said = assess(klass, nodes, where, profile)
     rows = np.flatnonzero(said.feasible)
     several = len(rows) > 1
-    error = refused_preference(klass.spec) if several else ""
-    scores = _scores(klass, nodes, rows, profile) if several and not error else {}
+    scores = _scores(klass, nodes, rows, profile) if several else {}
     text = ""
     if not len(rows):
         text = message(nodes.count, said.reasons) if nodes.count else NO_NODES
@@ -73,7 +69,6 @@ def decide(
         reasons=said.reasons,
         final=said.final,
         message=text,
-        error=error,
         names=tuple(nodes.names[row] for row in rows),
     )
 
