@@ -51,7 +51,13 @@ def _stands_alone(state: State, standing: Standing) -> bool:
     need, workload = standing.needs[0], standing.workload
     if need.required != 1 or need.near is not None or need.klass.volumes is not NO_VOLUMES:
         return False
-    if state.kept or state.nominations.ours or state.nominations.others or state.shadows.of or state.shadows.pauses:
+    if (
+        any(kept.spots for kept in state.kept.values())
+        or state.nominations.ours
+        or state.nominations.others
+        or state.shadows.of
+        or state.shadows.pauses
+    ):
         return False
     return not (state.configuration.extenders or state.plugins.get(workload.scheduler))
 

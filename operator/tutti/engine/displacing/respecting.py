@@ -52,10 +52,8 @@ def _withheld(
     kept: Sequence[tuple[str, Amounts]],
 ) -> Iterator[None]:
     with state.cluster.transaction() as claims:
-        for node, amounts in kept:
-            row, vector = state.cluster.nodes.rows[node], state.cluster.nodes.vector(amounts)
-            most = np.minimum(vector, state.cluster.nodes.allocatable[row, : len(vector)])
-            claims.withhold(np.array([row]), most[None, :])
+        if kept:
+            claims.withhold(*_kept_room(state, kept))
         for klass, where in rows.items():
             claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), klass)
         if not any(member.pod.klass.company.affinity for member in workload.members()):
@@ -67,6 +65,24 @@ def _withheld(
             yield
         finally:
             state.nominations.covered = {}
+
+
+def _kept_room(state: State, kept: Iterable[tuple[str, Amounts]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what is kept for successors of lost members: rows, and int64[rows, resources]; no more than a node has."""
+    nodes = state.cluster.nodes
+    found: dict[int, dict[str, int]] = {}
+    for node, amounts in kept:
+        here = found.setdefault(nodes.rows[node], {})
+        for name, amount in amounts.items():
+            here[name] = here.get(name, 0) + amount
+    rows = np.array(list(found), dtype=np.int64)
+    most = np.zeros((len(rows), nodes.allocatable.shape[1]), dtype=np.int64)
+    for index, (row, here) in enumerate(found.items()):
+        for name, amount in here.items():
+            column = nodes.axis.column(name)
+            if column < most.shape[1]:  # else no node has any
+                most[index, column] = min(amount, int(nodes.allocatable[row, column]))
+    return rows, most
 
 
 def uncover(state: State, transaction: Transaction, gone: Collection[int] | None = None) -> None:
