@@ -384,15 +384,18 @@ def test_who_could_take_others_out_for_quota_is_tried_again_when_there_are_nodes
     assert evicted(world) == ["low-0", "low-1"]
 
 
-def test_where_room_is_short_too_those_leave_who_use_no_quota_that_is_contested():
+def test_for_pods_placed_by_topology_those_leave_too_who_use_no_quota_that_is_contested():
+    # Kueue, TestScheduleForTASCohorts: workloads with cpu and with devices leave for one that needs both on a node
     world = World()
-    world.flavor()
+    world.object("Topology", "nodes", {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]})
+    world.flavor(topologyName="nodes")
     world.node("n", gpus=8, cpu=8)
     world.queue("a", 8, local="a", preemption=ANY)
     world.pod("devices", queue="a", gpus=8, cpu="1", priority=-1)
     world.pod("cores", queue="a", gpus=0, cpu="5", priority=-1)
     later(world)
-    world.pod("high", queue="a", gpus=8, cpu="6")
+    world.pod_group("high", 1, schedulingConstraints={"topology": [{"key": "kubernetes.io/hostname"}]})
+    world.pod("high", group="high", queue="a", gpus=8, cpu="6")
     world.run()
 
     assert sorted(evicted(world)) == ["cores", "devices"]

@@ -177,8 +177,8 @@ def _choose(
         trial.set_apart(set_apart(state, snapshot, _everybody(snapshot, queue)))
         victims = _victims(state.rules, snapshot, demand, trial)
         wider = frozenset(demand.usage)
-        if not victims and demand.contested != wider:
-            # Nodes are short as well: of what there is quota enough, others may be holding the room.
+        if not victims and demand.contested != wider and any(need.near for need in lacking.needs):
+            # Kueue (0.20, flavorassigner.go): of pods that are placed by topology and lack anything, all is contested.
             victims = _victims(state.rules, snapshot, replace(demand, contested=wider), trial)
         rows = trial.rows(victim.holder for victim in victims) if victims else None
     return None if rows is None else _Found(victims, rows, trial.apart)
