@@ -129,10 +129,14 @@ class Node:
         """Where containerd answers."""
         return self.folder / "containerd.sock"
 
-    def ctr(self, *arguments: str) -> str:
-        """Ask containerd about what the kubelet has it run."""
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Tell containerd what to do with what the kubelet has it run."""
         command = ["ctr", "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def ctr(self, *arguments: str) -> str:
+        """The same for what has to work; returns what it says."""
+        done = self.run(*arguments)
         assert done.returncode == 0, f"ctr {' '.join(arguments)}: {done.stderr}"
         return done.stdout
 
@@ -191,11 +195,10 @@ class Node:
         ]  # fmt: skip
 
     def clear(self) -> None:
-        """End every container that is left."""
+        """End every container that is left; containerd itself may be about to."""
         for name in self.ctr("tasks", "ls", "-q").split():
-            self.ctr("tasks", "rm", "--force", name)
-        for name in self.ctr("containers", "ls", "-q").split():
-            self.ctr("containers", "rm", name)
+            self.run("tasks", "rm", "--force", name)
+        assert not self.pids(), "containers run on though they were killed"
 
 
 _CONTAINERD = """\
