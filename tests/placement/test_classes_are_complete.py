@@ -127,7 +127,7 @@ def outcome(klass: PodClass, cluster: Cluster) -> tuple[object, ...]:
     decision = decide(klass, cluster.nodes)
     scores = {name: column.tolist() for name, column in decision.scores.items()}
     reasons = unsupported(klass.spec)
-    return decision.rows.tolist(), scores, decision.reasons, decision.final.tolist(), decision.error, reasons
+    return decision.rows.tolist(), scores, decision.reasons, decision.final.tolist(), decision.message, reasons
 
 
 def furnish(draw: st.DrawFn, cluster: Cluster) -> None:

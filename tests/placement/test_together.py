@@ -15,7 +15,7 @@ from tutti.cluster.cluster import Cluster
 from tutti.placement.credit import has_company, may_go_on_credit, on_credit
 from tutti.placement.framework import ANYWHERE
 from tutti.placement.gang import Ask
-from tutti.placement.judging import fits_on
+from tutti.placement.judging import assess
 from tutti.placement.profile import DEFAULT_PROFILE
 from tutti.placement.scores import Packing
 from tutti.placement.together import Shortfall, place_together
@@ -241,14 +241,19 @@ def brute_force(cluster: Cluster, asks: list[Ask]) -> bool:
     return False
 
 
+def fits(klass: PodClass, cluster: Cluster, row: int) -> bool:
+    """Whether a pod of a class may go to a node as things are now."""
+    return bool(assess(klass, cluster.nodes, ANYWHERE, DEFAULT_PROFILE).feasible[row])
+
+
 def reaches(cluster: Cluster, pods: list[PodClass], credit: list[bool], where, order) -> bool:
     with cluster.transaction() as transaction:
         owing = []
         for i in order:
             klass, row = pods[i], where[i]
             transaction.show()
-            if not fits_on(row, klass, cluster.nodes, ANYWHERE, DEFAULT_PROFILE):
-                if not credit[i] or not fits_on(row, on_credit(klass), cluster.nodes, ANYWHERE, DEFAULT_PROFILE):
+            if not fits(klass, cluster, row):
+                if not credit[i] or not fits(on_credit(klass), cluster, row):
                     return False
                 owing.append(i)
             transaction.put(np.array([row]), np.ones(1, dtype=np.int64), klass)
