@@ -504,3 +504,20 @@ def test_a_gang_of_a_strict_queue_that_waits_for_victims_of_its_successors_is_no
     world.pod("high-2", group="high", queue="queue", priority=10)
     world.run()
     assert world.reason("PodGroup", "high") == "WaitingForVictims"
+
+
+def test_a_gang_of_which_nothing_runs_any_more_is_waited_for_after_a_restart_too():
+    world = running()
+    world.pod("rival", queue="queue")
+    world.delete("g-0", "g-1", "g-2")
+    world.pod("g-0-again", group="g")
+    world.run()
+    world.delete("g-3")
+    world.run()
+    assert world.used("cq") == 4
+    world.restart()
+    world.run()
+    assert world.used("cq") == 4
+    assert "rival" not in world.where()
+    successors(world, 1, 2, 3)
+    assert len(world.where("g")) == 4

@@ -29,10 +29,19 @@ def short_groups(workload: Workload) -> list[Group]:
 
 def awaits_successors(workload: Workload) -> bool:
     """Whether a gang of which nothing runs any more is waited for all the same: it lost all of it, and others come."""
-    tally = workload.tally()
     if workload.key[0] == "Pod":
-        return tally.lost > 0
-    return bool(tally.waiting or tally.gated or tally.lost or tally.reserved) and bool(short_groups(workload))
+        return workload.tally().lost > 0
+    return _has_some_to_come(workload) and bool(short_groups(workload))
+
+
+def is_found_so(workload: Workload) -> bool:
+    """Whether its status says of a gang that has just been found, and of which nothing runs, that it is degraded."""
+    return workload.was_scheduled and workload.degraded_since is not None and _has_some_to_come(workload)
+
+
+def _has_some_to_come(workload: Workload) -> bool:
+    tally = workload.tally()
+    return bool(tally.waiting or tally.gated or tally.lost or tally.reserved)
 
 
 def restarts_at(workload: Workload) -> float | None:

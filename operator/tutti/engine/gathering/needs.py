@@ -235,9 +235,17 @@ def _kept(group: Group, klass: PodClass) -> frozenset[str]:
         parts = [(hold.klass, hold.charge) for hold in group.holds]
         charges = ((member.pod.klass, member.charge) for member in group.members.values())
         for one, charge in itertools.chain(parts, charges):
-            if charge is not None and one is klass:
+            if charge is not None and (one is klass or _is_alike(one, klass)):
                 return frozenset(charge.flavors.values())
     return frozenset()
+
+
+def _is_alike(one: PodClass, other: PodClass) -> bool:
+    """Whether pods of two classes ask the same of quota and flavors, whatever else tells them apart."""
+    mine, theirs = one.spec, other.spec
+    if one.requests != other.requests or mine.node_selector != theirs.node_selector:
+        return False
+    return mine.tolerations == theirs.tolerations and mine.affinity == theirs.affinity
 
 
 def _by_rank(members: list[Member]) -> list[Member]:

@@ -5,7 +5,7 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 
 from __future__ import annotations
 
-from tutti.engine.degraded import awaits_successors
+from tutti.engine.degraded import awaits_successors, is_found_so
 from tutti.engine.displacing import holders
 from tutti.engine.extending import permits
 from tutti.engine.gathering import eager
@@ -134,7 +134,7 @@ def _settle_waiting(state: State, workload: Workload) -> None:
         _finished(state, workload)
     elif workload.was_finished and _is_empty(tally):
         _finished(state, workload)
-    elif workload.complete or (workload.was_scheduled and tally.bound):
+    elif workload.complete or (workload.was_scheduled and tally.bound) or is_found_so(workload):
         _scheduled(state, workload)
     elif tally.bound:
         # Found bound in part, as a crash in the middle of binding leaves it: complete it, or take it out.
