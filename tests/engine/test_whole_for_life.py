@@ -521,3 +521,82 @@ def test_a_gang_of_which_nothing_runs_any_more_is_waited_for_after_a_restart_too
     assert "rival" not in world.where()
     successors(world, 1, 2, 3)
     assert len(world.where("g")) == 4
+
+
+@pytest.mark.parametrize("how", ["its node is dead", "it has failed"])
+def test_quota_is_kept_after_a_restart_for_members_whose_pods_are_there_still(how):
+    world = running()
+    world.pod("rival", queue="queue")
+    world.run()
+    if how == "it has failed":
+        world.finish("g-1", phase="Failed")
+    else:
+        die(world, "n1")
+    world.run()
+    world.restart()
+    world.until(60)
+    assert world.used("cq") == 4
+    assert "rival" not in world.where()
+
+
+def test_a_gang_whose_minimum_is_raised_keeps_nothing_that_it_never_had():
+    world = World()
+    world.flavor()
+    world.queue("cq", 4, cohort="c")
+    world.queue("own", 16, cohort="c", local="own")
+    world.node("n0", gpus=20)
+    world.gang("g", 2, queue="queue")
+    world.run()
+    world.pod_group("g", 1000, queueName="queue", onMemberLoss={"action": "Keep"})
+    world.run()
+    world.pod("p", queue="own")
+    world.run()
+    assert world.used("cq") == 2
+    assert "p" in world.where()
+
+
+def test_what_a_status_says_is_kept_is_believed_as_far_as_members_ask_for_it():
+    world = running(quota=100, nodes=4, gpus=1)
+    world.delete("g-1")
+    world.run()
+    raw = world.objects["PodGroup", "default", "g"]
+    kept = [
+        {
+            "podGroup": "g",
+            "node": raw["status"]["kept"][0]["node"],
+            "count": 1,
+            "requests": {GPU: "900", "cpu": "60"},
+            "flavors": {GPU: "default"},
+        }
+    ]
+    world.objects["PodGroup", "default", "g"] = {**raw, "status": {**raw["status"], "kept": kept}}
+    world.restart()
+    world.run()
+    ((_, amounts),) = world.engine.state.kept["PodGroup", "default", "g"].spots
+    assert amounts[GPU] <= 1
+    assert amounts["cpu"] <= 1000
+    assert world.used("cq") <= 4
+
+
+def test_a_time_that_is_yet_to_come_makes_no_window_longer():
+    world = running()
+    world.delete("g-1")
+    world.run()
+    raw = world.objects["PodGroup", "default", "g"]
+    conditions = [{**one, "lastTransitionTime": "2999-01-01T00:00:00Z"} for one in raw["status"]["conditions"]]
+    world.objects["PodGroup", "default", "g"] = {**raw, "status": {**raw["status"], "conditions": conditions}}
+    world.restart()
+    world.until(WINDOW + 1)
+    assert len(evicted(world)) == 3
+
+
+def test_a_gang_is_not_taken_out_while_its_queue_could_not_admit_it_again():
+    world = running()
+    world.delete("g-1")
+    world.run()
+    world.queue("cq", 4, local="", stopPolicy="Hold")
+    world.until(10 * WINDOW)
+    assert evicted(world) == []
+    world.queue("cq", 4, local="")
+    world.until(1)
+    assert len(evicted(world)) == 3

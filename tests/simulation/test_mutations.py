@@ -98,7 +98,7 @@ def quota_is_never_given_back(patch: pytest.MonkeyPatch) -> None:
     def keep(state: Any, workload: Any) -> None:
         for member in workload.members():
             if member.charge is None and member.pod.node and not member.pod.terminated:
-                member.charge = charges._found_charge(state, workload, member)
+                member.charge = charges.found_charge(state, workload, member)
                 if member.charge is not None:
                     state.charge(member.charge)
 

@@ -36,6 +36,8 @@ def awaits_successors(workload: Workload) -> bool:
 
 def is_found_so(workload: Workload) -> bool:
     """Whether its status says of a gang that has just been found, and of which nothing runs, that it is degraded."""
+    if workload.key[0] == "Pod":
+        return workload.tally().lost > 0
     return workload.was_scheduled and workload.degraded_since is not None and _has_some_to_come(workload)
 
 
@@ -73,9 +75,13 @@ def describe(workload: Workload) -> str:
 
 
 def losses_of(workload: Workload, group: Group) -> list[Loss]:
-    """Return what a group has lost, and the like of what it has for what it lacks and nobody has seen it lose."""
+    """Return what a group has lost, and the like of what it has for what nobody has seen it lose.
+
+    No more than it has had in this run: that it needs more by now is no loss, and what it never had is not kept for it.
+    """
     seen = [loss for loss in workload.losses if loss.group == group.name]
     like = next((m for m in group.members.values() if m.charge is not None), None)
     if like is None or like.charge is None:
         return seen
-    return seen + [Loss(group.name, "", like.pod.klass.requests, like.charge.flavors)] * (group.lacking - len(seen))
+    unseen = min(group.lacking, group.had - group.tally().placed) - len(seen)
+    return seen + [Loss(group.name, "", like.pod.klass.requests, like.charge.flavors)] * unseen

@@ -115,6 +115,7 @@ class Group:
         holds: Room and quota held for promised members.
         near: How near the members must be; None where its object does not say.
         on_loss: What becomes of a gang that has lost some of these; None: nobody waits for successors.
+        had: How many members have had a node at once in this run, as far as is known.
         ended: How many members have succeeded in this run and do not exist any more.
     """
 
@@ -130,6 +131,7 @@ class Group:
     holds: list[Hold] = field(default_factory=list)
     near: Near | None = None
     on_loss: OnMemberLoss | None = None
+    had: int = 0
     ended: int = 0
     _counted: tuple[list[int], Tally] | None = None
 
@@ -171,12 +173,14 @@ class Loss:
         node: Where it was, or "" where that is not known.
         amounts: What it took there, in scheduling units.
         flavors: In which it was counted; none where it needed no quota.
+        recalled: Whether a status told it, and the pod has not been seen that may be there still.
     """
 
     group: str
     node: str
     amounts: Amounts
     flavors: Assignment
+    recalled: bool = False
 
 
 @dataclass(slots=True)

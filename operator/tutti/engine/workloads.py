@@ -298,7 +298,7 @@ class Workload:
     def forget_ended(self) -> None:
         """Count only members that exist from now on: the run is over in which others have succeeded."""
         for group in self.groups.values():
-            group.ended = 0
+            group.ended = group.had = 0
 
     def running_for(self, now: float) -> float:
         """Return how many seconds this run has lasted; 0 where it does not run."""

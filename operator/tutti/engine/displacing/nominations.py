@@ -15,7 +15,7 @@ room that somebody was taken out for, whatever their priority (`respecting.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 
 from tutti.api.core import Pod
@@ -155,7 +155,8 @@ def stir(state: State) -> None:
         if nomination.until <= state.now or not _has_its_nodes(state, nomination):
             give_up(state, key)  # and it is tried again, if it can be
             continue
-        left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid)]
+        nodes = {spot.node for spot in nomination.spots}
+        left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid, nodes)]
         for victim in left:
             del nomination.victims[victim]
         gone.update(dict.fromkeys(left))
@@ -217,9 +218,11 @@ def _has_its_nodes(state: State, nomination: Nomination) -> bool:
     return all(spot.node in state.cluster.nodes.rows for spot in nomination.spots)
 
 
-def _is_there(state: State, key: PodKey, uid: str) -> bool:
+def _is_there(state: State, key: PodKey, uid: str, nodes: Container[str] = ()) -> bool:
     """Whether a victim still has room or quota: it keeps its quota when its node is lost, until it has gone as well."""
     record, member = state.cluster.pods.get(key), state.members.get(key)
     if record is None or record.uid != uid:
         return False
+    if record.lost:
+        return record.place in nodes  # nobody tells when it has ended; what it has elsewhere nobody waits for
     return record.place in state.cluster.nodes.rows or (member is not None and member.charge is not None)

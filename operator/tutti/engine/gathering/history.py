@@ -45,7 +45,7 @@ def recall(workload: workloads.Workload, found: Workload | PodGroup) -> None:
             workload.not_before = _seconds(found.status.requeue.at)
         _recall_inactivity(workload, found)
     workload.degraded_since = _since(find(conditions, "Degraded"), "True")
-    workload.losses = [loss for said in found.status.kept for loss in _losses(said)]
+    workload.losses = [loss for said in found.status.kept for loss in _losses(said)][:MOST_LOST]
     _recall_ended(workload, found)
     ready = find(conditions, "PodsReady")
     unready = _since(ready, "False")
@@ -70,21 +70,24 @@ def _losses(said: KeptMember) -> list[Loss]:
         return []
     if any(amount < 0 for amount in amounts.values()):
         return []
-    loss = Loss(said.pod_group, said.node, {**amounts, VIRTUAL: 1}, said.flavors)
-    return [loss] * min(said.count, MOST_LOST)
+    loss = Loss(said.pod_group, said.node, {**amounts, VIRTUAL: 1}, said.flavors, recalled=True)
+    return [loss] * min(max(0, said.count), MOST_LOST)
 
 
 def _recall_ended(workload: workloads.Workload, found: Workload | PodGroup) -> None:
     """Take over how many members of the present run have succeeded and do not exist any more."""
     if workload.was_finished or not workload.was_scheduled:
         return
-    said = {workload.key[2]: found.status.succeeded} if isinstance(found, PodGroup) else {}
-    if isinstance(found, Workload) and found.status.admission is not None:
-        said = {one.name: one.succeeded for one in found.status.admission.pod_groups}
-    for name, count in said.items():
+    said: dict[str, tuple[int, int]] = {}
+    if isinstance(found, PodGroup):
+        said[workload.key[2]] = (found.status.succeeded, found.status.bound)
+    elif found.status.admission is not None:
+        said = {one.name: (one.succeeded, one.count) for one in found.status.admission.pod_groups}
+    for name, (succeeded, bound) in said.items():
         if name in workload.groups:
             group = workload.groups[name]
-            group.ended = max(0, min(count, MOST_LOST) - group.tally().succeeded)
+            group.ended = max(0, min(succeeded, MOST_LOST) - group.tally().succeeded)
+            group.had = min(max(0, succeeded) + max(0, bound), MOST_LOST)
 
 
 def _recall_inactivity(workload: workloads.Workload, found: Workload) -> None:
@@ -109,5 +112,8 @@ def _since(condition: Condition | None, status: str) -> float | None:
 
 
 def _seconds(text: str) -> float:
-    """Return a time of the API as Unix seconds; 0 where there is none."""
-    return datetime.fromisoformat(text).timestamp() if text else 0.0
+    """Return a time of the API as Unix seconds; 0 where there is none, or none that can be read."""
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else 0.0
+    except ValueError:
+        return 0.0

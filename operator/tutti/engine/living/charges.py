@@ -38,7 +38,7 @@ def settle_charges(state: State, workload: Workload) -> None:
             state.refund(member.charge)
             member.charge = None
         elif member.charge is None and pod.node and not (pod.terminated or pod.lost):
-            member.charge, member.missed = _found_charge(state, workload, member), False
+            member.charge, member.missed = found_charge(state, workload, member), False
             if member.charge is not None:
                 state.charge(member.charge)
                 workload.cluster_queue = workload.cluster_queue or member.charge.queue
@@ -74,7 +74,7 @@ def _follow(state: State, member: Member, charge: Charge) -> None:
     member.charge = Charge(charge.queue, flavors, usage, charge.holder, charge.said)
 
 
-def _found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
+def found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
     """Work out what a pod that was found bound uses: by its admission annotation, else by the node it is on."""
     if not (workload.queue or member.annotation):
         return None  # nothing names a queue

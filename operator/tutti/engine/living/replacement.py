@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from tutti.api.conditions import timestamp
 from tutti.api.resources import Amounts
 from tutti.api.wording import HAS, counted
 from tutti.engine.degraded import describe, is_restarting, losses_of, restarts_at, short_groups
 from tutti.engine.displacing import holders
-from tutti.engine.explanation import Gate
+from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.needs import Need, needs_of
 from tutti.engine.living.eviction import evict
 from tutti.engine.members import Charge, Group, Kept, Loss
@@ -28,6 +29,7 @@ from tutti.engine.milestones import Step
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
+from tutti.engine.waiting.queues import through_local_queue
 from tutti.engine.workloads import Phase, Workload
 from tutti.quota.flavors import usage_of
 from tutti.quota.tree import Usage, add_to
@@ -37,6 +39,9 @@ def follow(state: State, workload: Workload) -> None:
     """Keep for a gang just what it lacks; begin and end its window, and take it out when that is over."""
     if workload.phase is not Phase.SCHEDULED:
         _close(state, workload)
+    else:
+        for group in workload.groups.values():
+            group.had = max(group.had, group.tally().placed)
     short = short_groups(workload)
     if not short:
         if workload.phase is Phase.SCHEDULED:
@@ -45,6 +50,8 @@ def follow(state: State, workload: Workload) -> None:
             workload.losses = []
             _keep(state, workload, [])
         return
+    if workload.degraded_since is not None:
+        workload.degraded_since = min(workload.degraded_since, state.now)  # a status says what somebody has written
     if workload.phase is Phase.SCHEDULED and workload.degraded_since is None:
         workload.degraded_since = state.now
         state.reached(workload, Step.DEGRADED, pods=sum(group.lacking for group in short))
@@ -187,10 +194,12 @@ def _wanted(state: State, workload: Workload, short: Iterable[Group]) -> Kept:
     if workload.key in state.nominations.ours:
         return kept  # others leave for it, and what it lacks is held by that
     room: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
-    for loss in (loss for group in short for loss in losses_of(workload, group)[: group.missing]):
-        if loss.node and workload.phase is Phase.SCHEDULED:
-            kept.spots.append((loss.node, loss.amounts))
+    for loss in (
+        _bounded(workload, group, one) for group in short for one in losses_of(workload, group)[: group.missing]
+    ):
         charge = _charge(state, workload, loss)
+        if loss.node and workload.phase is Phase.SCHEDULED and (charge is not None or not workload.queue):
+            kept.spots.append((loss.node, loss.amounts))
         if charge is not None:
             which = (charge.queue, tuple(sorted(charge.flavors.items())))
             if which not in room:
@@ -199,6 +208,25 @@ def _wanted(state: State, workload: Workload, short: Iterable[Group]) -> Kept:
                 room[which] -= 1
                 kept.charges.append((charge, 1))
     return kept
+
+
+def _missed(workload: Workload, short: Iterable[Group]) -> Iterator[Loss]:
+    """Yield what some groups have lost of what is not on its way again."""
+    for group in short:
+        for loss in losses_of(workload, group)[: group.missing]:
+            yield _bounded(workload, group, loss)
+
+
+def _bounded(workload: Workload, group: Group, loss: Loss) -> Loss:
+    """Return what a status says was lost as no more than any member has that was seen: it may say anything."""
+    if not loss.recalled:
+        return loss
+    classes = {id(m.pod.klass): m.pod.klass for m in group.members.values()}
+    known = [one.requests for one in classes.values()]
+    known += [one.amounts for one in workload.losses if one.group == group.name and not one.recalled]
+    known += [group.promised.requests] if group.promised is not None else []
+    most = {name: max((one.get(name, 0) for one in known), default=0) for name in loss.amounts}
+    return replace(loss, amounts={name: min(amount, most[name]) for name, amount in loss.amounts.items()})
 
 
 def _charge(state: State, workload: Workload, loss: Loss) -> Charge | None:
@@ -215,8 +243,8 @@ def _charge(state: State, workload: Workload, loss: Loss) -> Charge | None:
 def _restart_in_time(state: State, workload: Workload, short: list[Group]) -> None:
     """Take a degraded gang out when its window is over, or when it is clear that the window cannot help."""
     at = restarts_at(workload)
-    if at is None:
-        return
+    if at is None or (workload.queue and isinstance(through_local_queue(state, workload), Explanation)):
+        return  # in a queue that admits nothing now it could not start again
     hopeless = _hopeless(state, workload, short)
     if (state.now < at and not hopeless) or not any(group.missing for group in short):
         if state.now < at:
@@ -240,7 +268,7 @@ def _hopeless(state: State, workload: Workload, short: list[Group]) -> str:
         for member in workload.members():
             if member.charge is not None:
                 add_to(wanted, member.charge.usage, 1)
-        for loss in (loss for group in short for loss in losses_of(workload, group)[: group.missing]):
+        for loss in _missed(workload, short):
             charge = _charge(state, workload, loss)
             if charge is not None:
                 add_to(wanted, charge.usage, 1)

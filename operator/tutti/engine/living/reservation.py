@@ -16,6 +16,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Doing
 from tutti.cluster.pods import PodRecord
 from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.living import charges
 from tutti.engine.members import Group, Hold, Loss, Member
 from tutti.engine.milestones import Step
 from tutti.engine.state import State
@@ -31,6 +32,8 @@ ADDED_TOLERATIONS = tuple(
 
 _RUNNING = (Phase.SCHEDULED, Phase.LEAVING)
 """Phases in which what members leave behind may be kept for their successors."""
+_ENDED = (Doing.FAILED, Doing.LOST)
+"""What members do that are there and that nobody counts on any more."""
 
 
 def give_back(state: State, member: Member) -> None:
@@ -56,14 +59,19 @@ def note_loss(state: State, member: Member) -> None:
         workload.groups[name].ended += 1
         return
     member.missed = True
-    flavors = {} if member.charge is None else member.charge.flavors
-    workload.losses.append(Loss(name, pod.node, pod.klass.requests, flavors))
+    for index, loss in enumerate(workload.losses):
+        was_lost = pod.counted in _ENDED and loss.recalled
+        if was_lost and (loss.group, loss.node) == (name, pod.node):
+            workload.losses[index] = Loss(name, pod.node, pod.klass.requests, loss.flavors)  # the status told of it
+            return
+    charge = member.charge or charges.found_charge(state, workload, member)
+    workload.losses.append(Loss(name, pod.node, pod.klass.requests, {} if charge is None else charge.flavors))
 
 
 def note_losses(state: State, workload: Workload) -> None:
     """Note of the members that have failed, or are lost, what their gang will miss of them."""
     for member in workload.members():
-        if member.pod.counted in (Doing.FAILED, Doing.LOST) and not member.over:
+        if member.pod.counted in _ENDED and not member.over:
             note_loss(state, member)
 
 

@@ -56,7 +56,8 @@ def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
     if workload.degraded_since is not None:
         yield _said("Degraded", so=True, reason=Reason.MEMBER_LOST.value, message=describe(workload))
     elif told.get("Degraded"):
-        yield _said("Degraded", so=False, reason="WholeAgain" if scheduled else "NotRunning")
+        whole = workload.phase is Phase.SCHEDULED and workload.complete
+        yield _said("Degraded", so=False, reason="WholeAgain" if whole else "NotRunning")
     waits_for = "WaitForRecovery" if scheduled and workload.was_ready else "WaitForStart"
     yield _said("PodsReady", ready, "PodsReady" if ready else waits_for)
     if ended:

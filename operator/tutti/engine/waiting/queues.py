@@ -31,7 +31,7 @@ def queue_of(state: State, workload: Workload) -> Queue | Explanation | None:
                 Gate.QUEUE, "NoQueue", "it names no queue; give it the label scheduling.tutti.dev/queue-name"
             )
         return None
-    return _through_local_queue(state, workload)
+    return through_local_queue(state, workload)
 
 
 def _inactive(workload: Workload) -> str:
@@ -40,7 +40,8 @@ def _inactive(workload: Workload) -> str:
     return f"spec.active is false{why}; set it to true to queue it again"
 
 
-def _through_local_queue(state: State, workload: Workload) -> Queue | Explanation:
+def through_local_queue(state: State, workload: Workload) -> Queue | Explanation:
+    """Return the ClusterQueue that a workload would be admitted through if it were new, or why through none."""
     namespace = workload.key[1]
     local = state.catalog.local_queue(namespace, workload.queue)
     if local is None:
