@@ -27,7 +27,6 @@ from tutti.engine.waiting.queues import queue_of
 from tutti.engine.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.quota.flavors import Queue
 
-
 _LEAVES = "it is taken out at once, and starts again whole"
 
 
