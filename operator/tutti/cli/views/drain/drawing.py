@@ -89,7 +89,7 @@ def _then(one: Leaver) -> Text:
 
 def _gangs(found: Drain, page: Page) -> RenderableType:
     numbers = ("BOUND", "LEAVE", "NEEDS")
-    drawn = table("GANG", *numbers, "MEANWHILE", "THEN", right=numbers, wraps=("THEN",), page=page)
+    drawn = table("GANG", *numbers, "MEANWHILE", "THEN", right=numbers, wraps=("MEANWHILE", "THEN"), page=page)
     for one in found.gangs:
         name = f"{one.namespace}/{one.name}"
         drawn.add_row(name, str(one.bound), str(one.leaving), str(one.required), _meanwhile(one), _afterwards(one))
