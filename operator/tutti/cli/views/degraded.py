@@ -104,7 +104,7 @@ def degraded_of(state: State, workload: Workload) -> Degraded | None:
         max(0, lacking - coming),
         "",
         tuple(_lost(state, workload)),
-        tuple(_kept(state, workload)),
+        tuple(kept_for(state, workload)),
     )
 
 
@@ -137,6 +137,15 @@ def amounts(kept: Mapping[tuple[str, str], int]) -> str:
     return ", ".join(f"{describe(resource, units)} {resource} ({flavor})" for (flavor, resource), units in kept.items())
 
 
+def kept_for(state: State, workload: Workload) -> Iterator[KeptQuota]:
+    """Return the quota that is kept for the successors of what a gang has lost."""
+    kept = state.kept.get(workload.key)
+    usage: Usage = {}
+    for charge, pods in () if kept is None else kept.charges:
+        add_to(usage, charge.usage, pods)
+    return (KeptQuota(*what, units) for what, units in usage.items())
+
+
 def _lost(state: State, workload: Workload) -> Iterator[Lost]:
     losses = [loss for group in short_groups(workload) for loss in losses_of(workload, group)[: group.lacking]]
     found: dict[tuple[object, ...], Lost] = {}
@@ -155,11 +164,3 @@ def _state_of(state: State, node: str) -> NodeState:
     if node not in state.cluster.nodes.rows:
         return NodeState.GONE
     return NodeState.WORKS if state.cluster.is_working(node) else NodeState.DOWN
-
-
-def _kept(state: State, workload: Workload) -> Iterator[KeptQuota]:
-    kept = state.kept.get(workload.key)
-    usage: Usage = {}
-    for charge, pods in () if kept is None else kept.charges:
-        add_to(usage, charge.usage, pods)
-    return (KeptQuota(*what, units) for what, units in usage.items())

@@ -8,19 +8,19 @@ once ours have their nodes: which of the two schedulers would be faster, nobody 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tutti.api.configuration import Conventions
-from tutti.api.core import Node, OwnerReference, Pod
+from tutti.api.core import OwnerReference, Pod
 from tutti.api.model import GROUP
 from tutti.api.wording import agreeing, counted
-from tutti.cli.views.asking import Asked, waits_for
-from tutti.cli.views.changing import Seen, changed, copies, key_of, with_nodes, without_pods
+from tutti.cli.views.asking import Asked
+from tutti.cli.views.changing import changed, key_of, successors, with_nodes, without_pods
 from tutti.cli.views.claims import claims_of
-from tutti.cli.views.drain.model import BudgetHit, Drain, Fate, GangHit, Leaver
+from tutti.cli.views.drain.model import NOBODY_MAKES_THEM, BudgetHit, Drain, Fate, GangHit, Leaver
+from tutti.cli.views.drain.trying import Course, Scene, Tried, cordoned, look, tried
 from tutti.cli.views.drawing import first_few
 from tutti.cluster.pods import PodKey, PodRecord
-from tutti.engine.decisions import Evict
 from tutti.engine.observations import AnyObservation, PodSeen
 from tutti.engine.state import State
 from tutti.engine.workloads import Workload, WorkloadKey
@@ -29,15 +29,6 @@ _MIRROR = "kubernetes.io/config.mirror"
 _DAEMON_SET = "DaemonSet"
 _NOT_BEGUN = "Pending"
 _ALONE = Conventions(**{name: False for name, field in Conventions.model_fields.items() if field.annotation is bool})
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """Where the pods go that are made in place of some, why others find nothing, and whom Tutti takes out for them."""
-
-    to: Mapping[PodKey, str]
-    why: Mapping[PodKey, str]
-    taken_out: Sequence[str] = ()
 
 
 def checked(asked: Asked, state: State, name: str) -> Drain:
@@ -57,7 +48,7 @@ def checked(asked: Asked, state: State, name: str) -> Drain:
     outcome = _tried(asked, state, name, [*leaving, *along], coming)
     pods = tuple(_leaver(state, pod, fates[key_of(pod)], outcome) for pod in here)
     elsewhere = [_leaver(state, pod, fates[key_of(pod)], outcome) for pod in along]
-    gangs = tuple(_gangs(state, leaving, [*pods, *elsewhere]))
+    gangs = tuple(_gangs(state, leaving, [*pods, *elsewhere], outcome))
     budgets = tuple(_budgets(state, leaving))
     nodes = state.cluster.nodes
     return Drain(
@@ -89,47 +80,38 @@ def _deleted_along(asked: Asked, state: State, leaving: Sequence[Pod]) -> list[P
     return [pod for pod in seen if _fate(pod) in (Fate.MOVES, Fate.LOST)]
 
 
-def _tried(asked: Asked, state: State, name: str, leaving: Sequence[Pod], coming: Sequence[Pod]) -> _Outcome:
+def _tried(asked: Asked, state: State, name: str, leaving: Sequence[Pod], coming: Sequence[Pod]) -> Tried:
     """Place what is made in place of pods: first those of ours, then those of others."""
-    seen = asked.listed.seen
-    claims = [claim for pod in coming for claim in claims_of(seen, pod, _waiting(pod).pod)]
-    gone = [*without_pods(with_nodes(seen, (name,), _cordoned), {key_of(pod) for pod in leaving}), *claims]
-    ours = [pod for pod in coming if key_of(pod) in state.members]
-    others = [pod for pod in coming if key_of(pod) not in state.members]
-    first = _placed(asked, [*gone, *(_waiting(pod) for pod in ours)], ours)
-    if not others:
+    ours, others = _split(state, leaving)
+    seen = [one.pod for one in asked.listed.seen if isinstance(one, PodSeen)]
+    homes = {key: home[0] for key, home in state.home.items() if home[0][0] != "Pod"}
+    makes = {key_of(pod) for pod in seen if _fate(pod) is Fate.MOVES}
+    mine, theirs = _split(state, coming)
+    first = tried(Scene(asked, name, ours, mine), homes, makes)
+    if not theirs:
         return first
-    settled: Seen = [*gone, *(_on(_waiting(pod), first.to.get(key_of(pod), "")) for pod in ours)]
+    gone = without_pods(with_nodes(asked.listed.seen, (name,), cordoned), {key_of(pod) for pod in (*ours, *others)})
+    settled = [_on(_waiting(pod), first.to.get(key_of(pod), "")) for pod in mine]
     scheduler = next(iter(state.profiles))
-    strangers = [_as_ours(pod, scheduler) for pod in others]
+    strangers = [_as_ours(pod, scheduler) for pod in theirs]
+    new = [_waiting(pod) for pod in strangers]
+    claims = [claim for pod in theirs for claim in claims_of(asked.listed.seen, pod, _waiting(pod).pod)]
     plain = replace(asked, configuration=asked.configuration.model_copy(update={"conventions": _ALONE}))
-    second = _placed(plain, [*settled, *(_waiting(pod) for pod in strangers)], strangers)
-    return _Outcome({**first.to, **second.to}, {**first.why, **second.why}, first.taken_out)
+    placed, _ = plain.decided([*gone, *settled, *claims, *new])
+    for pod in strangers:
+        look(placed, pod, first)
+    return first
 
 
-def _placed(asked: Asked, seen: Seen, pods: Sequence[Pod]) -> _Outcome:
-    """Return where the pods go that are made in place of some."""
-    state, decisions = asked.decided(seen)
-    to: dict[PodKey, str] = {}
-    why: dict[PodKey, str] = {}
-    for pod in pods:
-        new = _waiting(pod).pod
-        member = state.members[key_of(new)]
-        place = member.pod.place
-        if place:
-            to[key_of(pod)] = place
-        else:
-            found = waits_for(state.workloads[state.home[key_of(new)][0]])
-            why[key_of(pod)] = "" if found is None else found.message
-    out = [f"{one.namespace}/{one.name}" for one in decisions if isinstance(one, Evict)]
-    return _Outcome(to, why, out)
+def _split(state: State, pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]]:
+    """Return those of ours, and those of other schedulers."""
+    ours = [pod for pod in pods if key_of(pod) in state.members]
+    return ours, [pod for pod in pods if key_of(pod) not in state.members]
 
 
 def _waiting(pod: Pod) -> PodSeen:
     """Return what is made in place of a pod: the same under another name, without a node."""
-    meta = changed(pod.metadata, annotations={k: v for k, v in pod.metadata.annotations.items() if GROUP not in k})
-    new = changed(pod, metadata=meta, spec=changed(pod.spec, node_name=""), status=type(pod.status)())
-    return copies(new, 1)[0]
+    return successors(pod, 1)[0]
 
 
 def _on(seen: PodSeen, node: str) -> AnyObservation:
@@ -142,7 +124,7 @@ def _as_ours(pod: Pod, scheduler: str) -> Pod:
     return changed(pod, metadata=changed(pod.metadata, labels=labels), spec=spec)
 
 
-def _leaver(state: State, pod: Pod, fate: Fate, outcome: _Outcome) -> Leaver:
+def _leaver(state: State, pod: Pod, fate: Fate, outcome: Tried) -> Leaver:
     key, owner = key_of(pod), _owner(pod)
     home = state.home.get(key)
     to = outcome.to.get(key, "") if fate is Fate.MOVES else ""
@@ -165,17 +147,19 @@ def _covering(state: State, pod: Pod) -> list[str]:
     return [f"{space}/{name}" for (space, name), budget in state.budgets.items() if budget.covers(record)]
 
 
-def _gangs(state: State, leaving: Sequence[Pod], pods: Sequence[Leaver]) -> list[GangHit]:
+def _gangs(state: State, leaving: Sequence[Pod], pods: Sequence[Leaver], outcome: Tried) -> list[GangHit]:
     fates = {(one.namespace, one.name): one for one in pods}
     by_gang: dict[WorkloadKey, list[PodKey]] = {}
     for pod in leaving:
         home = state.home.get(key_of(pod))
         if home is not None and home[0][0] != "Pod":
             by_gang.setdefault(home[0], []).append(key_of(pod))
-    return [_hit(state, state.workloads[key], gone, fates) for key, gone in by_gang.items()]
+    return [_hit(state, state.workloads[key], gone, fates, outcome.courses[key]) for key, gone in by_gang.items()]
 
 
-def _hit(state: State, gang: Workload, here: Sequence[PodKey], fates: Mapping[PodKey, Leaver]) -> GangHit:
+def _hit(
+    state: State, gang: Workload, here: Sequence[PodKey], fates: Mapping[PodKey, Leaver], course: Course
+) -> GangHit:
     members = {member.pod.key for member in gang.members()}
     gone = members & {key for key, one in fates.items() if one.fate not in (Fate.STAYS, Fate.ENDED)}
     breaks = any(
@@ -189,9 +173,16 @@ def _hit(state: State, gang: Workload, here: Sequence[PodKey], fates: Mapping[Po
         gang.required,
         breaks,
         not stuck,
-        next((one.why or "nothing makes its pods again" for one in stuck), ""),
+        next((one.why or NOBODY_MAKES_THEM for one in stuck), ""),
         any(state.members[key].claim.leaves_together for key in here),
         gang.ready_seconds if breaks and stuck else None,
+        course.action,
+        None if course.window is None else int(course.window),
+        course.kept,
+        course.at_once,
+        course.when_gone,
+        course.again,
+        course.again_why,
     )
 
 
@@ -206,7 +197,7 @@ def _protected(state: State, pod: Pod) -> PodRecord | None:
     return None if pod.status.phase == _NOT_BEGUN else state.cluster.pods.get(key_of(pod))
 
 
-def _problems(pods: Sequence[Leaver], budgets: Sequence[BudgetHit], outcome: _Outcome) -> list[str]:
+def _problems(pods: Sequence[Leaver], budgets: Sequence[BudgetHit], outcome: Tried) -> list[str]:
     lost = [one for one in pods if one.fate is Fate.LOST]
     waits = [one for one in pods if one.fate is Fate.WAITS]
     problems = []
@@ -231,10 +222,6 @@ def _problems(pods: Sequence[Leaver], budgets: Sequence[BudgetHit], outcome: _Ou
     if outcome.taken_out:
         problems.append(f"Tutti would take out {', '.join(outcome.taken_out)}")
     return problems
-
-
-def _cordoned(node: Node) -> Node:
-    return changed(node, spec=changed(node.spec, unschedulable=True))
 
 
 def _owner(pod: Pod) -> OwnerReference | None:

@@ -10,11 +10,19 @@ from rich.padding import Padding
 from rich.text import Text
 
 from tutti.api.wording import all_of, counted
-from tutti.cli.views.drain.model import Drain, Fate, GangHit, Leaver
+from tutti.cli.views.degraded import amounts
+from tutti.cli.views.drain.model import NOBODY_MAKES_THEM, Drain, Fate, GangHit, Leaver
 from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, Page, first_few, table
 
 _STYLES: Mapping[Fate, str] = MappingProxyType(
     {Fate.STAYS: QUIET, Fate.ENDED: QUIET, Fate.MOVES: GOOD, Fate.WAITS: WAITS, Fate.LOST: BAD}
+)
+
+
+_UNTIL = "until it has its members"
+_HOW = (
+    "kubectl drain evicts pods one by one, whatever disruptionMode a PodGroup has: that binds Tutti only, which takes "
+    "members beyond the minimum first, else the whole gang."
 )
 
 
@@ -43,6 +51,8 @@ def _parts(found: Drain, page: Page) -> Iterator[RenderableType]:
     if found.gangs:
         yield Text()
         yield _gangs(found, page)
+    if any(one.breaks for one in found.gangs):
+        yield Text(_HOW, QUIET)
     if found.budgets:
         yield Text()
         yield _budgets(found, page)
@@ -79,7 +89,7 @@ def _then(one: Leaver) -> Text:
 
 def _gangs(found: Drain, page: Page) -> RenderableType:
     numbers = ("BOUND", "LEAVE", "NEEDS")
-    drawn = table("GANG", *numbers, "MEANWHILE", "THEN", right=numbers, wraps=("THEN",), page=page)
+    drawn = table("GANG", *numbers, "MEANWHILE", "THEN", right=numbers, wraps=("MEANWHILE", "THEN"), page=page)
     for one in found.gangs:
         name = f"{one.namespace}/{one.name}"
         drawn.add_row(name, str(one.bound), str(one.leaving), str(one.required), _meanwhile(one), _afterwards(one))
@@ -89,16 +99,54 @@ def _gangs(found: Drain, page: Page) -> RenderableType:
 def _meanwhile(one: GangHit) -> Text:
     if one.deleted:
         return Text(f"is deleted as a whole, {all_of(one.bound, 'pod')}", BAD)
-    if one.breaks:
-        return Text(f"breaks: {one.bound - one.leaving} of {one.required} left", BAD)
-    return Text("goes on", GOOD)
+    if not one.breaks:
+        return Text("goes on", GOOD)
+    if one.bound == one.leaving:
+        return Text("all of it leaves", BAD)
+    left = f"degraded: {one.bound - one.leaving} of {one.required} left"
+    if not one.action:
+        return Text(left, BAD)
+    devices = [part for part in one.kept if "/" in part.resource]
+    kept = amounts({(part.flavor, part.resource): part.amount for part in devices or one.kept})
+    if not kept:
+        return Text(
+            f"{left} {'until it has its members' if one.window is None else f'for at most {one.window} s'}", BAD
+        )
+    how_long = "until it has its members" if one.window is None else f"for {one.window} s"
+    return Text(f"{left}; quota is kept for successors {how_long}: {kept}", BAD)
 
 
 def _afterwards(one: GangHit) -> Text:
     if one.whole:
         return Text("whole again", GOOD)
-    patience = "" if one.patience is None else f"; taken out as a whole after {one.patience} s (readyTimeoutSeconds)"
-    return Text(f"{one.why}{patience}", WAITS)
+    parts = [] if one.at_once else [one.why.rstrip(".")]
+    if one.breaks:
+        parts.append(_end(one))
+    if one.patience is not None and (one.window is None or one.patience < one.window):
+        parts.append(f"taken out as a whole after {one.patience} s (readyTimeoutSeconds)")
+    return Text("; ".join(part for part in parts if part), WAITS)
+
+
+def _end(one: GangHit) -> str:
+    """Say what becomes of a gang that does not get its members again in time."""
+    if one.at_once:
+        return f"the gang is restarted whole at once: {one.at_once}; {_again(one)}"
+    if one.bound == one.leaving:
+        return "it starts again whole when there is room"
+    if one.action != "Restart":
+        said = " (onMemberLoss: Keep)" if one.action else ""
+        return f"it runs on with {one.bound - one.leaving} of {one.required}{said}"
+    sooner = ", or at once when the Node is deleted," if one.when_gone else ""
+    after = f"after {one.window} s{sooner}"
+    if one.why == NOBODY_MAKES_THEM:
+        return f"{after} what is left is taken out too (onMemberLoss), and nothing makes it again"
+    return f"{after} the gang is restarted whole (onMemberLoss): {_again(one)}"
+
+
+def _again(one: GangHit) -> str:
+    if not one.again:
+        return f"then it waits: {one.again_why}"
+    return f"then it goes to {', '.join(f'{node} ({pods})' if pods > 1 else node for node, pods in one.again.items())}"
 
 
 def _budgets(found: Drain, page: Page) -> RenderableType:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 import msgspec
+
+from tutti.cli.views.degraded import KeptQuota
+
+NOBODY_MAKES_THEM = "nothing makes its pods again"
+"""Why a gang is not whole again of which pods that nothing controls leave."""
 
 
 class Fate(enum.StrEnum):
@@ -49,6 +55,13 @@ class GangHit(msgspec.Struct, frozen=True, rename="camel"):
         why: Why not.
         deleted: Whether all its members are deleted, wherever they are, once one of them is.
         patience: After how many seconds without being ready it is taken out as a whole; None: it is left as it is.
+        action: Of one that breaks, Restart or Keep, as its onMemberLoss says; else "".
+        window: For how many seconds what it loses is kept for successors; None: as long as it lacks them.
+        kept: The quota that is.
+        at_once: Why it is restarted before that, or "".
+        when_gone: Whether it is restarted before that when the Node is deleted.
+        again: Of one that is restarted, how many of its members go to each node then, as it is now.
+        again_why: What it waits for then, or "".
     """
 
     kind: str
@@ -62,6 +75,13 @@ class GangHit(msgspec.Struct, frozen=True, rename="camel"):
     why: str = ""
     deleted: bool = False
     patience: int | None = None
+    action: str = ""
+    window: int | None = None
+    kept: tuple[KeptQuota, ...] = ()
+    at_once: str = ""
+    when_gone: bool = False
+    again: Mapping[str, int] = {}
+    again_why: str = ""
 
 
 class BudgetHit(msgspec.Struct, frozen=True, rename="camel"):
