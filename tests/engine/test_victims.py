@@ -192,3 +192,20 @@ def test_a_surplus_member_stays_where_its_eviction_was_refused_and_its_gang_need
     world.until(60)
     assert evicted(world).count("elastic-2") == 1
     assert "elastic-2" in world.where()
+
+
+@pytest.mark.parametrize("make", [_pfnet, _koordinator])
+def test_a_pod_group_that_an_older_version_has_made_for_a_gang_does_not_have_it_leave_pod_by_pod(make):
+    """The CRD of 0.1.0 had the API server write `Pod` into each: nobody has wished for that."""
+    world = World()
+    world.hold_evictions = True
+    world.node("n0", gpus=2)
+    make(world, "a")
+    world.run()
+    (made,) = [raw for key, raw in world.objects.items() if key[0] == "PodGroup"]
+    made["spec"]["disruptionMode"] = "Pod"
+    world.restart()
+    world.run()
+    world.pod("urgent", priority=10)
+    world.run()
+    assert sorted(evicted(world)) == ["a-0", "a-1"]

@@ -125,6 +125,8 @@ def _read_pod_group(state: State, workload: Workload, written: PodGroupObject | 
     else:
         workload.problem = _missing(state, workload)
     _read_wishes(state, workload, gang.spec if gang is not None else written.spec if written is not None else None)
+    if gang is None and not own:
+        workload.leaves_by_pod = False  # `Pod` in what was made for it is a default that older CRDs had, and no wish
 
 
 def _read_promises(state: State, workload: Workload) -> None:
