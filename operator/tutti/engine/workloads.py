@@ -130,6 +130,7 @@ class Workload:
         group_status: The same for each PodGroup object that is a pod group of it, by uid.
         counted: Queues and bucket it is counted in at present.
         gang_told: The uid of the object of another project, and the condition last written to it.
+        out_of_turn: Whether it was admitted because its turn would never have come by the order of shares.
         exposure: What of it decides whom it may be taken out for, and how, as it was last looked at.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
     """
@@ -187,6 +188,7 @@ class Workload:
     group_status: dict[str, dict[str, Any]] = field(default_factory=dict)
     counted: Counted = ("", "", "")
     gang_told: tuple[str, Mapping[str, Any]] | None = None
+    out_of_turn: bool = False
     exposure: tuple[object, ...] | None = None
     asked_for: str = ""
     _name: str = field(init=False, repr=False)

@@ -28,6 +28,7 @@ class Holder:
         local_queue: Namespace and name of its LocalQueue.
         placed: What it has of topologies.
         outward: What its priority counts where it is compared with those of other queues; None for the same.
+        out_of_turn: Whether it was admitted though others had smaller shares; these do not take it out.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Holder:
     local_queue: str = ""
     placed: tuple[Occupied, ...] = ()
     outward: int | None = None
+    out_of_turn: bool = False
 
     def uses_any(self, whats: frozenset[FlavorResource]) -> bool:
         """Whether it is counted in any of these."""
