@@ -62,9 +62,6 @@ class FairSharing(Model):
     ]
     """When one may take from another: while its own share stays at most the other's (final), or is below it before
     anything is taken (initial)."""
-    patience_seconds: Annotated[int, Field(ge=0, le=2**31 - 1)] = 60
-    """How long the first of a queue loses to smaller shares before quota and room are kept for it, where its queue uses
-    less than its part and would use more with it; 0: for ever, as with Kueue."""
 
     @model_validator(mode="after")
     def check_strategies(self) -> FairSharing:

@@ -22,7 +22,7 @@ from random import Random
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.admitting.admission import look, reserve, why_surplus_waits
 from tutti.engine.admitting.together import reserve_in_turn
-from tutti.engine.backfilling import backfill, owing
+from tutti.engine.backfilling import backfill
 from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.displacing import nominations, preemption, reclaiming, respecting, sparing
@@ -62,7 +62,7 @@ class Engine:
         self.state.places.used = partial(past_use.used_by, self.state)
         self.state.holdings.used_lately = partial(past_use.used_by_door_of, self.state)
         self.milestones: list[Milestone] = []
-        self._candidates = Candidates(self.state.debts.pending)
+        self._candidates = Candidates()
         self._synced = False
         self._again = False
         self._taken_up = False
@@ -150,7 +150,6 @@ class Engine:
             permits.next_due(self.state),
             nominations.next_due(self.state),
             self.state.shadows.next_due(),
-            owing.next_due(self.state),
             queue_statuses.next_due(self.state),
             retelling.next_due(self.state),
             overuse.next_due(self.state),
@@ -249,7 +248,7 @@ class Engine:
 
     def _leave_line(self, workload: Workload) -> None:
         self._candidates.drop(workload)
-        backfill.end(self.state, workload)
+        backfill.end(self.state, workload.key)
         holding_back.drop(self.state, workload.key, workload.cluster_queue)
 
     def _go_on(self, workload: Workload) -> None:

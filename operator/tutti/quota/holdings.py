@@ -339,5 +339,4 @@ def _said(holder: Holder) -> tuple[object, ...]:
         holder.uid,
         holder.local_queue,
         holder.outward,
-        holder.out_of_turn,
     )

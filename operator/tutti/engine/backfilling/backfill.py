@@ -11,8 +11,6 @@ before. Quota is kept from other queues only where they would borrow: what is th
 Where nobody knows when the head can start, what becomes free on the nodes that are nearest to being free is kept for it
 against all of these, for `reservationSeconds`. Then others may have it for a while, and the next in line is kept for.
 
-With fair sharing the head of any queue is kept for whose turn would never come by the order of shares (`owing.py`).
-
 A shadow stays as it is while the head can have what it promises, and is only replaced by an earlier one.
 """
 
@@ -25,7 +23,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from tutti.api.conditions import timestamp
 from tutti.engine.admitting.admission import look
 from tutti.engine.admitting.choices import nominate
-from tutti.engine.backfilling import owing
 from tutti.engine.backfilling.shadowing import Prospect, fits_before, foresee, kept_quota, kept_room, still_fits
 from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.explanation import Explanation, Gate
@@ -65,12 +62,11 @@ def forget(state: State, key: WorkloadKey) -> None:
 def stir(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) -> None:
     """Give up what is kept for those who are no heads any more, or for longer than it may be."""
     shadows = state.shadows
-    owing.stir(state)
     if not shadows.of:
         shadows.returns.rest(state.holdings)
     for shadow in list(shadows.of.values()):
         standing = standing_of(shadow.workload)
-        is_head = standing is not None and _stays_kept_for(standing, shadow)
+        is_head = standing is not None and _is_kept_for(standing) and standing.bunch.line.name[0] == shadow.queue
         if standing is None or not is_head or not _has_its_nodes(state, shadow):
             _give_up(state, shadow)
         elif shadow.until <= state.now:
@@ -86,16 +82,12 @@ def stir(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) ->
             state.cluster.freed += 1
 
 
-def end(state: State, workload: Workload) -> None:
+def end(state: State, key: WorkloadKey) -> None:
     """Keep nothing for a workload any more: it has started."""
-    state.shadows.pauses.pop(workload.key, None)
-    if workload.phase is Phase.WAITING:
-        workload.out_of_turn = False
+    state.shadows.pauses.pop(key, None)
     for shadow in list(state.shadows.of.values()):
-        if shadow.workload == workload.key:
+        if shadow.workload == key:
             _give_up(state, shadow)
-            if shadow.owed:
-                owing.begin(state, shadow.queue, workload)
 
 
 def respected(state: State, standing: Standing) -> AbstractContextManager[list[Shadow]]:
@@ -134,11 +126,9 @@ def why_kept_off(state: State, standing: Standing, why: Explanation, shadows: Se
 def look_ahead(state: State, standing: Standing, why: Explanation) -> None:
     """Keep quota and room for a workload that could not be admitted, if it is the head of a queue that does so."""
     queue, shadows = standing.queue, state.shadows
-    if queue is None or not _may_pass(why) or shadows.pausing(standing.workload.key):
+    if queue is None or not _is_kept_for(standing) or not _may_pass(why) or shadows.pausing(standing.workload.key):
         return
     mine = shadows.of.get(queue.name)
-    if not (_is_kept_for(standing) or _is_owed(state, standing, mine)):
-        return
     if mine is not None and mine.workload != standing.workload.key:
         if _is_before(mine, standing):
             return
@@ -167,11 +157,6 @@ def tell(state: State, changed: dict[WorkloadKey, Workload]) -> None:
             shadow.news = False
 
 
-def may_keep(state: State) -> bool:
-    """Whether room may be kept for anybody."""
-    return state.catalog.reserving or owing.may_be(state)
-
-
 def lasts(workload: Workload) -> float | None:
     """Return for how long a workload is taken to run from now on, in seconds; None: for ever."""
     return None if workload.limit_seconds is None else lasting(max(0.0, workload.limit_seconds - workload.ran))
@@ -181,20 +166,6 @@ def _is_kept_for(standing: Standing) -> bool:
     """Whether it stands in a line whose head is kept for."""
     queue = standing.queue
     return queue is not None and queue.reserves and standing.workload.phase is Phase.WAITING
-
-
-def _is_owed(state: State, standing: Standing, mine: Shadow | None) -> bool:
-    """Whether it is kept for since its turn would never come otherwise; `mine` is what its queue keeps already."""
-    if mine is not None and mine.owed and mine.workload == standing.workload.key:
-        return True
-    return owing.is_owed(state, standing)
-
-
-def _stays_kept_for(standing: Standing, shadow: Shadow) -> bool:
-    """Whether it is still a head for which its queue keeps something."""
-    if standing.bunch.line.name[0] != shadow.queue:
-        return False
-    return _is_kept_for(standing) or (shadow.owed and standing.workload.phase is Phase.WAITING)
 
 
 def _has_its_nodes(state: State, shadow: Shadow) -> bool:
@@ -300,7 +271,6 @@ def _shadow(state: State, standing: Standing, found: Prospect, mine: Shadow | No
         usage=found.usage,
         seen=_seen(state),
         why=_promise(why, found.starts_at, until, nodes),
-        owed=not queue.reserves,
         news=mine is None or (mine.starts_at, mine.nodes) != (found.starts_at, nodes),
     )
 

@@ -36,7 +36,6 @@ class Shadow:
         usage: What they use of the queue's quota.
         seen: The version of the node columns when it was worked out.
         why: What its workload is told.
-        owed: Whether it is kept because its turn would never come by the order of shares.
         news: Whether that has not been told yet.
     """
 
@@ -55,7 +54,6 @@ class Shadow:
     usage: Usage
     seen: tuple[int, int]
     why: Explanation
-    owed: bool = False
     news: bool = True
 
     @property
