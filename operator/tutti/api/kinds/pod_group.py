@@ -153,6 +153,7 @@ class PodGroup(Object):
         Column("Members", ".status.members", "integer"),
         Column("Bound", ".status.bound", "integer"),
         Column("Phase", ".status.phase"),
+        Column("Degraded", '.status.conditions[?(@.type=="Degraded")].status', priority=1),
         Column("Starts", ".status.pendingReason.estimatedStart", priority=1),
         Column("Why", ".status.pendingReason.reasons[0].message"),
         AGE,

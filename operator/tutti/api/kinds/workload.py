@@ -283,6 +283,7 @@ class Workload(Object):
         Column("Queue", ".spec.queueName"),
         Column("Position", ".status.pending.position", "integer"),
         Column("Admitted", '.status.conditions[?(@.type=="Admitted")].status'),
+        Column("Degraded", '.status.conditions[?(@.type=="Degraded")].status', priority=1),
         Column("Starts", ".status.pending.estimatedStart", priority=1),
         Column("Why", ".status.pending.reasons[0].message"),
         AGE,
