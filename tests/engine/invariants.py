@@ -9,6 +9,8 @@ from collections import Counter
 from typing import Any
 
 from tutti.engine.engine import Engine
+from tutti.engine.explanation import Explanation
+from tutti.engine.waiting.queues import through_local_queue
 from tutti.engine.workloads import Phase, WorkloadKey
 from tutti.quota.overuse import overused
 from tutti.quota.tree import QuotaTree
@@ -221,7 +223,10 @@ class Invariants:
                 g.on_loss for g in workload.groups.values() if g.on_loss is not None and self.is_short(cluster, g)
             ]
             windows = [one.window_seconds for one in windows if one.action == "Restart"]
-            if key[0] == "Pod" or workload.phase is not Phase.SCHEDULED or workload.problem is not None or not windows:
+            runs = key[0] != "Pod" and workload.phase is Phase.SCHEDULED and workload.problem is None
+            # In a queue that admits nothing now it could not start again, so it is left alone until it could.
+            closed = workload.queue and isinstance(through_local_queue(self.engine.state, workload), Explanation)
+            if not runs or not windows or closed:
                 self.short.pop(key, None)
                 continue
             on_the_way = any(m.pod.assumed for m in workload.members())
