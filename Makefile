@@ -132,7 +132,7 @@ e2e-kind: $(READY) ## The user stories, on kind (needs Docker: exits 3 without i
 test-envtest: $(READY) ## The user stories, on a real kube-apiserver and etcd from KUBEBUILDER_ASSETS
 	@if [ -z "$$KUBEBUILDER_ASSETS" ]; then \
 	  echo "skipped: set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd (setup-envtest use -p path)"; \
-	else $(BIN)/python -m pytest e2e tests/api/test_api_server.py --cluster envtest; fi
+	else $(BIN)/python -m pytest e2e tests/api/test_api_server.py --cluster envtest --timeout 300; fi
 
 screens: $(READY) ## Draw the terminal views of a scene on the embedded cluster; writes docs/screens
 	@$(BIN)/python -m tests.cli.views.screens docs/screens
