@@ -86,6 +86,15 @@ def test_one_whose_window_is_over_is_told_to_be_taken_out():
     assert "it starts again whole" in found.why
 
 
+def test_one_whose_window_is_over_in_a_queue_that_is_closed_is_told_to_stay():
+    closed = queues()
+    closed[2]["spec"]["stopPolicy"] = "Hold"
+    found = only(*nodes("a", "b"), *closed, *gang("a", lost=["b"], since=AT - 10 * MINUTES, queue="q"))
+
+    assert found.degraded is not None
+    assert drawn(found).endswith("waits for 1 successor to be created; restarted whole as soon as it could start again")
+
+
 def test_a_whole_gang_is_not_degraded():
     found = only(*nodes("a", "b"), *gang("a", "b"))
 

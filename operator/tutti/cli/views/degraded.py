@@ -129,6 +129,8 @@ def end(found: Degraded, now: float) -> str:
     """Say in a few words what becomes of it."""
     if found.restarts_at is None:
         return "runs on (onMemberLoss: Keep)"
+    if found.restarts_at <= now:
+        return "restarted whole as soon as it could start again"
     return f"restarted whole in {ago(found.restarts_at - now)}"
 
 

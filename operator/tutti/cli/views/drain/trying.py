@@ -190,14 +190,11 @@ def _pass_time(
     engine.decide(now + max(windows) + 1.0)
     restarted = [key for key in broken if _restarted(state.workloads.get(key))]
     seen = {key_of(one.pod): one.pod for one in scene.asked.listed.seen if isinstance(one, PodSeen)}
-    new = {key_of(successors(pod, 1)[0].pod): pod for pod in scene.coming}
     for key in restarted:
         members = [member.pod.key for member in state.workloads[key].members()]
         left = [seen[one] for one in members if one in seen]
         _go(engine, left)
         scene.come(engine, (pod for pod in left if key_of(pod) in makes))
-        for pod in left:
-            new[key_of(successors(pod, 1)[0].pod)] = pod
     engine.decide(now + max(windows) + 1.0)
     for key in restarted:
         workload, course = state.workloads.get(key), found.courses[key]

@@ -124,12 +124,12 @@ def _look_at_degraded(
     then = losing.with_successors(asked, state.workloads[key], lacks)
     if then is None or then is asked:
         found = _look(asked, state, key, why, trying=trying)
-        return found if then is None else replace(found, successors=losing.outcome(asked, key))
+        return found if then is None else replace(found, successors=losing.outcome(asked, key)[0])
     gather, *_ = _look(asked, state, key, why, trying=False).steps
-    would = then.what_if(then.listed.seen, key)
+    coming, would = losing.outcome(then, key)
     found = _look(then, then.stock().state, key, would, trying=trying)
     ahead = [Step(one.gate, _AHEAD.get(one.verdict, one.verdict), one.message) for one in found.steps[1:]]
-    return replace(found, steps=[gather, *ahead], successors=losing.outcome(then, key))
+    return replace(found, steps=[gather, *ahead], successors=coming)
 
 
 _AHEAD = {Verdict.PASSED: Verdict.WOULD_PASS, Verdict.WAITS: Verdict.WOULD_WAIT}

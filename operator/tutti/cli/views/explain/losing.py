@@ -12,6 +12,7 @@ from tutti.cli.views.claims import claims_of
 from tutti.cli.views.degraded import Degraded
 from tutti.cli.views.explain.model import Successors
 from tutti.engine.degraded import restarts_at, short_groups
+from tutti.engine.explanation import Explanation
 from tutti.engine.gathering.needs import Need
 from tutti.engine.observations import AnyObservation
 from tutti.engine.workloads import Workload, WorkloadKey
@@ -39,14 +40,13 @@ def with_successors(asked: Asked, workload: Workload, lacks: Degraded) -> Asked 
     return replace(asked, listed=replace(asked.listed, seen=[*seen, *more])) if more else asked
 
 
-def outcome(asked: Asked, key: WorkloadKey) -> Successors:
-    """Return what becomes of the members of a degraded gang that wait, where all are there that it lacks."""
-    before = {member.pod.key for member in asked.stock().state.workloads[key].members() if member.pod.place}
+def outcome(asked: Asked, key: WorkloadKey) -> tuple[Successors, Explanation | None]:
+    """Return what becomes of the members of a degraded gang that wait, and what it waits for then."""
     state, _ = asked.decided(asked.listed.seen)
     workload = state.workloads[key]
-    places = [m.pod.place for m in workload.members() if m.pod.key not in before and m.pod.place]
+    places = [member.pod.place for member in workload.members() if member.pod.place and not member.pod.node]
     why = waits_for(workload)
-    return Successors(dict(sorted(Counter(places).items())), "" if why is None else why.message)
+    return Successors(dict(sorted(Counter(places).items())), "" if why is None else why.message), why
 
 
 def as_required(needs: Sequence[Need]) -> list[Need]:

@@ -41,6 +41,9 @@ def _lines(found: Explained, lacks: Degraded, now: float) -> Iterator[tuple[str,
     if lacks.restarts_at is None:
         yield "then", Text("it runs on with what is left, and its window has no end (onMemberLoss: Keep)")
         return
+    if lacks.restarts_at <= now:
+        yield "then", Text("its window is over: it is restarted whole as soon as it could start again", BAD)
+        return
     at = f"in {ago(lacks.restarts_at - now)}, at {timestamp(lacks.restarts_at)} (onMemberLoss: Restart)"
     then = "what is left is taken out with reason MemberLost, and goes before others of its priority"
     yield "then", Text.assemble((f"unless it is whole before, it is restarted whole {at}", BAD), f": {then}")
