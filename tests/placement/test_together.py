@@ -19,6 +19,8 @@ from tutti.placement.judging import assess
 from tutti.placement.profile import DEFAULT_PROFILE
 from tutti.placement.scores import Packing
 from tutti.placement.together import Shortfall, place_together
+from tutti.placement.topology.nearness import Nearness
+from tutti.placement.topology.request import Together, TopologyRequest
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -274,3 +276,51 @@ def test_a_gang_is_placed_whenever_any_arrangement_of_it_fits(scene, most):
         pods = [ask.klass for ask in asks for _ in range(ask.required)]
         credit = [may_go_on_credit(one, pods, cluster.nodes) for one in pods]
         assert any(reaches(cluster, pods, credit, rows, order) for order in permutations(range(len(pods))))
+
+
+def near(mode: Together, level: str, party: str = "") -> Nearness:
+    return Nearness(("block", "rack"), TopologyRequest(mode, level), party)
+
+
+def blocks(**gpus: tuple[int, ...]) -> Cluster:
+    """Nodes by block, each in a rack of its own, with so many cores."""
+    cluster = Cluster()
+    for block, sizes in gpus.items():
+        for i, cpu in enumerate(sizes):
+            cluster.put_node(node(f"{block}{i}", cpu=cpu, labels={"block": block, "rack": f"{block}{i}"}))
+    return cluster
+
+
+def places(cluster: Cluster, *asks: tuple[str, int, Nearness | None]) -> list[list[str]] | None:
+    made = [
+        Ask(cluster.classes.of(pod(f"p{i}", cpu=cpu).spec), count, near=how) for i, (cpu, count, how) in enumerate(asks)
+    ]
+    before = cluster.nodes.requested.copy()
+    with cluster.transaction() as transaction:
+        found = place_together(cluster.nodes, transaction, made, DEFAULT_PROFILE)
+    assert (cluster.nodes.requested == before).all()
+    return None if isinstance(found, Shortfall) else [[cluster.nodes.names[row] for row in rows] for rows in found]
+
+
+def test_pods_that_may_go_anywhere_leave_the_only_domain_to_those_that_may_not():
+    cluster = blocks(y=(3,), x=(2,))
+    block = near(Together.REQUIRED, "block")
+    assert places(cluster, ("1", 3, block), ("2", 1, None)) == [["y0", "y0", "y0"], ["x0"]]
+    assert places(cluster, ("1", 3, block), ("2", 2, None)) is None
+
+
+def test_a_party_leaves_the_domain_to_another_that_needs_it():
+    cluster = blocks(x=(2, 2), y=(3,))
+    one, other = near(Together.REQUIRED, "block", "one"), near(Together.REQUIRED, "block", "other")
+    assert places(cluster, ("2", 2, one), ("1", 3, other)) == [["x0", "x1"], ["y0", "y0", "y0"]]
+    assert places(cluster, ("2", 2, one), ("1", 4, other)) is None
+
+
+def test_parts_of_one_domain_are_arranged_in_it():
+    """One part fills a node of each pair however it is placed first, but for one way."""
+    cluster = blocks(x=(3, 4), y=(1,))
+    block = near(Together.REQUIRED, "block", "one")
+    found = places(cluster, ("2", 2, block), ("3", 1, block))
+    assert found is not None
+    assert sorted(found[0]) == ["x1", "x1"]
+    assert found[1] == ["x0"]

@@ -53,6 +53,7 @@ class Search:
 
     Attributes:
         asks: What is required; nothing extra.
+        steps: How many placements each way tries at most; 0 for as many as the cluster lets it.
         tried: How many placements have been tried.
     """
 
@@ -60,6 +61,7 @@ class Search:
     transaction: Transaction
     asks: Sequence[Ask]
     profile: Profile
+    steps: int = 0
     tried: int = 0
     _limit: int = 0
     _rooms: list[Counts] = field(default_factory=list)
@@ -76,7 +78,7 @@ class Search:
         self._rooms = [room_alone(self.nodes, ask, self._classes, self.profile) for ask in self.asks]
         if self._is_hopeless():
             return None
-        steps = max(_LEAST_STEPS, min(MOST_STEPS, MOST_ROWS // max(1, len(self.nodes))))
+        steps = self.steps or most_steps(self.nodes)
         found = self._by_order(order, failed, steps)
         if found is None:
             found = self._by_domain(order, failed, steps)
@@ -222,6 +224,11 @@ class Search:
         if later:
             ask = replace(ask, klass=on_credit(ask.klass))
         return place(self.nodes, self.transaction, ask, self.profile, within=within)
+
+
+def most_steps(nodes: NodeColumns) -> int:
+    """Return how many placements each way of a search tries at most on so many nodes."""
+    return max(_LEAST_STEPS, min(MOST_STEPS, MOST_ROWS // max(1, len(nodes))))
 
 
 def _to_front(order: Sequence[int], index: int) -> list[int]:

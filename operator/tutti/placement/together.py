@@ -15,6 +15,7 @@ import numpy as np
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.arranging import Search
+from tutti.placement.domain_search import DomainSearch
 from tutti.placement.framework import Rows
 from tutti.placement.gang import Ask, hardest_first, place
 from tutti.placement.misfit import Misfit, explain, not_together
@@ -93,7 +94,10 @@ def _place_together(
     if any(ask.near for ask in asks):
         near = place_parties(nodes, transaction, [expecting(ask) for ask in asks], profile)
         if isinstance(near, int):
-            return _party_shortfall(nodes, required, near, profile)
+            found = DomainSearch(nodes, transaction, required, profile).run()
+            if found is None:
+                return _party_shortfall(nodes, required, near, profile)
+            near = found
         return _with_extras(nodes, transaction, asks, near, hardest, profile)
     placed = in_order(nodes, transaction, required, order, profile)
     if isinstance(placed, int):

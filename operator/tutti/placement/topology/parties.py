@@ -180,9 +180,24 @@ def place_parties(
     Returns:
         Per ask the rows of its pods; or the first ask of the party that did not fit, with nothing taken.
     """
+    return place_in_order(nodes, transaction, asks, parties(asks, hardest_first(nodes, asks)), profile)
+
+
+def place_in_order(
+    nodes: NodeColumns,
+    transaction: Transaction,
+    asks: Sequence[Ask],
+    order: Sequence[Sequence[int]],
+    profile: Profile,
+) -> list[Rows] | int:
+    """Place what is required of several asks, one party of them after another.
+
+    Returns:
+        As `place_parties`.
+    """
     mark = transaction.mark()
     placed: list[Rows] = [np.zeros(0, dtype=np.int64)] * len(asks)
-    for members in parties(asks, hardest_first(nodes, asks)):
+    for members in order:
         found = _place(nodes, transaction, [asks[index] for index in members], profile)
         if found is None:
             transaction.rollback(mark)
