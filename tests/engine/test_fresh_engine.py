@@ -80,13 +80,20 @@ def end(world: World, which: int, how: str) -> None:
 
 
 def resize(world: World, which: int, gpus: int) -> None:
-    """A pod that runs asks for more or less in place."""
+    """Pods that run ask for more or less in place: all of a gang alike, and none while successors are waited for.
+
+    What a status says is kept for them is believed as far as some member has as much.
+    """
     names = sorted(world.where())
-    if names:
-        pod = world.pods["default", names[which % len(names)]]
-        asked = {**pod.spec.containers[0].resources.requests, GPU: str(gpus)}
-        containers = [replaced(pod.spec.containers[0], resources=ResourceRequirements(asked))]
-        world.put(replaced(pod, spec=replaced(pod.spec, containers=containers)))
+    if not names or any(one.losses for one in world.engine.state.workloads.values()):
+        return
+    ours = names[which % len(names)].rpartition("-")[0]
+    for name in names:
+        if not ours or name.rpartition("-")[0] == ours:
+            pod = world.pods["default", name]
+            asked = {**pod.spec.containers[0].resources.requests, GPU: str(gpus)}
+            containers = [replaced(pod.spec.containers[0], resources=ResourceRequirements(asked))]
+            world.put(replaced(pod, spec=replaced(pod.spec, containers=containers)))
 
 
 def remake(world: World, queue: str, of: str) -> None:

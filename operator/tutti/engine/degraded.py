@@ -84,4 +84,4 @@ def losses_of(workload: Workload, group: Group) -> list[Loss]:
     if like is None or like.charge is None:
         return seen
     unseen = min(group.lacking, group.had - group.tally().placed) - len(seen)
-    return seen + [Loss(group.name, "", like.pod.klass.requests, like.charge.flavors)] * unseen
+    return seen + [Loss(group.name, "", like.pod.klass.requests, like.charge.flavors, like.charge.queue)] * unseen

@@ -173,6 +173,7 @@ class Loss:
         node: Where it was, or "" where that is not known.
         amounts: What it took there, in scheduling units.
         flavors: In which it was counted; none where it needed no quota.
+        queue: The ClusterQueue that it was counted in; "" where it was in none, or nothing tells it.
         recalled: Whether a status told it, and the pod has not been seen that may be there still.
     """
 
@@ -180,6 +181,7 @@ class Loss:
     node: str
     amounts: Amounts
     flavors: Assignment
+    queue: str = ""
     recalled: bool = False
 
 

@@ -78,6 +78,8 @@ class KeptMember(Lenient):
     """How many."""
     requests: dict[str, QuantityText] = Field(default={}, max_length=64)
     """What each of them took there."""
+    cluster_queue: str = Field(default="", max_length=253)
+    """The ClusterQueue that it was counted in; none without a queue."""
     flavors: dict[str, str] = Field(default={}, max_length=64)
     """The flavor that each resource was counted in; none without a queue."""
 

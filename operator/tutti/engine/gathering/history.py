@@ -70,7 +70,7 @@ def _losses(said: KeptMember) -> list[Loss]:
         return []
     if any(amount < 0 for amount in amounts.values()):
         return []
-    loss = Loss(said.pod_group, said.node, {**amounts, VIRTUAL: 1}, said.flavors, recalled=True)
+    loss = Loss(said.pod_group, said.node, {**amounts, VIRTUAL: 1}, said.flavors, said.cluster_queue, recalled=True)
     return [loss] * min(max(0, said.count), MOST_LOST)
 
 

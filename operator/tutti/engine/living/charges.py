@@ -2,7 +2,7 @@
 
 Usage is a recount at any moment: it follows a pod that is resized in place, up and down, and a process that was
 started anew counts what its predecessor did. What that goes by is told by the pod itself (its admission annotation),
-which a tenant may write over; how far it is believed is said in `_queue_of` and `_flavor_of`, and in docs/security.md.
+which a tenant may write over; how far it is believed is said in `is_believed` and `_flavor_of`, and in docs/security.md.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def found_charge(state: State, workload: Workload, member: Member) -> Charge | N
     if not (workload.queue or member.annotation):
         return None  # nothing names a queue
     said = _read_annotation(member.annotation)
-    if said is not None and _is_believed(state, workload, member, said.cluster_queue):
+    pod = member.pod
+    since = pod.created if pod.started is None else pod.started
+    if said is not None and is_believed(state, workload, said.cluster_queue, since):
         queue, flavors = said.cluster_queue, said.flavors
     else:
         queue, flavors = state.leads_to(workload.key[1], workload.queue), {}
@@ -90,8 +92,10 @@ def found_charge(state: State, workload: Workload, member: Member) -> Charge | N
     return Charge(queue, found, _usage(found, member.pod.held), workload.name, flavors or None)
 
 
-def _is_believed(state: State, workload: Workload, member: Member, queue: str) -> bool:
-    """Whether an annotation tells the queue that a pod was admitted by; anybody who may edit the pod could forge it.
+def is_believed(state: State, workload: Workload, queue: str, since: float) -> bool:
+    """Whether something tells the queue by which a pod was admitted that has run since then; it could be forged.
+
+    An annotation is written by anybody who may edit the pod, and what a status keeps by whoever may write that.
 
     It does where somebody else says the same: the LocalQueue that the pod names, or the status of its Workload, which
     we write. Else it must be of a ClusterQueue that lets the namespace in, and one that another LocalQueue of the
@@ -109,8 +113,7 @@ def _is_believed(state: State, workload: Workload, member: Member, queue: str) -
     local = state.catalog.get(LocalQueue, namespace, workload.queue)
     if local is None:
         return bool(workload.queue)
-    made, pod = local.metadata.creation_timestamp, member.pod
-    since = pod.created if pod.started is None else pod.started
+    made = local.metadata.creation_timestamp
     return bool(made) and datetime.fromisoformat(made).timestamp() >= since
 
 

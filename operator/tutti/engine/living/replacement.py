@@ -23,6 +23,7 @@ from tutti.engine.degraded import describe, is_restarting, losses_of, restarts_a
 from tutti.engine.displacing import holders
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.needs import Need, needs_of
+from tutti.engine.living import charges
 from tutti.engine.living.eviction import evict
 from tutti.engine.members import Charge, Group, Kept, Loss
 from tutti.engine.milestones import Step
@@ -231,13 +232,19 @@ def _bounded(workload: Workload, group: Group, loss: Loss) -> Loss:
 
 def _charge(state: State, workload: Workload, loss: Loss) -> Charge | None:
     """Return what a loss is counted as: in the queue that its gang is admitted by, in flavors that this still has."""
-    queue = state.catalog.queues.get(workload.cluster_queue or state.leads_to(workload.key[1], workload.queue))
+    said = workload.cluster_queue or (loss.queue if _tells_queue(state, workload, loss) else "")
+    queue = state.catalog.queues.get(said or state.leads_to(workload.key[1], workload.queue))
     if queue is None or not loss.flavors:
         return None
     flavors = {
         name: flavor for name, flavor in loss.flavors.items() if (flavor, name) in queue.quotas and name in loss.amounts
     }
     return Charge(queue.name, flavors, usage_of(flavors, loss.amounts), workload.name) if flavors else None
+
+
+def _tells_queue(state: State, workload: Workload, loss: Loss) -> bool:
+    since = state.now if workload.running_since is None else workload.running_since
+    return not loss.recalled or charges.is_believed(state, workload, loss.queue, since)
 
 
 def _restart_in_time(state: State, workload: Workload, short: list[Group]) -> None:

@@ -153,8 +153,9 @@ def _kept(losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for loss in losses:
         requests = {name: describe(name, amount) for name, amount in sorted(loss.amounts.items()) if name != VIRTUAL}
-        which = (loss.group, loss.node, *requests.items(), *sorted(loss.flavors.items()))
+        which = (loss.group, loss.node, loss.queue, *requests.items(), *sorted(loss.flavors.items()))
         said = {"podGroup": loss.group, "node": loss.node, "count": 0, "requests": requests, "flavors": loss.flavors}
+        said |= {"clusterQueue": loss.queue} if loss.queue else {}
         found.setdefault(which, said)["count"] += 1
     if not found:
         return {"kept": None} if told.get("kept") else {}
