@@ -155,6 +155,8 @@ def afresh(world: World) -> World:
     out.now = world.now
     for name in ("objects", "gang_objects", "nodes", "pods"):
         setattr(out, name, deepcopy(getattr(world, name)))
+    rows = world.engine.state.cluster.nodes.rows
+    out.nodes = dict(sorted(out.nodes.items(), key=lambda node: rows[node[0]]))  # of equals the first is taken
     out._uids = deepcopy(world._uids)
     out.restart()
     return out

@@ -8,8 +8,9 @@ from tests.engine.world import GPU, World, replaced
 from tutti.api.core import PodCondition
 from tutti.api.taints import Taint
 from tutti.engine.decisions import Evict
+from tutti.engine.living.replacement import kept_from
 from tutti.engine.observations import NodeSeen
-from tutti.engine.workloads import Phase
+from tutti.engine.workloads import Phase, Workload
 
 GONE_QUIET = [Taint("node.kubernetes.io/unreachable", effect="NoExecute")]
 WINDOW = 300
@@ -555,7 +556,7 @@ def test_a_gang_whose_minimum_is_raised_keeps_nothing_that_it_never_had():
     assert "p" in world.where()
 
 
-def test_what_a_status_says_is_kept_is_believed_as_far_as_members_ask_for_it():
+def test_what_a_status_says_is_kept_is_believed_as_far_as_the_node_has_it():
     world = running(quota=100, nodes=4, gpus=1)
     world.delete("g-1")
     world.run()
@@ -565,17 +566,46 @@ def test_what_a_status_says_is_kept_is_believed_as_far_as_members_ask_for_it():
             "podGroup": "g",
             "node": raw["status"]["kept"][0]["node"],
             "count": 1,
-            "requests": {GPU: "900", "cpu": "60"},
+            "requests": {GPU: "3", "cpu": "6000", "example.com/unheard-of": "5"},
             "flavors": {GPU: "default"},
         }
     ]
     world.objects["PodGroup", "default", "g"] = {**raw, "status": {**raw["status"], "kept": kept}}
     world.restart()
     world.run()
-    ((_, amounts),) = world.engine.state.kept["PodGroup", "default", "g"].spots
-    assert amounts[GPU] <= 1
-    assert amounts["cpu"] <= 1000
-    assert world.used("cq") <= 4
+    rival = Workload(("Pod", "default", "rival"))
+    ((node, amounts),) = kept_from(world.engine.state, rival, 0)
+    nodes = world.engine.state.cluster.nodes
+    has = dict(zip(nodes.axis.names, nodes.allocatable[nodes.rows[node]].tolist(), strict=True))
+    assert "example.com/unheard-of" not in has
+    assert amounts == {GPU: has[GPU], "cpu": min(6_000_000, has["cpu"]), "pods": 1}
+    assert world.used("cq") == 6
+
+
+@pytest.mark.parametrize("lost", [("w-head-0",), ("w-worker-0", "w-worker-1")], ids=len)
+def test_what_the_only_member_of_a_pod_group_had_is_kept_by_another_process_as_well(lost):
+    """Nobody like it is left; what it had is told by the status alone."""
+    world = World()
+    world.flavor()
+    world.queue("cq", 4)
+    for i in range(4):
+        world.node(f"n{i}", gpus=2)
+    world.workload("w", {"name": "head", "count": 1}, {"name": "worker", "count": 2}, queueName="queue")
+    for name, gpus in (("w-head-0", 2), ("w-worker-0", 1), ("w-worker-1", 1)):
+        world.pod(name, workload="w", group=name.split("-")[1], gpus=gpus)
+    world.run()
+    assert len(world.where()) == 3
+    world.delete(*lost)
+    world.run()
+    before = world.engine.state.kept["Workload", "default", "w"]
+    assert world.used("cq") == 4
+    world.restart()
+    world.run()
+    assert world.used("cq") == 4
+    assert sorted(world.engine.state.kept["Workload", "default", "w"].spots, key=str) == sorted(before.spots, key=str)
+    world.pod("rival", queue="queue", gpus=1)
+    world.run()
+    assert "rival" not in world.where()
 
 
 def test_a_time_that_is_yet_to_come_makes_no_window_longer():

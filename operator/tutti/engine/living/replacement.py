@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from tutti.api.conditions import timestamp
 from tutti.api.resources import Amounts
@@ -98,7 +97,7 @@ def kept_from(state: State, workload: Workload, priority: int) -> Iterator[tuple
             continue
         for node, amounts in kept.spots:
             if state.cluster.is_working(node):
-                yield node, amounts
+                yield node, _as_far_as_there_is(state, node, amounts)
 
 
 def forget(state: State, workload: Workload) -> None:
@@ -146,9 +145,9 @@ def _has_room(state: State, loss: Loss) -> bool:
     nodes = state.cluster.nodes
     if not loss.node or not state.cluster.is_working(loss.node):
         return False
-    row, asked = nodes.rows[loss.node], nodes.vector(loss.amounts)
-    free = (nodes.allocatable[row] - nodes.requested[row])[: len(asked)]
-    return bool((asked <= free)[asked > 0].all())
+    row = nodes.rows[loss.node]
+    free = dict(zip(nodes.axis.names, (nodes.allocatable[row] - nodes.requested[row]).tolist(), strict=False))
+    return all(amount <= free.get(name, 0) for name, amount in loss.amounts.items() if amount > 0)
 
 
 def _keep(state: State, workload: Workload, short: list[Group]) -> None:
@@ -195,9 +194,7 @@ def _wanted(state: State, workload: Workload, short: Iterable[Group]) -> Kept:
     if workload.key in state.nominations.ours:
         return kept  # others leave for it, and what it lacks is held by that
     room: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
-    for loss in (
-        _bounded(workload, group, one) for group in short for one in losses_of(workload, group)[: group.missing]
-    ):
+    for loss in _missed(workload, short):
         charge = _charge(state, workload, loss)
         if loss.node and workload.phase is Phase.SCHEDULED and (charge is not None or not workload.queue):
             kept.spots.append((loss.node, loss.amounts))
@@ -215,19 +212,14 @@ def _missed(workload: Workload, short: Iterable[Group]) -> Iterator[Loss]:
     """Yield what some groups have lost of what is not on its way again."""
     for group in short:
         for loss in losses_of(workload, group)[: group.missing]:
-            yield _bounded(workload, group, loss)
+            yield loss
 
 
-def _bounded(workload: Workload, group: Group, loss: Loss) -> Loss:
-    """Return what a status says was lost as no more than any member has that was seen: it may say anything."""
-    if not loss.recalled:
-        return loss
-    classes = {id(m.pod.klass): m.pod.klass for m in group.members.values()}
-    known = [one.requests for one in classes.values()]
-    known += [one.amounts for one in workload.losses if one.group == group.name and not one.recalled]
-    known += [group.promised.requests] if group.promised is not None else []
-    most = {name: max((one.get(name, 0) for one in known), default=0) for name in loss.amounts}
-    return replace(loss, amounts={name: min(amount, most[name]) for name, amount in loss.amounts.items()})
+def _as_far_as_there_is(state: State, node: str, amounts: Amounts) -> Amounts:
+    """Return how much of some amounts a node has in all, in scheduling units: a status may say anything."""
+    nodes = state.cluster.nodes
+    has = dict(zip(nodes.axis.names, nodes.allocatable[nodes.rows[node]].tolist(), strict=False))
+    return {name: min(amount, has[name]) for name, amount in amounts.items() if name in has}
 
 
 def _charge(state: State, workload: Workload, loss: Loss) -> Charge | None:
