@@ -1,4 +1,7 @@
-"""The operator is killed before and after each of its writes in turn; whoever comes after it reaches the same end."""
+"""The operator is killed before and after each of its writes in turn; whoever comes after it reaches the same end.
+
+What queues and flavors say of themselves is half of all writes, and alike in all stories: it is cut off in the first.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +49,16 @@ STORIES = {
 }
 
 
-class Killer:
-    """Kills the process that sends the n-th write of all, before or after the server has it."""
+SAME_IN_ALL = frozenset({"clusterqueues/status", "localqueues/status", "resourceflavors/status"})
+FIRST = next(iter(STORIES))
 
-    def __init__(self, number: int, when: str) -> None:
+
+class Killer:
+    """Kills the process that sends the n-th write that counts, before or after the server has it."""
+
+    def __init__(self, number: int, when: str, *, all_of_them: bool) -> None:
         self.number = number
+        self.all_of_them = all_of_them
         self.when = when
         self.count = 0
         self.victim: Sent | None = None
@@ -60,7 +68,7 @@ class Killer:
             world.operators[sent.owner.split(".")[0]].crash()
 
         def sending(sent: Sent) -> None:
-            if counts(sent):
+            if counts(sent) and (self.all_of_them or sent.what not in SAME_IN_ALL):
                 self.count += 1
                 if self.count == self.number:
                     self.victim = sent
@@ -80,9 +88,9 @@ def counts(sent: Sent) -> bool:
     return sent.is_write and sent.method != "PUT"
 
 
-def writes_of(scenario: Scenario) -> tuple[int, Outcome]:
-    """How many writes there are when nobody is killed, and the outcome of that."""
-    nobody = Killer(0, "never")
+def writes_of(scenario: Scenario, *, all_of_them: bool) -> tuple[int, Outcome]:
+    """How many writes count when nobody is killed, and the outcome of that."""
+    nobody = Killer(0, "never", all_of_them=all_of_them)
     outcome = play(scenario, prepare=nobody.prepare)
     return nobody.count, outcome
 
@@ -92,12 +100,12 @@ def writes_of(scenario: Scenario) -> tuple[int, Outcome]:
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_at_any_write_it_reaches_the_same_end(name: str, when: str):
     scenario = STORIES[name]
-    writes, wanted = writes_of(scenario)
+    writes, wanted = writes_of(scenario, all_of_them=name == FIRST)
     assert wanted.violations == []
-    assert writes > 10
+    assert writes > 8
     wrong = []
     for number in range(1, writes + 1):
-        killer = Killer(number, when)
+        killer = Killer(number, when, all_of_them=name == FIRST)
         outcome = play(scenario, prepare=killer.prepare)
         assert killer.victim is not None, f"there was no write {number}"
         if outcome.violations or outcome.state != wanted.state:
