@@ -2,7 +2,7 @@
 
 Usage is a recount at any moment: it follows a pod that is resized in place, up and down, and a process that was
 started anew counts what its predecessor did. What that goes by is told by the pod itself (its admission annotation),
-which a tenant may write over; how far it is believed is said in `is_believed` and `_flavor_of`, and in docs/security.md.
+which a tenant may write over; how far it is believed is said in `is_believed`, `_flavor_of`, and docs/security.md.
 """
 
 from __future__ import annotations
