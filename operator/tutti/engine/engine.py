@@ -55,9 +55,11 @@ class Engine:
         milestones: What workloads came to in the last turn.
     """
 
-    def __init__(self, configuration: TuttiConfiguration, plugins: Plugins | None = None) -> None:
+    def __init__(
+        self, configuration: TuttiConfiguration, plugins: Plugins | None = None, *, discreet: bool = True
+    ) -> None:
         seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
-        self.state = State(configuration, seeded, plugins=plugins or {})
+        self.state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet)
         self.state.holdings.spared = partial(is_spared, self.state)
         self.state.places.used = partial(past_use.used_by, self.state)
         self.state.holdings.used_lately = partial(past_use.used_by_door_of, self.state)

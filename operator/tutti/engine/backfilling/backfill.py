@@ -28,6 +28,7 @@ from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.living import life, limits
 from tutti.engine.state import State
+from tutti.engine.telling.naming import named_by
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.queueing.backfill import lasting, pause
@@ -114,13 +115,14 @@ def why_kept_off(state: State, standing: Standing, why: Explanation, shadows: Se
         return why
     first = min(shadows, key=lambda one: one.number)
     more = f" and {len(shadows) - 1} more" if len(shadows) > 1 else ""
-    text = f"would delay {first.name}{more}, "
+    name = named_by(state, first.workload, standing.workload.key[1])
+    text = f"would delay {name}{more}, "
     if first.starts_at is None:
         text += f"for which room is kept until {timestamp(first.until)}"
-        return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": first.name})
+        return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": name})
     text += f"which starts at {timestamp(first.starts_at)} at the latest; it would have to end before (it "
     text += "has no maximumExecutionTimeSeconds)" if lasts(standing.workload) is None else "may run for longer)"
-    return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": first.name, "startsAt": timestamp(first.starts_at)})
+    return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": name, "startsAt": timestamp(first.starts_at)})
 
 
 def look_ahead(state: State, standing: Standing, why: Explanation) -> None:

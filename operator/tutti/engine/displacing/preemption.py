@@ -33,6 +33,7 @@ from tutti.engine.members import Member
 from tutti.engine.milestones import Step
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
+from tutti.engine.telling.naming import named, pod_named
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.placement.framework import Rows
@@ -126,7 +127,7 @@ def take_up(state: State, workload: Workload) -> None:
     if victims:
         until = state.now + state.configuration.victims_timeout_seconds
         leaving = {pod.key: pod.uid for pod in victims}
-        why = _waiting_for(victims, len(spots), until)
+        why = _waiting_for(state, workload, victims, len(spots), until)
         found = Nomination(priority, spots, nominations.wants_of(needs), leaving, [], until, why)
         nominations.begin(state, workload.key, found)
 
@@ -228,7 +229,7 @@ def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking,
             if charge is not None
         ],
         until=until,
-        why=_waiting_for(chosen.victims, sum(need.required for need in lacking.needs), until),
+        why=_waiting_for(state, workload, chosen.victims, sum(need.required for need in lacking.needs), until),
     )
     asked = {pod.key for pod in _asked_to_leave(state)}
     nominations.begin(state, workload.key, nomination)
@@ -248,8 +249,10 @@ def spots_of(state: State, needs: Sequence[Need], rows: Sequence[Rows]) -> Itera
             yield Spot(need.klass, state.cluster.nodes.names[row], pod)
 
 
-def _waiting_for(victims: Sequence[PodRecord], pods: int, until: float) -> Explanation:
-    names = [f"{pod.namespace}/{pod.name} on {pod.place}" for pod in victims[:MOST_NAMES]]
+def _waiting_for(
+    state: State, workload: Workload, victims: Sequence[PodRecord], pods: int, until: float
+) -> Explanation:
+    names = [f"{pod_named(state, pod, workload.key[1])} on {pod.place}" for pod in victims[:MOST_NAMES]]
     more = f" and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
     again = timestamp(until)
     text = f"waits for {counted(len(victims), 'pod')} of lower priority to leave ({', '.join(names)}{more}); "
@@ -262,18 +265,18 @@ def _waiting_for(victims: Sequence[PodRecord], pods: int, until: float) -> Expla
 
 def _take_out(state: State, workload: Workload, queue: str, priority: int, *, victims: Iterable[PodRecord]) -> None:
     """Ask victims to leave: workloads of ours as a whole where they leave so, everybody else pod by pod."""
-    for_whom = f"{workload.name}, whose pods have priority {priority}"
     ours: dict[WorkloadKey, list[Member]] = {}
     for pod in victims:
         member = state.members.get(pod.key)
         if member is not None and member.pod is pod:
             ours.setdefault(state.home[pod.key][0], []).append(member)
         else:
+            for_whom = _for_whom(state, workload, priority, pod.namespace)
             message = f"it makes room for {for_whom} (its own is {pod.priority})"
             state.out.append(Evict(pod.namespace, pod.name, pod.uid, REASON, message))
             tell_preempted(state, pod, for_whom)
     for key, members in ours.items():
-        other = state.workloads[key]
+        other, for_whom = state.workloads[key], _for_whom(state, workload, priority, key[1])
         if key[0] == "Pod" or any(_is_of_whole(state, other, member) for member in members):
             text = f"it makes room for {for_whom}"
             evict(state, other, Reason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
@@ -282,6 +285,10 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
         if key[0] != "Pod":
             for member in members:
                 tell_preempted(state, member.pod, for_whom)
+
+
+def _for_whom(state: State, workload: Workload, priority: int, reader: str) -> str:
+    return f"{named(state, workload, reader)}, whose pods have priority {priority}"
 
 
 def _is_of_whole(state: State, workload: Workload, member: Member) -> bool:

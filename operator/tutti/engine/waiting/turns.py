@@ -23,6 +23,7 @@ from tutti.engine.extending.extenders import WAITING
 from tutti.engine.gathering.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
 from tutti.engine.living import approval, life
 from tutti.engine.state import State
+from tutti.engine.telling.naming import named
 from tutti.engine.telling.reporting import tell_in_time
 from tutti.engine.waiting import holding_back, past_use, repeats
 from tutti.engine.waiting.contest import Turn, contest
@@ -186,7 +187,7 @@ class Candidates:
         for line in lines:
             line.close()
             if not self.cut_short:
-                self._tell_those_behind(line, changed)
+                self._tell_those_behind(state, line, changed)
             if not line:
                 self._lines.pop(line.name, None)
         if self.cut_short:
@@ -376,7 +377,7 @@ class Candidates:
             bunch.line.wake(bunch)
             self._active[bunch.line.name] = None
 
-    def _tell_those_behind(self, line: Line, changed: Changed) -> None:
+    def _tell_those_behind(self, state: State, line: Line, changed: Changed) -> None:
         """Tell those behind a head that blocks its strict line; the head itself knows why it waits."""
         head = line.blocked
         behind = line.behind()
@@ -385,10 +386,14 @@ class Candidates:
         assert head.bunch.why is not None  # it sleeps
         _explain(head.workload, head.bunch.why, changed)
         strategy = "StrictFIFO" if head.queue is None else head.queue.strategy
-        text = f"ClusterQueue {line.name[0]} is {strategy} and {head.workload.name} is before it"
-        why = Explanation(Gate.QUEUE, "BehindHead", text)
+        said: dict[str, Explanation] = {}
         for one in behind:
-            _explain(one.workload, why, changed)
+            reader = one.workload.key[1]
+            if reader not in said:
+                name = named(state, head.workload, reader)
+                text = f"ClusterQueue {line.name[0]} is {strategy} and {name} is before it"
+                said[reader] = Explanation(Gate.QUEUE, "BehindHead", text)
+            _explain(one.workload, said[reader], changed)
 
 
 def _explain(workload: Workload, why: Explanation, changed: Changed) -> None:
