@@ -48,6 +48,10 @@ class Metrics:
             "tutti_decide_duration_seconds", "Time one call of the engine took.",
             registry=self.registry, buckets=_DECIDE_BUCKETS,
         )  # fmt: skip
+        self.journal_failures = Counter(
+            "tutti_journal_failures", "How often the journal has ended because it could not be written.",
+            registry=self.registry,
+        )  # fmt: skip
         self.binds = Counter(
             "tutti_binds", "What became of bind requests, by outcome.",
             ["outcome"], registry=self.registry,
