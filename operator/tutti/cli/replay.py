@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 import msgspec
-from rich.console import Console
 
 from tutti.api.configuration import ConfigurationError
 from tutti.api.wording import counted
+from tutti.cli.terminal import Terminal
 from tutti.controller.plugins import load
 from tutti.engine.journal import Difference, JournalError, Replay, replay
 
@@ -35,7 +35,7 @@ def command(journal: tuple[Path, ...], output: str) -> None:
             found = replay(lines, load)
     except (JournalError, ConfigurationError) as error:
         said = f"{', '.join(map(str, journal))}: {error}"
-        Console(stderr=True, highlight=False, soft_wrap=True).print(said, style="red", markup=False)
+        Terminal(stderr=True, highlight=False, soft_wrap=True).print(said, style="red", markup=False)
         sys.exit(2)
     if output == "json":
         click.echo(json.dumps(_as_json(found), indent=2))
@@ -45,7 +45,7 @@ def command(journal: tuple[Path, ...], output: str) -> None:
 
 
 def _print(found: Replay) -> None:
-    out = Console(highlight=False, soft_wrap=True)
+    out = Terminal(highlight=False, soft_wrap=True)
     for difference in found.differences[:SHOWN]:
         _print_difference(out, difference)
     if len(found.differences) > SHOWN:
@@ -57,7 +57,7 @@ def _print(found: Replay) -> None:
     )
 
 
-def _print_difference(out: Console, difference: Difference) -> None:
+def _print_difference(out: Terminal, difference: Difference) -> None:
     at = datetime.fromtimestamp(difference.at, UTC).isoformat()
     out.print(f"line {difference.line}, {at}:", markup=False)
     for sign, decisions in (("-", difference.recorded), ("+", difference.replayed)):
