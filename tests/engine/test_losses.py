@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.test_whole_for_life import WINDOW, come_back, degraded, die, evicted, running, successors
+from tests.engine.test_whole_for_life import WINDOW, come_back, die, evicted, running, successors
 from tests.engine.world import World
 from tutti.engine.workloads import Phase
 
@@ -65,3 +65,30 @@ def test_members_of_before_whose_node_comes_back_are_none_of_a_gang_that_starts_
         "g-2-again",
         "g-3-again",
     ]
+
+
+# Who waits for gangs that leave whole.
+
+
+@pytest.mark.parametrize("by", ["priority", "quota"])
+def test_whose_room_is_free_does_not_wait_for_the_other_members_of_a_gang_that_leaves_whole(by):
+    """A gang of four makes room for one pod; its members may take long to end, each on its own."""
+    world = World()
+    world.flavor()
+    world.queue("cq", 4 if by == "quota" else 100, preemption={"withinClusterQueue": "LowerPriority"})
+    for index in range(4):
+        world.node(f"n{index}", gpus=1)
+    world.gang("low", 4, queue="queue")
+    world.run()
+    world.hold_evictions = True
+    world.gang("high", 1, queue="queue", priority=10)
+    world.run()
+    assert evicted(world) == ["low-0", "low-1", "low-2", "low-3"]
+    gone, *others = evicted(world)
+    room = world.where()[gone]
+    world.delete(gone)
+    world.until(5)
+    assert world.where("high") == {"high-0": room}
+    world.delete(*others)
+    world.run()
+    assert world.used("cq") == 1
