@@ -92,3 +92,43 @@ def test_whose_room_is_free_does_not_wait_for_the_other_members_of_a_gang_that_l
     world.delete(*others)
     world.run()
     assert world.used("cq") == 1
+
+
+# What is kept has an end.
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_gang_that_keeps_and_of_which_nothing_runs_any_more_starts_again_whole_after_its_window(restarted):
+    world = running(onMemberLoss={"action": "Keep"})
+    world.pod("rival", queue="queue")
+    world.pod("late", group="g", gated=True)
+    world.delete("g-0", "g-1", "g-2", "g-3")
+    world.until(WINDOW / 2)
+    assert "rival" not in world.where()
+    if restarted:
+        world.restart()
+    world.until(WINDOW / 2 + 1)
+    assert world.condition("PodGroup", "g", "Evicted")["reason"] == "MemberLost"
+    assert "rival" not in world.where()
+    world.until(WINDOW)
+    assert "rival" in world.where()
+
+
+@pytest.mark.parametrize("said", [{"windowSeconds": 2**31 - 1}, {"action": "Keep"}], ids=str)
+def test_who_needs_no_quota_has_room_kept_for_no_longer_than_the_configuration_says(said):
+    world = World()
+    world.node("n0", gpus=2)
+    world.pod_group("g", 2, onMemberLoss=said)
+    for rank in range(2):
+        world.pod(f"g-{rank}", group="g")
+    world.run()
+    world.pod("rival")
+    world.delete("g-1")
+    world.until(WINDOW - 1)
+    assert "rival" not in world.where()
+    world.restart()
+    world.run()
+    assert "rival" not in world.where()
+    world.until(2)
+    assert "rival" in world.where()
+    assert evicted(world) == []
