@@ -63,7 +63,7 @@ class Member:
         evicting: Whether it has been asked to leave.
         ended: The reason that its status gives for how it has ended, such as OutOfcpu; "" where it gives none.
         missed: Whether its gang has noted that it has lost it.
-        over: Whether it had ended before its gang's present members began to be bound.
+        over: Whether it had ended, or was lost, before its gang's present members began to be bound.
         never_preempts: Whether it takes out nobody for its own sake (preemptionPolicy Never).
         nominated: The node that its status says it is nominated for, or "".
         told: The reason and message last written to its condition, and when.

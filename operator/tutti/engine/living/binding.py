@@ -47,7 +47,7 @@ def send(state: State, workload: Workload) -> None:
 
 
 def begin(state: State, workload: Workload) -> None:
-    """Open the bind window; members that have ended before are none of those that must be bound in it."""
+    """Open the bind window; members that have ended or were lost before are none of those that must be bound in it."""
     if workload.phase is Phase.RESERVED:
         state.reached(workload, Step.LET_GO, seconds=held_seconds(state, workload), pods=workload.tally().reserved)
     workload.phase = Phase.BINDING
@@ -55,9 +55,11 @@ def begin(state: State, workload: Workload) -> None:
     workload.window_told = False
     seconds = permit_seconds(state, workload) if eager.is_open(workload) else state.configuration.bind_window_seconds
     state.set_deadline(workload, seconds)
-    if workload.tally().failed:
+    tally = workload.tally()
+    if tally.failed or tally.lost:
         for member in workload.members():
-            member.over = member.pod.counted is Doing.FAILED
+            member.over = member.pod.counted in (Doing.FAILED, Doing.LOST)
+            member.pod.forgone = member.pod.counted is Doing.LOST
 
 
 def finished(state: State, result: BindFinished) -> None:
