@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tutti.api.conventions import Claim
+from tutti.api.conventions.texts import within_bounds
 from tutti.api.conventions.tutti import POD_GROUP
 from tutti.api.core import Pod
 from tutti.api.kinds import PodGroup as PodGroupObject
@@ -134,7 +135,7 @@ def _read(state: State, member: Member, pod: Pod, said: Saying) -> None:
         for name in _names(claim):
             state.naming.setdefault(name, {})[member.pod.key] = member
     member.claim = claim  # though it says the same: it is remembered while somebody has it
-    member.annotation = pod.metadata.annotations.get(ADMISSION_ANNOTATION, "")
+    member.annotation = within_bounds(pod.metadata.annotations.get(ADMISSION_ANNOTATION, ""))
     member.owner = next((one for one in pod.metadata.owner_references if one.controller), None)
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
     member.noted = state.hosting.noted(pod.metadata.annotations)
