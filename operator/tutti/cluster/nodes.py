@@ -177,6 +177,14 @@ class NodeColumns:
         self.supply += 1
         return row
 
+    def close(self, name: str) -> None:
+        """Have a node take no new pods until it is put again; nothing happens where it is not known."""
+        row = self.rows.get(name)
+        if row is not None and not self._unschedulable[row]:
+            self._unschedulable[row] = True
+            self.version += 1
+            self.supply += 1
+
     def remove(self, name: str) -> None:
         """Take a node out; its row becomes free."""
         row = self.rows.pop(name)

@@ -15,6 +15,7 @@ from tutti.api.core import Pod
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.cluster.pods import PodKey
+from tutti.engine import faults
 from tutti.engine.gathering.gang_objects import task_of
 from tutti.engine.gathering.nearness import of_claim
 from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Saying
@@ -128,7 +129,12 @@ def address_of(state: State, member: Member) -> Address:
 
 def _read(state: State, member: Member, pod: Pod, said: Saying) -> None:
     """Take over what a pod says of itself."""
-    claim, member.problem = state.sayings.read(said, pod)
+    try:
+        claim, member.problem = state.sayings.read(said, pod)
+    except Exception as error:  # noqa: BLE001 - a bulkhead: it is this pod's, and what it has of quota stays charged
+        faults.note(state, ("Pod", *member.pod.key), error, "reading")
+        claim = Claim(namespace=pod.metadata.namespace)
+        member.problem = f"what it says of its gang raises {faults.said(error)}"
     if claim != member.claim:
         _unname(state, member)
         member.near = of_claim(claim.topology)
