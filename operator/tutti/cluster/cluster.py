@@ -71,7 +71,11 @@ class Cluster:
         known = name in self.nodes.rows
         version = self.nodes.version
         before = self.nodes.allocatable[self.nodes.rows[name]].copy() if known else None
-        row = self.nodes.put(node, self._offered(node))
+        offers = self._offered(node)
+        new = [resource for resource in offers if resource not in self.nodes.axis]
+        row = self.nodes.put(node, offers)
+        if new:
+            self._name(new)
         if before is None:
             for record in self._occupants.pods_on(name):
                 self._charge(row, record, 1)
@@ -388,6 +392,15 @@ class Cluster:
         self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=sign)
         if record.uses:
             self._claimants.move(record, self.nodes.names[row], sign)
+
+    def _name(self, resources: Sequence[str]) -> None:
+        """Count what is taken of resources that a node is the first to offer: they were counted as unknown before."""
+        for place, row in self.nodes.rows.items():
+            for record in self._occupants.pods_on(place):
+                if record.slot >= 0:  # else it is charged with the node that is being put
+                    self.nodes.name(row, record.held, resources)
+            for klass in self._occupants.held_on(place):
+                self.nodes.name(row, klass.requests, resources)
 
     def _offered(self, node: Node) -> Amounts:
         problems: list[str] = []
