@@ -40,6 +40,7 @@ from tutti.engine.decisions import (
     DeletePodGroup,
     EmitEvent,
     Evict,
+    NoteFault,
     NotePluginFault,
     PatchStatus,
     ReserveVolume,
@@ -512,7 +513,7 @@ class World:
                 self.remove_object("PodGroup", decision.name, decision.namespace)
             case AskExtender():
                 self.asks.append(decision)
-            case EmitEvent() | NotePluginFault():
+            case EmitEvent() | NotePluginFault() | NoteFault():
                 pass
 
     def _nominate(self, decision: SetPodCondition) -> None:

@@ -31,6 +31,7 @@ from tutti.engine.decisions import (
     DeletePodGroup,
     EmitEvent,
     Evict,
+    NoteFault,
     NotePluginFault,
     PatchStatus,
     ReserveVolume,
@@ -161,11 +162,19 @@ class Dispatch:
                 self._spawn(self._delete(decision))
             case AskExtender():
                 self._spawn(self._extending.ask(decision))
-            case NotePluginFault():
-                self._metrics.plugin_faults.labels(decision.plugin, decision.point).inc()
-                log.error("plugin_failed", plugin=decision.plugin, point=decision.point, error=decision.message)
+            case NotePluginFault() | NoteFault():
+                self._note(decision)
             case _:
                 assert_never(decision)
+
+    def _note(self, fault: NotePluginFault | NoteFault) -> None:
+        """Log and count what has failed in the engine."""
+        if isinstance(fault, NotePluginFault):
+            self._metrics.plugin_faults.labels(fault.plugin, fault.point).inc()
+            log.error("plugin_failed", plugin=fault.plugin, point=fault.point, error=fault.message)
+        else:
+            self._metrics.set_aside.labels(fault.kind, fault.during).inc()
+            log.error("set_aside", **{field: getattr(fault, field) for field in fault.__struct_fields__})
 
     def record(self, event: EmitEvent) -> None:
         """Record an event about an object."""

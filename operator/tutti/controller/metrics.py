@@ -68,6 +68,10 @@ class Metrics:
             "tutti_plugin_faults", "Failures of users' plugins, each told once a minute.",
             ["plugin", "point"], registry=self.registry,
         )  # fmt: skip
+        self.set_aside = Counter(
+            "tutti_set_aside", "Objects set aside because they made the engine raise, each time that one did.",
+            ["kind", "during"], registry=self.registry,
+        )  # fmt: skip
         self.gang_wait_seconds = Histogram(
             "tutti_gang_wait_seconds", "From the creation of a gang's first pod to the decision to bind it.",
             registry=self.registry, buckets=_WAIT_BUCKETS,

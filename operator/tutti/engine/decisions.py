@@ -167,6 +167,24 @@ class NotePluginFault(Decision, frozen=True, tag="plugin-fault"):
     message: str
 
 
+class NoteFault(Decision, frozen=True, tag="fault"):
+    """Log and count that an object has made the engine raise, and that this is all that it costs.
+
+    Attributes:
+        kind: Whose fault it is; "Engine" where that cannot be told.
+        during: What was done.
+        error: What was raised.
+        line: Where, as `module:line`.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    during: str
+    error: str
+    line: str = ""
+
+
 AnyDecision = (
     Bind
     | SelectNode
@@ -180,4 +198,5 @@ AnyDecision = (
     | DeletePodGroup
     | AskExtender
     | NotePluginFault
+    | NoteFault
 )

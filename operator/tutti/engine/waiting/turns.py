@@ -16,6 +16,7 @@ from tutti.api.conditions import timestamp
 from tutti.engine.admitting import together
 from tutti.engine.admitting.shortages import with_strangers
 from tutti.engine.backfilling import backfill
+from tutti.engine.bulkhead import Bulkheads
 from tutti.engine.displacing import nominations, preemption
 from tutti.engine.displacing.elsewhere import elsewhere
 from tutti.engine.explanation import IN_LINE, Explanation, Gate
@@ -53,7 +54,8 @@ class Candidates:
         cut_short: Whether the last contest ended with some not tried who could be.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bulkheads: Bulkheads) -> None:
+        self._bulkheads = bulkheads
         self.evaluated = 0
         self.cut_short = False
         self._aside: dict[WorkloadKey, Workload] = {}
@@ -257,6 +259,22 @@ class Candidates:
             self._put(state, workload)
 
     def _put(self, state: State, workload: Workload) -> None:
+        """Put one workload where it belongs, or aside where that cannot be found out."""
+        if self._bulkheads.is_shut(state, workload):
+            self._shut_out(workload)
+            return
+        try:
+            self._find_place(state, workload)
+        except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
+            self._bulkheads.set_aside(state, workload, error, "queueing")
+            self._shut_out(workload)
+
+    def _shut_out(self, workload: Workload) -> None:
+        """Have a workload aside that has been set aside, whatever place it had."""
+        self.drop(workload)
+        self._aside[workload.key] = workload
+
+    def _find_place(self, state: State, workload: Workload) -> None:
         """Put one workload where it belongs."""
         if not life.wants_nodes(workload):
             self.drop(workload)
