@@ -39,9 +39,7 @@ def begin() -> World:
 def usage(world: World) -> dict[tuple[str, str, str], int]:
     """What each queue uses of each flavor and resource."""
     holdings = world.engine.state.holdings
-    return {
-        (queue, *what): n for queue in holdings.queues() for what, n in sorted(holdings.used(queue).items()) if n
-    }
+    return {(queue, *what): n for queue in holdings.queues() for what, n in sorted(holdings.used(queue).items()) if n}
 
 
 def write(world: World, name: str, labels: dict[str, str], annotations: dict[str, str], *, seen: bool) -> None:
@@ -158,7 +156,7 @@ def _less(world: World, used: dict[Any, int], names: set[str]) -> dict[Any, int]
     out = dict(used)
     for name in names:
         charge = world.engine.state.members["default", name].charge
-        for what, amount in (charge.usage.items() if charge is not None else ()):
+        for what, amount in charge.usage.items() if charge is not None else ():
             out[charge.queue, *what] -= amount
     return {key: n for key, n in out.items() if n}
 
