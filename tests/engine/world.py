@@ -40,6 +40,7 @@ from tutti.engine.decisions import (
     DeletePodGroup,
     EmitEvent,
     Evict,
+    KeepAdmission,
     NoteFault,
     NotePluginFault,
     PatchStatus,
@@ -68,6 +69,7 @@ from tutti.engine.observations import (
     PodSeen,
     Synced,
 )
+from tutti.engine.reading.admissions import ADMITTED_CONDITION
 
 START = 1_000_000.0
 NAMESPACED = {"Workload", "PodGroup", "LocalQueue"}
@@ -505,6 +507,9 @@ class World:
                 condition = PodCondition("PodScheduled", "False", decision.reason, decision.message)
                 self._nominate(decision)
                 self._set_condition(decision.namespace, decision.name, condition)
+            case KeepAdmission():
+                kept = PodCondition(ADMITTED_CONDITION, "True", "Admitted", decision.admission)
+                self._set_condition(decision.namespace, decision.name, kept)
             case PatchStatus():
                 self._patch(decision)
             case CreatePodGroup():

@@ -93,6 +93,15 @@ class SetPodCondition(Decision, frozen=True, tag="pod-condition"):
     nominated_node: str | None = None
 
 
+class KeepAdmission(Decision, frozen=True, tag="admission"):
+    """Write into the status of a bound pod what it was admitted to, as a condition (`engine/reading/admissions.py`)."""
+
+    namespace: str
+    name: str
+    uid: str
+    admission: str
+
+
 class PatchStatus(Decision, frozen=True, tag="status"):
     """Merge `status` into the status of an object; a field set to None is removed.
 
@@ -192,6 +201,7 @@ AnyDecision = (
     | Evict
     | Deactivate
     | SetPodCondition
+    | KeepAdmission
     | PatchStatus
     | EmitEvent
     | CreatePodGroup

@@ -57,6 +57,7 @@ class Member:
         problem: Why its claim cannot be read, or "".
         charge: What it uses of quota while it has, or is reserved, a node.
         annotation: What its admission annotation says, for a pod bound before the operator started.
+        kept: What its status keeps of its admission, or has been asked to.
         sent: Whether a Bind for it is out and unanswered.
         unknown: Whether a Bind for it was answered so that nobody knows whether it took effect.
         leave: Reason and message for which it must go; None where it may stay.
@@ -81,6 +82,7 @@ class Member:
     problem: str = ""
     charge: Charge | None = None
     annotation: str = ""
+    kept: str = ""
     sent: bool = False
     unknown: bool = False
     leave: tuple[str, str] | None = None

@@ -4,9 +4,9 @@ That is kube-scheduler's preemption, for a whole workload at once: nobody is tak
 then (`placement/preemption/gang.py`), and a gang may be a victim as a whole. Whose quota is used does not matter here;
 the quota rules take out others for that.
 
-Priorities here are those of pods: the lowest of the pods that want nodes, or that of the PriorityClass that their
-PodGroup names. A workload that goes before another in the queues by its own priority is not taken out for it, whatever
-their pods say.
+Priorities here are those of pods: the lowest of the pods that want nodes, as the API server has admitted them, or that
+of the PriorityClass that their PodGroup names where that is lower. A workload that goes before another in the queues by
+its own priority is not taken out for it, whatever their pods say.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tutti.engine.displacing.claims import Nomination, Spot
 from tutti.engine.displacing.precedence import is_entitled, would_borrow
 from tutti.engine.displacing.surplus import surplus_of
 from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.gathering.importance import promised_reach
 from tutti.engine.gathering.needs import Lacking, Need, needs_of
 from tutti.engine.living.eviction import evict, evict_members
 from tutti.engine.living.limits import protected_until
@@ -50,16 +51,22 @@ MOST_NAMES = 3
 
 
 def priority_of(state: State, workload: Workload, needs: Sequence[Need]) -> int:
-    """Return the priority by which a workload takes out others, and by which room nominated for others is its own."""
+    """Return the priority by which a workload takes out others, and by which room nominated for others is its own.
+
+    That is the lowest of its pods', or that of the PriorityClass which its PodGroup names where that is lower.
+    """
+    admitted = min(chain.from_iterable(_priorities(state, need) for need in needs), default=0)
+    named = _named(state, workload)
+    return admitted if named is None else min(named, admitted)
+
+
+def _named(state: State, workload: Workload) -> int | None:
+    """Return the priority that an object names for a gang, as a class or as a number; None where none does."""
     kind, namespace, name = workload.key
     if workload.gang is not None and workload.gang.priority is not None:
         return workload.gang.priority
     found = state.catalog.get(PodGroup, namespace, name) if kind == "PodGroup" else None
-    if found is not None and found.spec.priority_class_name:
-        value = state.catalog.pod_class(found.spec.priority_class_name)
-        if value is not None:
-            return value
-    return min(chain.from_iterable(map(_priorities, needs)), default=0)
+    return None if found is None else state.catalog.pod_class(found.spec.priority_class_name)
 
 
 def standing_of(state: State, workload: Workload, needs: Sequence[Need]) -> tuple[int, bool]:
@@ -78,10 +85,10 @@ def may_preempt(needs: Sequence[Need]) -> bool:
     return True
 
 
-def _priorities(need: Need) -> list[int]:
+def _priorities(state: State, need: Need) -> list[int]:
     """Return the priorities of the pods of a need; those that are only promised have one together."""
     said = [member.pod.priority for member in need.members]
-    return [need.group.promised_priority, *said] if need.required > len(need.members) else said
+    return [promised_reach(state, need.group), *said] if need.required > len(need.members) else said
 
 
 def make_room(state: State, standing: Standing, why: Explanation) -> Explanation | None:

@@ -212,8 +212,8 @@ def _victims(rules: Rules, snapshot: Snapshot, demand: Demand, trial: _Trial) ->
 def _demand(workload: Workload, queue: Queue, lacking: Lacking) -> Demand:
     wanted = _usage(lacking)
     contested = lacking.contested or frozenset(wanted)  # nodes alone are short: whoever is counted in the same
-    outward = queue.outward(workload.priority)
-    return Demand(queue.name, wanted, contested, workload.priority, workload.queued_at, outward)
+    outward = queue.outward(workload.reach)
+    return Demand(queue.name, wanted, contested, workload.reach, workload.queued_at, outward)
 
 
 def _usage(lacking: Lacking) -> Usage:

@@ -21,6 +21,7 @@ from tutti.engine.gathering.nearness import of_claim
 from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Saying
 from tutti.engine.living.reservation import give_back, note_loss
 from tutti.engine.members import Member, Told
+from tutti.engine.reading.admissions import kept_of
 from tutti.engine.state import Address, State
 from tutti.engine.workloads import Workload
 
@@ -45,6 +46,7 @@ def put_member(state: State, pod: Pod) -> None:
         file(state, member)
     else:
         state.touch(state.home[record.key][0])
+    member.kept = kept_of(pod) or member.kept
     member.never_preempts = pod.spec.preemption_policy == "Never"
     member.ended = pod.status.reason if pod.terminated else ""
     member.nominated = pod.status.nominated_node_name

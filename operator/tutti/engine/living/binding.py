@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
-
 from tutti.api.wording import IS, Forms, counted
 from tutti.cluster.muster import Doing
 from tutti.engine.decisions import Bind
@@ -17,6 +14,7 @@ from tutti.engine.living.reservation import give_back, held_seconds, permit_seco
 from tutti.engine.members import Member
 from tutti.engine.milestones import Step
 from tutti.engine.observations import BindAnswer, BindFinished
+from tutti.engine.reading import admissions
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
@@ -128,9 +126,4 @@ def _annotations(member: Member) -> dict[str, str]:
     charge = member.charge
     if charge is None:
         return {ADMISSION_ANNOTATION: ""} if member.annotation else {}
-    return {ADMISSION_ANNOTATION: _written(charge.queue, tuple(charge.flavors.items()))}
-
-
-@lru_cache(maxsize=4096)  # most of what a queue admits is counted in the same flavors
-def _written(queue: str, flavors: tuple[tuple[str, str], ...]) -> str:
-    return json.dumps({"clusterQueue": queue, "flavors": dict(flavors)}, sort_keys=True, separators=(",", ":"))
+    return {ADMISSION_ANNOTATION: admissions.written(charge.queue, charge.flavors)}

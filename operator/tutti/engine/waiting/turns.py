@@ -443,7 +443,7 @@ def _key(workload: Workload) -> LineKey:
 def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Shape:
     """Return what decides whether a workload can be admitted: equal shapes of one line fare alike."""
     asked = tuple(need.shape for need in needs)
-    important = 0 if queue is None or queue.policy == NOBODY else workload.priority  # for whom it may preempt
+    important = 0 if queue is None or queue.policy == NOBODY else workload.reach  # for whom it may preempt
     before = (*preemption.standing_of(state, workload, needs), approval.asks_first(state, workload))
     lasts = backfill.lasts(workload) if state.catalog.reserving else None  # who ends in time is let by
     door = past_use.door_of(state, workload)
