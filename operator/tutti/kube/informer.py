@@ -21,7 +21,7 @@ import msgspec
 import structlog
 
 from tutti.kube.backoff import Backoff
-from tutti.kube.changes import Change, Key
+from tutti.kube.changes import Change, Key, Unread
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, NotSent, WireError, is_retryable, retry_after
 from tutti.kube.listing import Page, Scope, fetch_page
@@ -46,8 +46,8 @@ _SLICE: Final = 100
 class Informer(Generic[T]):
     """Lists and watches `resource` and delivers every change, in batches, to a consumer that must not block.
 
-    The consumer gets objects as `view`, a type that msgspec can read; of one that it cannot, a log line tells. With
-    `streams` lists are streaming lists wherever the server has them.
+    The consumer gets objects as `view`, a type that msgspec can read; of one that it cannot, a log line and `unread`
+    tell. With `streams` lists are streaming lists wherever the server has them.
 
     Attributes:
         tried: Set once the first list has failed, or been delivered in full.
@@ -62,6 +62,7 @@ class Informer(Generic[T]):
         *,
         view: type[T],
         deliver: Callable[[Sequence[Change[T]]], None],
+        unread: Callable[[Unread], None] = lambda _: None,
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
@@ -76,7 +77,7 @@ class Informer(Generic[T]):
         self.synced = asyncio.Event()
         self.problem: str | None = None
         self._client = client
-        self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver)
+        self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver, unread=unread)
         self._scope = Scope(resource.path(namespace), label_selector, field_selector)
         self._page_size = page_size
         self._watch_seconds = watch_seconds

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from tutti.kube.client import Client
+from tutti.kube.depth import cut
 from tutti.kube.errors import ApiError, UnknownOutcome
 from tutti.kube.retry import retrying
 
@@ -56,9 +57,16 @@ async def fetch_page(client: Client, scope: Scope, *, limit: int, cursor: str = 
     query: Mapping[str, str] = scope.query(**{"limit": str(limit) if limit else "", "continue": cursor})
     body = await retrying(lambda: client.request("GET", scope.path, query=query), tries=tries)
     try:
-        return _PAGE.decode(body)
+        return _page(body)
     except msgspec.MsgspecError as error:
         raise UnknownOutcome(f"GET {scope.path}: the answer is no list: {error}") from error
+
+
+def _page(body: bytes) -> Page:
+    try:
+        return _PAGE.decode(body)
+    except RecursionError:
+        return _PAGE.decode(cut(body))
 
 
 async def fetch_all(client: Client, scope: Scope, *, page_size: int = 500) -> list[msgspec.Raw]:
