@@ -159,3 +159,9 @@ def test_what_is_nested_without_end_is_cut_and_the_rest_is_read(depth):
 @pytest.mark.parametrize("text", [b'{"a": "\\"', b'"\\', b"[" * 300, b"]" * 300, b'{"a' + b"[{" * 200])
 def test_what_is_no_json_is_cut_as_well(text):
     assert len(cut(text)) <= len(text) + 4
+
+
+def test_who_wrote_which_field_is_not_kept():
+    meta = {"name": "w", "uid": "u", "labels": {"a": "b"}}
+    text = json.dumps({"metadata": {**meta, "managedFields": [{"fieldsV1": {"f:spec": {}}}]}, "spec": {}}).encode()
+    assert object_decoder(dict[str, Any])(text) == {"metadata": meta, "spec": {}}

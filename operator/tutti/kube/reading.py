@@ -126,13 +126,21 @@ def object_decoder(view: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
 
     def decode(raw: bytes | msgspec.Raw) -> T:
         if is_free:
-            return strictly(cut(bytes(raw)))
+            return _without_history(strictly(cut(bytes(raw))))
         try:
             return strictly(raw)
         except (msgspec.ValidationError, RecursionError):
             return msgspec.convert(without_nulls(msgspec.json.decode(cut(bytes(raw)))), view)
 
     return decode
+
+
+def _without_history(found: T) -> T:
+    """Take out of an object who has written which of its fields: nobody reads it, and it can be most of it."""
+    meta = found.get("metadata") if isinstance(found, dict) else None
+    if isinstance(meta, dict):
+        meta.pop("managedFields", None)
+    return found
 
 
 def _shows_identity(view: object) -> bool:
