@@ -215,9 +215,8 @@ def test_a_pod_that_cannot_be_taken_in_takes_its_room_or_closes_its_node(monkeyp
     monkeypatch.setattr(ClassBook, "of", of)
     for name, node in (("bad-waits", ""), ("bad-runs", "n1")):
         pod = world.pod(name, node=node)
-        spec = msgspec.structs.replace(
-            pod.spec, containers=[msgspec.structs.replace(pod.spec.containers[0], name="bad")]
-        )
+        named = msgspec.structs.replace(pod.spec.containers[0], name="bad")
+        spec = msgspec.structs.replace(pod.spec, containers=[named])
         world.delete(name)
         world.tell(PodSeen(msgspec.structs.replace(pod, spec=spec)))
     world.node("n1")  # it is seen again, and stays closed while the pod is there

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.kube.consumer import Named, Thing, World, anew, informing, metric
 from tutti.kube.changes import Gone, Key, Seen
 from tutti.kube.informer import Informer
+from tutti.kube.listing import FIRST_PAGE
 from tutti.kube.resources import PODS
 
 
@@ -236,7 +237,7 @@ async def test_after_a_streaming_list_that_breaks_pages_are_asked_for_and_next_t
         collection.end_watches()
         await world.until({"a": 2})
     assert "sendInitialEvents" in first[0].query
-    assert [call.query.get("limit") for call in first if "watch" not in call.query] == ["2000"]
+    assert [call.query.get("limit") for call in first if "watch" not in call.query] == [str(FIRST_PAGE)]
     assert "sendInitialEvents" in [call for call in server.calls if "resourceVersion" not in call.query][-1].query
 
 

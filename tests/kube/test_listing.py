@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from tests.kube.consumer import World, informing
 from tutti.kube.errors import ApiError
-from tutti.kube.listing import Scope, fetch_all
+from tutti.kube.listing import FIRST_PAGE, PAGE_BYTES, ListMeta, Page, Scope, fetch_all, next_limit
 from tutti.kube.watching import read_meta
 
 PODS = Scope("/api/v1/pods")
@@ -47,3 +49,52 @@ async def test_a_refusal_is_not_hidden(serve, kube, where: str):
 
     with pytest.raises(ApiError, match="told to answer 403"):
         await names(server.client)
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "size", "expected"),
+    [
+        (100, 100, 100 * 1_000, 2_000),  # small objects: as many as may be
+        (100, 100, 100 * 8_192, 1_024),
+        (100, 100, 100 * 1_500_000, 5),
+        (5, 5, 5 * 9_000_000, 1),
+        (1, 1, 50_000_000, 1),
+        (100, 0, 200, 2_000),
+        (0, 10, 10, 0),  # all in one piece
+    ],
+)
+def test_a_page_has_as_many_objects_as_the_last_one_lets_expect_to_be_small_enough(limit, count, size, expected):
+    page = Page(ListMeta(), [msgspec.Raw(b"{}")] * count, size)
+    assert next_limit(limit, page, most=2_000) == expected
+    assert expected <= 1 or expected == 2_000 or expected * size // count <= PAGE_BYTES
+
+
+def limits(server) -> list[str]:
+    return [call.query["limit"] for call in server.calls if "limit" in call.query]
+
+
+async def test_pages_of_large_objects_are_short(serve, kube):
+    collection = kube.Collection()
+    for index in range(FIRST_PAGE + 40):
+        collection.put(f"p{index}", value=1, junk="x" * 200_000)
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world, streams=False) as informer:
+        await informer.synced.wait()
+    assert len(world.things) == FIRST_PAGE + 40
+    first, second = limits(server)
+    assert first == str(FIRST_PAGE)
+    assert int(second) * 200_000 <= PAGE_BYTES < (int(second) + 2) * 200_000
+
+
+async def test_pages_are_shorter_after_one_did_not_come(serve, kube):
+    collection = kube.Collection()
+    collection.put("a", value=1)
+    collection.faults.extend([("list", "<html>not a list</html>")] * 6)
+    server, world = await serve(collection.handle), World()
+    async with informing(server, world, streams=False, page_size=40) as informer:
+        await informer.synced.wait()
+    assert world.values() == {"a": 1}
+    asked = [int(limit) for limit in limits(server)]
+    assert asked[0] == 40
+    assert asked == sorted(asked, reverse=True)
+    assert asked[-1] < 40

@@ -12,7 +12,7 @@ from tutti.controller.catalogue import Catalogue
 from tutti.controller.crds import RESOURCES
 from tutti.controller.health import Check, Health
 from tutti.controller.streams import STREAMS, Stream
-from tutti.engine.observations import AnyObservation
+from tutti.engine.observations import AnyObservation, ObjectUnread
 from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
 from tutti.kube.fencing import LeadershipLost
@@ -49,6 +49,7 @@ class Feeds:
             stream.resource,
             view=stream.view,
             deliver=lambda changes: self._deliver(stream, changes),
+            unread=lambda found: self._observe(ObjectUnread(stream.kind, *found.key, found.problem)),
         )
         health.ready[f"informer/{stream.resource.plural}"] = lambda: _check(informer)
         return informer

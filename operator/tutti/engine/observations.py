@@ -192,6 +192,15 @@ class GangObjectGone(Observation, frozen=True, tag="gang-object-gone"):
     name: str
 
 
+class ObjectUnread(Observation, frozen=True, tag="object-unread"):
+    """An object of any kind has changed, and cannot be read as it is now."""
+
+    kind: str
+    namespace: str
+    name: str
+    problem: str
+
+
 class BindAnswer(enum.StrEnum):
     """What the server made of a bind; the values are the words that metrics and journals know.
 
@@ -316,6 +325,7 @@ AnyObservation = (
     | ObjectGone
     | GangObjectSeen
     | GangObjectGone
+    | ObjectUnread
     | BindFinished
     | EvictFinished
     | Deactivated

@@ -35,6 +35,7 @@ from tutti.engine.observations import (
     NodeSeen,
     ObjectGone,
     ObjectSeen,
+    ObjectUnread,
     PodGone,
     PodGroupWritten,
     PodSeen,
@@ -121,6 +122,8 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
         case GangObjectGone(api_version=version, kind=kind_seen, namespace=space, name=name):
             state.gang_objects.drop(version, kind_seen, space, name)
             refile(state, space, name)
+        case ObjectUnread():
+            _unread(state, observation)
         case EvictFinished():
             _evicted(state, observation)
         case Deactivated():
@@ -133,6 +136,12 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             pass
         case _:
             assert_never(observation)
+
+
+def _unread(state: State, unread: ObjectUnread) -> None:
+    """Believe no more what was known of a node; of anything else it is the best that there is."""
+    if unread.kind == "Node":
+        state.cluster.close_node(unread.name, f"it cannot be read: {unread.problem}")
 
 
 def _pod_gone(state: State, gone: PodGone) -> None:

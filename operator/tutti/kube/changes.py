@@ -1,4 +1,4 @@
-"""What an informer tells its consumer: an object as it is now, or that it is no more."""
+"""What an informer tells its consumer: an object as it is now, that it cannot be read, or that it is no more."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ class Gone(msgspec.Struct, frozen=True):
 
     key: Key
     uid: str
+
+
+class Unread(msgspec.Struct, frozen=True):
+    """The object has changed, and cannot be read as it is now: what was Seen of it before does not hold any more."""
+
+    key: Key
+    uid: str
+    problem: str
 
 
 Change: TypeAlias = Seen[T] | Gone

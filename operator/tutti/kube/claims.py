@@ -21,6 +21,7 @@ from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence
 from tutti.kube.lanes import Lane
+from tutti.kube.reading import object_decoder
 from tutti.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from tutti.kube.retry import retrying
 
@@ -34,8 +35,8 @@ class _Written(msgspec.Struct, frozen=True):
 
 
 _WRITTEN = msgspec.json.Decoder(_Written)
-_CLAIM = msgspec.json.Decoder(PersistentVolumeClaim)
-_VOLUME = msgspec.json.Decoder(PersistentVolume)
+_CLAIM = object_decoder(PersistentVolumeClaim)
+_VOLUME = object_decoder(PersistentVolume)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class ClaimWriter:
 
         def judge(body: bytes) -> tuple[bool, str]:
             """Judge a claim that has changed."""
-            claim = _CLAIM.decode(body)
+            claim = _CLAIM(body)
             if claim.metadata.uid != uid or claim.metadata.deletion_timestamp is not None:
                 raise _Overtaken("it was deleted")
             if claim.spec.volume_name:
@@ -102,7 +103,7 @@ class ClaimWriter:
 
         def judge(body: bytes) -> tuple[bool, str]:
             """Judge a volume that has changed."""
-            found = _VOLUME.decode(body)
+            found = _VOLUME(body)
             reference = found.spec.claim_ref
             if found.metadata.deletion_timestamp is not None:
                 raise _Overtaken(f"volume {volume!r} is being deleted")

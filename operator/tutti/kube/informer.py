@@ -21,10 +21,10 @@ import msgspec
 import structlog
 
 from tutti.kube.backoff import Backoff
-from tutti.kube.changes import Change, Key
+from tutti.kube.changes import Change, Key, Unread
 from tutti.kube.client import Client
-from tutti.kube.errors import ApiError, NotSent, WireError, is_retryable, retry_after
-from tutti.kube.listing import Page, Scope, fetch_page
+from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError, is_retryable, retry_after
+from tutti.kube.listing import FIRST_PAGE, Page, Scope, fetch_page, next_limit
 from tutti.kube.mirror import Mirror
 from tutti.kube.resources import Resource
 from tutti.kube.watching import BrokenStream, LineSplitter
@@ -46,8 +46,8 @@ _SLICE: Final = 100
 class Informer(Generic[T]):
     """Lists and watches `resource` and delivers every change, in batches, to a consumer that must not block.
 
-    The consumer gets objects as `view`, a type that msgspec can read; of one that it cannot, a log line tells. With
-    `streams` lists are streaming lists wherever the server has them.
+    The consumer gets objects as `view`, a type that msgspec can read; of one that it cannot, a log line and `unread`
+    tell. With `streams` lists are streaming lists wherever the server has them.
 
     Attributes:
         tried: Set once the first list has failed, or been delivered in full.
@@ -62,6 +62,7 @@ class Informer(Generic[T]):
         *,
         view: type[T],
         deliver: Callable[[Sequence[Change[T]]], None],
+        unread: Callable[[Unread], None] = lambda _: None,
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
@@ -76,9 +77,10 @@ class Informer(Generic[T]):
         self.synced = asyncio.Event()
         self.problem: str | None = None
         self._client = client
-        self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver)
+        self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver, unread=unread)
         self._scope = Scope(resource.path(namespace), label_selector, field_selector)
         self._page_size = page_size
+        self._most = page_size  # less after pages did not come in time
         self._watch_seconds = watch_seconds
         self._stall_seconds = stall_seconds
         self._backoff = backoff or Backoff()
@@ -146,6 +148,8 @@ class Informer(Generic[T]):
             self._in_pages, self._has_streaming_lists = True, False
             log.debug("no_streaming_lists", resource=self.resource.label, answer=str(error))
             return
+        if lists and self._in_pages and isinstance(error, UnknownOutcome):
+            self._most = max(1, self._most // 2)
         if lists and not isinstance(error, NotSent):
             self._in_pages = streams or not self._has_streaming_lists
         self._errors.inc()
@@ -178,9 +182,10 @@ class Informer(Generic[T]):
         self._relists.inc()
         self._mirror.begin_list()
         # A list so long that its snapshot expires between pages is asked for in one piece.
-        limit = self._page_size if self._expired_lists < _PAGED_ATTEMPTS else 0
+        limit = min(self._most, FIRST_PAGE) if self._expired_lists < _PAGED_ATTEMPTS else 0
         page = await fetch_page(self._client, self._scope, limit=limit)
         while cursor := page.metadata.cursor:
+            limit = next_limit(limit, page, most=self._most)
             # The server works on the next page while this one is taken.
             following = asyncio.create_task(self._after(cursor, limit), name=f"page of {self.resource.label}")
             try:
@@ -210,6 +215,7 @@ class Informer(Generic[T]):
 
     def _note_listed(self) -> None:
         """Everything that exists has been delivered."""
+        self._most = min(self._page_size, 2 * self._most)
         self._expired_lists = 0
         self._in_pages = not (self._streams and self._has_streaming_lists)
         self._report(None)

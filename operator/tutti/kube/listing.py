@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from tutti.kube.client import Client
+from tutti.kube.depth import cut
 from tutti.kube.errors import ApiError, UnknownOutcome
 from tutti.kube.retry import retrying
 
@@ -22,10 +23,11 @@ class ListMeta(msgspec.Struct, frozen=True, rename={"resource_version": "resourc
 
 
 class Page(msgspec.Struct, frozen=True):
-    """One page, its objects still undecoded. Go writes an empty list as null."""
+    """One page, its objects still undecoded, and how many bytes it came in. Go writes an empty list as null."""
 
     metadata: ListMeta
     items: list[msgspec.Raw] | None = None
+    size: int = 0
 
 
 _PAGE: Final = msgspec.json.Decoder(Page)
@@ -45,6 +47,20 @@ class Scope:
         return {name: value for name, value in {**selectors, **more}.items() if value}
 
 
+FIRST_PAGE: Final = 100
+"""Objects of the first page of a list, of which nobody knows yet how large they are."""
+PAGE_BYTES: Final = 8 * 1024 * 1024
+"""How large a page is to be at most; the last one tells how many objects that is."""
+
+
+def next_limit(limit: int, page: Page, *, most: int) -> int:
+    """Return how many objects the page after one of `limit` objects is to have, at most `most`; 0 stays 0."""
+    if not limit:
+        return 0
+    count = len(page.items or ()) or limit
+    return max(1, min(most, count * PAGE_BYTES // max(page.size, 1)))
+
+
 async def fetch_page(client: Client, scope: Scope, *, limit: int, cursor: str = "", tries: int = 3) -> Page:
     """Get one page; 0 for `limit` means everything in one.
 
@@ -56,9 +72,16 @@ async def fetch_page(client: Client, scope: Scope, *, limit: int, cursor: str = 
     query: Mapping[str, str] = scope.query(**{"limit": str(limit) if limit else "", "continue": cursor})
     body = await retrying(lambda: client.request("GET", scope.path, query=query), tries=tries)
     try:
-        return _PAGE.decode(body)
+        return msgspec.structs.replace(_page(body), size=len(body))
     except msgspec.MsgspecError as error:
         raise UnknownOutcome(f"GET {scope.path}: the answer is no list: {error}") from error
+
+
+def _page(body: bytes) -> Page:
+    try:
+        return _PAGE.decode(body)
+    except RecursionError:
+        return _PAGE.decode(cut(body))
 
 
 async def fetch_all(client: Client, scope: Scope, *, page_size: int = 500) -> list[msgspec.Raw]:

@@ -1,7 +1,8 @@
 """What is known to exist of one kind: turns what a server lists and tells into what a consumer has to hear.
 
 What holds: an object that is not in a list any more is reported Gone at its end; a name reused by another object is
-Gone, then Seen; an object's states are delivered in order and, in a list, only where the version is new.
+Gone, then Seen; an object that cannot be read is told to be Unread; an object's states are delivered in order and, in a
+list, only where the version is new.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 import structlog
 
-from tutti.kube.changes import Change, Gone, Key, Seen
+from tutti.kube.changes import Change, Gone, Key, Seen, Unread
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.reading import Item, Reader
 from tutti.kube.resources import Resource
@@ -41,11 +42,13 @@ class Mirror(Generic[T]):
         *,
         view: type[T],
         deliver: Callable[[Sequence[Change[T]]], None],
+        unread: Callable[[Unread], None] = lambda _: None,
     ) -> None:
         self.version: str | None = None
         self._label = resource.label
         self._reader = Reader(view)
         self._deliver = deliver
+        self._unread = unread
         self._known: dict[Key, tuple[str, str]] = {}  # uid and resourceVersion
         self._listed: set[Key] | None = None  # what the list under way has shown
         self._events = {kind: metrics.watched.labels(self._label, kind) for kind in _TYPES}
@@ -164,6 +167,9 @@ class Mirror(Generic[T]):
                 version=meta.resource_version,
                 error=str(error),
             )
+            self._hand_over(changes)
+            changes.clear()
+            self._unread(Unread(key, meta.uid, str(error)))
 
     def _identify(self, item: Item[T]) -> Meta | None:
         """Return an object's metadata; an object without is counted and left out."""

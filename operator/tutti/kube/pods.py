@@ -9,6 +9,7 @@ import msgspec
 
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError
+from tutti.kube.reading import object_decoder
 from tutti.kube.resources import PODS
 from tutti.kube.retry import retrying
 
@@ -34,7 +35,7 @@ class PodNow(msgspec.Struct, frozen=True):
     spec: PodPlace = PodPlace()
 
 
-_POD: Final = msgspec.json.Decoder(PodNow)
+_POD: Final = object_decoder(PodNow)
 
 
 async def read_pod(client: Client, namespace: str, name: str, *, uid: str = "", tries: int = 5) -> PodNow | None:
@@ -49,5 +50,5 @@ async def read_pod(client: Client, namespace: str, name: str, *, uid: str = "", 
         if error.status == HTTPStatus.NOT_FOUND:
             return None
         raise
-    pod = _POD.decode(body)
+    pod = _POD(body)
     return None if uid and pod.metadata.uid != uid else pod

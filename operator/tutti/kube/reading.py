@@ -11,7 +11,18 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from tutti.kube.watching import Bookmark, BrokenStream, Meta, read_bookmark, read_error, read_event, read_meta
+from tutti.api.kinds.parsing import without_nulls
+from tutti.kube.depth import cut
+from tutti.kube.watching import (
+    Bookmark,
+    BrokenStream,
+    Meta,
+    WatchEvent,
+    read_bookmark,
+    read_error,
+    read_event,
+    read_meta,
+)
 
 T = TypeVar("T")
 
@@ -39,7 +50,8 @@ class Reader(Generic[T]):
 
     def __init__(self, view: type[T]) -> None:
         self._in_one_pass = _shows_identity(view)
-        self._object: Callable[[msgspec.Raw], Any] = msgspec.json.Decoder(view).decode
+        self._object = object_decoder(view)
+        self._strictly: Callable[[msgspec.Raw], Any] = msgspec.json.Decoder(view).decode
         self._told: Callable[[bytes], _Told[Any]] = msgspec.json.Decoder(_Told[view]).decode  # type: ignore[valid-type]
 
     def event(self, line: bytes) -> tuple[str, Item[T] | Bookmark]:
@@ -51,12 +63,12 @@ class Reader(Generic[T]):
         if self._in_one_pass:
             try:
                 told = self._told(line)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, RecursionError):
                 pass  # it is read bit by bit below, which tells what is wrong with it
             else:
                 if told.type in _CHANGES and told.object.metadata.name:
                     return told.type, (told.object.metadata, told.object)
-        event = read_event(line)
+        event = _read_event(line)
         if event.type in _CHANGES:
             return event.type, (read_meta(event.object), event.object)
         if event.type == "BOOKMARK":
@@ -69,13 +81,17 @@ class Reader(Generic[T]):
         """Read an object of a list."""
         if self._in_one_pass:
             try:
-                found = self._object(raw)
-            except msgspec.MsgspecError:
+                found = self._strictly(raw)
+            except (msgspec.MsgspecError, RecursionError):
                 pass  # as above
             else:
                 if found.metadata.name:
                     return found.metadata, found
-        return read_meta(raw), raw
+        try:
+            return read_meta(raw), raw
+        except RecursionError:
+            raw = msgspec.Raw(cut(bytes(raw)))
+            return read_meta(raw), raw
 
     def read(self, item: Item[T]) -> T:
         """Return the object of an item.
@@ -88,6 +104,43 @@ class Reader(Generic[T]):
             read: T = self._object(found)
             return read
         return found
+
+
+def _read_event(line: bytes) -> WatchEvent:
+    try:
+        return read_event(line)
+    except RecursionError:
+        return read_event(cut(line))
+
+
+def object_decoder(view: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
+    """Return what reads one object, with null for what is left out.
+
+    Go writes a slice, map or pointer that is nil as null unless its field says `omitempty`, so that a node with an
+    unnamed image has `names: null`. What the view does not know may be nested as deep as it likes.
+
+    The function that is returned raises `msgspec.ValidationError` where the object is not as the view would have it.
+    """
+    strictly: Callable[[bytes | msgspec.Raw], T] = msgspec.json.Decoder(view).decode
+    is_free = not _fields(view)
+
+    def decode(raw: bytes | msgspec.Raw) -> T:
+        if is_free:
+            return _without_history(strictly(cut(bytes(raw))))
+        try:
+            return strictly(raw)
+        except (msgspec.ValidationError, RecursionError):
+            return msgspec.convert(without_nulls(msgspec.json.decode(cut(bytes(raw)))), view)
+
+    return decode
+
+
+def _without_history(found: T) -> T:
+    """Take out of an object who has written which of its fields: nobody reads it, and it can be most of it."""
+    meta = found.get("metadata") if isinstance(found, dict) else None
+    if isinstance(meta, dict):
+        meta.pop("managedFields", None)
+    return found
 
 
 def _shows_identity(view: object) -> bool:

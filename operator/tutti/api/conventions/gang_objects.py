@@ -15,6 +15,7 @@ import msgspec
 from pydantic import ValidationError
 
 from tutti.api.conventions.texts import MOST_MEMBERS
+from tutti.api.kinds.parsing import without_nulls
 from tutti.api.kinds.pod_group import PodGroupSpec
 from tutti.api.lengths import listed
 from tutti.api.problems import problems_of
@@ -151,7 +152,7 @@ class _Said(NamedTuple):
 
 
 def _said(group: str, kind: str, raw: Mapping[str, Any]) -> Iterator[_Said]:
-    spec = raw.get("spec") or {}
+    spec = without_nulls(raw.get("spec") or {})
     try:
         if kind == "Workload":
             for part in msgspec.convert(spec, _Workload135).pod_groups:

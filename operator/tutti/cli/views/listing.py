@@ -24,6 +24,7 @@ from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError
 from tutti.kube.listing import Scope, fetch_all
+from tutti.kube.reading import object_decoder
 from tutti.kube.resources import Resource
 from tutti.kube.watching import read_meta
 
@@ -95,7 +96,7 @@ class _Lister:
             if stream.kind in RESOURCES and stream.resource.label not in self._refused:
                 self._missing.append(stream.resource.label)
             return []
-        decode = msgspec.json.Decoder(stream.view).decode
+        decode = object_decoder(stream.view)
         found: list[AnyObservation] = []
         for raw in raws:
             try:
@@ -112,7 +113,7 @@ class _Lister:
         raws = None if resource is None else await self._raws(resource)
         if resource is None or raws is None:
             return []
-        decode = msgspec.json.Decoder(dict[str, Any]).decode
+        decode = object_decoder(dict[str, Any])
         return [GangObjectSeen(resource.api_version, kind.kind, decode(raw)) for raw in raws]
 
     async def _served(self, kind: GangKind) -> Resource | None:
