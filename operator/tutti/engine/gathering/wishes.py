@@ -62,7 +62,9 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
         group.on_loss = one.on_member_loss or state.configuration.on_member_loss
     workload.priority = importance.of_object(state, workload, spec)
     _read_constraints(state, workload)
-    known = {one.name for one in spec.pod_groups}
+    known = {one.name: workload.groups[one.name] for one in spec.pod_groups}
+    if list(workload.groups) != list(known):
+        workload.groups = known | workload.groups  # in the order in which they are written, whoever came first
     for group in workload.groups.values():
         if group.name not in known and group.members:
             workload.problem = Explanation(

@@ -243,6 +243,7 @@ def _scheduled(state: State, workload: Workload) -> None:
     if not volumes.are_awaited(state, workload):  # of members beyond those that had to be bound
         workload.deadline = None
     workload.was_scheduled, workload.attempts, workload.not_before = True, 0, 0.0
+    eviction.take_back(workload)
     if bound_by_us:
         bound = [m.pod.node for m in workload.members() if m.pod.node and not m.over]
         nodes, count = sorted(set(bound)), len(bound)
