@@ -92,6 +92,28 @@ def test_whose_room_is_free_does_not_wait_for_the_other_members_of_a_gang_that_l
     assert world.used("cq") == 1
 
 
+# Members that fail, and others that are lost.
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_gang_of_which_one_has_failed_and_the_others_are_lost_has_not_ended(restarted):
+    world = running(nodes=1, gpus=4)
+    world.pod("rival", queue="queue")
+    die(world, "n0")
+    world.node("n1", gpus=4)
+    world.run()
+    world.finish("g-0", phase="Failed")
+    world.run()
+    if restarted:
+        world.restart()
+        world.run()
+    assert world.status("PodGroup", "g")["phase"] == "Scheduled"
+    assert world.used("cq") == 4
+    assert "rival" not in world.where()
+    successors(world, 0, 1, 2, 3)
+    assert sorted(world.where("g-").values()).count("n1") == 4
+
+
 # What is kept has an end.
 
 
