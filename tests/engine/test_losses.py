@@ -154,6 +154,26 @@ def test_who_needs_no_quota_has_room_kept_for_no_longer_than_the_configuration_s
     assert evicted(world) == []
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_is_kept_is_counted_in_another_flavor_where_that_takes_the_place_of_the_one_it_had(restarted):
+    """So are the members that are left: by the node that they are on."""
+    world = running(nodes=1, gpus=8)
+    world.flavor("other")
+    world.delete("g-0")
+    world.run()
+    world.queue("cq", 4, flavors=("other",), local="")
+    world.run()
+    if restarted:
+        world.restart()
+        world.run()
+    assert (world.used("cq", "default"), world.used("cq", "other")) == (0, 4)
+    world.pod("rival", queue="queue")
+    world.run()
+    assert "rival" not in world.where()
+    successors(world, 0)
+    assert "g-0-again" in world.where()
+
+
 # What another process finds.
 
 
