@@ -73,17 +73,18 @@ def _losses(said: KeptMember) -> list[Loss]:
 
 
 def _recall_ended(workload: workloads.Workload, found: Workload | PodGroup) -> None:
-    """Take over how many members of the present run have succeeded and do not exist any more."""
-    if workload.was_finished or not workload.was_scheduled:
+    """Take over how many members have succeeded and do not exist any more: in this run, or the one before."""
+    if workload.was_finished or not (workload.was_scheduled or workload.evicted is not None):
         return
     said: dict[str, tuple[int, int]] = {}
     if isinstance(found, PodGroup):
         said[workload.key[2]] = (found.status.succeeded, found.status.bound)
     elif found.status.admission is not None:
         said = {one.name: (one.succeeded, one.count) for one in found.status.admission.pod_groups}
+    known = {one.name for one in found.spec.pod_groups} if isinstance(found, Workload) else workload.groups.keys()
     for name, (succeeded, bound) in said.items():
-        if name in workload.groups:
-            group = workload.groups[name]
+        if name in known:
+            group = workload.group(name)  # perhaps none of its members is there any more
             group.ended = max(0, min(succeeded, MOST_LOST) - group.tally().succeeded)
             group.had = min(max(0, succeeded) + max(0, bound), MOST_LOST)
 

@@ -66,7 +66,9 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
     if ref is not None and ref.kind == "PriorityClass" and workload.problem is None:
         workload.problem = importance.refused(ref.name)
     _read_constraints(state, workload)
-    known = {one.name for one in spec.pod_groups}
+    known = {one.name: workload.groups[one.name] for one in spec.pod_groups}
+    if list(workload.groups) != list(known):
+        workload.groups = known | workload.groups  # in the order in which they are written, whoever came first
     for group in workload.groups.values():
         if group.name not in known and group.members:
             workload.problem = Explanation(

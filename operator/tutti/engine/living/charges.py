@@ -61,7 +61,7 @@ def _follow(state: State, member: Member, charge: Charge) -> None:
     if known is not None and known[0] is basis[0] and known[1] is basis[1] and known[2] == basis[2]:
         return
     member.settled = basis
-    flavors = _flavors(state, charge.queue, charge.said, pod.held, pod.node) if pod.node else charge.flavors
+    flavors = flavors_of(state, charge.queue, charge.said, pod.held, pod.node) if pod.node else charge.flavors
     usage = _usage(flavors, pod.held)
     if usage == charge.usage and flavors == charge.flavors:
         return
@@ -86,7 +86,7 @@ def found_charge(state: State, workload: Workload, member: Member) -> Charge | N
         known = state.catalog.queues.get(queue)
         if known is None or member.pod.node not in state.cluster.nodes.rows or uncovered(known, member.pod.held):
             return None
-    found = _flavors(state, queue, flavors, member.pod.held, member.pod.node)
+    found = flavors_of(state, queue, flavors, member.pod.held, member.pod.node)
     return Charge(queue, found, _usage(found, member.pod.held), workload.name, flavors or None)
 
 
@@ -122,7 +122,7 @@ def _told_in_status(state: State, workload: Workload) -> str:
     return admission.cluster_queue if admission is not None else ""
 
 
-def _flavors(state: State, queue: str, said: Assignment, held: Mapping[str, int], node: str) -> Assignment:
+def flavors_of(state: State, queue: str, said: Assignment, held: Mapping[str, int], node: str) -> Assignment:
     """Return in which flavors of a queue a pod on a node is counted that was admitted in some; one per resource."""
     known = state.catalog.queues.get(queue)
     if known is None:

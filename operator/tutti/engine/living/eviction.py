@@ -190,6 +190,17 @@ def leave_behind(workload: Workload) -> None:
             pod.recount()
 
 
+def take_back(workload: Workload) -> None:
+    """Have those counted again, while they end, that a workload was begun without, where their nodes have come back.
+
+    It has what it needs without them, and another process could not tell them from others that are ending.
+    """
+    for member in workload.members() if workload.tally().lost else ():
+        if member.pod.forgone:
+            member.pod.forgone = False
+            member.pod.recount()
+
+
 def ask_to_deactivate(state: State, workload: Workload) -> None:
     """Have a workload's object say that it is inactive."""
     kind, namespace, name = workload.key

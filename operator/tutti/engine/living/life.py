@@ -5,6 +5,7 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 
 from __future__ import annotations
 
+from tutti.cluster.muster import Doing
 from tutti.engine.degraded import awaits_successors, is_found_so
 from tutti.engine.displacing import holders
 from tutti.engine.extending import permits
@@ -209,6 +210,12 @@ def _has_ended(workload: Workload, tally: Tally) -> bool:
         return True
     if tally.live or tally.leaving:
         return False
+    if (
+        tally.lost
+        and not workload.complete
+        and any(m.pod.counted is Doing.LOST and not m.over for m in workload.members())
+    ):
+        return False  # nobody knows of these how they end
     if workload.evicted is not None:
         return workload.complete
     return tally.succeeded + tally.failed > 0
@@ -243,6 +250,7 @@ def _scheduled(state: State, workload: Workload) -> None:
     if not volumes.are_awaited(state, workload):  # of members beyond those that had to be bound
         workload.deadline = None
     workload.was_scheduled, workload.attempts, workload.not_before = True, 0, 0.0
+    eviction.take_back(workload)
     if bound_by_us:
         bound = [m.pod.node for m in workload.members() if m.pod.node and not m.over]
         nodes, count = sorted(set(bound)), len(bound)

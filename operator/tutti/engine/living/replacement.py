@@ -236,14 +236,13 @@ def _as_far_as_there_is(state: State, node: str, amounts: Amounts) -> Amounts:
 
 
 def _charge(state: State, workload: Workload, loss: Loss) -> Charge | None:
-    """Return what a loss is counted as: in the queue that its gang is admitted by, in flavors that this still has."""
+    """Return what a loss is counted as: in the queue that its gang is admitted by, in flavors that this has now."""
     said = workload.cluster_queue or (loss.queue if _tells_queue(state, workload, loss) else "")
     queue = state.catalog.queues.get(said or state.leads_to(workload.key[1], workload.queue))
     if queue is None or not loss.flavors:
         return None
-    flavors = {
-        name: flavor for name, flavor in loss.flavors.items() if (flavor, name) in queue.quotas and name in loss.amounts
-    }
+    found = charges.flavors_of(state, queue.name, loss.flavors, loss.amounts, loss.node)  # as those that are left are
+    flavors = {name: one for name, one in found.items() if (one, name) in queue.quotas and name in loss.flavors}
     return Charge(queue.name, flavors, usage_of(flavors, loss.amounts), workload.name) if flavors else None
 
 

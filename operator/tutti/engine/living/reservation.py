@@ -67,7 +67,11 @@ def note_loss(state: State, member: Member) -> None:
             return
     charge = member.charge or charges.found_charge(state, workload, member)
     flavors, queue = ({}, "") if charge is None else (charge.flavors, charge.queue)
-    workload.losses.append(Loss(name, pod.node, pod.klass.requests, flavors, queue))
+    found = Loss(name, pod.node, pod.klass.requests, flavors, queue)
+    if any(loss.recalled for loss in workload.losses):
+        workload.losses.insert(0, found)  # before what was told last: it was not missed then, or is missed besides
+    else:
+        workload.losses.append(found)
 
 
 def note_losses(state: State, workload: Workload) -> None:

@@ -125,7 +125,9 @@ def count(state: State, workload: Workload) -> None:
 
 def _workload_status(state: State, workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
     admission = None
-    if workload.phase in ADMITTED and workload.cluster_queue:
+    admitted = workload.phase in ADMITTED and workload.cluster_queue
+    # Without a queue, or when it was taken out, it says what nothing else tells: who succeeded and is there no more.
+    if admitted or any(group.ended for group in workload.groups.values()):
         groups = []
         for group in workload.groups.values():
             charges = [m.charge for m in group.members.values() if m.charge] + [
@@ -134,7 +136,7 @@ def _workload_status(state: State, workload: Workload, told: dict[str, Any]) -> 
             if charges or group.ended:
                 said = {"name": group.name, "count": len(charges), "flavors": charges[0].flavors if charges else {}}
                 groups.append(said | ({"succeeded": group.tally().succeeded} if group.tally().succeeded else {}))
-        admission = {"clusterQueue": workload.cluster_queue, "podGroups": groups}
+        admission = {"clusterQueue": workload.cluster_queue if admitted else "", "podGroups": groups}
     requeue: dict[str, Any] | None = None
     if workload.attempts or workload.requeues:
         requeue = {"count": workload.requeues, "attempts": workload.attempts}
