@@ -22,7 +22,7 @@ from random import Random
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.admitting.admission import look, reserve, why_surplus_waits
 from tutti.engine.admitting.together import reserve_in_turn
-from tutti.engine.backfilling import backfill
+from tutti.engine.backfilling import backfill, owing
 from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.displacing import nominations, preemption, reclaiming, respecting, sparing
@@ -62,7 +62,7 @@ class Engine:
         self.state.places.used = partial(past_use.used_by, self.state)
         self.state.holdings.used_lately = partial(past_use.used_by_door_of, self.state)
         self.milestones: list[Milestone] = []
-        self._candidates = Candidates()
+        self._candidates = Candidates(self.state.debts.pending)
         self._synced = False
         self._again = False
         self._taken_up = False
@@ -150,6 +150,7 @@ class Engine:
             permits.next_due(self.state),
             nominations.next_due(self.state),
             self.state.shadows.next_due(),
+            owing.next_due(self.state),
             queue_statuses.next_due(self.state),
             retelling.next_due(self.state),
             overuse.next_due(self.state),
@@ -215,13 +216,15 @@ class Engine:
                 self._go_on_waiting(standing, waiting.why, changed)
                 return True
             before = nominations.end(state, workload.key)
+            victims, asks = None, ""
             with backfill.respected(state, standing) as shadows:
                 why = reserve(state, standing)
-                victims = None
-                if why is not None:
-                    asks = approval.asks_first(state, workload)
-                    victims = None if asks else self._make_room(standing, why)
-                    why = approval.unapproved(why, asks) if asks else why
+            if why is not None:
+                asks = approval.asks_first(state, workload)
+                if not asks and not backfill.lacks_what_is_owed(state, standing, shadows):
+                    with backfill.keeping(state, standing, shadows):
+                        victims = self._make_room(standing, why)
+                why = approval.unapproved(why, asks) if asks else why
             _count_try(state, workload, admitted=why is None)
             if why is not None:
                 self._wait(standing, why, victims, shadows, changed)
@@ -248,7 +251,7 @@ class Engine:
 
     def _leave_line(self, workload: Workload) -> None:
         self._candidates.drop(workload)
-        backfill.end(self.state, workload.key)
+        backfill.end(self.state, workload)
         holding_back.drop(self.state, workload.key, workload.cluster_queue)
 
     def _go_on(self, workload: Workload) -> None:
