@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from tests.quota.trees import contests, unhurried
 from tutti.quota.division import Claim
-from tutti.quota.proportion import Pending, Proportion, fill
+from tutti.quota.proportion import First, Pending, Proportion, fill
 from tutti.quota.tree import Quota, QuotaTree
 
 WHAT = ("f0", "gpu")
 
 
-def proportion_of(quotas, weights, pending, used=(), cohorts=None):
+def proportion_of(quotas, weights, pending, used=(), cohorts=None, first=First.KEPT):
     """Queues q0, q1, ... of (cohort, quota), with weights, GPUs waited for, and GPUs used."""
     names = [f"q{number}" for number in range(len(quotas))]
     queues = {name: (cohort, {WHAT: quota}) for name, (cohort, quota) in zip(names, quotas, strict=True)}
@@ -27,7 +27,7 @@ def proportion_of(quotas, weights, pending, used=(), cohorts=None):
         waiting.come(name, {"gpu": amount})
     for name, amount in zip(names, used, strict=False):
         tree.add(name, {WHAT: amount})
-    return tree, Proportion(next(iter(tree.queues.values())).root(), waiting)
+    return tree, Proportion(next(iter(tree.queues.values())).root(), waiting, first)
 
 
 def deserved(tree, proportion):
@@ -56,6 +56,40 @@ NONE, AT_MOST_30, KEEPS_40 = Quota(0), Quota(0, borrowing_limit=30), Quota(40, l
 def test_what_is_deserved(quotas, weights, pending, used, expected):
     tree, proportion = proportion_of([("root", quota) for quota in quotas], weights, pending, used)
     assert deserved(tree, proportion) == expected
+
+
+OWNS_20 = Quota(20)
+
+
+@pytest.mark.parametrize(
+    ("quotas", "pending", "own", "beside", "reach"),
+    [
+        # By hand: 100 GPUs and what queues own besides, weights 1 and 3; what is asked for of one's own goes first.
+        pytest.param([NONE] * 2, (200, 200), [25, 75], [25, 75], [100, 100], id="nobody owns anything"),
+        pytest.param([OWNS_20, NONE], (200, 200), [30, 90], [45, 75], [120, 100], id="more than it owns"),
+        pytest.param(
+            [Quota(60), NONE], (200, 200), [60, 100], [85, 75], [160, 100], id="its own is more than its part"
+        ),
+        pytest.param([Quota(60), NONE], (10, 200), [10, 150], [10, 150], [160, 150], id="only what it asks for"),
+        pytest.param(
+            [KEEPS_40, NONE], (200, 200), [40, 100], [65, 75], [140, 100], id="what it never lends is its own"
+        ),
+        pytest.param([OWNS_20, OWNS_20], (0, 200), [0, 140], [0, 140], [120, 140], id="nobody asks"),
+    ],
+)
+def test_what_is_deserved_where_owners_go_first(quotas, pending, own, beside, reach):
+    for first, expected in ((First.OWN, own), (First.BESIDE, beside)):
+        tree, proportion = proportion_of([("root", quota) for quota in quotas], (1, 3), pending, first=first)
+        assert deserved(tree, proportion) == expected
+        assert [proportion.reach(node)["gpu"] for node in tree.queues.values()] == reach
+
+
+def test_the_reach_of_a_queue_goes_by_what_others_own_at_every_level():
+    """Cohort a owns 30 of 130, and its queues want 200: b, beside it, reaches 100, and q0 what q1 leaves of all."""
+    quotas, cohorts = [("a", NONE), ("a", Quota(10)), ("b", NONE)], {"root": ("", {WHAT: Quota(100)})}
+    cohorts |= {"a": ("root", {WHAT: OWNS_20}), "b": ("root", {})}
+    tree, proportion = proportion_of(quotas, (1, 1, 1), (100, 100, 100), cohorts=cohorts, first=First.BESIDE)
+    assert [proportion.reach(tree.queues[name])["gpu"] for name in ("q0", "q1", "q2")] == [120, 130, 100]
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,9 @@ class FairSharing(Model):
     ]
     """When one may take from another: while its own share stays at most the other's (final), or is below it before
     anything is taken (initial)."""
+    patience_seconds: Annotated[int, Field(ge=0, le=2**31 - 1)] = 60
+    """How long the first of a queue waits before it may have a turn: quota and room are kept for it, where its queue
+    has no more than its part and owes nothing; 0: no turns, as with Kueue."""
 
     @model_validator(mode="after")
     def check_strategies(self) -> FairSharing:

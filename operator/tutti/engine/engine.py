@@ -22,7 +22,7 @@ from random import Random
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.admitting.admission import look, reserve, why_surplus_waits
 from tutti.engine.admitting.together import reserve_in_turn
-from tutti.engine.backfilling import backfill
+from tutti.engine.backfilling import backfill, owing
 from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.bulkhead import Bulkheads
 from tutti.engine.decisions import AnyDecision
@@ -71,7 +71,7 @@ class Engine:
         self.state.holdings.used_lately = partial(past_use.used_by_door_of, self.state)
         self.milestones: list[Milestone] = []
         self._bulkheads = Bulkheads()
-        self._candidates = Candidates(self._bulkheads)
+        self._candidates = Candidates(self._bulkheads, self.state.debts.pending)
         self._failures = 0  # turns on end that raised at nobody in particular
         self._synced = False
         self._again = False
@@ -131,7 +131,8 @@ class Engine:
         """
         state = self.state
         note(state, ("Engine", "", ""), error, "deciding")
-        self._candidates = Candidates(self._bulkheads)
+        state.debts.pending.clear()
+        self._candidates = Candidates(self._bulkheads, state.debts.pending)
         state.owners.clear()
         state.dirty.update(dict.fromkeys(state.workloads))
         self._again = True
@@ -187,6 +188,7 @@ class Engine:
             permits.next_due(self.state),
             nominations.next_due(self.state),
             self.state.shadows.next_due(),
+            owing.next_due(self.state),
             queue_statuses.next_due(self.state),
             retelling.next_due(self.state),
             overuse.next_due(self.state),
@@ -270,13 +272,15 @@ class Engine:
                 self._go_on_waiting(standing, waiting.why, changed)
                 return True
             before = nominations.end(state, workload.key)
+            victims, asks = None, ""
             with backfill.respected(state, standing) as shadows:
                 why = reserve(state, standing)
-                victims = None
-                if why is not None:
-                    asks = approval.asks_first(state, workload)
-                    victims = None if asks else self._make_room(standing, why)
-                    why = approval.unapproved(why, asks) if asks else why
+            if why is not None:
+                asks = approval.asks_first(state, workload)
+                if not asks and not backfill.lacks_what_is_owed(state, standing, shadows):
+                    with backfill.keeping(state, standing, shadows):
+                        victims = self._make_room(standing, why)
+                why = approval.unapproved(why, asks) if asks else why
             _count_try(state, workload, admitted=why is None)
             if why is not None:
                 self._wait(standing, why, victims, shadows, changed)
@@ -303,7 +307,7 @@ class Engine:
 
     def _leave_line(self, workload: Workload) -> None:
         self._candidates.drop(workload)
-        backfill.end(self.state, workload.key)
+        backfill.end(self.state, workload)
         holding_back.drop(self.state, workload.key, workload.cluster_queue)
 
     def _go_on(self, workload: Workload) -> None:

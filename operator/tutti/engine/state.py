@@ -12,6 +12,7 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
 from tutti.cluster.supply import Room, offered
+from tutti.engine.backfilling.debts import Debts
 from tutti.engine.backfilling.shadows import Shadows
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.displacing.claims import Nominations
@@ -67,6 +68,7 @@ class State:
         kept: What is kept for the successors of members that running gangs have lost.
         shadows: What is kept for the heads of queues.
         owners: For whom quota is held back from borrowers.
+        debts: What queues owe that have had more than their part.
         timed: Workloads that have a deadline, an alarm, a backoff or something to tell later.
         ending: Workloads with quota and room that must end by a known time.
         supply_seen: What `cluster.nodes.supply` was when quotas last followed it.
@@ -111,6 +113,7 @@ class State:
     kept: dict[WorkloadKey, Kept] = field(default_factory=dict)
     shadows: Shadows = field(default_factory=Shadows)
     owners: Owners = field(default_factory=Owners)
+    debts: Debts = field(default_factory=Debts)
     timed: Timers = field(default_factory=Timers)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
     supply_seen: int = 0

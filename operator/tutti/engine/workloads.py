@@ -136,6 +136,7 @@ class Workload:
         had_turn: Whether it has been tried as a whole since it was taken out because it had lost members.
         leaves_by_pod: Whether members that are required may be taken out one by one (disruptionMode: Pod).
         gang_told: The uid of the object of another project, and the condition last written to it.
+        out_of_turn: Whether it was admitted because its turn would never have come by the order of shares.
         exposure: What of it decides whom it may be taken out for, and how, as it was last looked at.
         asked_for: What has been asked to be done with its PodGroup: "made", "deleted" or "".
     """
@@ -199,6 +200,7 @@ class Workload:
     had_turn: bool = False
     leaves_by_pod: bool = False
     gang_told: tuple[str, Mapping[str, Any]] | None = None
+    out_of_turn: bool = False
     exposure: tuple[object, ...] | None = None
     asked_for: str = ""
     _name: str = field(init=False, repr=False)

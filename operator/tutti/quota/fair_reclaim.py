@@ -7,6 +7,8 @@ below the nearest common cohort of preemptor and target, with the demand counted
     LESS_THAN_INITIAL_SHARE             the preemptor's share <  the target's as it is
 
 Within its nominal quota of all that is contested, a preemptor takes from borrowers whatever their shares.
+
+Ours: whoever was admitted out of turn (`engine/backfilling/owing.py`) is not taken out by shares; it would come and go.
 """
 
 from __future__ import annotations
@@ -112,6 +114,8 @@ class _Run:
         hopeless = least.infinite and not initial.infinite
         while contest.has(queue):
             holder = contest.take(queue)
+            if holder.out_of_turn:
+                continue
             if not hopeless:
                 if strategy is Strategy.LESS_THAN_INITIAL_SHARE:
                     may_go = least.key < initial.key

@@ -339,4 +339,5 @@ def _said(holder: Holder) -> tuple[object, ...]:
         holder.uid,
         holder.local_queue,
         holder.outward,
+        holder.out_of_turn,
     )

@@ -7,6 +7,9 @@ what a node never lends: it deserves that much wherever it asks for it.
 
 As in the tree, a cohort counts neither as use nor as demand what its children have of what they never lend.
 
+Where owners go first, a child deserves what is its own wherever it asks for it, lent or not, and only the rest rises by
+weight: all that children use (`OWN`), or what they use beyond their own (`BESIDE`, as Kueue counts what is borrowed).
+
 What is admitted is used instead of waited for, so that what is deserved stays the same while heads are admitted: it is
 worked out once for a tree and then holds for a turn.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from fractions import Fraction
 
 from tutti.quota.division import Amount, Claim, divide
@@ -23,6 +27,14 @@ from tutti.quota.tree import FlavorResource, QuotaNode
 
 Amounts = dict[str, Amount]
 """Resource -> scheduling units."""
+
+
+class First(Enum):
+    """What a child deserves before anything is divided by weight: what it never lends, or all that is its own."""
+
+    KEPT = auto()
+    OWN = auto()
+    BESIDE = auto()
 
 
 class Pending:
@@ -58,10 +70,11 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Want:
-    """What a node could make use of, and how much of that nobody else could have."""
+    """What a node could make use of, how much of that nobody else could have, and how much it deserves first."""
 
     most: int = 0
     private: int = 0
+    first: int = 0
 
 
 NOTHING = _Want()
@@ -73,10 +86,12 @@ class Proportion:
     Args:
         root: The top of the tree.
         pending: What is waited for.
+        first: What goes before the division by weight.
     """
 
-    def __init__(self, root: QuotaNode, pending: Pending) -> None:
+    def __init__(self, root: QuotaNode, pending: Pending, first: First = First.KEPT) -> None:
         self._pending = pending
+        self._first = first
         self._wants: dict[int, dict[str, _Want]] = {}
         self._deserved: dict[int, Amounts] = {}
         self._call(root)
@@ -85,6 +100,18 @@ class Proportion:
     def deserved(self, node: QuotaNode) -> Amounts:
         """Return what a node below the root deserves."""
         return self._deserved[id(node)]
+
+    def reach(self, node: QuotaNode) -> Amounts:
+        """Return the most that a node can have per resource beside what all others deserve first."""
+        path = [node, *node.ancestors()]
+        pool: Amounts = dict(path.pop().lendable())
+        while path:
+            child = path.pop()
+            for child_of in () if child.parent is None else child.parent.children:
+                for resource, want in self._wants[id(child_of)].items():
+                    taken = 0 if child_of is child else want.first
+                    pool[resource] = pool.get(resource, 0) + want.private - taken
+        return pool
 
     def share(self, node: QuotaNode) -> ShareKey:
         """Return how much of what it deserves a node uses now; infinite where it deserves none of what it uses."""
@@ -109,10 +136,11 @@ class Proportion:
         used, limit = _by_resource(node.usage.items()), node.lendable()
         private = _by_resource((what, node.local(what)) for what in node.subtree)
         unused = _by_resource((what, node.unused(what)) for what in node.subtree)
+        own = private if self._first is First.KEPT else _by_resource(node.subtree.items())
         wants = self._wants[id(node)] = {}
         for resource in dict.fromkeys((*used, *waiting)):
             most = min(used.get(resource, 0) + waiting.get(resource, 0), limit.get(resource, 0))
-            wants[resource] = _Want(most, min(most, private.get(resource, 0)))
+            wants[resource] = _Want(most, min(most, private.get(resource, 0)), min(most, own.get(resource, 0)))
         return {
             resource: max(0, want.most - used.get(resource, 0) - unused.get(resource, 0))
             for resource, want in wants.items()
@@ -125,11 +153,13 @@ class Proportion:
         for resource, there in pool.items():
             wants = [self._wants[id(child)].get(resource, NOTHING) for child in node.children]
             claims = [
-                Claim(str(number), want.private, want.most, weight=child.weight)
+                Claim(str(number), want.first, want.most, weight=child.weight)
                 for number, (child, want) in enumerate(zip(node.children, wants, strict=True))
                 if want.most
             ]
-            filled = fill(there + sum(want.private for want in wants), claims)
+            total = there + sum(want.private for want in wants)
+            beside = self._first is First.BESIDE
+            filled = divide(total, claims, whole=False).shares if beside else fill(total, claims)
             for number, child in enumerate(node.children):
                 self._deserved[id(child)][resource] = filled.get(str(number), 0)
         for child in node.children:

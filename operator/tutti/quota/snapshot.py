@@ -26,6 +26,7 @@ class Holder:
         usage: What it holds; a flavor that it is counted in without using any of it is there with 0.
         local_queue: Namespace and name of its LocalQueue.
         outward: What its priority counts where it is compared with those of other queues; None for the same.
+        out_of_turn: Whether it was admitted though others had smaller shares; these do not take it out.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Holder:
     uid: str = ""
     local_queue: str = ""
     outward: int | None = None
+    out_of_turn: bool = False
 
     def uses_any(self, whats: frozenset[FlavorResource]) -> bool:
         """Whether it is counted in any of these."""

@@ -11,6 +11,10 @@ before. Quota is kept from other queues only where they would borrow: what is th
 Where nobody knows when the head can start, what becomes free on the nodes that are nearest to being free is kept for it
 against all of these, for `reservationSeconds`. Then others may have it for a while, and the next in line is kept for.
 
+With fair sharing the head of any queue is kept for whose turn would never come by the order of shares (`owing.py`): so
+that nobody leaves for that, what is their own is not kept from others where they would lack it, and who lacks only what
+is kept takes nobody out.
+
 A shadow stays as it is while the head can have what it promises, and is only replaced by an earlier one.
 """
 
@@ -23,15 +27,18 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from tutti.api.conditions import timestamp
 from tutti.engine.admitting.admission import look
 from tutti.engine.admitting.choices import nominate
+from tutti.engine.backfilling import owing
 from tutti.engine.backfilling.shadowing import Prospect, fits_before, foresee, kept_quota, kept_room, still_fits
 from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.living import life, limits
 from tutti.engine.state import State
 from tutti.engine.telling.naming import named_by
+from tutti.engine.waiting import holding_back
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.queueing.backfill import lasting, pause
+from tutti.quota.flavors import Queue
 from tutti.quota.outcome import NoFit
 
 WOULD_DELAY = "WouldDelay"
@@ -63,38 +70,69 @@ def forget(state: State, key: WorkloadKey) -> None:
 def stir(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) -> None:
     """Give up what is kept for those who are no heads any more, or for longer than it may be."""
     shadows = state.shadows
+    owing.stir(state, standing_of)
     if not shadows.of:
         shadows.returns.rest(state.holdings)
     for shadow in list(shadows.of.values()):
         standing = standing_of(shadow.workload)
-        is_head = standing is not None and _is_kept_for(standing) and standing.bunch.line.name[0] == shadow.queue
+        is_head = standing is not None and _stays_kept_for(state, standing, shadow)
         if standing is None or not is_head or not _has_its_nodes(state, shadow):
             _give_up(state, shadow)
         elif shadow.until <= state.now:
             _give_up(state, shadow)
-            queue = state.catalog.queues[shadow.queue]
-            times = shadows.pauses.get(shadow.workload, (0, 0.0))[0] + 1
-            shadows.pauses[shadow.workload] = (times, state.now + pause(times, queue.reservation_seconds))
+            _pause(state, state.catalog.queues[shadow.queue], shadow.workload)
         else:
             shadow.key, shadow.door = standing.key, standing.bunch.door
     for key, (times, end) in list(shadows.pauses.items()):
         if 0 < end <= state.now:
             shadows.pauses[key] = (times, 0.0)
             state.cluster.freed += 1
+            standing = standing_of(key)
+            if standing is not None and standing.queue is not None:
+                state.holdings.look_again(standing.queue.name)
 
 
-def end(state: State, key: WorkloadKey) -> None:
+def end(state: State, workload: Workload) -> None:
     """Keep nothing for a workload any more: it has started."""
-    state.shadows.pauses.pop(key, None)
+    state.shadows.pauses.pop(workload.key, None)
+    if workload.phase is Phase.WAITING:
+        workload.out_of_turn = False
     for shadow in list(state.shadows.of.values()):
-        if shadow.workload == key:
+        if shadow.workload == workload.key:
             _give_up(state, shadow)
+            if shadow.owed:
+                owing.begin(state, shadow.queue, workload)
 
 
 def respected(state: State, standing: Standing) -> AbstractContextManager[list[Shadow]]:
     """Keep from a workload, while it is tried, what is kept for those whom it would delay; yields their shadows."""
     shadows = [one for one in state.shadows.of.values() if _is_kept_from(state, one, standing)]
+    if any(one.owed for one in shadows) and _takes_its_own(state, standing) and not _fits(state, standing, shadows):
+        shadows = [one for one in shadows if not one.owed]  # what is its own is never kept from it
+    return keeping(state, standing, shadows)
+
+
+def keeping(state: State, standing: Standing, shadows: list[Shadow]) -> AbstractContextManager[list[Shadow]]:
+    """Keep from a workload what is kept for some heads."""
     return _keeping(state, standing, shadows) if shadows else nullcontext(shadows)
+
+
+def lacks_what_is_owed(state: State, standing: Standing, shadows: list[Shadow]) -> bool:
+    """Whether a workload would fit, were it not for whose turn it is: nobody leaves for it then, it waits for that."""
+    others = [one for one in shadows if not one.owed]
+    return len(others) < len(shadows) and _fits(state, standing, others)
+
+
+def _fits(state: State, standing: Standing, shadows: list[Shadow]) -> bool:
+    """Whether a workload fits beside what is kept for some heads."""
+    with keeping(state, standing, shadows):
+        return isinstance(look(state, standing), list)
+
+
+def _takes_its_own(state: State, standing: Standing) -> bool:
+    """Whether a workload asks for no more than what is its queue's own."""
+    choice = nominate(state, standing)
+    return choice is not None and not choice.level
 
 
 @contextmanager
@@ -128,7 +166,15 @@ def why_kept_off(state: State, standing: Standing, why: Explanation, shadows: Se
 def look_ahead(state: State, standing: Standing, why: Explanation) -> None:
     """Keep quota and room for a workload that could not be admitted, if it is the head of a queue that does so."""
     queue, shadows = standing.queue, state.shadows
-    if queue is None or not _is_kept_for(standing) or not _may_pass(why) or shadows.pausing(standing.workload.key):
+    if queue is None or not _may_pass(why) or shadows.pausing(standing.workload.key):
+        return
+    if standing.workload.out_of_turn:  # others had the right to take it out: it does not come back at once
+        standing.workload.out_of_turn = False
+        _pause(state, queue, standing.workload.key)
+        return
+    owing.note(state, standing)
+    owed = owing.has_turn(state, queue.name, standing.workload.key)
+    if not (owed or _is_kept_for(standing)):
         return
     mine = shadows.of.get(queue.name)
     if mine is not None and mine.workload != standing.workload.key:
@@ -136,7 +182,7 @@ def look_ahead(state: State, standing: Standing, why: Explanation) -> None:
             return
         _give_up(state, mine)
         mine = None
-    elif mine is None and _is_behind(state, standing):
+    elif mine is None and not owed and _is_behind(state, standing):
         return
     beside = [one for one in shadows.of.values() if one is not mine and _goes_before(one, standing, mine)]
     if mine is not None and _stays(state, standing, beside, mine):
@@ -147,6 +193,9 @@ def look_ahead(state: State, standing: Standing, why: Explanation) -> None:
         _give_up(state, mine)
     if now is not None:
         shadows.of[queue.name] = now
+        holding_back.drop(state, standing.workload.key, queue.name)
+    elif owed:
+        _pause(state, queue, standing.workload.key)  # others have their turns, though it is of no use to it
 
 
 def tell(state: State, changed: dict[WorkloadKey, Workload]) -> None:
@@ -159,6 +208,11 @@ def tell(state: State, changed: dict[WorkloadKey, Workload]) -> None:
             shadow.news = False
 
 
+def may_keep(state: State) -> bool:
+    """Whether room may be kept for anybody."""
+    return state.catalog.reserving or owing.may_be(state)
+
+
 def lasts(workload: Workload) -> float | None:
     """Return for how long a workload is taken to run from now on, in seconds; None: for ever."""
     return None if workload.limit_seconds is None else lasting(max(0.0, workload.limit_seconds - workload.ran))
@@ -168,6 +222,13 @@ def _is_kept_for(standing: Standing) -> bool:
     """Whether it stands in a line whose head is kept for."""
     queue = standing.queue
     return queue is not None and queue.reserves and standing.workload.phase is Phase.WAITING
+
+
+def _stays_kept_for(state: State, standing: Standing, shadow: Shadow) -> bool:
+    """Whether it is still a head for which its queue keeps something."""
+    if standing.bunch.line.name[0] != shadow.queue:
+        return False
+    return _is_kept_for(standing) or (shadow.owed and owing.has_turn(state, shadow.queue, shadow.workload))
 
 
 def _has_its_nodes(state: State, shadow: Shadow) -> bool:
@@ -249,7 +310,8 @@ def _shadow(state: State, standing: Standing, found: Prospect, mine: Shadow | No
     assert queue is not None  # it keeps something
     until = promised = math.inf
     if found.starts_at is None:
-        until = min(state.now + queue.reservation_seconds, math.inf if mine is None else mine.until)
+        times = 0 if queue.reserves else shadows.pauses.get(workload.key, (0, 0.0))[0]  # work that runs long ends, too
+        until = min(state.now + pause(times + 1, queue.reservation_seconds), math.inf if mine is None else mine.until)
     else:
         promised = found.starts_at
         if mine is not None and promised <= mine.promised + state.configuration.bind_window_seconds:
@@ -273,6 +335,7 @@ def _shadow(state: State, standing: Standing, found: Prospect, mine: Shadow | No
         usage=found.usage,
         seen=_seen(state),
         why=_promise(why, found.starts_at, until, nodes),
+        owed=not queue.reserves,
         news=mine is None or (mine.starts_at, mine.nodes) != (found.starts_at, nodes),
     )
 
@@ -291,6 +354,12 @@ def _promise(why: Explanation, starts_at: float | None, until: float, nodes: tup
         text = f"it starts at {timestamp(starts_at)} at the latest, on {where} kept for it"
         details["startsAt"] = timestamp(starts_at)
     return Explanation(why.gate, why.reason, f"{why.message.removesuffix('.')}; {text}", details)
+
+
+def _pause(state: State, queue: Queue, workload: WorkloadKey) -> None:
+    """Keep nothing for a head for a while, because that was in vain."""
+    times = state.shadows.pauses.get(workload, (0, 0.0))[0] + 1
+    state.shadows.pauses[workload] = (times, state.now + pause(times, queue.reservation_seconds))
 
 
 def _give_up(state: State, shadow: Shadow) -> None:

@@ -36,6 +36,7 @@ class Shadow:
         usage: What they use of the queue's quota.
         seen: The version of the node columns when it was worked out.
         why: What its workload is told.
+        owed: Whether it is kept because its turn would never come by the order of shares.
         news: Whether that has not been told yet.
     """
 
@@ -54,6 +55,7 @@ class Shadow:
     usage: Usage
     seen: tuple[int, int]
     why: Explanation
+    owed: bool = False
     news: bool = True
 
     def keeps_as(self, other: Shadow) -> bool:
@@ -79,6 +81,11 @@ class Shadows:
     returns: Returns = field(default_factory=Returns)
     pauses: dict[WorkloadKey, tuple[int, float]] = field(default_factory=dict)
     last: int = 0
+
+    def is_for(self, queue: str, workload: WorkloadKey) -> bool:
+        """Whether a ClusterQueue keeps something for a workload."""
+        mine = self.of.get(queue)
+        return mine is not None and mine.workload == workload
 
     def pausing(self, workload: WorkloadKey) -> bool:
         """Whether nothing is kept for a workload for a while."""

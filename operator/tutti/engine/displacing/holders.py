@@ -49,6 +49,7 @@ def holder_of(state: State, workload: Workload, usage: Usage) -> Holder:
         uid=workload.uid,
         local_queue=f"{workload.key[1]}/{workload.queue}",
         outward=None if queue is None else queue.outward(workload.priority),
+        out_of_turn=workload.out_of_turn,
     )
 
 

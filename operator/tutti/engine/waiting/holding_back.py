@@ -38,7 +38,8 @@ def note(state: State, standing: Standing, why: Explanation) -> None:
     mine = book.of.get(queue.name)
     choice, place = standing.bunch.choice, standing.bunch.line.order(standing)
     waits = why.gate is Gate.QUOTA and choice is not None and choice.verdict is Verdict.PREEMPT
-    if choice is None or not waits or queue.policy.reclaim is Who.ANY or queue.reserves:
+    kept_for = queue.reserves or state.shadows.is_for(queue.name, workload.key)
+    if choice is None or not waits or queue.policy.reclaim is Who.ANY or kept_for:
         drop(state, workload.key, queue.name)
     elif mine is None or mine.workload == workload.key or place <= mine.place:
         node = state.holdings.tree.queues[queue.name]

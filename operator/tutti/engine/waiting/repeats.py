@@ -6,6 +6,7 @@ before, only by other numbers: they go on sleeping, and are tried again when the
 
 from __future__ import annotations
 
+from tutti.engine.backfilling import owing
 from tutti.engine.explanation import Gate
 from tutti.engine.state import State
 from tutti.engine.waiting.lines import Bunch, Standing
@@ -38,6 +39,8 @@ def fails_again(state: State, standing: Standing) -> bool:
     if why is None or queue is None or bunch.fresh or bunch.choice is None or len(bunch.pod_sets) != 1:
         return False
     if why.gate is not Gate.QUOTA or why.reason != NoFit.WAITING_FOR_QUOTA.reason or queue.reserves:
+        return False
+    if queue.name in state.shadows.of or owing.has_turn(state, queue.name, standing.workload.key):
         return False
     workload = standing.workload
     told = workload.told[0] == why.reason and workload.key not in state.nominations.ours

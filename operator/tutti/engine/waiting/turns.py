@@ -54,7 +54,7 @@ class Candidates:
         cut_short: Whether the last contest ended with some not tried who could be.
     """
 
-    def __init__(self, bulkheads: Bulkheads) -> None:
+    def __init__(self, bulkheads: Bulkheads, pending: Pending) -> None:
         self._bulkheads = bulkheads
         self.evaluated = 0
         self.cut_short = False
@@ -65,7 +65,7 @@ class Candidates:
         self._by_root: dict[str, dict[Bunch, None]] = {}
         self._for_nodes: dict[Bunch, None] = {}
         self._for_answers: dict[Bunch, None] = {}
-        self._pending = Pending()
+        self._pending = pending
         self._seen = (0, 0)
         self._ordered_at = 0.0
         self._tried: set[WorkloadKey] = set()
@@ -445,7 +445,7 @@ def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Ne
     asked = tuple(need.shape for need in needs)
     important = 0 if queue is None or queue.policy == NOBODY else workload.reach  # for whom it may preempt
     before = (*preemption.standing_of(state, workload, needs), approval.asks_first(state, workload))
-    lasts = backfill.lasts(workload) if state.catalog.reserving else None  # who ends in time is let by
+    lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
     door = past_use.door_of(state, workload)
     holds = workload.key in state.nominations.ours or workload.key in state.kept
     own = workload.key if holds else None  # what is held for it, nobody else has
