@@ -48,8 +48,10 @@ def test_counts_that_went_stale_while_nobody_looked_are_corrected_at_the_start()
 def test_the_time_of_the_next_try_is_taken_off_the_status_with_the_try():
     world = World(permitTimeoutSeconds=10)
     world.node("n1")
+    world.flavor()
+    world.queue("cq", 8)
     template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
-    world.object("Workload", "w", {"podGroups": [{"name": "main", "count": 1, "template": template}]})
+    world.workload("w", {"name": "main", "count": 1, "template": template}, queueName="queue")
     world.run()
     world.until(10)
     assert "at" in world.status("Workload", "w")["requeue"]
