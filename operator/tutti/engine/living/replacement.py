@@ -211,8 +211,7 @@ def _wanted(state: State, workload: Workload, short: Iterable[Group]) -> Kept:
 def _missed(workload: Workload, short: Iterable[Group]) -> Iterator[Loss]:
     """Yield what some groups have lost of what is not on its way again."""
     for group in short:
-        for loss in losses_of(workload, group)[: group.missing]:
-            yield loss
+        yield from losses_of(workload, group)[: group.missing]
 
 
 def _as_far_as_there_is(state: State, node: str, amounts: Amounts) -> Amounts:
