@@ -253,6 +253,28 @@ def test_who_names_no_queue_waits_in_the_default_one_of_the_namespace():
     assert world.status("LocalQueue", "default")["pendingWorkloads"] == 1
 
 
+PFNET = "gang-scheduling.preferred.jp/gang"
+
+
+@pytest.mark.parametrize("labelled", [False, True], ids=["annotated alone", "with a PodGroup that says so"])
+@pytest.mark.parametrize("required", [False, True], ids=["default queue", "required queue"])
+def test_a_gang_of_annotations_goes_round_no_queue(required, labelled):
+    """Webhooks fill in nothing where a PodGroup says that it was made for such a gang; that says so is anybody's."""
+    world = World(requireQueue=required)
+    world.flavor()
+    world.node("n1")
+    world.queue("cq", 1, local="other" if required else "default")
+    if labelled:
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        world.object("PodGroup", "job", spec, labels={"scheduling.tutti.dev/implicit": "pfnet"})
+    for rank in range(2):
+        world.pod(f"job-{rank}", annotations={f"{PFNET}-name": "job", f"{PFNET}-size": "2"})
+    world.pod("alone", gpus=2)
+    world.until(60.0)
+    assert world.where() == {}
+    assert world.why("PodGroup", "job").gate == world.why("Pod", "alone").gate == ("Queue" if required else "Quota")
+
+
 def test_a_default_queue_is_not_for_those_that_were_there_before_it():
     """They would use quota from one moment to the next; Kueue labels a job when it is made, and never later."""
     world = World()
