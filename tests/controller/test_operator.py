@@ -12,11 +12,15 @@ from tests.controller.objects import cluster_queue, gang, local_queue, obj, pod
 from tests.controller.process import CRDS, operator, until
 from tutti.controller.crds import RESOURCES
 from tutti.controller.operator import FINALIZER
+from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION
+from tutti.engine.reading.admissions import ADMITTED_CONDITION
 from tutti.kube.fencing import GENERATION_ANNOTATION
 from tutti.kube.resources import EVENTS, LEASES, PODS
 
 QUEUES, FLAVORS, GROUPS = RESOURCES["ClusterQueue"], RESOURCES["ResourceFlavor"], RESOURCES["PodGroup"]
 DOORS, COHORTS = RESOURCES["LocalQueue"], RESOURCES["Cohort"]
+
+LABEL = "scheduling.tutti.dev/queue-name"
 
 
 @pytest.fixture
@@ -304,6 +308,31 @@ async def test_a_second_replica_waits_ready_and_takes_over_what_the_first_has_be
         await until(lambda: says(cluster.condition(PODS, "second-0", "default", "PodScheduled"), status="False"))
         assert await bound(cluster, "second") == []
         assert await second.stop() == 0
+
+
+async def test_what_runs_is_charged_by_the_next_process_whatever_its_tenant_took_off_meanwhile(
+    cluster, kubeconfig, tmp_path, running
+):
+    await open_queue(cluster, cpu="2")
+    await start_gang(cluster, "first", 2)
+    for rank in range(2):
+        await until(lambda rank=rank: cluster.condition(PODS, f"first-{rank}", "default", ADMITTED_CONDITION))
+    assert await running.stop() == 0
+    for rank in range(2):
+        bare = {"labels": {LABEL: None}, "annotations": {ADMISSION_ANNOTATION: None}}
+        await cluster.patch(PODS, f"first-{rank}", "default", metadata=bare)
+    await cluster.delete(GROUPS, "first", "default")
+
+    (tmp_path / "next").mkdir()
+    async with operator(kubeconfig, tmp_path / "next") as following:
+        await following.says("deciding")
+        await start_gang(cluster, "second", 1)
+        waits = await until(
+            lambda: says(cluster.condition(PODS, "second-0", "default", "PodScheduled"), status="False")
+        )
+        assert "cpu" in waits["message"]
+        assert await bound(cluster, "second") == []
+        assert await following.stop() == 0
 
 
 async def test_a_leader_that_was_stopped_and_goes_on_after_its_lease_was_taken_ends_and_has_written_nothing(

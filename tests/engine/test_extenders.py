@@ -297,7 +297,9 @@ def test_a_pod_that_went_meanwhile_is_replaced_by_another_of_its_class():
 
 def test_of_a_gang_that_is_only_promised_it_gets_a_pod_as_it_would_be():
     world = extended()
-    world.workload("w", {"count": 2, "template": TEMPLATE})
+    world.flavor()
+    world.queue("cq", 8)
+    world.workload("w", {"count": 2, "template": TEMPLATE}, queueName="queue")
     world.run()
     ask = asked(world)
     assert (ask.name, ask.stand_in.metadata.namespace) == ("", "default")

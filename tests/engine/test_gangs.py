@@ -322,11 +322,13 @@ def test_a_bare_pod_is_placed_like_a_gang_of_one():
 def test_two_groups_of_unequal_pods_never_share_a_verdict():
     """One workload that cannot be placed says nothing of another that asks for less."""
     world = World()
+    world.flavor()
+    world.queue("cq", 100)
     world.node("n1", gpus=4)
     big = {"spec": {"containers": [{"resources": {"requests": {"nvidia.com/gpu": "8"}}}]}}
     small = {"spec": {"containers": [{"resources": {"requests": {"nvidia.com/gpu": "1"}}}]}}
-    world.workload("a", {"count": 2, "template": big})
-    world.workload("b", {"count": 2, "template": small})
+    world.workload("a", {"count": 2, "template": big}, queueName="queue")
+    world.workload("b", {"count": 2, "template": small}, queueName="queue")
     world.run()
     assert world.reason("Workload", "a") == "Impossible"
     assert world.why("Workload", "b").gate == "Permit"

@@ -162,8 +162,11 @@ def test_nothing_is_held_for_promised_members_while_the_gang_is_being_bound():
 
 def test_a_surplus_member_that_is_being_deleted_is_not_bound_with_the_others():
     world = World()
+    world.flavor()
+    world.queue("cq", 8)
     world.node("n1")
-    world.workload("w", {"name": "a", "count": 2, "minCount": 1}, {"name": "b", "count": 1, "template": TEMPLATE})
+    groups = {"name": "a", "count": 2, "minCount": 1}, {"name": "b", "count": 1, "template": TEMPLATE}
+    world.workload("w", *groups, queueName="queue")
     world.pod("a-0", workload="w", group="a")
     world.pod("a-1", workload="w", group="a")
     world.run()
@@ -289,3 +292,50 @@ def test_nothing_is_held_any_more_where_nothing_is_promised_any_more():
     world.run()
     assert not world.engine.state.nominations.ours
     assert world.reason("Workload", "w") == "WaitingForMembers"
+
+
+# Without a queue nobody pays for a promise.
+
+
+@pytest.mark.parametrize("count", [1, 4, 100_000])
+def test_what_is_promised_without_a_queue_holds_no_room(count):
+    world = World()
+    world.node("n1", gpus=8)
+    world.workload("hold", {"count": count, "template": TEMPLATE})
+    world.run()
+    assert (free(world), world.reason("Workload", "hold")) == (8, "WaitingForMembers")
+    assert f"0 of {count} member" in world.why("Workload", "hold").message
+    world.pod("honest", gpus=8)
+    world.until(400.0)
+    assert set(world.where()) == {"honest"}
+
+
+def test_members_of_a_promise_without_a_queue_are_placed_when_all_are_there():
+    world = World()
+    world.node("n1", gpus=8)
+    world.workload("w", {"count": 2, "template": TEMPLATE})
+    world.pod("w-0", workload="w")
+    world.run()
+    assert (world.where(), free(world)) == ({}, 8)
+    world.pod("w-1", workload="w")
+    world.run()
+    assert set(world.where()) == {"w-0", "w-1"}
+
+
+def test_a_promise_holds_no_more_than_its_queue_has():
+    world = promising(count=9)
+    world.node("n2", gpus=8)
+    world.run()
+    assert (world.used("cq"), free(world)) == (0, 16)
+    assert world.why("Workload", "w").gate == "Quota"
+
+
+def test_what_was_promised_through_a_queue_is_held_no_longer_than_the_permit_when_the_queue_is_taken_off():
+    world = promising(seconds=30)
+    world.run()
+    assert free(world) == 5
+    world.workload("w", {"count": 3, "template": TEMPLATE}, scheduleTimeoutSeconds=30)
+    world.until(31.0)
+    assert (world.used("cq"), free(world)) == (0, 8)
+    world.until(600.0)
+    assert free(world) == 8

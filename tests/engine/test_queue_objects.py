@@ -48,8 +48,10 @@ def test_counts_that_went_stale_while_nobody_looked_are_corrected_at_the_start()
 def test_the_time_of_the_next_try_is_taken_off_the_status_with_the_try():
     world = World(permitTimeoutSeconds=10)
     world.node("n1")
+    world.flavor()
+    world.queue("cq", 8)
     template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
-    world.object("Workload", "w", {"podGroups": [{"name": "main", "count": 1, "template": template}]})
+    world.workload("w", {"name": "main", "count": 1, "template": template}, queueName="queue")
     world.run()
     world.until(10)
     assert "at" in world.status("Workload", "w")["requeue"]
@@ -249,6 +251,28 @@ def test_who_names_no_queue_waits_in_the_default_one_of_the_namespace():
     assert sorted(world.where()) == ["g-0", "g-1"]
     assert world.used("cq") == 2
     assert world.status("LocalQueue", "default")["pendingWorkloads"] == 1
+
+
+PFNET = "gang-scheduling.preferred.jp/gang"
+
+
+@pytest.mark.parametrize("labelled", [False, True], ids=["annotated alone", "with a PodGroup that says so"])
+@pytest.mark.parametrize("required", [False, True], ids=["default queue", "required queue"])
+def test_a_gang_of_annotations_goes_round_no_queue(required, labelled):
+    """Webhooks fill in nothing where a PodGroup says that it was made for such a gang; that says so is anybody's."""
+    world = World(requireQueue=required)
+    world.flavor()
+    world.node("n1")
+    world.queue("cq", 1, local="other" if required else "default")
+    if labelled:
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        world.object("PodGroup", "job", spec, labels={"scheduling.tutti.dev/implicit": "pfnet"})
+    for rank in range(2):
+        world.pod(f"job-{rank}", annotations={f"{PFNET}-name": "job", f"{PFNET}-size": "2"})
+    world.pod("alone", gpus=2)
+    world.until(60.0)
+    assert world.where() == {}
+    assert world.why("PodGroup", "job").gate == world.why("Pod", "alone").gate == ("Queue" if required else "Quota")
 
 
 def test_a_default_queue_is_not_for_those_that_were_there_before_it():

@@ -35,12 +35,20 @@ def app(
     put(world, name, annotated(**said))
 
 
+def funded() -> World:
+    """A namespace with a default queue of plenty: only quota lets members that do not exist yet have room."""
+    world = World()
+    world.flavor()
+    world.queue("cq", 100, local="default")
+    return world
+
+
 def spark(world: World, **how: Any) -> None:
     app(world, "driver", "driver", SPARK, **how)
 
 
 def test_the_driver_starts_when_there_is_room_for_its_executors_and_this_is_kept_for_them():
-    world = World()
+    world = funded()
     world.node("n1", gpus=3)
     spark(world)
     world.run()
@@ -69,7 +77,7 @@ def test_the_driver_starts_when_there_is_room_for_its_executors_and_this_is_kept
 
 
 def test_an_executor_that_is_larger_than_was_said_goes_where_there_is_room():
-    world = World()
+    world = funded()
     world.node("n1", gpus=4)
     world.node("n2", gpus=2)
     groups = [SPARK[0], {"name": "executor", "minMember": 3, "minResource": GPU}]
@@ -101,7 +109,7 @@ def test_quota_is_kept_for_members_that_are_yet_to_come():
 
 
 def test_room_of_members_that_do_not_come_is_given_back_and_what_runs_goes_on():
-    world = World()
+    world = funded()
     world.node("n1")
     spark(world)
     world.run()
@@ -121,7 +129,7 @@ def test_room_of_members_that_do_not_come_is_given_back_and_what_runs_goes_on():
 
 @pytest.mark.parametrize("end", ["finished", "deleted", "failed"])
 def test_nothing_is_kept_once_whoever_would_make_the_others_has_ended(end):
-    world = World()
+    world = funded()
     world.node("n1")
     spark(world)
     world.run()
@@ -139,7 +147,7 @@ def test_nothing_is_kept_once_whoever_would_make_the_others_has_ended(end):
 
 
 def test_an_executor_that_outlives_its_failed_driver_is_placed():
-    world = World()
+    world = funded()
     world.node("n1")
     spark(world)
     world.run()
@@ -152,7 +160,7 @@ def test_an_executor_that_outlives_its_failed_driver_is_placed():
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_restart_leaves_a_driver_alone_that_waits_for_its_executors(backwards):
-    world = World()
+    world = funded()
     world.node("n1")
     spark(world)
     world.run()
@@ -167,7 +175,7 @@ def test_a_restart_leaves_a_driver_alone_that_waits_for_its_executors(backwards)
 
 
 def test_a_node_that_is_lost_takes_only_the_room_that_was_kept_on_it():
-    world = World()
+    world = funded()
     world.node("n1", gpus=1)
     world.node("n2", gpus=3)
     spark(world)
@@ -201,7 +209,7 @@ def test_an_application_that_finds_no_nodes_for_too_long_is_placed_pod_by_pod():
 
 
 def test_a_hard_application_that_finds_no_nodes_for_too_long_is_given_up():
-    world = World()
+    world = funded()
     world.node("n1", gpus=2)
     groups = [{"name": "workers", "minMember": 3, "minResource": GPU}]
     app(world, "p-0", "workers", groups, style="Hard")
@@ -270,3 +278,39 @@ def test_quota_of_room_that_went_with_its_node_is_given_back_at_once():
     assert world.used("cq") == 1
     why = world.why("PodGroup", "spark")
     assert why is None or "nodes are kept" not in why.message
+
+
+def test_without_a_queue_nothing_is_kept_for_members_that_do_not_exist_and_those_that_do_start():
+    world = World()
+    world.node("n1", gpus=3)
+    spark(world)
+    world.run()
+    assert set(world.where()) == {"driver"}
+    assert free(world) == 2
+    world.pod("other", gpus=2)
+    world.run()
+    assert "other" in world.where()
+    for rank in range(3):
+        app(world, f"exec-{rank}", "executor")
+    world.node("n2", gpus=2)
+    world.until(200)
+    assert len(world.where("exec")) == 2  # as far as there is room
+    world.node("n3", gpus=1)
+    world.run()
+    assert len(world.where("exec")) == 3
+    world.restart()
+    world.until(200)
+    assert len(world.where()) == 5
+    assert not [d for d in world.log if isinstance(d, Evict)]
+
+
+def test_without_a_queue_those_that_exist_start_together_or_not_at_all():
+    world = World()
+    world.node("n1", gpus=1)
+    spark(world)
+    app(world, "exec-0", "executor")
+    world.until(30)
+    assert world.where() == {}
+    world.node("n2", gpus=1)
+    world.run()
+    assert set(world.where()) == {"driver", "exec-0"}

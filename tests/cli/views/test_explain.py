@@ -312,10 +312,11 @@ def test_a_gang_that_runs_with_fewer_than_it_needs_says_so():
 
 
 def test_members_that_are_promised_are_not_missing():
-    spec = {"podGroups": [{"name": "w", "count": 3, "template": {"spec": pod("d", "any", 1)["spec"]}}]}
+    groups = [{"name": "w", "count": 3, "template": {"spec": pod("d", "any", 1)["spec"]}}]
     member = pod("d", "w-0", 1)
     member["metadata"]["labels"] = {f"{scene.TUTTI}/workload": "w", f"{scene.TUTTI}/pod-group": "w"}
-    found = of("d/w", [node("n", "m", "r"), ours("Workload", "w", spec, "d"), member])
+    made = [*flavored(kind("n", "fast"), members=0)[:-1], member]
+    found = of("d/w", [*made, ours("Workload", "w", {"podGroups": groups, "queueName": "q"}, "d")])
 
     assert found.steps[0] == Step("Gather", Verdict.PASSED, "1 member there, 2 promised, 3 needed")
     assert verdicts(found)[3:] == ["Placement: Passed", "Permit: Waits"]
