@@ -30,7 +30,7 @@ demo: $(READY) ## Embedded cluster, operator and a workload mix, live; ends by i
 	@$(BIN)/tutti demo
 
 test: $(READY) ## The whole test suite
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 3 --dist loadgroup
 
 fuzz: $(READY) ## Random histories that no run has seen before: make fuzz TIMES=10
 	@TUTTI_FUZZ=$(TIMES) $(BIN)/python -m pytest -n 2 --dist loadgroup $(FUZZED)

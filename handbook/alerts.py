@@ -202,6 +202,18 @@ ALERTS = (
         "The workloads that it was asked about wait; all others go on.",
         ("The log: `plugin_failed` has the error. docs/plugins.md says what a plugin may do.",),
     ),
+    Alert(
+        "TuttiSetsAside",
+        "warning",
+        "sum by (kind, during) (increase(tutti_set_aside_total[15m])) > 0",
+        "0m",
+        "{{ $labels.kind }} objects are set aside because of a fault during {{ $labels.during }}",
+        "These objects wait, each tried again with a growing backoff; all others go on.",
+        (
+            "The log: `set_aside` names the object, what it raised and where.",
+            "`tutti explain` of the object says the same. Please report it: no object should be able to do this.",
+        ),
+    ),
 )
 
 

@@ -19,6 +19,8 @@ say() { echo "uninstall: $*" >&2; }
 
 # First of all, so that nothing that follows is held up by a webhook whose operator is going.
 kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations -l "$label" --ignore-not-found
+policies=validatingadmissionpolicybindings,validatingadmissionpolicies
+kubectl delete "$policies" -l "$label" --ignore-not-found
 
 # Queues are held by finalizers until nothing uses them, which only the operator can tell; flavors and topologies by queues.
 for kind in $(existing "localqueues.$group" $held "cohorts.$group"); do
@@ -45,7 +47,7 @@ kubectl delete clusterroles,clusterrolebindings -l "$label" --ignore-not-found
 left=$(
   kubectl get namespace "$namespace" --ignore-not-found -o name
   kubectl get crd -o name | grep "\.$group\$" || true
-  kubectl get clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations -l "$label" -o name
+  kubectl get "clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations,$policies" -l "$label" -o name
 )
 if [ -n "$left" ]; then say "these are left:"; echo "$left" >&2; exit 1; fi
 say "nothing is left"

@@ -26,6 +26,7 @@ from tutti.engine.decisions import (
     Deactivate,
     EmitEvent,
     Evict,
+    KeepAdmission,
     PatchStatus,
     SetPodCondition,
 )
@@ -42,6 +43,7 @@ from tutti.engine.observations import (
     PodGone,
     PodSeen,
 )
+from tutti.engine.reading.admissions import ADMITTED_CONDITION
 
 START = 1_700_000_000.0
 NAMESPACE = "team"
@@ -241,6 +243,8 @@ class Cluster:
                 self._patch(decision)
             case SetPodCondition():
                 self._set_condition(decision)
+            case KeepAdmission():
+                self._keep_admission(decision)
             case Deactivate():
                 self._deactivate(decision)
             case _:
@@ -334,6 +338,15 @@ class Cluster:
             return
         said = PodCondition("PodScheduled", "False", reason=wanted.reason, message=wanted.message)
         job.pods[wanted.name] = replaced(pod, status=replaced(pod.status, conditions=[said]))
+        self.tell(PodSeen(job.pods[wanted.name]))
+
+    def _keep_admission(self, wanted: KeepAdmission) -> None:
+        job = self._home.get(wanted.name)
+        pod = None if job is None else job.pods[wanted.name]
+        if job is None or pod is None:
+            return
+        said = PodCondition(ADMITTED_CONDITION, "True", reason="Admitted", message=wanted.admission)
+        job.pods[wanted.name] = replaced(pod, status=replaced(pod.status, conditions=[*pod.status.conditions, said]))
         self.tell(PodSeen(job.pods[wanted.name]))
 
     def _deactivate(self, wanted: Deactivate) -> None:

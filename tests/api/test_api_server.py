@@ -1,4 +1,4 @@
-"""What a real API server makes of the CRDs. Runs where KUBEBUILDER_ASSETS holds etcd, kube-apiserver and kubectl."""
+"""What a real API server makes of the CRDs and of the policies. Runs where KUBEBUILDER_ASSETS holds etcd, kube-apiserver and kubectl."""
 
 from __future__ import annotations
 
@@ -203,3 +203,110 @@ def test_get_says_what_a_pod_group_is_doing_and_why_not(cluster):
     assert heading.split() == ["NAME", "QUEUE", "POSITION", "MIN", "MEMBERS", "BOUND", "PHASE", "WHY", "AGE"]
     assert row.split()[:5] == ["sample", "4", "3", "0", "Gathering"]
     assert "3 of 4 members exist" in row
+
+
+# What the policies of the manifests refuse of a tenant, who may edit his namespace.
+
+POLICIES = Path(__file__).parents[2] / "manifests" / "components" / "policies" / "policies.yaml"
+ADMISSION = "scheduling.tutti.dev/admission"
+TENANT = "--as=tenant"
+
+
+def a_pod(name, *, labels=None, annotations=None):
+    spec = {"containers": [{"name": "c", "image": "x"}], "schedulerName": "tutti"}
+    meta = {"name": name, "namespace": "default", "labels": labels or {}, "annotations": annotations or {}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def bind(cluster, name, annotations):
+    target = {"apiVersion": "v1", "kind": "Node", "name": "n"}
+    meta = {"name": name, "annotations": annotations}
+    given = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+    done = cluster.kubectl("create", "--raw", f"/api/v1/namespaces/default/pods/{name}/binding", "-f", "-", given=given)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def policed(cluster):
+    """A server with the policies at work, and a tenant who may edit the namespace `default`."""
+    applied = cluster.kubectl("apply", "--validate=strict", "-f", str(POLICIES))
+    assert applied.returncode == 0, applied.stderr
+    roles = CRDS.parent / "manifests" / "base" / "user-roles.yaml"
+    assert cluster.kubectl("apply", "-f", str(roles)).returncode == 0
+    for role in (
+        "system:aggregate-to-edit",
+        "system:aggregate-to-view",
+        "tutti-edit",
+        "tutti-view",
+    ):  # of what `edit` is put together
+        rights = (f"--clusterrole={role}", "--user=tenant", "--namespace=default")
+        bound = cluster.kubectl("create", "rolebinding", f"tenant-{role.replace(':', '-')}", *rights)
+        assert bound.returncode == 0, bound.stderr
+    deadline = time.monotonic() + 60
+    forged = a_pod("forged", annotations={ADMISSION: "{}"})
+    jumping = manifest("PodGroup", JUMP)
+    for given in (forged, jumping):
+        while (
+            "tutti-"
+            not in (said := cluster.kubectl("create", "--dry-run=server", TENANT, "-f", "-", given=given)).stderr
+        ):
+            assert time.monotonic() < deadline, said.stderr
+    yield cluster
+    cluster.kubectl("delete", "-f", str(POLICIES))
+    cluster.kubectl("delete", "--all", "pods", "--namespace=default", "--grace-period=0", "--force")
+
+
+OF_PODS = "group: scheduling.k8s.io, kind: PriorityClass"
+JUMP = "{schedulingPolicy: {gang: {minCount: 1}}, priorityClassName: system-node-critical}"
+
+
+def test_a_tenant_cannot_write_an_admission_whoever_places_pods_can(policed):
+    forged = a_pod("forged", annotations={ADMISSION: "{}"})
+    refused = policed.kubectl("create", TENANT, "-f", "-", given=forged)
+    assert refused.returncode != 0
+    assert "written by who places pods" in refused.stderr
+    created = policed.kubectl("create", TENANT, "-f", "-", given=a_pod("honest"))
+    assert created.returncode == 0, created.stderr
+    bind(policed, "honest", {ADMISSION: "said by a Binding"})
+    for change in (f"{ADMISSION}-", f"{ADMISSION}=x"):
+        written = policed.kubectl("annotate", "--overwrite", TENANT, "pod/honest", change)
+        assert written.returncode != 0
+        assert "written by who places pods" in written.stderr
+    for change in ("mine=1", "mine-"):
+        written = policed.kubectl("annotate", TENANT, "pod/honest", change)
+        assert written.returncode == 0, written.stderr
+    told = policed.kubectl("annotate", "--overwrite", "pod/honest", f"{ADMISSION}=y")
+    assert told.returncode == 0, told.stderr
+
+
+@pytest.mark.parametrize("key", ["scheduling.tutti.dev/queue-name", "kueue.x-k8s.io/queue-name"])
+def test_a_pod_that_has_a_node_stays_in_its_queue(policed, key):
+    name = key.partition(".")[0]
+    given = a_pod(name, labels={key: "one"})
+    assert policed.kubectl("create", TENANT, "-f", "-", given=given).returncode == 0
+    moved = policed.kubectl("label", "--overwrite", TENANT, f"pod/{name}", f"{key}=two")
+    assert moved.returncode == 0, moved.stderr  # it waits, and may wait elsewhere
+    bind(policed, name, {})
+    for change in (f"{key}-", f"{key}=one"):
+        refused = policed.kubectl("label", "--overwrite", TENANT, f"pod/{name}", change)
+        assert refused.returncode != 0
+        assert "stays in its queue" in refused.stderr
+    assert policed.kubectl("label", TENANT, f"pod/{name}", "mine=1").returncode == 0
+
+
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("PodGroup", "{{schedulingPolicy: {{gang: {{minCount: 1}}}}, priorityClassName: {0}}}"),
+        ("Workload", f"{{{{podGroups: [{{{{count: 1}}}}], priorityClassRef: {{{{{OF_PODS}, name: {{0}}}}}}}}}}"),
+    ],
+)
+def test_system_classes_are_of_no_gang(policed, kind, spec, taken):
+    given = manifest(kind, spec.format("high" if taken else "system-cluster-critical"))
+    policed.kubectl("delete", "--ignore-not-found", "-f", "-", given=given)
+    created = policed.kubectl("create", TENANT, "-f", "-", given=given)
+    assert (created.returncode == 0) is taken, created.stderr
+    assert taken or "system classes" in created.stderr
+    if taken:
+        assert policed.kubectl("label", TENANT, kind, "sample", "mine=1").returncode == 0

@@ -297,7 +297,7 @@ BROKEN = {
     "yunikorn task groups": (
         annotated(**{f"{YUNIKORN}app-id": "a", f"{YUNIKORN}task-group-name": "t", f"{YUNIKORN}task-groups": "[{"}),
         "task-groups",
-        "not JSON",
+        "no JSON",
     ),
     "yunikorn size": (
         annotated(
@@ -363,7 +363,7 @@ BROKEN = {
     "kueue a layer without a size": (
         near_by(slice_required_topology_constraints='[{"topology": "rack"}]'),
         "podset-slice-required-topology-constraints",
-        "is no layer",
+        "1 to 3 layers such as",
     ),
     "kueue a group of anywhere": (near_by(group_name="g"), "podset-group-name", "required or a preferred topology"),
 }

@@ -58,17 +58,12 @@ def world_of(case: Case) -> World:
 
 def decided(world: World) -> list[Decision]:
     """What a new engine decides that is told of everything there is, and then of the pod."""
-    return list(told(world).decide(NOW))
-
-
-def told(world: World) -> Engine:
-    """A new engine that has been told of everything there is, and then of the pod."""
     engine = Engine(TuttiConfiguration())
     for one in _existing(world):
         engine.observe(one)
     engine.observe(seen.PodSeen(ours(world.probe)))
     engine.observe(seen.Synced())
-    return engine
+    return list(engine.decide(NOW))
 
 
 def _existing(world: World) -> Iterator[seen.Observation]:

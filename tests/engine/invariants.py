@@ -65,6 +65,7 @@ class Invariants:
         self.check_whole()
         self.check_together()
         self.check_kept()
+        self.check_kept_quota()
         self.check_explanations()
 
     def newly_reserved(self) -> list[Any]:
@@ -269,6 +270,23 @@ class Invariants:
                         column = nodes.axis.column(name)
                         left = nodes.allocatable[row, column] - nodes.requested[row, column]
                         assert left >= amount, f"{member.pod.name} has room on {member.pod.assumed} kept for {key}"
+
+    def check_kept_quota(self) -> None:
+        """The quota of what a degraded gang has lost is in use for it, as far as its queue has it."""
+        state = self.engine.state
+        for key, workload in state.workloads.items():
+            queue = state.catalog.queues.get(workload.cluster_queue)
+            if workload.degraded_since is None or key in state.nominations.ours or queue is None:
+                continue
+            kept = state.kept.get(key)
+            left = sum(pods for _, pods in kept.charges) if kept else 0
+            for group in workload.groups.values():
+                for loss in [one for one in workload.losses if one.group == group.name][: group.missing]:
+                    counted = {name: flavor for name, flavor in loss.flavors.items() if (flavor, name) in queue.quotas}
+                    usage = {(flavor, name): loss.amounts.get(name, 0) for name, flavor in counted.items()}
+                    left -= bool(usage)
+                    room = state.holdings.room_for(queue.name, usage) if usage and left < 0 else 0
+                    assert room < 1, f"{key} has lost a member whose quota anybody may have"
 
     def check_victims(self, evictions: list[Any]) -> None:
         """Our own evictions leave no gang with fewer members than it needs: surplus leaves, or all of it does."""

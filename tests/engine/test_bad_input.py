@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.engine.world import GPU, World, replaced
@@ -363,3 +365,45 @@ def test_a_spoilt_part_of_a_workload_says_all_of_it_again_when_mended(world):
     world.object("PodGroup", "main", part)
     world.run()
     assert is_so(world, "PodGroup", "main") == before
+
+
+LESS_THAN_NOTHING = {
+    "of a Workload": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "-10"}}}]}},
+    "of a Workload, by limits": {"spec": {"containers": [{"name": "c", "resources": {"limits": {GPU: -1}}}]}},
+    "by overhead": {"spec": {"containers": [{"name": "c"}], "overhead": {"cpu": "-1m"}}},
+    "as a whole": {"spec": {"containers": [{"name": "c"}], "resources": {"requests": {"memory": "-1Gi"}}}},
+}
+
+
+@pytest.mark.parametrize("name", LESS_THAN_NOTHING)
+def test_a_template_that_asks_for_less_than_nothing(world, name):
+    world.workload("w", {"count": 2, "template": LESS_THAN_NOTHING[name]}, queueName="queue")
+    world.run()
+    why = world.why("Workload", "w")
+    assert why.reason == "InvalidPod"
+    assert "is below zero: write 0 or more" in why.message
+    assert world.used("cq", resource=GPU) == 0
+
+
+def test_task_groups_that_ask_for_less_than_nothing_give_nobody_else_more(world):
+    """What waits may not sum up to nothing while somebody does (shell.md, C2)."""
+    prefix = "yunikorn.apache.org"
+    groups = [{"name": "w", "minMember": 2, "minResource": {GPU: "-8"}}]
+    said = {f"{prefix}/app-id": "a", f"{prefix}/task-group-name": "w", f"{prefix}/task-groups": json.dumps(groups)}
+    world.pod("p", queue="queue", annotations=said)
+    for at in range(3):
+        world.pod(f"waits-{at}", gpus=16, queue="queue")
+    world.run()
+    assert "'-8' is below zero" in world.why("Pod", "p").message
+    for at in range(3):
+        world.delete(f"waits-{at}")
+        world.run()
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 60_000, '{"clusterQueue": ' + "[" * 60_000, '{"x": ' + "[" * 300 + "]" * 300 + "}"]
+)
+def test_an_admission_that_is_nested_without_end_says_nothing(world, text):
+    world.pod("p", node="n1", queue="queue", annotations={"scheduling.tutti.dev/admission": text})
+    world.run()
+    assert world.used("cq", resource=GPU) == 1

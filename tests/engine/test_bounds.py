@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.engine.world import GPU, World
+from tests.engine.world import GPU, World, replaced
+from tutti.api.core import NodeStatus, ResourceRequirements
 from tutti.cluster.axis import MOST
 from tutti.cluster.supply import offered, summed
+from tutti.engine.observations import NodeSeen
 
 HUGE = "8Ei"  # 2**63, which is read as 2**63 - 1
 
@@ -91,3 +93,50 @@ def test_what_many_nodes_offer_together_is_not_less_than_nothing():
         world.node(f"n{number}", gpus=HUGE)
     nodes = world.engine.state.cluster.nodes
     assert offered(nodes, ())[nodes.axis.column(GPU)] == 2**63 - 1
+
+
+def test_made_up_resources_cost_no_columns_and_are_insufficient():
+    world = World()
+    world.node("n1")
+    pod = world.pod("greedy")
+    for name in ("greedy", "other"):
+        made_up = {f"{name}.example/{number}": "1" for number in range(500)}
+        container = replaced(pod.spec.containers[0], resources=ResourceRequirements({"cpu": "1", **made_up}))
+        world.put(
+            replaced(
+                pod,
+                metadata=replaced(pod.metadata, name=name, uid=name),
+                spec=replaced(pod.spec, containers=[container]),
+            )
+        )
+    world.pod_group("g", 2)  # what a status says was lost is no more than what tenants say
+    said = {"podGroup": "g", "node": "n1", "requests": {f"kept.example/{number}": "1" for number in range(60)}}
+    raw = world.objects["PodGroup", "default", "g"]
+    lost = {
+        "type": "Degraded",
+        "status": "True",
+        "reason": "MemberLost",
+        "message": "",
+        "lastTransitionTime": "1970-01-12T13:46:30Z",
+    }
+    world.put_object("PodGroup", {**raw, "status": {"kept": [said], "conditions": [lost]}})
+    world.pod("g-0", group="g", node="n1")
+    world.run()
+    assert set(world.engine.state.cluster.nodes.axis.names) == {"cpu", "memory", "ephemeral-storage", "pods", "", GPU}
+    why = world.why("Pod", "greedy")
+    assert why.pod_reason == "Unschedulable"
+    assert why.message.startswith(
+        "0/1 nodes are available: 1 Insufficient greedy.example/0, 1 Insufficient greedy.example/1,"
+    )
+    assert len(why.message) <= 4096
+    world.pod("honest")
+    world.run()
+    assert world.where("honest") == {"honest": "n1"}
+    world.nodes["n1"] = replaced(
+        world.nodes["n1"], status=NodeStatus({"cpu": "8", "pods": "110", "greedy.example/0": "1"})
+    )
+    world.tell(NodeSeen(world.nodes["n1"]))
+    world.run()
+    assert "greedy.example/0" in world.engine.state.cluster.nodes.axis
+    assert (world.engine.state.cluster.nodes.requested == world.engine.state.cluster.recount()).all()
+    assert not world.replay().differences

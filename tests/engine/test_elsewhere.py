@@ -69,7 +69,7 @@ def test_what_victims_have_left_counts_together_with_what_has_come_up():
     world.run()
     assert world.where("high") == {}
     world.node("n1", gpus=2)
-    world.run()
+    world.until(LOOK_SECONDS)
     assert sorted(world.where("high").values()) == ["n0", "n1"]
 
 

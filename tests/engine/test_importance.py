@@ -108,10 +108,10 @@ def test_the_class_and_the_number_of_the_object_go_before():
 @pytest.mark.parametrize(("policy", "victims"), [("", ["p"]), ("Never", [])])
 def test_promised_pods_take_out_others_as_they_will_be_allowed_to(policy, victims):
     world = world_of(gpus=8)
-    put_class(world, "urgent", 50, policy=policy)
+    put_class(world, "usual", 50, default=True, policy=policy)
     world.pod("p", gpus=2, priority=10)
     world.run()
-    submit(world, "w", "urgent")
+    submit(world, "w")
     world.run()
     assert [one.name for one in world.log if isinstance(one, Evict)] == victims
     assert held(world) == (["w"] if victims else [])

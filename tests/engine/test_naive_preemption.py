@@ -8,18 +8,15 @@ import msgspec
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.differential.scheduler_reading import NOW, decided, told
-from tests.placement.naive_preemption import Cleared, World, harm, ours, preempt, priority, violating
+from tests.differential.scheduler_reading import decided
+from tests.placement.naive_preemption import Cleared, World, harm, preempt, priority, violating
 from tests.placement.scenes import KEYS, LABELS, SELECTORS, nodes
 from tests.placement.storage import claim, csi_node, using, volume
 from tutti.api.core import Pod
 from tutti.api.disruption import PodDisruptionBudget
-from tutti.engine.decisions import Bind, Decision, Evict, SetPodCondition
-from tutti.engine.observations import PodSeen
+from tutti.engine.decisions import Bind, Evict, SetPodCondition
 
 DRIVER = "csi.example.com"
-replaced = msgspec.structs.replace
-
 PORTS = [{"hostPort": 80}, {"hostPort": 80, "protocol": "UDP"}, {"hostPort": 80, "hostIP": "10.0.0.1"}]
 
 
@@ -111,11 +108,7 @@ def worlds(draw: st.DrawFn, *, protected: bool) -> World:
 
 def answer(world: World) -> Cleared | None:
     """Whom the engine takes out, and for which node; None where nobody."""
-    return answer_of(world, decided(world))
-
-
-def answer_of(world: World, out: list[Decision]) -> Cleared | None:
-    """Whom these decisions take out, and for which node; None where nobody."""
+    out = decided(world)
     assert not any(isinstance(one, Bind) for one in out)
     gone = {one.name for one in out if isinstance(one, Evict)}
     if not gone:
@@ -153,30 +146,6 @@ def test_budgets_are_counted_over_those_that_leave(world):
     assert expected is None or found is not None
     if expected is not None and found is not None:
         assert _harm(world, found) <= _harm(world, expected)
-
-
-@settings(max_examples=120, deadline=None)
-@given(worlds(protected=False), st.sampled_from("12"), st.integers(0, 3))
-def test_a_pod_leaves_to_another_the_room_that_it_was_nominated_for(world, cpu, more):
-    """As if the first were on its node already, and those gone that leave for it; the second wants the same or more."""
-    engine = told(world)
-    first = answer_of(world, engine.decide(NOW))
-    assume(first is not None)
-    there = [pod for pod in world.pods if pod not in first.victims]
-    on_it = replaced(world.probe, spec=replaced(world.probe.spec, node_name=first.node))
-    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}], "priority": more}
-    after = World(world.nodes, [*there, on_it], made("second", spec, {}, {}), storage=world.storage)
-
-    engine.observe(PodSeen(ours(after.probe)))
-    out = engine.decide(NOW + 1)
-
-    if any(feasible for feasible, _ in after.assessed().values()):
-        assert not any(isinstance(one, Evict) for one in out)
-        return
-    assert not any(isinstance(one, Bind) for one in out)
-    expected, gone = preempt(after), sorted(f"{one.namespace}/{one.name}" for one in out if isinstance(one, Evict))
-    if expected is not None and on_it not in expected.victims:
-        assert gone == expected.names
 
 
 def _harm(world: World, cleared: Cleared) -> tuple[float, ...]:

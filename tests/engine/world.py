@@ -40,6 +40,8 @@ from tutti.engine.decisions import (
     DeletePodGroup,
     EmitEvent,
     Evict,
+    KeepAdmission,
+    NoteFault,
     NotePluginFault,
     PatchStatus,
     ReserveVolume,
@@ -67,6 +69,7 @@ from tutti.engine.observations import (
     PodSeen,
     Synced,
 )
+from tutti.engine.reading.admissions import ADMITTED_CONDITION
 
 START = 1_000_000.0
 NAMESPACED = {"Workload", "PodGroup", "LocalQueue"}
@@ -504,6 +507,9 @@ class World:
                 condition = PodCondition("PodScheduled", "False", decision.reason, decision.message)
                 self._nominate(decision)
                 self._set_condition(decision.namespace, decision.name, condition)
+            case KeepAdmission():
+                kept = PodCondition(ADMITTED_CONDITION, "True", "Admitted", decision.admission)
+                self._set_condition(decision.namespace, decision.name, kept)
             case PatchStatus():
                 self._patch(decision)
             case CreatePodGroup():
@@ -512,7 +518,7 @@ class World:
                 self.remove_object("PodGroup", decision.name, decision.namespace)
             case AskExtender():
                 self.asks.append(decision)
-            case EmitEvent() | NotePluginFault():
+            case EmitEvent() | NotePluginFault() | NoteFault():
                 pass
 
     def _nominate(self, decision: SetPodCondition) -> None:

@@ -67,9 +67,13 @@ OWNS_20 = Quota(20)
         # By hand: 100 GPUs and what queues own besides, weights 1 and 3; what is asked for of one's own goes first.
         pytest.param([NONE] * 2, (200, 200), [25, 75], [25, 75], [100, 100], id="nobody owns anything"),
         pytest.param([OWNS_20, NONE], (200, 200), [30, 90], [45, 75], [120, 100], id="more than it owns"),
-        pytest.param([Quota(60), NONE], (200, 200), [60, 100], [85, 75], [160, 100], id="its own is more than its part"),
+        pytest.param(
+            [Quota(60), NONE], (200, 200), [60, 100], [85, 75], [160, 100], id="its own is more than its part"
+        ),
         pytest.param([Quota(60), NONE], (10, 200), [10, 150], [10, 150], [160, 150], id="only what it asks for"),
-        pytest.param([KEEPS_40, NONE], (200, 200), [40, 100], [65, 75], [140, 100], id="what it never lends is its own"),
+        pytest.param(
+            [KEEPS_40, NONE], (200, 200), [40, 100], [65, 75], [140, 100], id="what it never lends is its own"
+        ),
         pytest.param([OWNS_20, OWNS_20], (0, 200), [0, 140], [0, 140], [120, 140], id="nobody asks"),
     ],
 )

@@ -35,15 +35,16 @@ def gang(
     seconds: float = 5.0,
     spread: float = 0.0,
     each: dict[str, Any] | None = None,
+    slow: float = 0.0,
     **spec: Any,
 ) -> list[Step]:
     """A gang and its members, which come `spread` seconds apart.
 
     `each` is what else every member has (`annotations`, `requests`, fields of its `spec`), and `spec` what the object
-    has that stands for the gang.
+    has that stands for the gang. Up to `slow` seconds more go by until its user makes anew what it has lost.
     """
     about = {"gang": name, "how": how, "queue": queue, "size": size, "least": size if least is None else least}
-    steps = [Step(at, "gang", {**about, "priority": priority, "spec": spec})]
+    steps = [Step(at, "gang", {**about, "priority": priority, "spec": spec, "slow": slow})]
     for rank in range(size):
         member = {"gang": name, "name": f"{name}-{rank}", "gpus": gpus, "gated": False, "seconds": seconds}
         steps.append(Step(at + rank * spread, "member", {**member, **(each or {})}))

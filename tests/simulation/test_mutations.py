@@ -6,12 +6,14 @@ A breakage replaces one real function for the length of a test.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import pytest
 
 from tests.simulation.run import play
-from tests.simulation.scenario import drawn
+from tests.simulation.scenario import Step, drawn
+from tests.simulation.stories import cluster, gang, story
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.muster import Doing
 from tutti.cluster.pods import PodRecord
@@ -167,6 +169,7 @@ BREAKAGES: dict[str, Break] = {
     "members are sent twice": sends_twice,
     "a standby remembers what has gone": nothing(Engine, "_let_go"),
     "deletions go unseen": deletions_go_unseen,
+    "a gang that is bound in part stays so": nothing(binding, "roll_back"),
     "a lease is taken from whoever holds it": always(Elector, "_takeable", True),
     "statuses are not written": nothing(StatusWriter, "put"),
     "groups that were made for pods are not deleted": coroutine_of_nothing(Dispatch, "_delete"),
@@ -186,10 +189,33 @@ BREAKAGES: dict[str, Break] = {
 }
 
 
+CROWD = [gang(f"rival{i}", 1, at=4.0, how="Pod", gpus=2, seconds=40) for i in range(8)]
+LOST = [Step(15.0, "delete_pod", {"name": "life-1"})]
+REFUSED = {"what": "pods/binding", "method": "POST", "how": "refuse", "code": 403, "times": 10_000, "name": "life-2"}
+TOLD = (
+    story(cluster(), gang("life", 3, queue="q1", seconds=60), [Step(0.0, "trouble", REFUSED)], heal_at=150),
+    story(cluster(), gang("life", 4, gpus=2, seconds=60, slow=200), *CROWD, LOST, heal_at=30),
+    story(
+        cluster(),
+        gang("life", 3, queue="q3", gpus=2, seconds=60, slow=200),
+        gang("rival", 1, at=5.0, queue="q3", gpus=2),
+        LOST,
+        heal_at=30,
+    ),
+)
+"""What every gang may come across: a member cannot be bound, or is gone while rivals stand at the door."""
+
+
+@pytest.mark.parametrize(
+    "scenario", TOLD, ids=("one of it cannot be bound", "others want its room", "others want its quota")
+)
+def test_what_every_gang_comes_across_ends_well(scenario):
+    assert play(scenario).violations == []
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("breakage", BREAKAGES)
 def test_the_simulation_finds_it(monkeypatch: pytest.MonkeyPatch, breakage: str):
     BREAKAGES[breakage](monkeypatch)
-    seeds = range(SEEDS)
-    found = (seed for seed in seeds if play(drawn(seed)).violations)
+    found = (one for one in chain(TOLD, map(drawn, range(SEEDS))) if play(one).violations)
     assert next(found, None) is not None, f"{SEEDS} seeds did not show that {breakage}"

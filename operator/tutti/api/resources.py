@@ -24,7 +24,7 @@ Amounts = dict[str, int]
 
 
 class AmountError(ValueError):
-    """A resource whose quantity cannot be read; the message names both."""
+    """A resource whose quantity cannot be read, or cannot be asked for; the message names both."""
 
     def __init__(self, resource: str, problem: str) -> None:
         super().__init__(f"{resource}: {problem}")
@@ -43,6 +43,22 @@ def amounts(quantities: Mapping[str, str | int | float]) -> Amounts:
             result[resource] = from_milli(resource, quantity.parse(text))
         except quantity.QuantityError as error:
             raise AmountError(resource, str(error)) from error
+    return result
+
+
+def amounts_from_zero(quantities: Mapping[str, str | int | float]) -> Amounts:
+    """Quantities of what is asked for or offered, in scheduling units: none of them is less than nothing.
+
+    The API server refuses negative ones of pods and nodes (Kubernetes 1.36, pkg/apis/core/validation,
+    `ValidateNonnegativeQuantity`); templates, and objects of other projects, it does not look into.
+
+    Raises:
+        AmountError: a quantity does not follow the grammar, or is negative.
+    """
+    result = amounts(quantities)
+    for resource, amount in result.items():
+        if amount < 0:
+            raise AmountError(resource, f"{quantities[resource]!r} is below zero: write 0 or more")
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fileinput
 import json
 import sys
 from datetime import UTC, datetime
@@ -9,10 +10,10 @@ from pathlib import Path
 
 import click
 import msgspec
-from rich.console import Console
 
 from tutti.api.configuration import ConfigurationError
 from tutti.api.wording import counted
+from tutti.cli.terminal import Terminal
 from tutti.controller.plugins import load
 from tutti.engine.journal import Difference, JournalError, Replay, replay
 
@@ -20,19 +21,21 @@ SHOWN = 5
 
 
 @click.command()
-@click.argument("journal", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("journal", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(journal: Path, output: str) -> None:
+def command(journal: tuple[Path, ...], output: str) -> None:
     """Run JOURNAL, written by `tutti run --journal`, through a fresh engine and compare its decisions.
 
+    Of a journal in several parts give all of them, in order: FILE.20261122T183000Z.* and then FILE.
     Exits 0 where all are the same, 1 where any differs, 2 where the journal cannot be read.
     The plugins that its configuration enables must be installed as they were.
     """
     try:
-        with journal.open("rb") as lines:
+        with fileinput.input(journal, mode="rb") as lines:
             found = replay(lines, load)
     except (JournalError, ConfigurationError) as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"{journal}: {error}", style="red", markup=False)
+        said = f"{', '.join(map(str, journal))}: {error}"
+        Terminal(stderr=True, highlight=False, soft_wrap=True).print(said, style="red", markup=False)
         sys.exit(2)
     if output == "json":
         click.echo(json.dumps(_as_json(found), indent=2))
@@ -42,7 +45,7 @@ def command(journal: Path, output: str) -> None:
 
 
 def _print(found: Replay) -> None:
-    out = Console(highlight=False, soft_wrap=True)
+    out = Terminal(highlight=False, soft_wrap=True)
     for difference in found.differences[:SHOWN]:
         _print_difference(out, difference)
     if len(found.differences) > SHOWN:
@@ -54,7 +57,7 @@ def _print(found: Replay) -> None:
     )
 
 
-def _print_difference(out: Console, difference: Difference) -> None:
+def _print_difference(out: Terminal, difference: Difference) -> None:
     at = datetime.fromtimestamp(difference.at, UTC).isoformat()
     out.print(f"line {difference.line}, {at}:", markup=False)
     for sign, decisions in (("-", difference.recorded), ("+", difference.replayed)):

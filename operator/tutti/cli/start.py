@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
 
-import click
-
 from tutti.api.configuration import ConfigurationError, TuttiConfiguration
 from tutti.api.configuration import load as read
+from tutti.cli.terminal import echo
 from tutti.controller import logs
 from tutti.controller.main import Launch, run
 from tutti.controller.plugins import load
@@ -79,5 +78,5 @@ def _configuration(file: Path | None, metrics_port: int | None) -> TuttiConfigur
 
 def _fail(message: str) -> NoReturn:
     """End with one line that says what is wrong."""
-    click.echo(f"tutti run: {message}", err=True)
+    echo(f"tutti run: {message}", err=True)
     sys.exit(_USAGE)

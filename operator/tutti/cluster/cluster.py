@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,6 +51,7 @@ class Cluster:
         self.pods: dict[PodKey, PodRecord] = {}
         self.unreadable: dict[str, str] = {}
         self.freed = 0
+        self._untold: dict[PodKey, tuple[str, str]] = {}  # the node of each, and why its room cannot be told
         self._occupants = Occupants()
         self._broken: dict[str, None] = {}
         self._kins = KinBook()
@@ -63,10 +65,17 @@ class Cluster:
             The pods there that are lost now, or were and are not any more, because the node works or does not.
         """
         name = node.metadata.name
+        untold = [why for where, why in self._untold.values() if where == name]
+        if untold:
+            node = msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=True))
         known = name in self.nodes.rows
         version = self.nodes.version
         before = self.nodes.allocatable[self.nodes.rows[name]].copy() if known else None
-        row = self.nodes.put(node, self._offered(node))
+        offers = self._offered(node)
+        new = [resource for resource in offers if resource not in self.nodes.axis]
+        row = self.nodes.put(node, offers)
+        if new:
+            self._name(new)
         if before is None:
             for record in self._occupants.pods_on(name):
                 self._charge(row, record, 1)
@@ -74,11 +83,23 @@ class Cluster:
             self.freed += 1
         elif version != self.nodes.version or self._grew(row, before):
             self.freed += 1
+        if untold:
+            self.unreadable[name] = untold[0]
         if works(node):
             self._broken.pop(name, None)
         else:
             self._broken[name] = None
         return self._tell_lost(name)
+
+    def close_node(self, name: str, why: str, pod: PodKey | None = None) -> None:
+        """Have a node take no new pods: it cannot be told how it is now, or how much room a pod takes there.
+
+        It is as it is seen again once it is put, and that pod is put or removed.
+        """
+        if pod is not None:
+            self._untold[pod] = name, why
+        self.unreadable[name] = why
+        self.nodes.close(name)
 
     def remove_node(self, name: str) -> list[PodRecord]:
         """Take a node out; returns the pods that were only assumed there, now without a place, and those lost now."""
@@ -113,6 +134,8 @@ class Cluster:
         """
         meta, spec = pod.metadata, pod.spec
         key = (meta.namespace, meta.name)
+        if self._untold:
+            self._untold.pop(key, None)
         record = self.pods.get(key)
         if record is not None and record.uid != meta.uid:
             self.remove_pod(key)
@@ -140,6 +163,8 @@ class Cluster:
 
     def remove_pod(self, key: PodKey, uid: str = "") -> PodRecord | None:
         """Forget a pod that does not exist any more; a `uid` that is not the known pod's removes nothing."""
+        if self._untold:
+            self._untold.pop(key, None)
         record = self.pods.get(key)
         if record is None or (uid and record.uid != uid):
             return None
@@ -367,6 +392,15 @@ class Cluster:
         self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=sign)
         if record.uses:
             self._claimants.move(record, self.nodes.names[row], sign)
+
+    def _name(self, resources: Sequence[str]) -> None:
+        """Count what is taken of resources that a node is the first to offer: they were counted as unknown before."""
+        for place, row in self.nodes.rows.items():
+            for record in self._occupants.pods_on(place):
+                if record.slot >= 0:  # else it is charged with the node that is being put
+                    self.nodes.name(row, record.held, resources)
+            for klass in self._occupants.held_on(place):
+                self.nodes.name(row, klass.requests, resources)
 
     def _offered(self, node: Node) -> Amounts:
         problems: list[str] = []

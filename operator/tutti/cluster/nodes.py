@@ -7,7 +7,7 @@ how filters and scores read.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tutti.api.core import Node
 from tutti.api.resources import Amounts
 from tutti.api.taints import Taint
-from tutti.cluster.axis import MOST, ResourceAxis, bounded
+from tutti.cluster.axis import MOST, NOWHERE, ResourceAxis, bounded
 from tutti.cluster.columns import longer, wider
 from tutti.cluster.images import ImageTable
 from tutti.cluster.residents import Residents
@@ -157,6 +157,9 @@ class NodeColumns:
     def put(self, node: Node, allocatable: Amounts) -> int:
         """Add or change a node; returns its row. What is requested there is left alone."""
         name = node.metadata.name
+        for resource in allocatable:
+            self.axis.add(resource)
+        self._widen()
         vector = np.minimum(self.vector(allocatable), MOST)
         row = self.rows.get(name)
         if row is None:
@@ -177,6 +180,14 @@ class NodeColumns:
         self.supply += 1
         return row
 
+    def close(self, name: str) -> None:
+        """Have a node take no new pods until it is put again; nothing happens where it is not known."""
+        row = self.rows.get(name)
+        if row is not None and not self._unschedulable[row]:
+            self._unschedulable[row] = True
+            self.version += 1
+            self.supply += 1
+
     def remove(self, name: str) -> None:
         """Take a node out; its row becomes free."""
         row = self.rows.pop(name)
@@ -196,21 +207,27 @@ class NodeColumns:
         requested, column = self._requested, self.axis.column
         for name, amount in amounts.items():
             at = column(name)
-            if at >= requested.shape[1]:
-                self.vector(amounts)
-                requested = self._requested
-            requested[row, at] += sign * bounded(amount)
+            requested[row, at] += sign * (bounded(amount) if at != NOWHERE else amount > 0)
         self._scored[row, 0] += sign * bounded(weight[0])
         self._scored[row, 1] += sign * bounded(weight[1])
 
     def vector(self, amounts: Mapping[str, int]) -> NDArray[np.int64]:
-        """Return amounts as int64[resources] on this table's axis, widening the columns for a new resource."""
-        out = self.axis.vector(amounts)
+        """Return amounts as int64[resources] on this table's axis; no node has what it has no column for."""
+        return self.axis.vector(amounts)
+
+    def name(self, row: int, amounts: Mapping[str, int], names: Iterable[str]) -> None:
+        """Count what a pod on a row takes of resources that have columns now and had none when it was charged."""
+        for name in names:
+            amount = amounts.get(name, 0)
+            if amount > 0:
+                self._requested[row, NOWHERE] -= 1
+                self._requested[row, self.axis.column(name)] += bounded(amount)
+
+    def _widen(self) -> None:
         if len(self.axis) > self._allocatable.shape[1]:
             more = len(self.axis)
             self._allocatable = wider(self._allocatable, more)
             self._requested = wider(self._requested, more)
-        return out
 
     def label(self, key: str) -> LabelColumn:
         """Return the column of a label key, built on first use and kept up to date from then on.

@@ -34,6 +34,8 @@ class PodRecord:
         uses: The claims that it uses.
         started: When the kubelet took it over, Unix seconds; None where it has not.
         lost: Whether it is being deleted on a node that does not work: nobody tells when it has ended.
+        forgone: Whether it was lost, and its gang begins again without it; it stays lost to that when its node comes
+            back, where it holds what it has until it has ended.
         slot: Where `Tenants` has it while it takes room on a node that is known, else -1.
         muster: Where it is counted by what it is doing, if anywhere.
         counted: What it is counted as there.
@@ -58,6 +60,7 @@ class PodRecord:
     deleting: bool = False
     ready: bool = False
     lost: bool = False
+    forgone: bool = False
     slot: int = -1
     muster: Muster | None = None
     counted: Doing = Doing.WAITING
@@ -95,7 +98,7 @@ class PodRecord:
             return Doing.SUCCEEDED
         if self.phase == "Failed":
             return Doing.FAILED
-        if self.lost:
+        if self.lost or self.forgone:
             return Doing.LOST
         if self.node:
             return BOUND[self.ready + 2 * self.deleting]

@@ -31,6 +31,8 @@ from tutti.engine.decisions import (
     DeletePodGroup,
     EmitEvent,
     Evict,
+    KeepAdmission,
+    NoteFault,
     NotePluginFault,
     PatchStatus,
     ReserveVolume,
@@ -46,6 +48,7 @@ from tutti.engine.observations import (
     EvictFinished,
     PodGroupWritten,
 )
+from tutti.engine.reading.admissions import ADMITTED_CONDITION
 from tutti.kube.binder import Binder, Binding, BindOutcome
 from tutti.kube.claims import ClaimWriter
 from tutti.kube.client import Client
@@ -145,12 +148,8 @@ class Dispatch:
                 self._spawn(self._evict(decision))
             case Deactivate():
                 self._spawn(self._deactivate(decision))
-            case SetPodCondition():
-                verdict = PodVerdict(
-                    "PodScheduled", "False", decision.reason, decision.message, decision.observed_generation
-                )
-                about = (decision.namespace, decision.name, decision.uid)
-                self._statuses.put_pod_condition(*about, verdict=verdict, nominated_node=decision.nominated_node)
+            case SetPodCondition() | KeepAdmission():
+                self._put_condition(decision)
             case PatchStatus():
                 self._put_status(decision)
             case EmitEvent():
@@ -161,11 +160,19 @@ class Dispatch:
                 self._spawn(self._delete(decision))
             case AskExtender():
                 self._spawn(self._extending.ask(decision))
-            case NotePluginFault():
-                self._metrics.plugin_faults.labels(decision.plugin, decision.point).inc()
-                log.error("plugin_failed", plugin=decision.plugin, point=decision.point, error=decision.message)
+            case NotePluginFault() | NoteFault():
+                self._note(decision)
             case _:
                 assert_never(decision)
+
+    def _note(self, fault: NotePluginFault | NoteFault) -> None:
+        """Log and count what has failed in the engine."""
+        if isinstance(fault, NotePluginFault):
+            self._metrics.plugin_faults.labels(fault.plugin, fault.point).inc()
+            log.error("plugin_failed", plugin=fault.plugin, point=fault.point, error=fault.message)
+        else:
+            self._metrics.set_aside.labels(fault.kind, fault.during).inc()
+            log.error("set_aside", **{field: getattr(fault, field) for field in fault.__struct_fields__})
 
     def record(self, event: EmitEvent) -> None:
         """Record an event about an object."""
@@ -181,7 +188,7 @@ class Dispatch:
         """Drop what is remembered of an object that is gone: one whose status is written here."""
         target = Target(resource, namespace, name, uid)
         self._wanted.pop(target, None)
-        self._statuses.forget(target)
+        self._statuses.forget(target, parts=("", "PodScheduled", ADMITTED_CONDITION))
 
     async def drain(self, *, within_seconds: float) -> bool:
         """Wait until everything started has been written, or the time is over; nothing more may be started.
@@ -237,6 +244,15 @@ class Dispatch:
     async def _deactivate(self, wanted: Deactivate) -> None:
         result = await self._deactivator.deactivate(wanted.namespace, wanted.name, wanted.uid)
         self._observe(Deactivated(wanted.namespace, wanted.name, wanted.uid, result))
+
+    def _put_condition(self, decision: SetPodCondition | KeepAdmission) -> None:
+        about = (decision.namespace, decision.name, decision.uid)
+        if isinstance(decision, KeepAdmission):
+            kept = PodVerdict(ADMITTED_CONDITION, "True", "Admitted", decision.admission)
+            self._statuses.put_pod_condition(*about, verdict=kept)
+            return
+        verdict = PodVerdict("PodScheduled", "False", decision.reason, decision.message, decision.observed_generation)
+        self._statuses.put_pod_condition(*about, verdict=verdict, nominated_node=decision.nominated_node)
 
     def _put_status(self, patch: PatchStatus) -> None:
         """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost."""

@@ -1,29 +1,224 @@
-"""The journal's file: opened anew for each run, because a journal begins with its one header."""
+"""The journal's files: a run begins its own, by size it goes on in another, and nothing about it stops the operator.
+
+    FILE                         what is being written
+    FILE.20261122T183000Z.001    parts of this run that are full, and of earlier runs: when the run began, which part
+
+A run is replayed from all its parts, in order. Of one that writes more than it may keep, the oldest parts go; of
+earlier runs a few stay, and the last one that did not end by itself stays in any case: that is the one somebody asks
+for.
+
+Lines are handed to the system one by one, so that a crash of the process loses none. Where that fails (a full disk),
+recording ends there until the next start: a journal with a hole could not be replayed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+import structlog
+from prometheus_client import Counter
+
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.journal import JournalWriter
+from tutti.engine.decisions import AnyDecision
+from tutti.engine.journal import ENDED, Header, JournalWriter
+from tutti.engine.observations import AnyObservation
+
+MOST_BYTES = 128 * 2**20
+"""How large a part becomes."""
+MOST_PARTS = 8
+"""How many parts of one run are kept, with the one that is being written."""
+MOST_RUNS = 3
+"""How many earlier runs are kept."""
+
+_PART = re.compile(r"\.(\d{8}T\d{6}Z(?:-\d+)?)\.(\d{3,})$")
+
+log = structlog.get_logger(__name__)
+
+
+class Recording:
+    """The journal of one run; what fails is logged and counted, and ends it.
+
+    Args:
+        path: Where to write; what is there already is put aside as the last part of an earlier run.
+        configuration: That of the engine.
+        failures: Counts how often recording has ended because something could not be written.
+        most_bytes: How large a part becomes.
+        most_parts: How many parts are kept, with the one that is being written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        configuration: TuttiConfiguration,
+        failures: Counter,
+        *,
+        most_bytes: int = MOST_BYTES,
+        most_parts: int = MOST_PARTS,
+    ) -> None:
+        self._path = path
+        self._configuration = configuration
+        self._failures = failures
+        self._most_bytes, self._most_parts = most_bytes, most_parts
+        self._run, self._part, self._bytes = "", 0, 0
+        self._file: int | None = None
+        self._writer: JournalWriter | None = None
+        try:
+            self._run = _put_aside(path)
+            _forget_runs(path, MOST_RUNS)
+            self._open()
+        except OSError as error:
+            self._fail(error)
+
+    def saw(self, observation: AnyObservation) -> None:
+        """Record an observation, before the engine is told."""
+        if self._writer is not None:
+            self._try(lambda writer: writer.saw(observation), self._writer)
+
+    def decided(self, at: float, decisions: list[AnyDecision], *, most: int | None = None) -> None:
+        """Record a call of `decide` and what came of it."""
+        if self._writer is not None:
+            self._try(lambda writer: writer.decided(at, decisions, most=most), self._writer)
+
+    def write(self, data: bytes, /) -> object:
+        """Hand lines to the system; all of them, or it is an error.
+
+        Raises:
+            OSError: they could not be written.
+        """
+        assert self._file is not None  # there is a writer
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._file, rest) :]  # a disk that is nearly full takes a part
+        self._bytes += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        """Say that the run has ended by itself."""
+        if self._writer is not None:
+            self._try(JournalWriter.ended, self._writer)
+        self._shut()
+
+    def abandon(self) -> None:
+        """End as a crash does: the journal is kept until the next one."""
+        self._shut()
+
+    def _try(self, write: Callable[[JournalWriter], None], writer: JournalWriter) -> None:
+        try:
+            write(writer)
+            if self._bytes >= self._most_bytes:
+                self._shut()
+                self._path.rename(_part_of(self._path, self._run, self._part))
+                parts = _runs(self._path).get(self._run, [])
+                for old in parts[: max(0, len(parts) - self._most_parts + 1)]:
+                    old.unlink()
+                self._open()
+        except OSError as error:
+            self._fail(error)
+
+    def _open(self) -> None:
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._part, self._bytes = self._part + 1, 0
+        self._writer = JournalWriter(self, self._configuration, run=self._run, part=self._part)
+
+    def _shut(self) -> None:
+        self._writer = None
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _fail(self, error: OSError) -> None:
+        self._failures.inc()
+        log.warning("journal_ended", path=str(self._path), error=str(error), goes_on="at the next start")
+        self._shut()
 
 
 @contextmanager
-def journal_at(path: Path | None, configuration: TuttiConfiguration) -> Iterator[JournalWriter | None]:
+def journal_at(path: Path | None, configuration: TuttiConfiguration, failures: Counter) -> Iterator[Recording | None]:
     """Give a journal that writes to `path`, or None where no path is given.
 
-    A journal of an earlier run is kept beside it as `<name>.previous`. Lines are handed to the system one by one, so
-    that a crash of the process loses none.
-
     Raises:
-        OSError: the file cannot be written.
+        OSError: there is no such folder; whatever else happens to the journal ends it, and nothing more.
     """
     if path is None:
         yield None
         return
+    path.parent.resolve(strict=True)
+    recording = Recording(path, configuration, failures)
+    try:
+        yield recording
+    except BaseException:
+        recording.abandon()
+        raise
+    recording.close()
+
+
+def _put_aside(path: Path) -> str:
+    """Keep what an earlier run has written last; return when this one begins, as names of files have it."""
     if path.exists():
-        path.rename(path.with_name(path.name + ".previous"))
-    with path.open("wb", buffering=0) as file:
-        yield JournalWriter(file, configuration)
+        header = _header_of(path)
+        run, part = (header.run, header.part) if header is not None and header.run else ("", 1)
+        path.rename(_part_of(path, run or _stamp(path.stat().st_mtime), part))
+    taken, begins = _runs(path), _stamp(datetime.now(UTC).timestamp())
+    number, first = 1, begins
+    while begins in taken:  # two starts within a second
+        number += 1
+        begins = f"{first}-{number}"
+    return begins
+
+
+def _forget_runs(path: Path, keep: int) -> None:
+    """Delete the files of earlier runs, but for the newest and the last that did not end by itself."""
+    runs = _runs(path)
+    crashed = [run for run, parts in runs.items() if not _has_ended(parts[-1])]
+    for run in list(runs)[:-keep]:
+        if run not in crashed[-1:]:
+            for part in runs[run]:
+                part.unlink()
+
+
+def _runs(path: Path) -> dict[str, list[Path]]:
+    """Return the parts of each run but the one that is being written; both in order."""
+    found: dict[str, list[Path]] = {}
+    for one in sorted(path.parent.iterdir(), key=_place):
+        named = _PART.fullmatch(one.name.removeprefix(path.name)) if one.name.startswith(path.name) else None
+        if named is not None:
+            found.setdefault(named[1], []).append(one)
+    return found
+
+
+def _place(file: Path) -> tuple[str, int, int]:
+    named = _PART.search(file.name)
+    if named is None:
+        return file.name, 0, 0
+    run, _, again = named[1].partition("-")
+    return run, int(again or 1), int(named[2])
+
+
+def _part_of(path: Path, run: str, part: int) -> Path:
+    return path.with_name(f"{path.name}.{run}.{part:03d}")
+
+
+def _header_of(path: Path) -> Header | None:
+    """Return the first line of a file; None where that is no header of a journal."""
+    with path.open("rb") as lines:
+        try:
+            return msgspec.json.decode(lines.readline(MOST_BYTES), type=Header)
+        except msgspec.MsgspecError:
+            return None
+
+
+def _has_ended(path: Path) -> bool:
+    """Whether the last line of a file says that the run has ended by itself."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - len(ENDED)))
+        return file.read() == ENDED
+
+
+def _stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%SZ")

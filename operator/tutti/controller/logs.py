@@ -13,8 +13,9 @@ from typing import Literal, TextIO
 
 import msgspec
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
+from tutti.api.printable import shown
 from tutti.engine.decisions import AnyDecision
 
 log = structlog.get_logger(__name__)
@@ -61,7 +62,15 @@ def tell_decisions(decisions: Iterable[AnyDecision]) -> None:
 def _renderers(log_format: LogFormat, *, colors: bool) -> list[Processor]:
     if log_format == "json":
         return [_TRACEBACKS, structlog.processors.JSONRenderer()]
-    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)]
+    return [
+        _show_controls,
+        structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback),
+    ]
+
+
+def _show_controls(_: object, __: str, event: EventDict) -> EventDict:
+    """Have what users have written obey no terminal, and begin no line of its own."""
+    return {key: shown(value).replace("\n", "\\n") if isinstance(value, str) else value for key, value in event.items()}
 
 
 def configure(log_format: LogFormat, *, level: str = "info", stream: TextIO | None = None) -> None:

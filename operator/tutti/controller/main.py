@@ -75,15 +75,15 @@ async def operate(
 
     Raises:
         CredentialsError: there is no usable way to a cluster.
-        OSError: the port for probes cannot be listened on, or the journal not be written.
+        OSError: the port for probes cannot be listened on, or there is no folder for the journal.
         Crashed: the engine or kopf could not go on.
     """
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody asks for
     configuration = launch.configuration
     credentials = await Credentials.load(launch.kubeconfig, launch.context)
     stop = asyncio.Event()
-    with _signals(stop), journal_at(launch.journal, configuration) as journal:
-        health, metrics = Health(), Metrics(local_queues=configuration.metrics.local_queues)
+    health, metrics = Health(), Metrics(local_queues=configuration.metrics.local_queues)
+    with _signals(stop), journal_at(launch.journal, configuration, metrics.journal_failures) as journal:
         async with (
             _serving(configuration, health, metrics) as port,
             Client(
@@ -184,7 +184,7 @@ def run(launch: Launch) -> int:
 
     Raises:
         CredentialsError: there is no usable way to a cluster.
-        OSError: the port for probes cannot be listened on, or the journal not be written.
+        OSError: the port for probes cannot be listened on, or there is no folder for the journal.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_exit_code(launch))

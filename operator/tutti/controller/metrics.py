@@ -48,6 +48,10 @@ class Metrics:
             "tutti_decide_duration_seconds", "Time one call of the engine took.",
             registry=self.registry, buckets=_DECIDE_BUCKETS,
         )  # fmt: skip
+        self.journal_failures = Counter(
+            "tutti_journal_failures", "How often the journal has ended because it could not be written.",
+            registry=self.registry,
+        )  # fmt: skip
         self.binds = Counter(
             "tutti_binds", "What became of bind requests, by outcome.",
             ["outcome"], registry=self.registry,
@@ -63,6 +67,10 @@ class Metrics:
         self.plugin_faults = Counter(
             "tutti_plugin_faults", "Failures of users' plugins, each told once a minute.",
             ["plugin", "point"], registry=self.registry,
+        )  # fmt: skip
+        self.set_aside = Counter(
+            "tutti_set_aside", "Objects set aside because they made the engine raise, each time that one did.",
+            ["kind", "during"], registry=self.registry,
         )  # fmt: skip
         self.gang_wait_seconds = Histogram(
             "tutti_gang_wait_seconds", "From the creation of a gang's first pod to the decision to bind it.",

@@ -93,6 +93,15 @@ class SetPodCondition(Decision, frozen=True, tag="pod-condition"):
     nominated_node: str | None = None
 
 
+class KeepAdmission(Decision, frozen=True, tag="admission"):
+    """Write into the status of a bound pod what it was admitted to, as a condition (`engine/reading/admissions.py`)."""
+
+    namespace: str
+    name: str
+    uid: str
+    admission: str
+
+
 class PatchStatus(Decision, frozen=True, tag="status"):
     """Merge `status` into the status of an object; a field set to None is removed.
 
@@ -167,6 +176,24 @@ class NotePluginFault(Decision, frozen=True, tag="plugin-fault"):
     message: str
 
 
+class NoteFault(Decision, frozen=True, tag="fault"):
+    """Log and count that an object has made the engine raise, and that this is all that it costs.
+
+    Attributes:
+        kind: Whose fault it is; "Engine" where that cannot be told.
+        during: What was done.
+        error: What was raised.
+        line: Where, as `module:line`.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    during: str
+    error: str
+    line: str = ""
+
+
 AnyDecision = (
     Bind
     | SelectNode
@@ -174,10 +201,12 @@ AnyDecision = (
     | Evict
     | Deactivate
     | SetPodCondition
+    | KeepAdmission
     | PatchStatus
     | EmitEvent
     | CreatePodGroup
     | DeletePodGroup
     | AskExtender
     | NotePluginFault
+    | NoteFault
 )

@@ -47,11 +47,16 @@ def _has_some_to_come(workload: Workload) -> bool:
 
 
 def restarts_at(workload: Workload) -> float | None:
-    """Return when a degraded gang is taken out to start again whole, Unix seconds; None: not at all."""
+    """Return when a degraded gang is taken out to start again whole, Unix seconds; None: not at all.
+
+    One of which nothing runs does not run on with what is left, whatever it says (Keep): it would keep what it had for
+    as long as one that waits exists.
+    """
     if workload.degraded_since is None:
         return None
     said = [group.on_loss for group in short_groups(workload) if group.on_loss is not None]
-    seconds = [one.window_seconds for one in said if one.action == "Restart"]
+    runs = workload.tally().bound > 0
+    seconds = [one.window_seconds for one in said if one.action == "Restart" or not runs]
     return workload.degraded_since + min(seconds) if seconds else None
 
 

@@ -24,6 +24,7 @@ from tutti.engine.admitting.admission import look, reserve, why_surplus_waits
 from tutti.engine.admitting.together import reserve_in_turn
 from tutti.engine.backfilling import backfill, owing
 from tutti.engine.backfilling.shadows import Shadow
+from tutti.engine.bulkhead import Bulkheads
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.displacing import nominations, preemption, reclaiming, respecting, sparing
 from tutti.engine.displacing.claims import Nomination
@@ -32,6 +33,7 @@ from tutti.engine.displacing.precedence import precedence
 from tutti.engine.explanation import Explanation
 from tutti.engine.extending import permits
 from tutti.engine.extending.hosting import Plugins
+from tutti.engine.faults import note
 from tutti.engine.gathering import eager
 from tutti.engine.living import approval, binding, life, replacement, reservation
 from tutti.engine.milestones import Milestone, Step
@@ -41,10 +43,14 @@ from tutti.engine.state import State
 from tutti.engine.telling import overuse, queue_statuses, retelling, statuses
 from tutti.engine.telling.counting import NOWHERE
 from tutti.engine.telling.reporting import report, tells_later
+from tutti.engine.unobserved import unobserved
 from tutti.engine.waiting import holding_back, past_use
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.waiting.turns import Candidates
 from tutti.engine.workloads import ADMITTED, Phase, Workload, WorkloadKey
+
+_MOST_FAILURES = 3
+"""How many turns on end may raise at nobody in particular; then there is no use in going on."""
 
 
 class Engine:
@@ -55,14 +61,18 @@ class Engine:
         milestones: What workloads came to in the last turn.
     """
 
-    def __init__(self, configuration: TuttiConfiguration, plugins: Plugins | None = None) -> None:
+    def __init__(
+        self, configuration: TuttiConfiguration, plugins: Plugins | None = None, *, discreet: bool = True
+    ) -> None:
         seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
-        self.state = State(configuration, seeded, plugins=plugins or {})
+        self.state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet)
         self.state.holdings.spared = partial(is_spared, self.state)
         self.state.places.used = partial(past_use.used_by, self.state)
         self.state.holdings.used_lately = partial(past_use.used_by_door_of, self.state)
         self.milestones: list[Milestone] = []
-        self._candidates = Candidates(self.state.debts.pending)
+        self._bulkheads = Bulkheads()
+        self._candidates = Candidates(self._bulkheads, self.state.debts.pending)
+        self._failures = 0  # turns on end that raised at nobody in particular
         self._synced = False
         self._again = False
         self._taken_up = False
@@ -78,7 +88,10 @@ class Engine:
         if isinstance(observation, Synced):
             self._synced = True
             return
-        observe(self.state, observation)
+        try:
+            observe(self.state, observation)
+        except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this object's
+            unobserved(self.state, observation, error)
         self.state.follow_classes()
         if not self._taken_up:
             self._let_go()
@@ -98,6 +111,34 @@ class Engine:
             return []
         state = self.state
         state.now = now
+        try:
+            self._turn(most)
+            self._failures = 0
+        except Exception as error:
+            self._failures += 1
+            if self._failures > _MOST_FAILURES:
+                raise
+            self._begin_anew(error)
+        state.out.extend(state.hosting.take_faults())
+        self.milestones, state.milestones = state.milestones, []
+        out, state.out = state.out, []
+        return out
+
+    def _begin_anew(self, error: Exception) -> None:
+        """Go on after a turn has raised at nobody in particular: have everybody stand in line anew, and be looked at.
+
+        What was decided before it did stands: it has been reserved and is on its way.
+        """
+        state = self.state
+        note(state, ("Engine", "", ""), error, "deciding")
+        state.debts.pending.clear()
+        self._candidates = Candidates(self._bulkheads, self.state.debts.pending)
+        state.owners.clear()
+        state.dirty.update(dict.fromkeys(state.workloads))
+        self._again = True
+
+    def _turn(self, most: int | None) -> None:
+        state = self.state
         state.renew()
         state.follow_nodes()
         permits.stir(state)
@@ -110,34 +151,31 @@ class Engine:
         if not self._taken_up:
             self._taken_up = True
             state.milestones.clear()  # these were reached before
-            for workload in changed.values():
-                preemption.take_up(state, workload)
-                statuses.count(state, workload)  # what is in use now has been since it was last written
+            for workload in list(changed.values()):
+                with self._bulkheads.around(state, workload, "counting", changed):
+                    preemption.take_up(state, workload)
+                    statuses.count(state, workload)  # what is in use now has been since it was last written
         for workload in self._candidates.due(state):
-            life.expire(state, workload)
+            if not self._bulkheads.is_shut(state, workload):
+                with self._bulkheads.around(state, workload, "timing", changed):
+                    life.expire(state, workload)
         self._settle(changed)
         self._candidates.update(state, changed)
         backfill.stir(state, self._candidates.standing_of)
         for run in self._candidates.contest(state, changed, most=most):
-            if len(run) > 1 and self._admit_together(run, changed):
-                continue
-            standing, workload = run[0], run[0].workload
-            if self._try(standing, changed) or not (workload.key in changed or tells_later(state, workload)):
-                changed[workload.key] = workload
+            self._have_turn(run, changed)
         backfill.tell(state, changed)
-        for workload in changed.values():
-            eager.lose_patience(state, workload)
+        for workload in list(changed.values()):
+            if not self._bulkheads.is_shut(state, workload):
+                with self._bulkheads.around(state, workload, "timing", changed):
+                    eager.lose_patience(state, workload)
         late: dict[WorkloadKey, Workload] = {}
         self._settle(late)  # whoever was taken out for one that was tried
         changed.update(late)
-        report(state, changed)
+        report(state, changed, guard=self._bulkheads.around)
         retelling.retell(state)
         state.dirty.update(dict.fromkeys(late))
         self._again = bool(late) or self._candidates.cut_short  # those late stand in line from the next turn on
-        state.out.extend(state.hosting.take_faults())
-        self.milestones, state.milestones = state.milestones, []
-        out, state.out = state.out, []
-        return out
 
     def wakeup(self) -> float | None:
         """Return when `decide` must be called though nothing was observed, Unix seconds; None: not at all."""
@@ -166,8 +204,12 @@ class Engine:
                 workload = state.workloads.get(key)
                 if workload is None:
                     continue
-                life.settle(state, workload)
-                backfill.note_end(state, workload)
+                if not self._bulkheads.is_shut(state, workload):
+                    try:
+                        life.settle(state, workload)
+                        backfill.note_end(state, workload)
+                    except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
+                        self._bulkheads.set_aside(state, workload, error, "settling")
                 if life.is_over(state, workload):
                     self._forget(workload)
                     changed.pop(key, None)
@@ -197,10 +239,24 @@ class Engine:
         state.ending.pop(key, None)
         state.held.pop(key, None)
         backfill.forget(state, key)
+        self._bulkheads.forget(key)
         replacement.forget(state, workload)
         self._candidates.drop(workload)
         state.counts.move(workload, NOWHERE, {}, state.changed_queues)
         state.places.put(workload)
+
+    def _have_turn(self, run: Sequence[Standing], changed: dict[WorkloadKey, Workload]) -> None:
+        """Try a workload, or several equal single pods at once; the first is set aside where that raises."""
+        state, standing, workload = self.state, run[0], run[0].workload
+        try:
+            if len(run) > 1 and self._admit_together(run, changed):
+                return
+            if self._try(standing, changed) or not (workload.key in changed or tells_later(state, workload)):
+                changed[workload.key] = workload
+        except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
+            self._candidates.drop(workload)
+            self._bulkheads.set_aside(state, workload, error, "admitting")
+            changed[workload.key] = workload
 
     def _try(self, standing: Standing, changed: dict[WorkloadKey, Workload]) -> bool:
         """Try to admit a workload; returns whether anything else became of it than that it still waits."""

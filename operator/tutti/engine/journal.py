@@ -1,8 +1,10 @@
 """The journal: what was observed and what was decided, one JSON line each, and its replay.
 
 Lines, in order: a header with the configuration; `{"saw": ...}` for each observation; `{"decided": [...], "at": t}`
-for each call of `decide`. A replay feeds the observations to a fresh engine of the same configuration, asks it to
-decide at the same times, and compares. The engine has no other input, so the decisions must be equal.
+for each call of `decide`; and, of a run that has ended by itself, that it has. A journal of several parts is read as
+one; each begins with a header that says which part of which run it is. A replay feeds the observations to a fresh
+engine of the same configuration, asks it to decide at the same times, and compares. The engine has no other input, so
+the decisions must be equal.
 """
 
 from __future__ import annotations
@@ -24,10 +26,12 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Header(msgspec.Struct, frozen=True, tag_field="line", tag="header"):
-    """The first line: who wrote the journal, with which configuration (JSON of its model)."""
+    """The first line: who wrote the journal, with which configuration (JSON of its model), and which part it is."""
 
     version: str
     configuration: str
+    run: str = ""
+    part: int = 1
 
 
 class Saw(msgspec.Struct, frozen=True, tag_field="line", tag="saw"):
@@ -44,7 +48,13 @@ class Decided(msgspec.Struct, frozen=True, tag_field="line", tag="decided", omit
     most: int | None = None
 
 
-Line = Header | Saw | Decided
+class Ended(msgspec.Struct, frozen=True, tag_field="line", tag="ended"):
+    """The last line of a run that has ended by itself."""
+
+
+ENDED = _ENCODER.encode(Ended()) + b"\n"
+"""That line, as it is written."""
+Line = Header | Saw | Decided | Ended
 _DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
@@ -62,9 +72,9 @@ class Sink(Protocol):
 class JournalWriter:
     """Writes a journal line by line; the sink decides when it reaches the disk."""
 
-    def __init__(self, sink: Sink, configuration: TuttiConfiguration) -> None:
+    def __init__(self, sink: Sink, configuration: TuttiConfiguration, *, run: str = "", part: int = 1) -> None:
         self._sink = sink
-        self._put(Header(__version__, configuration.model_dump_json(by_alias=True)))
+        self._put(Header(__version__, configuration.model_dump_json(by_alias=True), run, part))
 
     def saw(self, observation: AnyObservation) -> None:
         """Record an observation, before the engine is told."""
@@ -73,6 +83,10 @@ class JournalWriter:
     def decided(self, at: float, decisions: list[AnyDecision], *, most: int | None = None) -> None:
         """Record a call of `decide` and what came of it."""
         self._put(Decided(at, decisions, most))
+
+    def ended(self) -> None:
+        """Record that the run has ended by itself."""
+        self._sink.write(ENDED)
 
     def _put(self, line: Line) -> None:
         self._sink.write(_ENCODER.encode(line) + b"\n")
@@ -116,6 +130,10 @@ def read(lines: Iterable[bytes]) -> Iterator[tuple[int, Line]]:
         raise JournalError(f"line 1 is no header of a journal: {broken[1]}")
 
 
+def _part(header: Header) -> str:
+    return f"part {header.part} of run {header.run}" if header.run else "another journal"
+
+
 def replay(lines: Iterable[bytes], load: Callable[[TuttiConfiguration], Plugins] = lambda _: {}) -> Replay:
     """Run a journal again and compare every decision.
 
@@ -124,13 +142,16 @@ def replay(lines: Iterable[bytes], load: Callable[[TuttiConfiguration], Plugins]
         load: Gives the plugins that its configuration enables.
 
     Raises:
-        JournalError: the journal cannot be read, or does not begin with its header.
+        JournalError: the journal cannot be read, does not begin with its header, or lacks a part.
     """
     entries = read(lines)
     first = next(entries, None)
     if first is None or not isinstance(first[1], Header):
         raise JournalError("line 1 is not the header of a journal; was the beginning cut off?")
-    configuration = TuttiConfiguration.model_validate_json(first[1].configuration)
+    header = first[1]
+    if header.part != 1:
+        raise JournalError(f"it begins with part {header.part} of run {header.run}; give all parts, from .001 on")
+    configuration = TuttiConfiguration.model_validate_json(header.configuration)
     engine = Engine(configuration, load(configuration))
     observations = calls = decisions = 0
     differences: list[Difference] = []
@@ -144,6 +165,10 @@ def replay(lines: Iterable[bytes], load: Callable[[TuttiConfiguration], Plugins]
             again = engine.decide(line.at, most=line.most)
             if _ENCODER.encode(again) != _ENCODER.encode(line.decisions):
                 differences.append(Difference(number, line.at, line.decisions, again))
-        else:
-            raise JournalError(f"line {number} is a second header")
+        elif isinstance(line, Header):
+            if not header.run or (line.run, line.part) != (header.run, header.part + 1):
+                if not line.run:
+                    raise JournalError(f"line {number} is a second header")
+                raise JournalError(f"line {number} begins {_part(line)}, which does not go on from {_part(header)}")
+            header = line
     return Replay(observations, calls, decisions, differences)

@@ -57,13 +57,14 @@ class Member:
         problem: Why its claim cannot be read, or "".
         charge: What it uses of quota while it has, or is reserved, a node.
         annotation: What its admission annotation says, for a pod bound before the operator started.
+        kept: What its status keeps of its admission, or has been asked to.
         sent: Whether a Bind for it is out and unanswered.
         unknown: Whether a Bind for it was answered so that nobody knows whether it took effect.
         leave: Reason and message for which it must go; None where it may stay.
         evicting: Whether it has been asked to leave.
         ended: The reason that its status gives for how it has ended, such as OutOfcpu; "" where it gives none.
         missed: Whether its gang has noted that it has lost it.
-        over: Whether it had ended before its gang's present members began to be bound.
+        over: Whether it had ended, or was lost, before its gang's present members began to be bound.
         never_preempts: Whether it takes out nobody for its own sake (preemptionPolicy Never).
         nominated: The node that its status says it is nominated for, or "".
         told: The reason and message last written to its condition, and when.
@@ -81,6 +82,7 @@ class Member:
     problem: str = ""
     charge: Charge | None = None
     annotation: str = ""
+    kept: str = ""
     sent: bool = False
     unknown: bool = False
     leave: tuple[str, str] | None = None

@@ -178,7 +178,7 @@ def _object_seen(state: State, seen: ObjectSeen) -> None:
                 state.changed_queues["/".join(filter(None, (meta.get("namespace", ""), meta["name"])))] = None
     before = state.catalog.version
     namespace, name = state.catalog.put(kind, seen.raw)
-    _concerned(state, kind, namespace, name, changed=state.catalog.version != before)
+    concerned(state, kind, namespace, name, changed=state.catalog.version != before)
 
 
 def _told(state: State, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:
@@ -198,10 +198,10 @@ def _told(state: State, kind: str, namespace: str, name: str, uid: str) -> dict[
 def _object_gone(state: State, gone: ObjectGone) -> None:
     state.counts.told.pop(state.catalog.uid_of((gone.kind, gone.namespace, gone.name)), None)
     state.catalog.drop(gone.kind, gone.namespace, gone.name)
-    _concerned(state, gone.kind, gone.namespace, gone.name, changed=True)
+    concerned(state, gone.kind, gone.namespace, gone.name, changed=True)
 
 
-def _concerned(state: State, kind: str, namespace: str, name: str, *, changed: bool) -> None:
+def concerned(state: State, kind: str, namespace: str, name: str, *, changed: bool) -> None:
     """Look again at what an object of ours concerns."""
     if kind == "PodGroup":
         refile(state, namespace, name)

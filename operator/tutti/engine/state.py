@@ -81,6 +81,7 @@ class State:
         milestones: What workloads have come to in this turn.
         tried: How often a workload was tried: whether it was a single pod, whether it was admitted, its scheduler.
         plugins: What users have added to each profile.
+        discreet: Whether those of other namespaces are told of by their uid instead of their name.
         consultations: What extenders are asked.
         held: Reservations that a plugin holds.
         held_seen: What had been given back when these were last looked at.
@@ -126,6 +127,7 @@ class State:
     tried: dict[tuple[bool, bool, str], int] = field(default_factory=dict)
     now: float = 0.0
     plugins: Plugins = field(default_factory=dict)
+    discreet: bool = True
     hosting: Hosting = field(init=False)
     sayings: Sayings = field(init=False)
     consultations: Consultations = field(default_factory=Consultations)

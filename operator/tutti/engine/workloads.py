@@ -102,6 +102,8 @@ class Workload:
         gang: What an object of another project says of it; None where there is none, or one of ours goes before it.
         queue: Name of the LocalQueue, or "".
         cluster_queue: Name of the ClusterQueue that it resolves to, or "".
+        reach: By which priority it takes others out by the rules of queues: no more than its pods were admitted with.
+        ranked: Whether its priority is that of a WorkloadPriorityClass, which queues alone go by.
         rank: Its place by the sort plugin, before priority and age; 0 for all where there is none.
         problem: Why it cannot be decided on as it is written.
         attempts: How often it was given up on after a reservation.
@@ -147,6 +149,8 @@ class Workload:
     queue: str = ""
     cluster_queue: str = ""
     priority: int = 0
+    reach: int = 0
+    ranked: bool = False
     rank: float = 0.0
     created: float = 0.0
     active: bool = True

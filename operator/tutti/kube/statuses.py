@@ -138,7 +138,7 @@ class StatusWriter:
         digest = _verdict_digest(verdict, nominated_node)
         self._want((target, verdict.type), _Write(body, STRATEGIC_MERGE_PATCH, digest))
 
-    def forget(self, target: Target, *, parts: Sequence[str] = ("", "PodScheduled")) -> None:
+    def forget(self, target: Target, *, parts: Sequence[str] = ("",)) -> None:
         """Drop what is known and wanted of an object that is gone; `parts` are its condition types."""
         for part in parts:
             slot = self._slots.pop((target, part), None)

@@ -152,7 +152,7 @@ class Backtracking:
     def _features(self, rows: Rows) -> Rows:
         """Return int64[len(rows), features]: what tells nodes apart for asks that mind nobody."""
         names = dict.fromkeys(name for ask in self.asks for name in ask.klass.requests)
-        columns = [self.nodes.axis.column(name) for name in names]
+        columns = self.nodes.axis.columns(names)
         free = (self.nodes.allocatable[rows] - self.nodes.requested[rows])[:, columns]
         masks = [standing(ask.klass, self.nodes, ask.where, self.profile).mask[rows] for ask in self.asks]
         return np.column_stack([free, *masks]).astype(np.int64)

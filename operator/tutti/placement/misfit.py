@@ -132,5 +132,6 @@ def _never(nodes: NodeColumns, ask: Ask) -> str:
 
 def too_large(nodes: NodeColumns, requests: Mapping[str, int]) -> dict[str, int]:
     """Return of which resources a pod asks for more than any node offers, and the most that one does."""
-    largest = {name: int(nodes.allocatable[:, nodes.axis.column(name)].max(initial=0)) for name in requests}
+    axis, offered = nodes.axis, nodes.allocatable
+    largest = {name: int(offered[:, axis.column(name)].max(initial=0)) if name in axis else 0 for name in requests}
     return {name: most for name, most in largest.items() if requests[name] > most}

@@ -32,6 +32,8 @@ class Offer:
 
 def offer_of(nodes: NodeColumns, name: str) -> Offer | None:
     """Return what nodes offer of a resource; None where no node has ever said anything of it."""
+    if name not in nodes.axis:
+        return None
     width = nodes.allocatable.shape[1]
     key, stamp = ("offer", name), (nodes.supply, len(nodes), width)
     kept = nodes.derived.get(key)

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _MAX_NAME = 253
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MOST_SHOWN = 64
 
 
 class ConventionError(ValueError):
@@ -93,6 +88,11 @@ def annotation(key: str) -> str:
     return f"metadata.annotations[{key}]"
 
 
+def shown(text: str) -> str:
+    """How text that is wrong stands in a message: quoted, and no longer than tells which it is."""
+    return repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r}... ({len(text)} characters)"
+
+
 def existing_name(text: str, where: str) -> str:
     """`text` as the name of an object that somebody has made; empty stays empty.
 
@@ -101,7 +101,7 @@ def existing_name(text: str, where: str) -> str:
     """
     if text and not is_name(text):
         raise ConventionError(
-            f"{text!r} cannot be the name of an object: use lower case letters, digits, '-' and '.'", where
+            f"{shown(text)} cannot be the name of an object: use lower case letters, digits, '-' and '.'", where
         )
     return text
 
@@ -118,30 +118,3 @@ def object_name(text: str) -> str:
 def is_name(text: str) -> bool:
     """Whether an object can have this name (RFC 1123 subdomain)."""
     return len(text) <= _MAX_NAME and _NAME.fullmatch(text) is not None
-
-
-def integer(texts: Mapping[str, str], key: str, where: str, *, least: int) -> int | None:
-    """The whole number under `key`; None if the key is absent.
-
-    Raises:
-        ConventionError: the text is no whole number, or below `least`.
-    """
-    text = texts.get(key)
-    if text is None:
-        return None
-    if not _INTEGER.fullmatch(text) or int(text) < least:
-        raise ConventionError(f"{text!r} is not a whole number of at least {least}: write one, such as 4", where)
-    return int(text)
-
-
-def duration(text: str, where: str) -> int:
-    """Whole seconds, rounded up, of a duration as Go writes it: `30s`, `5m`, `1h30m`.
-
-    Raises:
-        ConventionError: the text is no duration above zero.
-    """
-    parts = _DURATION.findall(text)
-    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
-    if not parts or "".join(number + unit for number, unit in parts) != text or seconds <= 0:
-        raise ConventionError(f"{text!r} is not a duration above zero: write one, such as 30s, 5m or 1h30m", where)
-    return int(-(-seconds // 1))

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from pydantic import ValidationError
 
+from tutti.api.conventions.texts import MOST_MEMBERS
 from tutti.api.kinds.pod_group import PodGroupSpec
 from tutti.api.lengths import listed
 from tutti.api.problems import problems_of
-from tutti.api.resources import AmountError, amounts
+from tutti.api.resources import AmountError, amounts_from_zero
 
 
 class GangKind(NamedTuple):
@@ -110,7 +111,7 @@ class _Native(msgspec.Struct, frozen=True, rename="camel"):
     scheduling_constraints: _Constraints | None = None
     disruption_mode: str | dict[str, Any] = ""
     priority_class_name: str = ""
-    priority: int | None = None
+    priority: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -130,7 +131,7 @@ class _Coscheduling(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Volcano(msgspec.Struct, frozen=True, rename="camel"):
     min_member: int = 0
-    min_task_member: dict[str, int] | None = None
+    min_task_member: dict[str, Annotated[int, msgspec.Meta(ge=0, le=MOST_MEMBERS)]] | None = None
     min_resources: dict[str, str | int | float] | None = None
     queue: str = ""
     priority_class_name: str = ""
@@ -211,7 +212,7 @@ def _gang(convention: str, api_version: str, raw: Mapping[str, Any], said: _Said
     least: Mapping[str, int] = {}
     if not problem:
         try:
-            spec, least = PodGroupSpec.model_validate(said.document), amounts(said.min_resources)
+            spec, least = PodGroupSpec.model_validate(said.document), amounts_from_zero(said.min_resources)
         except ValidationError as error:
             problem = listed(problems_of(error, PodGroupSpec))
         except AmountError as error:

@@ -6,11 +6,13 @@ bound before all have their minimum. Strict and NonStrict differ in what a half-
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
-from tutti.api.conventions.claim import Claim, ConventionError, annotation, duration, integer, object_name
+import msgspec
+
+from tutti.api.conventions.claim import Claim, ConventionError, annotation, object_name, shown
+from tutti.api.conventions.texts import MOST_GANGS, decoded, duration, integer
 
 if TYPE_CHECKING:
     from tutti.api.configuration import Conventions
@@ -27,8 +29,9 @@ MATCH_POLICY = f"{_PREFIX}match-policy"
 KEYS = (NAME, MIN_AVAILABLE, TOTAL_NUMBER, WAITING_TIME, MODE, GROUPS, MATCH_POLICY)
 """All that is read."""
 DEFAULT_WAITING_SECONDS = 600
-_NO_LIST = 'must be a JSON list of "namespace/name"'
+_NO_LIST = f'must be a JSON list of "namespace/name", at most {MOST_GANGS} of them'
 _GANG = re.compile(r"[^/]+/[^/]+")
+_GANGS: msgspec.json.Decoder[list[str]] = msgspec.json.Decoder(list[str])
 
 
 def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all conventions are read the same way
@@ -69,14 +72,14 @@ def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all 
 
 def _check_mode(mode: str) -> None:
     if mode not in ("", "Strict", "NonStrict"):
-        raise ConventionError(f"{mode!r} is no mode: write Strict or NonStrict", annotation(MODE))
+        raise ConventionError(f"{shown(mode)} is no mode: write Strict or NonStrict", annotation(MODE))
 
 
 def _check_policy(policy: str) -> None:
     """What counts towards the minimum: here members that wait and those that run do, until the gang has run once."""
     if policy not in ("", "once-satisfied", "waiting-and-running"):
         raise ConventionError(
-            f"{policy!r} is not supported: write once-satisfied or waiting-and-running", annotation(MATCH_POLICY)
+            f"{shown(policy)} is not supported: write once-satisfied or waiting-and-running", annotation(MATCH_POLICY)
         )
 
 
@@ -84,11 +87,8 @@ def _gangs(text: str, own: str) -> list[str]:
     """Return the gangs, as namespace/name, that are placed together with the pod's own, and this; sorted."""
     if not text:
         return [own]
-    try:
-        groups = json.loads(text)
-    except ValueError as error:
-        raise ConventionError(_NO_LIST, annotation(GROUPS)) from error
-    if not isinstance(groups, list) or not all(isinstance(group, str) and _GANG.fullmatch(group) for group in groups):
+    groups = decoded(text, _GANGS, annotation(GROUPS), _NO_LIST)
+    if len(groups) > MOST_GANGS or not all(_GANG.fullmatch(group) for group in groups):
         raise ConventionError(_NO_LIST, annotation(GROUPS))
     if own not in groups:
         raise ConventionError(f"must name the pod's own gang, {own}, too", annotation(GROUPS))

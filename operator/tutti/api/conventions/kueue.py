@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tutti.api.conventions import kueue_topology
-from tutti.api.conventions.claim import Claim, ConventionError, annotation, existing_name, integer, label, object_name
+from tutti.api.conventions.claim import Claim, ConventionError, annotation, existing_name, label, object_name
+from tutti.api.conventions.texts import integer
 
 if TYPE_CHECKING:
     from tutti.api.configuration import Conventions

@@ -5,12 +5,14 @@ A pod template carries the same ones. Rules: pkg/controller/jobframework/tas_val
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated
 
-from tutti.api.conventions.claim import ConventionError, TopologyClaim, annotation, integer
+import msgspec
+
+from tutti.api.conventions.claim import ConventionError, TopologyClaim, annotation, shown
+from tutti.api.conventions.texts import MOST_MEMBERS, decoded, integer
 from tutti.api.model import LABEL_PATTERN
 
 _PREFIX = "kueue.x-k8s.io/podset-"
@@ -27,6 +29,17 @@ KEYS = (*MODES, GROUP, SLICE_LEVEL, SLICE_SIZE, SLICES)
 """All that is read."""
 MOST_LAYERS = 3
 _LABEL = re.compile(LABEL_PATTERN)
+_RIGHT = f'write a list of 1 to {MOST_LAYERS} layers such as {{"topology": a node label, "size": 1 or more}}'
+
+
+class _Layer(msgspec.Struct, frozen=True):
+    """Slices of so many pods, each within one value of a node label."""
+
+    topology: str
+    size: Annotated[int, msgspec.Meta(ge=1, le=MOST_MEMBERS)]
+
+
+_LAYERS: msgspec.json.Decoder[list[_Layer]] = msgspec.json.Decoder(list[_Layer])
 
 
 def read(annotations: Mapping[str, str]) -> TopologyClaim | None:
@@ -43,7 +56,7 @@ def read(annotations: Mapping[str, str]) -> TopologyClaim | None:
         mode = MODES[modes[0]]
         level = "" if mode == "Unconstrained" else _level(annotations[modes[0]], modes[0])
         if mode == "Unconstrained" and annotations[modes[0]] not in ("true", "false"):
-            raise ConventionError(f"{annotations[modes[0]]!r} is neither true nor false", annotation(modes[0]))
+            raise ConventionError(f"{shown(annotations[modes[0]])} is neither true nor false", annotation(modes[0]))
     slices = _slices(annotations)
     group = annotations.get(GROUP, "")
     if group and not level:
@@ -66,27 +79,13 @@ def _slices(annotations: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
 
 
 def _layers(text: str) -> tuple[tuple[str, int], ...]:
-    where = annotation(SLICES)
-    try:
-        layers: Any = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConventionError(f"this is no JSON ({error})", where) from None
-    if not isinstance(layers, list) or not 1 <= len(layers) <= MOST_LAYERS:
-        raise ConventionError(f"write a list of 1 to {MOST_LAYERS} layers", where)
-    return tuple(_layer(layer, where) for layer in layers)
-
-
-def _layer(layer: Any, where: str) -> tuple[str, int]:
-    if isinstance(layer, dict):
-        level, size = layer.get("topology"), layer.get("size")
-        if isinstance(level, str) and isinstance(size, int) and not isinstance(size, bool) and size >= 1:
-            return _level(level, SLICES), size
-    raise ConventionError(
-        f'{json.dumps(layer)} is no layer: write {{"topology": a node label, "size": 1 or more}}', where
-    )
+    layers = decoded(text, _LAYERS, annotation(SLICES), _RIGHT)
+    if not 1 <= len(layers) <= MOST_LAYERS:
+        raise ConventionError(_RIGHT, annotation(SLICES))
+    return tuple((_level(layer.topology, SLICES), layer.size) for layer in layers)
 
 
 def _level(text: str, key: str) -> str:
     if not _LABEL.fullmatch(text):
-        raise ConventionError(f"{text!r} cannot be the key of a node label", annotation(key))
+        raise ConventionError(f"{shown(text)} cannot be the key of a node label", annotation(key))
     return text

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tutti.api.conventions.claim import Claim, ConventionError, annotation, integer, object_name
+from tutti.api.conventions.claim import Claim, ConventionError, annotation, object_name
+from tutti.api.conventions.texts import MOST_SECONDS, integer
 
 if TYPE_CHECKING:
     from tutti.api.configuration import Conventions
@@ -42,7 +43,7 @@ def read(pod: Pod, settings: Conventions) -> Claim | None:
         raise ConventionError(
             f"must be given, because {size_key} makes the pod a member of a gang", annotation(name_key)
         )
-    timeout = integer(annotations, timeout_key, annotation(timeout_key), least=1)
+    timeout = integer(annotations, timeout_key, annotation(timeout_key), least=1, most=MOST_SECONDS)
     return Claim(
         convention="pfnet",
         namespace=pod.metadata.namespace,

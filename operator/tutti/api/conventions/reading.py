@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tutti.api.conventions import koordinator, kubernetes, kueue, pfnet, scheduler_plugins, tutti, volcano, yunikorn
-from tutti.api.conventions.claim import Claim
+from tutti.api.conventions.claim import Claim, annotation, label
+from tutti.api.conventions.texts import check_length
 
 if TYPE_CHECKING:
     from tutti.api.configuration import Conventions
@@ -56,7 +57,7 @@ def claim_of(pod: Pod, settings: Conventions) -> Claim:
     Raises:
         ConventionError: an enabled convention says something that cannot be read.
     """
-    claims = [claim for name, read in READERS.items() if _enabled(name, settings) and (claim := read(pod, settings))]
+    claims = [claim for name in READERS if _enabled(name, settings) and (claim := _read(name, pod, settings))]
     chosen = next((claim for claim in claims if claim.group or claim.workload), None)
     if chosen is None:
         chosen = claims[0] if claims else Claim(namespace=pod.metadata.namespace)
@@ -65,6 +66,15 @@ def claim_of(pod: Pod, settings: Conventions) -> Claim:
     if queue == chosen.queue and priority_class == chosen.priority_class:
         return chosen
     return msgspec.structs.replace(chosen, queue=queue, priority_class=priority_class)
+
+
+def _read(name: str, pod: Pod, settings: Conventions) -> Claim | None:
+    """Ask one convention, if all that it reads has a length that can be read."""
+    for key in KEYS[name](settings):
+        for texts, named in ((pod.metadata.labels, label), (pod.metadata.annotations, annotation)):
+            if key in texts:
+                check_length(texts[key], named(key))
+    return READERS[name](pod, settings)
 
 
 def _enabled(name: str, settings: Conventions) -> bool:

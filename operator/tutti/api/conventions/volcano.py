@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tutti.api.conventions.claim import Claim, annotation, existing_name, integer
+from tutti.api.conventions.claim import Claim, annotation, existing_name
+from tutti.api.conventions.texts import integer, part_name
 
 if TYPE_CHECKING:
     from tutti.api.configuration import Conventions
@@ -38,7 +39,7 @@ def read(pod: Pod, settings: Conventions) -> Claim | None:  # noqa: ARG001  all 
         namespace=pod.metadata.namespace,
         group=group,
         queue=queue,
-        task=annotations.get(TASK, "") or pod.metadata.labels.get(TASK, ""),
+        task=part_name(annotations.get(TASK, "") or pod.metadata.labels.get(TASK, ""), annotation(TASK)),
         min_count=min_count,
         implicit=min_count is not None,
     )

@@ -91,7 +91,8 @@ class PodGroupSpec(Model):
     """Whether all that are required leave together when members must make room (PodGroup), so that none is left that
     cannot run, or one by one (Pod). Members beyond those that are required leave first, and one by one, in any case."""
     priority_class_name: Name = ""
-    """The PriorityClass of the group."""
+    """The PriorityClass by which the group goes first; others are taken out for it as far as its pods have that
+    priority. System classes are refused."""
     queue_name: Name = ""
     """The LocalQueue it waits in; left out: none, and no quota."""
     schedule_timeout_seconds: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None

@@ -28,6 +28,7 @@ from tutti.cli.bench.outcome import Outcome
 from tutti.cli.bench.showing import Show, show_on
 from tutti.cli.bench.stage import START_SECONDS, NotReady, staged
 from tutti.cli.children import ChildDied
+from tutti.cli.terminal import Terminal
 from tutti.controller import logs
 from tutti.kube.credentials import CredentialsError
 from tutti.kube.errors import WireError
@@ -54,7 +55,7 @@ class Performance:
     async def run(self) -> int:
         """Run everything, and return the exit code; the logs are kept where something went wrong."""
         directory = Path(tempfile.mkdtemp(prefix="tutti-bench-"))
-        console = Console(stderr=True, highlight=False)
+        console = Terminal(stderr=True, highlight=False)
         code = _CANNOT
         try:
             with (directory / "bench.log").open("w", encoding="utf-8") as log:

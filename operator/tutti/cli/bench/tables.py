@@ -12,6 +12,7 @@ from tutti.bench.compare import Row, change, written
 from tutti.bench.dataitems import DataItem
 from tutti.bench.measuring import CPU, LATENCY, OVERALL, THROUGHPUT
 from tutti.cli.bench.outcome import Outcome, Ratio
+from tutti.cli.terminal import Terminal
 
 _WIDE = 200
 """Columns where nobody says how many there are: a log cuts nothing off."""
@@ -19,8 +20,8 @@ _WIDE = 200
 
 def console() -> Console:
     """Return where tables are printed."""
-    out = Console(highlight=False)
-    return out if out.is_terminal else Console(highlight=False, width=_WIDE)
+    out = Terminal(highlight=False)
+    return out if out.is_terminal else Terminal(highlight=False, width=_WIDE)
 
 
 def found(outcome: Outcome) -> Table:

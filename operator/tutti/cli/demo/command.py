@@ -12,13 +12,13 @@ import tempfile
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from tutti.cli.children import ChildDied
 from tutti.cli.demo.performance import LIMIT_SECONDS, NotReady, Options, Performance
 from tutti.cli.demo.plain import table, verdict
 from tutti.cli.demo.shows import show_on
 from tutti.cli.demo.summary import Summary, to_json
+from tutti.cli.terminal import Terminal
 from tutti.controller import logs
 from tutti.kube.errors import WireError
 
@@ -79,7 +79,7 @@ class _Demo:
         self._options = options
         self._as_json = as_json
         self._keep = keep
-        self._out = Console(stderr=as_json, highlight=False)
+        self._out = Terminal(stderr=as_json, highlight=False)
         self._show = show_on(self._out, plain=plain or as_json)
         self._enough = asyncio.Event()
         self._playing = True

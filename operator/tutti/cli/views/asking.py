@@ -40,7 +40,7 @@ class Asked:
 
     def stock(self, seen: Iterable[AnyObservation] | None = None) -> Engine:
         """Return an engine that knows what there is and has tried nobody yet; `seen` in place of what was listed."""
-        engine = Engine(self.configuration, self.plugins)
+        engine = Engine(self.configuration, self.plugins, discreet=False)  # it knows what its reader may list
         for one in self.listed.seen if seen is None else seen:
             engine.observe(one)
         engine.observe(Synced())

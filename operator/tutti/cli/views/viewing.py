@@ -18,6 +18,7 @@ from rich.console import Console, RenderableType
 
 from tutti.api.configuration import ConfigurationError, TuttiConfiguration
 from tutti.api.configuration import load as read
+from tutti.cli.terminal import Terminal, echo
 from tutti.cli.views.asking import Asked
 from tutti.cli.views.drawing import WIDE, Page
 from tutti.cli.views.listing import list_cluster
@@ -66,7 +67,7 @@ class Way:
             unknown = "any of Tutti's kinds" if len(listed.missing) == len(RESOURCES) else ", ".join(listed.missing)
             fail(f"the server does not know {unknown}: install Tutti's CRDs (kubectl apply -k crds)")
         for one in listed.unreadable:
-            click.echo(f"left out, as it cannot be read: {one}", err=True)
+            echo(f"left out, as it cannot be read: {one}", err=True)
         return Asked(listed, time.time(), configuration, plugins)
 
     def lacks(self, asked: Asked) -> str:
@@ -84,13 +85,13 @@ class Way:
         if lacking:
             fail(f"{lacking}; an administrator can let you: see manifests/viewer.yaml")
         for label, message in asked.listed.refused.items():
-            click.echo(f"left out, as it may not be listed: {label} ({message})", err=True)
+            echo(f"left out, as it may not be listed: {label} ({message})", err=True)
 
     @contextmanager
     def busy(self, doing: str) -> Iterator[None]:
         """Say on a terminal, as long as this takes, what is being done; next to the answer, not in it."""
         with (
-            Console(stderr=True, highlight=False).status(doing, spinner="dots")
+            Terminal(stderr=True, highlight=False).status(doing, spinner="dots")
             if sys.stderr.isatty()
             else nullcontext()
         ):
@@ -101,7 +102,7 @@ class Way:
         if self.output == "json":
             click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
             return
-        console = click.get_current_context().find_object(Console) or Console(highlight=False)
+        console = click.get_current_context().find_object(Console) or Terminal(highlight=False)
         if console.is_terminal:
             console.print(drawn(Page(console.width)))
         else:
@@ -133,7 +134,7 @@ def view(function: F) -> F:
 
 def plain(drawn: RenderableType) -> str:
     """Return what is drawn as text without colours; no line is cut, and none ends in spaces."""
-    console = Console(width=WIDE.width, color_system=None, force_terminal=False, highlight=False)
+    console = Terminal(width=WIDE.width, color_system=None, force_terminal=False, highlight=False)
     with console.capture() as captured:
         console.print(drawn)
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
@@ -142,7 +143,7 @@ def plain(drawn: RenderableType) -> str:
 def fail(message: str, code: int = USAGE) -> NoReturn:
     """End with one line that says what is wrong."""
     context = click.get_current_context()
-    click.echo(f"{context.command_path}: {message}", err=True)
+    echo(f"{context.command_path}: {message}", err=True)
     context.exit(code)
 
 

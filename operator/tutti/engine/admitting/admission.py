@@ -54,18 +54,13 @@ def reserve(state: State, standing: Standing) -> Explanation | None:
         return scarce
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, standing.workload, standing.queue, transaction)
-        required = [need for need in standing.needs if need.required]
-        why = _take_required(attempt, required, standing.bunch.pod_sets, nominate(state, standing))
+        try:
+            why = _take(attempt, standing)
+        except Exception:
+            attempt.refund()
+            raise
         if why is not None:
-            standing.lacking = attempt.lacking
-            return past_use.explained(state, standing.workload, why)
-        needs = _take_most(attempt, standing.needs) if required else standing.needs
-        for one in attempt.taken:
-            if one.charge is not None:
-                state.charge(one.charge, len(one.rows))
-        for need in needs:
-            if need.extra:
-                _take_extra(attempt, need)
+            return why
         if not attempt.taken and standing.needs:
             standing.lacking = _lacking_to_be_whole(state, standing)
             return why_surplus_waits(state, standing.workload)
@@ -77,6 +72,23 @@ def reserve(state: State, standing: Standing) -> Explanation | None:
     if workload.phase is Phase.WAITING:
         workload.reserved_at = state.now
     holders.describe(state, workload)
+    return None
+
+
+def _take(attempt: Attempt, standing: Standing) -> Explanation | None:
+    """Take quota and nodes for all required pods, and for more where there is room; else return why there is not."""
+    state, required = attempt.state, [need for need in standing.needs if need.required]
+    why = _take_required(attempt, required, standing.bunch.pod_sets, nominate(state, standing))
+    if why is not None:
+        standing.lacking = attempt.lacking
+        return past_use.explained(state, standing.workload, why)
+    needs = _take_most(attempt, standing.needs) if required else standing.needs
+    for one in attempt.taken:
+        if one.charge is not None:
+            attempt.charge(one.charge, len(one.rows))
+    for need in needs:
+        if need.extra:
+            _take_extra(attempt, need)
     return None
 
 
@@ -268,7 +280,7 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
         if rows is None or not len(rows):
             continue
         if charge is not None:
-            state.charge(charge, len(rows))
+            attempt.charge(charge, len(rows))
         attempt.taken.append(Taken(need, start, rows, charge))
         left, start = left - len(rows), start + len(rows)
         if not left:

@@ -36,6 +36,7 @@ class Attempt:
 
     Attributes:
         probes: Whether it only looks for more than it has already got, for which no extender is asked again.
+        charged: What has been charged of quota, and for how many pods each.
         apart: Whether pods that share a claim may be out of the supposed reach of one volume: more pods are not had so.
     """
 
@@ -47,6 +48,17 @@ class Attempt:
     apart: bool = True
     taken: list[Taken] = field(default_factory=list)
     lacking: list[Lacking] = field(default_factory=list)
+    charged: list[tuple[Charge, int]] = field(default_factory=list)
+
+    def charge(self, charge: Charge, pods: int) -> None:
+        """Use quota for so many pods, until `refund`."""
+        self.state.charge(charge, pods)
+        self.charged.append((charge, pods))
+
+    def refund(self) -> None:
+        """Give back all quota that was charged, because the attempt has failed in the middle."""
+        while self.charged:
+            self.state.refund(*self.charged.pop())
 
     @property
     def profile(self) -> Profile:

@@ -47,8 +47,8 @@ def _stands(state: State, queue: Queue, bunch: Bunch, choice: Choice) -> bool:
 def chooser(state: State, queue: Queue, workload: Workload, known: Known | None = None) -> Chooser:
     """Return what chooses flavors for a workload by quota as it is now; what is `known` of its pod sets is kept."""
     snapshot, rules = state.holdings.snapshot, state.rules
-    outward = queue.outward(workload.priority)
-    oracle = Oracle(snapshot, rules, queue.name, workload.priority, workload.queued_at, outward)
+    outward = queue.outward(workload.reach)
+    oracle = Oracle(snapshot, rules, queue.name, workload.reach, workload.queued_at, outward)
     flavors = state.catalog.flavors
     node = snapshot.queue(queue.name)
     return Chooser(queue, node, flavors, queue.policy, oracle, fair=rules.fair, known=known)

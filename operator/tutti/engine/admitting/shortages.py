@@ -227,7 +227,6 @@ def short_of_resources(state: State, workload: Workload) -> Explanation | None:
     if not workload.min_resources or workload.phase is not Phase.WAITING:
         return None
     nodes = state.cluster.nodes
-    nodes.vector(workload.min_resources)  # makes columns of what no node has ever named
     found = summed(np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present])
     column = nodes.axis.column
     short = [name for name, wanted in workload.min_resources.items() if found[column(name)] < wanted]

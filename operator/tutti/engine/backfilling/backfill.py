@@ -33,6 +33,7 @@ from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.living import life, limits
 from tutti.engine.state import State
+from tutti.engine.telling.naming import named_by
 from tutti.engine.waiting import holding_back
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
@@ -93,14 +94,19 @@ def stir(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) ->
 
 def end(state: State, workload: Workload) -> None:
     """Keep nothing for a workload any more: it has started."""
-    state.shadows.pauses.pop(workload.key, None)
     if workload.phase is Phase.WAITING:
         workload.out_of_turn = False
-    for shadow in list(state.shadows.of.values()):
-        if shadow.workload == workload.key:
-            _give_up(state, shadow)
-            if shadow.owed:
-                owing.begin(state, shadow.queue, workload)
+    if let_go(state, workload.key):
+        owing.begin(state, workload.cluster_queue, workload)
+
+
+def let_go(state: State, key: WorkloadKey) -> bool:
+    """Keep nothing for a workload any more; returns whether something was because it was its turn."""
+    state.shadows.pauses.pop(key, None)
+    mine = [shadow for shadow in state.shadows.of.values() if shadow.workload == key]
+    for shadow in mine:
+        _give_up(state, shadow)
+    return any(shadow.owed for shadow in mine)
 
 
 def respected(state: State, standing: Standing) -> AbstractContextManager[list[Shadow]]:
@@ -152,13 +158,14 @@ def why_kept_off(state: State, standing: Standing, why: Explanation, shadows: Se
         return why
     first = min(shadows, key=lambda one: one.number)
     more = f" and {len(shadows) - 1} more" if len(shadows) > 1 else ""
-    text = f"would delay {first.name}{more}, "
+    name = named_by(state, first.workload, standing.workload.key[1])
+    text = f"would delay {name}{more}, "
     if first.starts_at is None:
         text += f"for which room is kept until {timestamp(first.until)}"
-        return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": first.name})
+        return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": name})
     text += f"which starts at {timestamp(first.starts_at)} at the latest; it would have to end before (it "
     text += "has no maximumExecutionTimeSeconds)" if lasts(standing.workload) is None else "may run for longer)"
-    return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": first.name, "startsAt": timestamp(first.starts_at)})
+    return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": name, "startsAt": timestamp(first.starts_at)})
 
 
 def look_ahead(state: State, standing: Standing, why: Explanation) -> None:

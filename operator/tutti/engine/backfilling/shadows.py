@@ -58,11 +58,6 @@ class Shadow:
     owed: bool = False
     news: bool = True
 
-    @property
-    def name(self) -> str:
-        """How messages call its workload."""
-        return "/".join(self.workload)
-
     def keeps_as(self, other: Shadow) -> bool:
         """Whether it keeps the same as another, so that nobody else gains by the change."""
         mine = (self.starts_at, self.promised, self.nodes, self.usage)

@@ -100,7 +100,7 @@ class Nominations:
             that borrows; for one turn.
         covered: While somebody is tried: the part of the nominated room that is in use already, by row.
         left: How many victims have left since the last turn.
-        missed: Whether room has become free since it was looked who fits elsewhere, that is none of victims.
+        missed: Whether room has become free since it was looked who fits before all victims have left.
         looked_at: When that was, Unix seconds.
         needless: Those of workloads that wait no more, whose victims need not leave.
         again_at: When somebody may be taken out who may not yet, Unix seconds; None where nobody waits for that.

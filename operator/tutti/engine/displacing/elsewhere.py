@@ -1,4 +1,7 @@
-"""Whether those who wait for their victims fit by now, because of room that is none of their victims'.
+"""Whether those who wait for their victims fit by now, while some of these are there still.
+
+So it may be where room has become free that is none of theirs, or where some of them have gone: gangs leave whole, and
+not all of their members are in the way.
 
 This is looked at by amounts alone, each need for itself: whoever may fit is tried, and whether it does is found out
 there.
@@ -20,7 +23,7 @@ from tutti.engine.workloads import Workload
 
 
 def elsewhere(state: State, freed: int) -> list[Workload]:
-    """Return who waits for victims and may fit by now, because of room that is not that of victims.
+    """Return who waits for victims and may fit by now, while some of these are there still.
 
     However often something becomes free, they are looked at once in LOOK_SECONDS: in a busy cluster that is always.
 

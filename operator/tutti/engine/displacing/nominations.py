@@ -7,10 +7,10 @@ The quota that goes with it is used, so that nobody else is given it; what victi
 well, or it would stand in the way of others that wait for theirs.
 
 Its workload stands aside while victims are left. It is tried again, without its nomination, when the last one has
-gone; that is also done when its time is over, and then it may find others. When room has become free that is none of
-its victims', it is looked whether it fits by now (`elsewhere.py`); if so it starts there, and those of its victims that
-could not be asked to leave yet are spared. Members beyond the need of a gang that runs take nobody out, and have no
-room that somebody was taken out for, whatever their priority (`respecting.py`).
+gone; that is also done when its time is over, and then it may find others. When some of them have gone, or other room
+has become free, it is looked whether it fits by now (`elsewhere.py`); if so it starts there, and those of its victims
+that could not be asked to leave yet are spared. Members beyond the need of a gang that runs take nobody
+out, and have no room that somebody was taken out for, whatever their priority (`respecting.py`).
 """
 
 from __future__ import annotations
@@ -164,6 +164,8 @@ def stir(state: State) -> None:
             give_up(state, key)
         elif left and not nomination.victims:
             state.touch(key)
+        elif left:
+            state.nominations.missed = True  # gangs leave whole: those that are there still may be in nobody's way
     state.nominations.left = len(gone)
 
 

@@ -37,7 +37,7 @@ def precedence(state: State, standing: Standing) -> Precedence:
                 found.lesser.append(key)
         elif borrows and _may_take_out(known, other, queue, workload.priority):
             found.entitled.append(key)
-        elif queue.outward(workload.priority) > known.outward(other.priority):
+        elif queue.outward(workload.reach) > known.outward(other.priority):
             found.lesser.append(key)
     return found
 
@@ -58,8 +58,6 @@ def is_entitled(state: State, other: Workload, queue: Queue, priority: int) -> b
 
 def _may_take_out(theirs: Queue, other: Workload, queue: Queue, priority: int) -> bool:
     """Whether the policy of another queue lets a workload of it take out this priority, where this queue borrows."""
-    demand = Demand(
-        theirs.name, {}, frozenset(), other.priority, other.queued_at, outward=theirs.outward(other.priority)
-    )
+    demand = Demand(theirs.name, {}, frozenset(), other.reach, other.queued_at, outward=theirs.outward(other.reach))
     holder = Holder("", queue.name, {}, priority, queued_at=math.inf, outward=queue.outward(priority))
     return allows(theirs.policy.reclaim, demand, holder, abroad=True)

@@ -4,9 +4,9 @@ That is kube-scheduler's preemption, for a whole workload at once: nobody is tak
 then (`placement/preemption/gang.py`), and a gang may be a victim as a whole. Whose quota is used does not matter here;
 the quota rules take out others for that.
 
-Priorities here are those of pods: the lowest of the pods that want nodes, or that of the PriorityClass that their
-PodGroup names. A workload that goes before another in the queues by its own priority is not taken out for it, whatever
-their pods say.
+Priorities here are those of pods: the lowest of the pods that want nodes, as the API server has admitted them, or that
+of the PriorityClass that their PodGroup names where that is lower. A workload that goes before another in the queues by
+its own priority is not taken out for it, whatever their pods say.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tutti.engine.displacing.claims import Nomination, Spot
 from tutti.engine.displacing.precedence import is_entitled, would_borrow
 from tutti.engine.displacing.surplus import surplus_of
 from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.gathering.importance import promised_reach
 from tutti.engine.gathering.needs import Lacking, Need, needs_of
 from tutti.engine.living.eviction import evict, evict_members
 from tutti.engine.living.limits import protected_until
@@ -33,6 +34,7 @@ from tutti.engine.members import Member
 from tutti.engine.milestones import Step
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
+from tutti.engine.telling.naming import named, pod_named
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.placement.framework import Rows
@@ -49,16 +51,22 @@ MOST_NAMES = 3
 
 
 def priority_of(state: State, workload: Workload, needs: Sequence[Need]) -> int:
-    """Return the priority by which a workload takes out others, and by which room nominated for others is its own."""
+    """Return the priority by which a workload takes out others, and by which room nominated for others is its own.
+
+    That is the lowest of its pods', or that of the PriorityClass which its PodGroup names where that is lower.
+    """
+    admitted = min(chain.from_iterable(_priorities(state, need) for need in needs), default=0)
+    named = _named(state, workload)
+    return admitted if named is None else min(named, admitted)
+
+
+def _named(state: State, workload: Workload) -> int | None:
+    """Return the priority that an object names for a gang, as a class or as a number; None where none does."""
     kind, namespace, name = workload.key
     if workload.gang is not None and workload.gang.priority is not None:
         return workload.gang.priority
     found = state.catalog.get(PodGroup, namespace, name) if kind == "PodGroup" else None
-    if found is not None and found.spec.priority_class_name:
-        value = state.catalog.pod_class(found.spec.priority_class_name)
-        if value is not None:
-            return value
-    return min(chain.from_iterable(map(_priorities, needs)), default=0)
+    return None if found is None else state.catalog.pod_class(found.spec.priority_class_name)
 
 
 def standing_of(state: State, workload: Workload, needs: Sequence[Need]) -> tuple[int, bool]:
@@ -77,10 +85,10 @@ def may_preempt(needs: Sequence[Need]) -> bool:
     return True
 
 
-def _priorities(need: Need) -> list[int]:
+def _priorities(state: State, need: Need) -> list[int]:
     """Return the priorities of the pods of a need; those that are only promised have one together."""
     said = [member.pod.priority for member in need.members]
-    return [need.group.promised_priority, *said] if need.required > len(need.members) else said
+    return [promised_reach(state, need.group), *said] if need.required > len(need.members) else said
 
 
 def make_room(state: State, standing: Standing, why: Explanation) -> Explanation | None:
@@ -126,7 +134,7 @@ def take_up(state: State, workload: Workload) -> None:
     if victims:
         until = state.now + state.configuration.victims_timeout_seconds
         leaving = {pod.key: pod.uid for pod in victims}
-        why = _waiting_for(victims, len(spots), until)
+        why = _waiting_for(state, workload, victims, len(spots), until)
         found = Nomination(priority, spots, nominations.wants_of(needs), leaving, [], until, why)
         nominations.begin(state, workload.key, found)
 
@@ -228,7 +236,7 @@ def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking,
             if charge is not None
         ],
         until=until,
-        why=_waiting_for(chosen.victims, sum(need.required for need in lacking.needs), until),
+        why=_waiting_for(state, workload, chosen.victims, sum(need.required for need in lacking.needs), until),
     )
     asked = {pod.key for pod in _asked_to_leave(state)}
     nominations.begin(state, workload.key, nomination)
@@ -248,8 +256,10 @@ def spots_of(state: State, needs: Sequence[Need], rows: Sequence[Rows]) -> Itera
             yield Spot(need.klass, state.cluster.nodes.names[row], pod)
 
 
-def _waiting_for(victims: Sequence[PodRecord], pods: int, until: float) -> Explanation:
-    names = [f"{pod.namespace}/{pod.name} on {pod.place}" for pod in victims[:MOST_NAMES]]
+def _waiting_for(
+    state: State, workload: Workload, victims: Sequence[PodRecord], pods: int, until: float
+) -> Explanation:
+    names = [f"{pod_named(state, pod, workload.key[1])} on {pod.place}" for pod in victims[:MOST_NAMES]]
     more = f" and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
     again = timestamp(until)
     text = f"waits for {counted(len(victims), 'pod')} of lower priority to leave ({', '.join(names)}{more}); "
@@ -262,18 +272,18 @@ def _waiting_for(victims: Sequence[PodRecord], pods: int, until: float) -> Expla
 
 def _take_out(state: State, workload: Workload, queue: str, priority: int, *, victims: Iterable[PodRecord]) -> None:
     """Ask victims to leave: workloads of ours as a whole where they leave so, everybody else pod by pod."""
-    for_whom = f"{workload.name}, whose pods have priority {priority}"
     ours: dict[WorkloadKey, list[Member]] = {}
     for pod in victims:
         member = state.members.get(pod.key)
         if member is not None and member.pod is pod:
             ours.setdefault(state.home[pod.key][0], []).append(member)
         else:
+            for_whom = _for_whom(state, workload, priority, pod.namespace)
             message = f"it makes room for {for_whom} (its own is {pod.priority})"
             state.out.append(Evict(pod.namespace, pod.name, pod.uid, REASON, message))
             tell_preempted(state, pod, for_whom)
     for key, members in ours.items():
-        other = state.workloads[key]
+        other, for_whom = state.workloads[key], _for_whom(state, workload, priority, key[1])
         if key[0] == "Pod" or any(_is_of_whole(state, other, member) for member in members):
             text = f"it makes room for {for_whom}"
             evict(state, other, Reason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
@@ -282,6 +292,10 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
         if key[0] != "Pod":
             for member in members:
                 tell_preempted(state, member.pod, for_whom)
+
+
+def _for_whom(state: State, workload: Workload, priority: int, reader: str) -> str:
+    return f"{named(state, workload, reader)}, whose pods have priority {priority}"
 
 
 def _is_of_whole(state: State, workload: Workload, member: Member) -> bool:

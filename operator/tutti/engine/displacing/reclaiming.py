@@ -29,6 +29,7 @@ from tutti.engine.members import Member
 from tutti.engine.milestones import Step
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
+from tutti.engine.telling.naming import named
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.placement.framework import Rows
@@ -211,8 +212,8 @@ def _victims(rules: Rules, snapshot: Snapshot, demand: Demand, trial: _Trial) ->
 def _demand(workload: Workload, queue: Queue, lacking: Lacking) -> Demand:
     wanted = _usage(lacking)
     contested = lacking.contested or frozenset(wanted)  # nodes alone are short: whoever is counted in the same
-    outward = queue.outward(workload.priority)
-    return Demand(queue.name, wanted, contested, workload.priority, workload.queued_at, outward)
+    outward = queue.outward(workload.reach)
+    return Demand(queue.name, wanted, contested, workload.reach, workload.queued_at, outward)
 
 
 def _usage(lacking: Lacking) -> Usage:
@@ -239,21 +240,22 @@ def _take_out(state: State, standing: Standing, queue: Queue, lacking: Lacking, 
             continue
         leaving.append(other)
         by = _BY[victim.reason].format(queue=queue.name)
-        text = f"it makes room for {workload.name} of ClusterQueue {queue.name}: {by}"
+        text = f"it makes room for {named(state, workload, other.key[1])} of ClusterQueue {queue.name}: {by}"
         if other.phase is Phase.WAITING:  # it holds what others have left for it
             nominations.give_up(state, other.key)
             state.touch(other.key)
         else:
             evict(state, other, Reason.PREEMPTED, text, preempted=victim.reason.value, for_queue=queue.name)
     for key, members in fewer.items():
-        text = f"it makes room for {workload.name} of ClusterQueue {queue.name}; its gang does without it"
+        for_whom = f"{named(state, workload, key[1])} of ClusterQueue {queue.name}"
+        text = f"it makes room for {for_whom}; its gang does without it"
         evict_members(state, state.workloads[key], members, REASON, text)
         for member in members:
-            tell_preempted(state, member.pod, f"{workload.name} of ClusterQueue {queue.name}")
+            tell_preempted(state, member.pod, for_whom)
     going = [one for other in leaving for one in other.members() if one.pod.place]
     pods = {one.pod.key: one.pod.uid for one in [*going, *(one for some in fewer.values() for one in some)]}
     until = state.now + state.configuration.victims_timeout_seconds
-    why = _waiting_for(victims, sum(need.required for need in lacking.needs), until)
+    why = _waiting_for(state, workload, victims, sum(need.required for need in lacking.needs), until)
     nomination = Nomination(
         priority=priority_of(state, workload, standing.needs),
         spots=list(spots_of(state, lacking.needs, rows)),
@@ -286,8 +288,12 @@ def _of_members(state: State, fewer: dict[WorkloadKey, list[Member]]) -> Iterato
         yield state.workloads[key].name, usage
 
 
-def _waiting_for(victims: Sequence[Victim], pods: int, until: float) -> Explanation:
-    names = [f"{one.holder.name} of {one.holder.queue}, {one.reason}" for one in victims[:MOST_NAMES]]
+def _waiting_for(state: State, workload: Workload, victims: Sequence[Victim], pods: int, until: float) -> Explanation:
+    names = []
+    for one in victims[:MOST_NAMES]:
+        other = holders.workload_of(state, one.holder)
+        name = one.holder.name if other is None else named(state, other, workload.key[1])
+        names.append(f"{name} of {one.holder.queue}, {one.reason}")
     more = f"; and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
     again = timestamp(until)
     text = f"waits for {counted(len(victims), 'workload')} to leave ({'; '.join(names)}{more})"

@@ -9,16 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tutti.api.conventions import Claim
+from tutti.api.conventions.texts import within_bounds
 from tutti.api.conventions.tutti import POD_GROUP
 from tutti.api.core import Pod
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.cluster.pods import PodKey
+from tutti.engine import faults
 from tutti.engine.gathering.gang_objects import task_of
 from tutti.engine.gathering.nearness import of_claim
 from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Saying
 from tutti.engine.living.reservation import give_back, note_loss
 from tutti.engine.members import Member, Told
+from tutti.engine.reading.admissions import kept_of
 from tutti.engine.state import Address, State
 from tutti.engine.workloads import Workload
 
@@ -43,6 +46,7 @@ def put_member(state: State, pod: Pod) -> None:
         file(state, member)
     else:
         state.touch(state.home[record.key][0])
+    member.kept = kept_of(pod) or member.kept
     member.never_preempts = pod.spec.preemption_policy == "Never"
     member.ended = pod.status.reason if pod.terminated else ""
     member.nominated = pod.status.nominated_node_name
@@ -127,14 +131,19 @@ def address_of(state: State, member: Member) -> Address:
 
 def _read(state: State, member: Member, pod: Pod, said: Saying) -> None:
     """Take over what a pod says of itself."""
-    claim, member.problem = state.sayings.read(said, pod)
+    try:
+        claim, member.problem = state.sayings.read(said, pod)
+    except Exception as error:  # noqa: BLE001 - a bulkhead: it is this pod's, and what it has of quota stays charged
+        faults.note(state, ("Pod", *member.pod.key), error, "reading")
+        claim = Claim(namespace=pod.metadata.namespace)
+        member.problem = f"what it says of its gang raises {faults.said(error)}"
     if claim != member.claim:
         _unname(state, member)
         member.near = of_claim(claim.topology)
         for name in _names(claim):
             state.naming.setdefault(name, {})[member.pod.key] = member
     member.claim = claim  # though it says the same: it is remembered while somebody has it
-    member.annotation = pod.metadata.annotations.get(ADMISSION_ANNOTATION, "")
+    member.annotation = within_bounds(pod.metadata.annotations.get(ADMISSION_ANNOTATION, ""))
     member.owner = next((one for one in pod.metadata.owner_references if one.controller), None)
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
     member.noted = state.hosting.noted(pod.metadata.annotations)

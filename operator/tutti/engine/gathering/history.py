@@ -65,10 +65,8 @@ def _forget(workload: workloads.Workload) -> None:
 def _losses(said: KeptMember) -> list[Loss]:
     """Return what a status says is kept for successors; nothing where that cannot be read."""
     try:
-        amounts = resources.amounts(said.requests)
+        amounts = resources.amounts_from_zero(said.requests)
     except resources.AmountError:
-        return []
-    if any(amount < 0 for amount in amounts.values()):
         return []
     loss = Loss(said.pod_group, said.node, {**amounts, VIRTUAL: 1}, said.flavors, said.cluster_queue, recalled=True)
     return [loss] * min(max(0, said.count), MOST_LOST)

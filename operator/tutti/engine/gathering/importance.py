@@ -4,12 +4,19 @@ Classes are an administrator's, numbers anybody's: a number only ever lowers wha
 their priority themselves: the API server has looked it up. Of a pod that is only promised, the
 template names a PriorityClass or nothing, and then the default of the cluster counts, of several the lowest
 (kube-apiserver 1.36, plugin/pkg/admission/priority).
+
+Whoever may write a PodGroup or a template can name any PriorityClass in it; whether his pods may have it, the API
+server decides when they are created (by a ResourceQuota with a scopeSelector, say). So what is named decides who goes
+first, and for taking others out it counts no more than what the pods were admitted with; of pods that are yet to come,
+no more than what everybody's have. A WorkloadPriorityClass is an administrator's word about queues, and reaches no
+further.
 """
 
 from __future__ import annotations
 
 from tutti.api.core import PodSpec, PriorityClass
 from tutti.api.kinds.workload import WorkloadSpec
+from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.members import Group
 from tutti.engine.state import State
 from tutti.engine.workloads import Workload
@@ -18,12 +25,25 @@ NEVER = "Never"
 """The preemptionPolicy of pods that take out nobody."""
 
 
+SYSTEM_CLASSES = ("system-node-critical", "system-cluster-critical")
+"""The PriorityClasses of pods that a cluster cannot be without (kube-apiserver 1.36, pkg/apis/scheduling/types.go)."""
+
+
+def refused(name: str) -> Explanation | None:
+    """Return why a gang may not be of a PriorityClass; None where it may."""
+    if name not in SYSTEM_CLASSES:
+        return None
+    text = f"it names PriorityClass {name}, which is of pods that a cluster cannot be without; name another"
+    return Explanation(Gate.GATHER, "SystemPriorityClass", text)
+
+
 def of_object(state: State, workload: Workload, spec: WorkloadSpec) -> int:
     """Return the priority of a Workload object: its class's, else its pods'; its number where that is lower."""
     ref, value = spec.priority_class_ref, None
     if ref is not None:
         find = state.catalog.pod_class if ref.kind == "PriorityClass" else state.catalog.workload_class
         value = find(ref.name)
+        workload.ranked = value is not None and ref.kind != "PriorityClass"
     if value is None:
         value = of_members(workload)
     return value if spec.priority is None else min(value, spec.priority)
@@ -34,6 +54,21 @@ def of_members(workload: Workload) -> int:
     found = [member.pod.priority for member in workload.members()]
     found += [group.promised_priority for group in workload.groups.values() if _is_to_come(group)]
     return max(found, default=0)
+
+
+def reach_of(state: State, workload: Workload) -> int:
+    """Return by which priority a workload takes out others by the rules of queues."""
+    if workload.ranked:
+        return workload.priority
+    found = [member.pod.priority for member in workload.members()]
+    found += [promised_reach(state, group) for group in workload.groups.values() if _is_to_come(group)]
+    return min(workload.priority, max(found, default=workload.priority))
+
+
+def promised_reach(state: State, group: Group) -> int:
+    """Return by which priority members that are only promised take out others: no more than those of no class have."""
+    usual = state.catalog.default_priority_class()
+    return min(group.promised_priority, 0 if usual is None else usual.value)
 
 
 def promise(state: State, group: Group, spec: PodSpec) -> None:

@@ -29,7 +29,7 @@ from tutti.engine.workloads import Style, Workload
 
 def read_workload(state: State, workload: Workload) -> None:
     """Take over what the objects and members say: groups and counts, queue, priority, and what is wrong with it."""
-    workload.problem = None
+    workload.problem, workload.ranked = None, False
     kind, namespace, name = workload.key
     if kind == "Workload":
         _read_workload_object(state, workload, state.catalog.get(WorkloadObject, namespace, name))
@@ -39,6 +39,7 @@ def read_workload(state: State, workload: Workload) -> None:
         _read_single(workload)
     _drop_empty_groups(workload)
     _read_claims(state, workload)
+    workload.reach = importance.reach_of(state, workload)
     _compare_nearness(workload)
 
 
@@ -61,6 +62,9 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
         group.near = of_workload(one.topology, one.name)
         group.on_loss = one.on_member_loss or state.configuration.on_member_loss
     workload.priority = importance.of_object(state, workload, spec)
+    ref = spec.priority_class_ref
+    if ref is not None and ref.kind == "PriorityClass" and workload.problem is None:
+        workload.problem = importance.refused(ref.name)
     _read_constraints(state, workload)
     known = {one.name for one in spec.pod_groups}
     for group in workload.groups.values():
@@ -119,6 +123,7 @@ def _read_pod_group(state: State, workload: Workload, written: PodGroupObject | 
         take_sizes(workload, gang, name)
     elif own and written is not None:
         workload.group(name).min_count = written.spec.min_count
+        workload.problem = importance.refused(written.spec.priority_class_name)
     elif declared and workload.key not in state.catalog.broken:
         workload.problem = sizes.read(workload)
         _read_promises(state, workload)
@@ -195,7 +200,8 @@ def _read_claims(state: State, workload: Workload) -> None:
             asked.setdefault(member.claim.queue, member.pod.name)
         if member.claim.priority_class:
             value = state.catalog.workload_class(member.claim.priority_class)
-            workload.priority = workload.priority if value is None else value
+            if value is not None:
+                workload.priority, workload.ranked = value, True
     if len(asked) > 1:
         said = ", ".join(f"{queue} ({who})" for queue, who in asked.items())
         workload.problem = Explanation(

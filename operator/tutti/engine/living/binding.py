@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
-
 from tutti.api.wording import IS, Forms, counted
 from tutti.cluster.muster import Doing
 from tutti.engine.decisions import Bind
@@ -17,6 +14,7 @@ from tutti.engine.living.reservation import give_back, held_seconds, permit_seco
 from tutti.engine.members import Member
 from tutti.engine.milestones import Step
 from tutti.engine.observations import BindAnswer, BindFinished
+from tutti.engine.reading import admissions
 from tutti.engine.reasons import Reason
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
@@ -47,7 +45,7 @@ def send(state: State, workload: Workload) -> None:
 
 
 def begin(state: State, workload: Workload) -> None:
-    """Open the bind window; members that have ended before are none of those that must be bound in it."""
+    """Open the bind window; members that have ended or were lost before are none of those that must be bound in it."""
     if workload.phase is Phase.RESERVED:
         state.reached(workload, Step.LET_GO, seconds=held_seconds(state, workload), pods=workload.tally().reserved)
     workload.phase = Phase.BINDING
@@ -55,9 +53,11 @@ def begin(state: State, workload: Workload) -> None:
     workload.window_told = False
     seconds = permit_seconds(state, workload) if eager.is_open(workload) else state.configuration.bind_window_seconds
     state.set_deadline(workload, seconds)
-    if workload.tally().failed:
+    tally = workload.tally()
+    if tally.failed or tally.lost:
         for member in workload.members():
-            member.over = member.pod.counted is Doing.FAILED
+            member.over = member.pod.counted in (Doing.FAILED, Doing.LOST)
+            member.pod.forgone = member.pod.counted is Doing.LOST
 
 
 def finished(state: State, result: BindFinished) -> None:
@@ -126,9 +126,4 @@ def _annotations(member: Member) -> dict[str, str]:
     charge = member.charge
     if charge is None:
         return {ADMISSION_ANNOTATION: ""} if member.annotation else {}
-    return {ADMISSION_ANNOTATION: _written(charge.queue, tuple(charge.flavors.items()))}
-
-
-@lru_cache(maxsize=4096)  # most of what a queue admits is counted in the same flavors
-def _written(queue: str, flavors: tuple[tuple[str, str], ...]) -> str:
-    return json.dumps({"clusterQueue": queue, "flavors": dict(flavors)}, sort_keys=True, separators=(",", ":"))
+    return {ADMISSION_ANNOTATION: admissions.written(charge.queue, charge.flavors)}

@@ -1,8 +1,9 @@
 """What members that have a node use of quota: as they were admitted, as much as they hold now.
 
 Usage is a recount at any moment: it follows a pod that is resized in place, up and down, and a process that was
-started anew counts what its predecessor did. What that goes by is told by the pod itself (its admission annotation),
-which a tenant may write over; how far it is believed is said in `is_believed` and `_flavor_of`, and in docs/security.md.
+started anew counts what its predecessor did. What that goes by is kept in the pod's status. Until it is there, the pod
+tells it itself (by its admission annotation), which a tenant may write over; how far that is believed is said in
+`is_believed` and `_flavor_of`, and in docs/security.md.
 """
 
 from __future__ import annotations
@@ -10,24 +11,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-import msgspec
-
 from tutti.api.kinds import LocalQueue
 from tutti.api.kinds import Workload as WorkloadObject
+from tutti.engine.decisions import KeepAdmission
 from tutti.engine.members import Charge, Member
+from tutti.engine.reading import admissions
 from tutti.engine.state import State
 from tutti.engine.workloads import Workload
 from tutti.quota.flavors import Assignment, ResourceGroup, uncovered
 from tutti.quota.tree import Usage, add_to
 
 Labels = Mapping[str, str]
-
-
-class Admission(msgspec.Struct, frozen=True, rename="camel"):
-    """What a member was admitted to, as its admission annotation says."""
-
-    cluster_queue: str
-    flavors: dict[str, str]
 
 
 def settle_charges(state: State, workload: Workload) -> None:
@@ -44,6 +38,9 @@ def settle_charges(state: State, workload: Workload) -> None:
                 workload.cluster_queue = workload.cluster_queue or member.charge.queue
         elif member.charge is not None:
             _follow(state, member, member.charge)
+        if pod.node and not member.kept and member.charge is not None:
+            member.kept = admissions.written(member.charge.queue, member.charge.said)
+            state.out.append(KeepAdmission(pod.namespace, pod.name, pod.uid, member.kept))
 
 
 def node_relabelled(state: State, name: str, before: Labels | None) -> None:
@@ -75,13 +72,14 @@ def _follow(state: State, member: Member, charge: Charge) -> None:
 
 
 def found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
-    """Work out what a pod that was found bound uses: by its admission annotation, else by the node it is on."""
-    if not (workload.queue or member.annotation):
+    """Work out what a pod that was found bound uses: by its status, its admission annotation, or the node it is on."""
+    if not (workload.queue or member.annotation or member.kept):
         return None  # nothing names a queue
-    said = _read_annotation(member.annotation)
     pod = member.pod
     since = pod.created if pod.started is None else pod.started
-    if said is not None and is_believed(state, workload, said.cluster_queue, since):
+    kept = admissions.read(member.kept)
+    said = kept or admissions.read(member.annotation)
+    if said is not None and (said is kept or is_believed(state, workload, said.cluster_queue, since)):
         queue, flavors = said.cluster_queue, said.flavors
     else:
         queue, flavors = state.leads_to(workload.key[1], workload.queue), {}
@@ -172,10 +170,3 @@ def labels_of(state: State, node: str) -> Labels | None:
 def _usage(flavors: Assignment, held: Mapping[str, int]) -> Usage:
     """Return what a pod uses that holds so much, in these flavors."""
     return {(flavor, name): held.get(name, 0) for name, flavor in flavors.items()}
-
-
-def _read_annotation(text: str) -> Admission | None:
-    try:
-        return msgspec.json.decode(text, type=Admission) if text else None
-    except msgspec.MsgspecError:
-        return None  # written over by somebody; the node the pod is on tells its flavors just as well

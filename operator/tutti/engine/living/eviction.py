@@ -178,6 +178,18 @@ def go_on(state: State, workload: Workload) -> bool:
     return True
 
 
+def leave_behind(workload: Workload) -> None:
+    """Have a workload that was taken out begin again without those of its members that have not been seen to end.
+
+    They were lost, and are not waited for. Their nodes may come back; they end there then, and are none of the others.
+    """
+    there = [m.pod for m in workload.members() if m.pod.node and not m.pod.terminated]
+    if all(pod.deleting for pod in there):
+        for pod in there:
+            pod.forgone = True
+            pod.recount()
+
+
 def ask_to_deactivate(state: State, workload: Workload) -> None:
     """Have a workload's object say that it is inactive."""
     kind, namespace, name = workload.key

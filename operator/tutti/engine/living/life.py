@@ -124,6 +124,8 @@ def is_over(state: State, workload: Workload) -> bool:
 
 def _settle_waiting(state: State, workload: Workload) -> None:
     eager.lose_patience(state, workload)
+    if workload.evicted is not None:
+        eviction.leave_behind(workload)
     tally = workload.tally()
     if workload.was_finished and tally.live and not workload.decided:
         workload.was_finished = workload.was_scheduled = False  # these are another run's
@@ -242,8 +244,8 @@ def _scheduled(state: State, workload: Workload) -> None:
         workload.deadline = None
     workload.was_scheduled, workload.attempts, workload.not_before = True, 0, 0.0
     if bound_by_us:
-        nodes = sorted({m.pod.node for m in workload.members() if m.pod.node})
-        count = workload.tally().bound
+        bound = [m.pod.node for m in workload.members() if m.pod.node and not m.over]
+        nodes, count = sorted(set(bound)), len(bound)
         where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
         pods = "1 pod" if count == 1 else f"all {count} pods"
         state.reached(workload, Step.SCHEDULED, seconds=reservation.held_seconds(state, workload), pods=count)

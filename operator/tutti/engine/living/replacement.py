@@ -62,6 +62,8 @@ def follow(state: State, workload: Workload) -> None:
     workload.losses = _still_missed(state, workload, short)
     _keep(state, workload, short)
     if workload.phase is Phase.SCHEDULED:
+        if not workload.queue and state.now < _room_is_kept_until(state, workload):
+            state.set_alarm(workload, _room_is_kept_until(state, workload))
         _restart_in_time(state, workload, short)
 
 
@@ -193,10 +195,13 @@ def _wanted(state: State, workload: Workload, short: Iterable[Group]) -> Kept:
     kept = Kept(min(priorities, default=workload.priority))
     if workload.key in state.nominations.ours:
         return kept  # others leave for it, and what it lacks is held by that
+    keeps_room = workload.phase is Phase.SCHEDULED and (
+        workload.queue or state.now < _room_is_kept_until(state, workload)
+    )
     room: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
     for loss in _missed(workload, short):
         charge = _charge(state, workload, loss)
-        if loss.node and workload.phase is Phase.SCHEDULED and (charge is not None or not workload.queue):
+        if loss.node and keeps_room and (charge is not None or not workload.queue):
             kept.spots.append((loss.node, loss.amounts))
         if charge is not None:
             which = (charge.queue, tuple(sorted(charge.flavors.items())))
@@ -208,11 +213,19 @@ def _wanted(state: State, workload: Workload, short: Iterable[Group]) -> Kept:
     return kept
 
 
+def _room_is_kept_until(state: State, workload: Workload) -> float:
+    """Return for how long room is kept for a gang without a queue, whatever it says itself, Unix seconds.
+
+    Nothing else bounds that: no quota is used meanwhile.
+    """
+    since = state.now if workload.degraded_since is None else workload.degraded_since
+    return since + state.configuration.on_member_loss.window_seconds
+
+
 def _missed(workload: Workload, short: Iterable[Group]) -> Iterator[Loss]:
     """Yield what some groups have lost of what is not on its way again."""
     for group in short:
-        for loss in losses_of(workload, group)[: group.missing]:
-            yield loss
+        yield from losses_of(workload, group)[: group.missing]
 
 
 def _as_far_as_there_is(state: State, node: str, amounts: Amounts) -> Amounts:

@@ -62,7 +62,8 @@ def note_loss(state: State, member: Member) -> None:
     for index, loss in enumerate(workload.losses):
         was_lost = pod.counted in _ENDED and loss.recalled
         if was_lost and (loss.group, loss.node) == (name, pod.node):
-            workload.losses[index] = Loss(name, pod.node, pod.klass.requests, loss.flavors, loss.queue)  # the status told of it
+            # The status told of it; how much it had, the pod tells.
+            workload.losses[index] = Loss(name, pod.node, pod.klass.requests, loss.flavors, loss.queue)
             return
     charge = member.charge or charges.found_charge(state, workload, member)
     flavors, queue = ({}, "") if charge is None else (charge.flavors, charge.queue)

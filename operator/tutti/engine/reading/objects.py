@@ -23,6 +23,7 @@ from tutti.api.kinds import (
     WorkloadPriorityClass,
     parse_object,
 )
+from tutti.api.problems import Problem
 from tutti.engine.reading.protecting import minimum_runtime
 from tutti.engine.reading.spoilt import ObjectKey, Spoilt, says, spoilt
 
@@ -76,6 +77,16 @@ class Objects:
         self._refer(parsed)
         if kind in SHARED and (before is None or _said(before) != _said(parsed)):
             self.version += 1
+        return key[1:]
+
+    def spoil(self, kind: str, raw: Mapping[str, Any], problem: str) -> tuple[str, str]:
+        """Count an object as one that cannot be read, for a reason found elsewhere; returns its namespace and name."""
+        given = raw.get("metadata")
+        meta = given if isinstance(given, Mapping) else {}
+        key = (kind, str(meta.get("namespace", "")), str(meta.get("name", "")))
+        self._read.pop(key, None)
+        error = ObjectError(*key, [Problem("", problem)])
+        self._spoil(key, raw, error, uid=str(meta.get("uid", "")))
         return key[1:]
 
     def _spoil(self, key: ObjectKey, raw: Mapping[str, Any], error: ObjectError, *, uid: str) -> None:

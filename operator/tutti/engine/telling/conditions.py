@@ -55,7 +55,7 @@ def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
     ready = scheduled and workload.ready
     if workload.degraded_since is not None:
         yield _said("Degraded", so=True, reason=Reason.MEMBER_LOST.value, message=describe(workload))
-    elif told.get("Degraded"):
+    elif "Degraded" in told:
         whole = workload.phase is Phase.SCHEDULED and workload.complete
         yield _said("Degraded", so=False, reason="WholeAgain" if whole else "NotRunning")
     waits_for = "WaitForRecovery" if scheduled and workload.was_ready else "WaitForStart"

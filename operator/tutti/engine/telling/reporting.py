@@ -6,6 +6,9 @@ reason is written at most every `RETELL_SECONDS`; a new reason is written at onc
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
 from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
@@ -23,6 +26,9 @@ RETELL_SECONDS = 10.0
 
 PASSING = (WAITING, IN_LINE)
 """Reasons that are not written: they last for a moment."""
+
+Guard = Callable[[State, Workload, str, dict[WorkloadKey, Workload]], AbstractContextManager[None]]
+"""Keeps what one workload raises from the others, and adds that to the workloads that have raised."""
 
 SILENT = ("WaitingForMembers", "SchedulingGated")
 """Reasons that are told in the status only: a gang that is still gathering has not failed at anything."""
@@ -42,26 +48,43 @@ def announce(state: State, workload: Workload, kind: str, reason: str, note: str
     state.out.append(EmitEvent(api_version, what, namespace, name, uid, kind, reason, action, note))
 
 
-def report(state: State, changed: dict[WorkloadKey, Workload]) -> None:
-    """Tell what has become of the workloads that something happened to, and of their queues."""
+def report(state: State, changed: dict[WorkloadKey, Workload], *, guard: Guard) -> None:
+    """Tell what has become of the workloads that something happened to, and of their queues.
+
+    Args:
+        state: The engine's memory.
+        changed: Those workloads.
+        guard: What keeps one of which nothing can be told from the others.
+    """
     living = [workload for workload in changed.values() if workload.key in state.workloads]
+    failed: dict[WorkloadKey, Workload] = {}
     for workload in living:
-        statuses.count(state, workload)
-        state.places.put(workload, past_use.door_of(state, workload))
-        state.waiting.put(workload)
+        with guard(state, workload, "counting", failed):
+            statuses.count(state, workload)
+            state.places.put(workload, past_use.door_of(state, workload))
+            state.waiting.put(workload)
     for workload in living:
-        if workload.key[0] == "Pod":
-            _tell_why(state, workload)  # and it has no object that says more
-            continue
-        keep_pod_group(state, workload)
-        _tell_why(state, workload)
-        tell_status(state, workload)
-        gang_conditions.tell(state, workload)
+        with guard(state, workload, "telling", failed):
+            _tell_all(state, workload)
+    for workload in failed.values():
+        if workload.explanation is not None:
+            announce(state, workload, "Warning", "SetAside", workload.explanation.message)
     _tell_broken(state)
     moved = dict.fromkeys(name for name in state.changed_queues if "/" not in name)
     state.places.moved.update(moved)
     overuse.tell(state, moved)
     queue_statuses.tell(state)
+
+
+def _tell_all(state: State, workload: Workload) -> None:
+    """Tell what has become of one workload, wherever it is told."""
+    if workload.key[0] == "Pod":
+        _tell_why(state, workload)  # and it has no object that says more
+        return
+    keep_pod_group(state, workload)
+    _tell_why(state, workload)
+    tell_status(state, workload)
+    gang_conditions.tell(state, workload)
 
 
 def _tell_why(state: State, workload: Workload) -> None:

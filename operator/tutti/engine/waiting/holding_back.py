@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from tutti.api.resources import describe
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.state import State
+from tutti.engine.telling.naming import named_by
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.waiting.owners import Owner
 from tutti.engine.workloads import UNDER_WAY, Phase, Workload, WorkloadKey
@@ -105,7 +106,8 @@ def refused(
     if workload.phase is Phase.WAITING:
         state.owners.refused.setdefault(state.holdings.root_of(queue.name), {})[workload.key] = None
     whose = next(one for one in against if short in one.usage)
-    return _held_back(queue, whose, short, wanted[short], free[short])
+    name = named_by(state, whose.workload, workload.key[1])
+    return _held_back(queue, whose, name, short, wanted[short], free[short])
 
 
 def room_for(state: State, queue: Queue, per_pod: Mapping[FlavorResource, int], workload: Workload) -> int:
@@ -153,10 +155,10 @@ def _lends_to(state: State, queue: Queue, owner: Owner, wanted: Mapping[FlavorRe
         return any(what in owner.usage and side.borrows(what) for what in wanted)
 
 
-def _held_back(queue: Queue, owner: Owner, what: FlavorResource, asked: int, free: int) -> Explanation:
+def _held_back(queue: Queue, owner: Owner, name: str, what: FlavorResource, asked: int, free: int) -> Explanation:
     flavor, resource = what
     text = f"ClusterQueue {queue.name}: needs {describe(resource, asked)} {resource} in {flavor}, which it would "
-    text += f"borrow; {describe(resource, free)} is free, but held back for {owner.name} of ClusterQueue {owner.queue}"
+    text += f"borrow; {describe(resource, free)} is free, but held back for {name} of ClusterQueue {owner.queue}"
     text += ", which goes before it" if owner.borrows else ", whose own quota that is"
-    details = {"heldBackFor": owner.name}
+    details = {"heldBackFor": name}
     return Explanation(Gate.QUOTA, NoFit.WAITING_FOR_QUOTA.reason, text, details)

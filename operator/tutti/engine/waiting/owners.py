@@ -37,11 +37,6 @@ class Owner:
     strict: bool
     turn: int
 
-    @property
-    def name(self) -> str:
-        """How messages call its workload."""
-        return "/".join(self.workload)
-
 
 @dataclass(slots=True)
 class Owners:

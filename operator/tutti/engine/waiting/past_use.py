@@ -22,6 +22,7 @@ from tutti.api.resources import in_bytes, to_milli
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.members import Charge
 from tutti.engine.state import State
+from tutti.engine.telling.naming import queue_named
 from tutti.engine.workloads import Workload
 from tutti.queueing.local_usage import Consumed, PastUse, decay, local_usage, penalty
 from tutti.quota.snapshot import Holder
@@ -111,7 +112,8 @@ def explained(state: State, workload: Workload, why: Explanation) -> Explanation
     if not before:
         return why
     before.sort(key=lambda one: _weighed(state, one))
-    others = ", ".join(f"{one.name} {_hours(state, one.use, lacking)}" for one in before[:MOST_NAMED])
+    names = [(queue_named(state, one.name, workload.key[1]), one) for one in before[:MOST_NAMED]]
+    others = ", ".join(f"{name} {_hours(state, one.use, lacking)}" for name, one in names)
     text = f"{door.name} has used {_hours(state, door.use, lacking)} {lacking} hours lately, {others}"
     message = f"{why.message}; who has used less, by weight, goes first: {text}"
     return Explanation(why.gate, why.reason, message, why.details)

@@ -16,6 +16,7 @@ from tutti.api.conditions import timestamp
 from tutti.engine.admitting import together
 from tutti.engine.admitting.shortages import with_strangers
 from tutti.engine.backfilling import backfill
+from tutti.engine.bulkhead import Bulkheads
 from tutti.engine.displacing import nominations, preemption
 from tutti.engine.displacing.elsewhere import elsewhere
 from tutti.engine.explanation import IN_LINE, Explanation, Gate
@@ -23,6 +24,7 @@ from tutti.engine.extending.extenders import WAITING
 from tutti.engine.gathering.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
 from tutti.engine.living import approval, life
 from tutti.engine.state import State
+from tutti.engine.telling.naming import named
 from tutti.engine.telling.reporting import tell_in_time
 from tutti.engine.waiting import holding_back, past_use, repeats
 from tutti.engine.waiting.contest import Turn, contest
@@ -52,7 +54,8 @@ class Candidates:
         cut_short: Whether the last contest ended with some not tried who could be.
     """
 
-    def __init__(self, pending: Pending) -> None:
+    def __init__(self, bulkheads: Bulkheads, pending: Pending) -> None:
+        self._bulkheads = bulkheads
         self.evaluated = 0
         self.cut_short = False
         self._aside: dict[WorkloadKey, Workload] = {}
@@ -186,7 +189,7 @@ class Candidates:
         for line in lines:
             line.close()
             if not self.cut_short:
-                self._tell_those_behind(line, changed)
+                self._tell_those_behind(state, line, changed)
             if not line:
                 self._lines.pop(line.name, None)
         if self.cut_short:
@@ -256,6 +259,22 @@ class Candidates:
             self._put(state, workload)
 
     def _put(self, state: State, workload: Workload) -> None:
+        """Put one workload where it belongs, or aside where that cannot be found out."""
+        if self._bulkheads.is_shut(state, workload):
+            self._shut_out(workload)
+            return
+        try:
+            self._find_place(state, workload)
+        except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
+            self._bulkheads.set_aside(state, workload, error, "queueing")
+            self._shut_out(workload)
+
+    def _shut_out(self, workload: Workload) -> None:
+        """Have a workload aside that has been set aside, whatever place it had."""
+        self.drop(workload)
+        self._aside[workload.key] = workload
+
+    def _find_place(self, state: State, workload: Workload) -> None:
         """Put one workload where it belongs."""
         if not life.wants_nodes(workload):
             self.drop(workload)
@@ -376,7 +395,7 @@ class Candidates:
             bunch.line.wake(bunch)
             self._active[bunch.line.name] = None
 
-    def _tell_those_behind(self, line: Line, changed: Changed) -> None:
+    def _tell_those_behind(self, state: State, line: Line, changed: Changed) -> None:
         """Tell those behind a head that blocks its strict line; the head itself knows why it waits."""
         head = line.blocked
         behind = line.behind()
@@ -385,10 +404,14 @@ class Candidates:
         assert head.bunch.why is not None  # it sleeps
         _explain(head.workload, head.bunch.why, changed)
         strategy = "StrictFIFO" if head.queue is None else head.queue.strategy
-        text = f"ClusterQueue {line.name[0]} is {strategy} and {head.workload.name} is before it"
-        why = Explanation(Gate.QUEUE, "BehindHead", text)
+        said: dict[str, Explanation] = {}
         for one in behind:
-            _explain(one.workload, why, changed)
+            reader = one.workload.key[1]
+            if reader not in said:
+                name = named(state, head.workload, reader)
+                text = f"ClusterQueue {line.name[0]} is {strategy} and {name} is before it"
+                said[reader] = Explanation(Gate.QUEUE, "BehindHead", text)
+            _explain(one.workload, said[reader], changed)
 
 
 def _explain(workload: Workload, why: Explanation, changed: Changed) -> None:
@@ -420,7 +443,7 @@ def _key(workload: Workload) -> LineKey:
 def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Shape:
     """Return what decides whether a workload can be admitted: equal shapes of one line fare alike."""
     asked = tuple(need.shape for need in needs)
-    important = 0 if queue is None or queue.policy == NOBODY else workload.priority  # for whom it may preempt
+    important = 0 if queue is None or queue.policy == NOBODY else workload.reach  # for whom it may preempt
     before = (*preemption.standing_of(state, workload, needs), approval.asks_first(state, workload))
     lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
     door = past_use.door_of(state, workload)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tutti.cluster.axis import NOWHERE
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import Mask, Rejection, Where
@@ -55,8 +56,8 @@ class NodeResourcesFit:
         return klass.keep(("asked", self), len(nodes.axis), lambda: self._looked_at(klass, nodes))
 
     def _looked_at(self, klass: PodClass, nodes: NodeColumns) -> list[tuple[int, int]]:
-        request = nodes.vector(klass.requests)  # makes columns of what no node has ever named
-        columns = [nodes.axis.column(name) for name in klass.requests if not self.is_ignored(name)]
+        request = nodes.vector(klass.requests)
+        columns = nodes.axis.columns(name for name in klass.requests if not self.is_ignored(name))
         return [(column, int(request[column])) for column in columns if request[column]]
 
     def is_ignored(self, name: str) -> bool:
@@ -81,7 +82,10 @@ class FitTally:
         out: list[Rejection] = []
         for name in requests:
             column = nodes.axis.column(name)
-            if not request[column] or self.fit.is_ignored(name):
+            if not requests[name] or self.fit.is_ignored(name):
+                continue
+            if column == NOWHERE:
+                out.append(Rejection(lacking(name), nodes.present, True))
                 continue
             offered = nodes.allocatable[:, column]
             short = nodes.requested[:, column] + request[column] > offered

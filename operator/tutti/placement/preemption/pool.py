@@ -53,7 +53,7 @@ class Wish:
         nodes = cluster.nodes
         request = nodes.vector(ask.klass.requests)
         names = (name for name in ask.klass.requests if not profile.fit.is_ignored(name))
-        columns = np.array([c for c in map(nodes.axis.column, names) if request[c]], dtype=np.int64)
+        columns = np.array([c for c in nodes.axis.columns(names) if request[c]], dtype=np.int64)
         wanted = request[columns]
         if barring is None or not len(barring):
             return cls(columns, wanted, mask, most)
