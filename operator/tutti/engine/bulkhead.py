@@ -103,7 +103,7 @@ def _let_go(state: State, workload: Workload) -> None:
     """Give back what a workload has in memory only; what cannot be given back stays until it is looked at again."""
     try:
         nominations.abandon(state, workload.key)
-        backfill.forget(state, workload.key)
+        backfill.let_go(state, workload.key)
         holding_back.drop(state, workload.key, workload.cluster_queue)
         reservation.break_up(state, workload)
     except Exception as error:  # noqa: BLE001 - the fault may lie in what is given back; the engine goes on without it

@@ -94,14 +94,19 @@ def stir(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) ->
 
 def end(state: State, workload: Workload) -> None:
     """Keep nothing for a workload any more: it has started."""
-    state.shadows.pauses.pop(workload.key, None)
     if workload.phase is Phase.WAITING:
         workload.out_of_turn = False
-    for shadow in list(state.shadows.of.values()):
-        if shadow.workload == workload.key:
-            _give_up(state, shadow)
-            if shadow.owed:
-                owing.begin(state, shadow.queue, workload)
+    if let_go(state, workload.key):
+        owing.begin(state, workload.cluster_queue, workload)
+
+
+def let_go(state: State, key: WorkloadKey) -> bool:
+    """Keep nothing for a workload any more; returns whether something was because it was its turn."""
+    state.shadows.pauses.pop(key, None)
+    mine = [shadow for shadow in state.shadows.of.values() if shadow.workload == key]
+    for shadow in mine:
+        _give_up(state, shadow)
+    return any(shadow.owed for shadow in mine)
 
 
 def respected(state: State, standing: Standing) -> AbstractContextManager[list[Shadow]]:
