@@ -294,29 +294,81 @@ def test_nothing_is_held_any_more_where_nothing_is_promised_any_more():
     assert world.reason("Workload", "w") == "WaitingForMembers"
 
 
-# Without a queue nobody pays for a promise.
+# Without a queue ResourceQuotas say who may be made.
+
+
+def promised_alone(count: int = 4) -> World:
+    world = World()
+    world.node("n1", gpus=8)
+    world.workload("w", {"count": count, "template": TEMPLATE})
+    return world
 
 
 @pytest.mark.parametrize("count", [1, 4, 100_000])
-def test_what_is_promised_without_a_queue_holds_no_room(count):
-    world = World()
-    world.node("n1", gpus=8)
-    world.workload("hold", {"count": count, "template": TEMPLATE})
+def test_what_is_promised_and_may_not_be_made_holds_no_room(count):
+    world = promised_alone(count)
+    world.allowance("none", pods=0)
     world.run()
-    assert (free(world), world.reason("Workload", "hold")) == (8, "WaitingForMembers")
-    assert f"0 of {count} member" in world.why("Workload", "hold").message
+    assert (free(world), world.reason("Workload", "w")) == (8, "WaitingForMembers")
+    assert f"0 of {count} member" in world.why("Workload", "w").message
     world.pod("honest", gpus=8)
     world.until(400.0)
     assert set(world.where()) == {"honest"}
 
 
-def test_members_of_a_promise_without_a_queue_are_placed_when_all_are_there():
-    world = World()
-    world.node("n1", gpus=8)
-    world.workload("w", {"count": 2, "template": TEMPLATE})
+@pytest.mark.parametrize(
+    ("hard", "used", "held"),
+    [
+        ({}, {}, 4),
+        ({"pods": 4}, {}, 4),
+        ({"pods": 4}, {"pods": 1}, 0),
+        ({"count/pods": 3}, {}, 0),
+        ({"cpu": 4}, {}, 4),
+        ({"requests_cpu": "3500m"}, {}, 0),
+        ({"memory": "4Gi"}, {"memory": "1"}, 0),
+        ({"requests_nvidia.com/gpu": 4}, {}, 4),
+        ({"requests_nvidia.com/gpu": 3}, {}, 0),
+        ({"limits_cpu": 0, "services": 0, "requests_example.com/other": 0}, {}, 4),
+        ({"pods": "many"}, {}, 0),
+    ],
+)
+def test_room_is_held_as_far_as_all_of_them_may_be_made(hard, used, held):
+    """Kubernetes 1.36, pkg/quota/v1/evaluator/core/pods.go: what of a pod counts against which name."""
+    world = promised_alone()
+    world.allowance("some", used=used, **hard)
+    world.allowance("plenty", pods=100)
+    world.allowance("elsewhere", "other", pods=0)
+    world.run()
+    assert free(world) == 8 - held
+    world.restart()
+    world.run()
+    assert free(world) == 8 - held
+
+
+def test_a_promise_counts_as_soon_as_its_members_may_be_made():
+    world = promised_alone()
+    world.allowance("none", pods=0)
+    world.run()
+    assert free(world) == 8
+    world.allowance("none", pods=4)
+    world.run()
+    assert free(world) == 4
+    other = promised_alone()
+    other.allowance("none", pods=0)
+    other.run()
+    other.remove_allowance("none")
+    other.run()
+    assert free(other) == 4
+    assert other.engine.state.unpaid == {}
+
+
+def test_members_that_exist_need_no_room_in_a_resource_quota():
+    world = promised_alone(2)
+    world.allowance("two", used={"pods": 1}, pods=2)
     world.pod("w-0", workload="w")
     world.run()
-    assert (world.where(), free(world)) == ({}, 8)
+    assert free(world) == 6
+    world.allowance("two", used={"pods": 2}, pods=2)
     world.pod("w-1", workload="w")
     world.run()
     assert set(world.where()) == {"w-0", "w-1"}
@@ -334,6 +386,7 @@ def test_what_was_promised_through_a_queue_is_held_no_longer_than_the_permit_whe
     world = promising(seconds=30)
     world.run()
     assert free(world) == 5
+    world.allowance("none", pods=0)
     world.workload("w", {"count": 3, "template": TEMPLATE}, scheduleTimeoutSeconds=30)
     world.until(31.0)
     assert (world.used("cq"), free(world)) == (0, 8)

@@ -280,8 +280,9 @@ def test_quota_of_room_that_went_with_its_node_is_given_back_at_once():
     assert why is None or "nodes are kept" not in why.message
 
 
-def test_without_a_queue_nothing_is_kept_for_members_that_do_not_exist_and_those_that_do_start():
+def test_nothing_is_kept_for_members_that_may_not_be_made_and_those_that_exist_start():
     world = World()
+    world.allowance("few", pods=2)
     world.node("n1", gpus=3)
     spark(world)
     world.run()
@@ -304,8 +305,9 @@ def test_without_a_queue_nothing_is_kept_for_members_that_do_not_exist_and_those
     assert not [d for d in world.log if isinstance(d, Evict)]
 
 
-def test_without_a_queue_those_that_exist_start_together_or_not_at_all():
+def test_where_others_may_not_be_made_those_that_exist_start_together_or_not_at_all():
     world = World()
+    world.allowance("two", used={"pods": 2}, pods=2)
     world.node("n1", gpus=1)
     spark(world)
     app(world, "exec-0", "executor")

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from tests.engine.storage import Storage
+from tutti.api.allowances import AllowanceName, AllowanceSpec, AllowanceStatus, ResourceQuota
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import (
     ClaimSource,
@@ -53,6 +54,8 @@ from tutti.engine.explanation import Explanation
 from tutti.engine.extending.hosting import Plugins
 from tutti.engine.journal import JournalWriter, Replay, replay
 from tutti.engine.observations import (
+    AllowanceGone,
+    AllowanceSeen,
     AnyObservation,
     BindAnswer,
     BindFinished,
@@ -114,6 +117,7 @@ class World:
         self.namespaces = namespaces
         self.pods: dict[tuple[str, str], Pod] = {}
         self.nodes: dict[str, Node] = {}
+        self.allowances: dict[tuple[str, str], ResourceQuota] = {}
         self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.gang_objects: dict[tuple[str, str, str, str], dict[str, Any]] = {}
         self.pending_binds: list[Bind] = []
@@ -145,6 +149,7 @@ class World:
             *(ObjectSeen(key[0], raw) for key, raw in self.objects.items()),
             *(GangObjectSeen(key[0], key[1], raw) for key, raw in self.gang_objects.items()),
             *(NodeSeen(node) for node in self.nodes.values()),
+            *(AllowanceSeen(quota) for quota in self.allowances.values()),
             *self.storage.all(),
             *(PodSeen(pod) for pod in self.pods.values()),
         ]
@@ -170,6 +175,20 @@ class World:
             NodeStatus({"cpu": str(cpu), "memory": "512Gi", "pods": "110", GPU: str(gpus)}),
         )
         self.tell(NodeSeen(self.nodes[name]))
+
+    def allowance(
+        self, name: str, namespace: str = "default", *, used: dict[str, Any] | None = None, **hard: Any
+    ) -> None:
+        """A ResourceQuota; `_` in the name of a resource stands for what Python takes in no name: `requests_cpu`."""
+        said = {key.replace("_", ".", 1): str(value) for key, value in hard.items()}
+        had = {key.replace("_", ".", 1): str(value) for key, value in (used or {}).items()}
+        quota = ResourceQuota(AllowanceName(name, namespace), AllowanceSpec(said), AllowanceStatus(said, had))
+        self.allowances[namespace, name] = quota
+        self.tell(AllowanceSeen(quota))
+
+    def remove_allowance(self, name: str, namespace: str = "default") -> None:
+        del self.allowances[namespace, name]
+        self.tell(AllowanceGone(namespace, name))
 
     def remove_node(self, name: str) -> None:
         del self.nodes[name]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
+from tutti.api.allowances import ResourceQuota
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.disruption import PodDisruptionBudget
 from tutti.api.selecting import REPLICATION_CONTROLLER, SERVICE, PlainSelecting, SelectingObject, SelectorSelecting
@@ -19,6 +20,8 @@ from tutti.cluster.storage import StorageKind
 from tutti.cluster.surroundings import Selecting
 from tutti.controller.crds import RESOURCES
 from tutti.engine.observations import (
+    AllowanceGone,
+    AllowanceSeen,
     AnyObservation,
     AttachmentSeen,
     BudgetGone,
@@ -58,6 +61,7 @@ from tutti.kube.resources import (
     PRIORITY_CLASSES,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
+    RESOURCE_QUOTAS,
     SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
@@ -106,6 +110,13 @@ _CORE = (
         PodDisruptionBudget,
         BudgetSeen,
         lambda gone: BudgetGone(gone.key.namespace, gone.key.name),
+    ),
+    Stream(
+        "ResourceQuota",
+        RESOURCE_QUOTAS,
+        ResourceQuota,
+        AllowanceSeen,
+        lambda gone: AllowanceGone(gone.key.namespace, gone.key.name),
     ),
     _selects(SERVICE, SERVICES, PlainSelecting),
     _selects(REPLICATION_CONTROLLER, REPLICATION_CONTROLLERS, PlainSelecting),

@@ -34,7 +34,7 @@ from tutti.engine.explanation import Explanation
 from tutti.engine.extending import permits
 from tutti.engine.extending.hosting import Plugins
 from tutti.engine.faults import note
-from tutti.engine.gathering import eager
+from tutti.engine.gathering import eager, promises
 from tutti.engine.living import approval, binding, life, replacement, reservation
 from tutti.engine.milestones import Milestone, Step
 from tutti.engine.observations import AnyObservation, Synced
@@ -239,6 +239,7 @@ class Engine:
         state.ending.pop(key, None)
         state.held.pop(key, None)
         backfill.forget(state, key)
+        promises.forget(state, key)
         self._bulkheads.forget(key)
         replacement.forget(state, workload)
         self._candidates.drop(workload)

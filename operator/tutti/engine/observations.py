@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tutti.api.allowances import ResourceQuota
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.disruption import PodDisruptionBudget
 from tutti.api.storage import (
@@ -101,6 +102,19 @@ class BudgetSeen(Observation, frozen=True, tag="budget"):
 
 class BudgetGone(Observation, frozen=True, tag="budget-gone"):
     """A PodDisruptionBudget does not exist any more."""
+
+    namespace: str
+    name: str
+
+
+class AllowanceSeen(Observation, frozen=True, tag="allowance"):
+    """A ResourceQuota was added, or has other room than before."""
+
+    quota: ResourceQuota
+
+
+class AllowanceGone(Observation, frozen=True, tag="allowance-gone"):
+    """A ResourceQuota does not exist any more."""
 
     namespace: str
     name: str
@@ -312,6 +326,8 @@ AnyObservation = (
     | SelectingGone
     | BudgetSeen
     | BudgetGone
+    | AllowanceSeen
+    | AllowanceGone
     | VolumeSeen
     | ClaimSeen
     | StorageClassSeen

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, assert_never
 
+from tutti.api.allowances import room_of
 from tutti.api.kinds import PodGroup
 from tutti.cluster.pods import PodRecord
 from tutti.engine.displacing import nominations
 from tutti.engine.extending import extenders
-from tutti.engine.gathering import implicit
+from tutti.engine.gathering import implicit, promises
 from tutti.engine.gathering.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
 from tutti.engine.living import binding, charges, eviction, limits, volumes
 from tutti.engine.living.reservation import lost_node, note_loss
 from tutti.engine.observations import (
+    AllowanceGone,
+    AllowanceSeen,
     AnyObservation,
     AttachmentSeen,
     BindFinished,
@@ -99,6 +102,12 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             state.budgets[budget.metadata.namespace, budget.metadata.name] = budget_of(budget)
         case BudgetGone(namespace=space, name=name):
             state.budgets.pop((space, name), None)
+        case AllowanceSeen(quota=quota):
+            state.allowances.setdefault(quota.metadata.namespace, {})[quota.metadata.name] = room_of(quota)
+            promises.look_again(state, quota.metadata.namespace)
+        case AllowanceGone(namespace=space, name=name):
+            state.allowances.get(space, {}).pop(name, None)
+            promises.look_again(state, space)
         case (
             VolumeSeen(found=storage)
             | ClaimSeen(found=storage)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
+from tutti.api.resources import Amounts
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
 from tutti.cluster.supply import Room, offered
@@ -64,6 +65,8 @@ class State:
         profiles: How pods are placed, per schedulerName of ours.
         rules: How fairness and preemption go.
         budgets: PodDisruptionBudgets, by namespace and name.
+        allowances: What ResourceQuotas leave for more pods, by namespace and name, in scheduling units.
+        unpaid: Workloads whose promised members no queue and no ResourceQuota has room for, by namespace.
         nominations: Room held for those whose victims are leaving.
         kept: What is kept for the successors of members that running gangs have lost.
         shadows: What is kept for the heads of queues.
@@ -109,6 +112,8 @@ class State:
     profiles: dict[str, Profile] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
     budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
+    allowances: dict[str, dict[str, Amounts]] = field(default_factory=dict)
+    unpaid: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
     nominations: Nominations = field(default_factory=Nominations)
     kept: dict[WorkloadKey, Kept] = field(default_factory=dict)
     shadows: Shadows = field(default_factory=Shadows)

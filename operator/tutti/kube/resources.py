@@ -60,6 +60,7 @@ def _escaped(part: str, *, safe: str) -> str:
     return part if _PLAIN.fullmatch(part) else quote(part, safe=safe)
 
 
+RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas")
 PODS: Final = Resource("", "v1", "pods")
 NODES: Final = Resource("", "v1", "nodes", namespaced=False)
 NAMESPACES: Final = Resource("", "v1", "namespaces", namespaced=False)

@@ -99,7 +99,8 @@ class WorkloadPodGroup(Model):
         default=None,
         json_schema_extra={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     )
-    """A pod template, so that it can be admitted before its pods exist; only in a queue is anything held for them."""
+    """A pod template, so that it can be admitted before its pods exist: in a queue, or as far as ResourceQuotas have
+    room for them."""
     topology: TopologyRequest | None = None
     """How near the members must be."""
     on_member_loss: OnMemberLoss | None = None

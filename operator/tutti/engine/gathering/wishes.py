@@ -17,14 +17,14 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
 from tutti.engine.explanation import Explanation, Gate
-from tutti.engine.gathering import importance, sizes
+from tutti.engine.gathering import importance, promises, sizes
 from tutti.engine.gathering.gang_objects import take_sizes, task_of
 from tutti.engine.gathering.history import recall
 from tutti.engine.gathering.nearness import disagreement, of_pod_group, of_workload
 from tutti.engine.living import limits
 from tutti.engine.members import Group
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Style, Workload
+from tutti.engine.workloads import Style, Workload
 
 
 def read_workload(state: State, workload: Workload) -> None:
@@ -39,8 +39,7 @@ def read_workload(state: State, workload: Workload) -> None:
         _read_single(workload)
     _drop_empty_groups(workload)
     _read_claims(state, workload)
-    if not workload.queue:
-        _promise_nothing(workload)
+    promises.settle(state, workload)
     workload.reach = importance.reach_of(state, workload)
     _compare_nearness(workload)
 
@@ -103,19 +102,6 @@ def _promised(state: State, workload: Workload, group: Group, template: dict[str
         return None
     importance.promise(state, group, spec)
     return None if has_claims(spec) else state.cluster.classes.of(spec, workload.key[1], labels)
-
-
-def _promise_nothing(workload: Workload) -> None:
-    """Count only on members that exist: no quota bounds what would be kept for others, and keeping it costs nobody.
-
-    A pod is counted by its namespace's ResourceQuota when it is created, and a promise by nothing. A gang that starts
-    before some of its members exist, since these make the others, starts with those that there are.
-    """
-    for group in workload.groups.values():
-        if workload.style is not None and group.promised is not None:
-            there = group.tally().placed if workload.phase is Phase.SCHEDULED else len(group.members)
-            group.min_count = min(group.min_count, there)
-        group.promised = None
 
 
 def _read_pod_group(state: State, workload: Workload, written: PodGroupObject | None) -> None:
