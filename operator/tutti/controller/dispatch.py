@@ -249,7 +249,7 @@ class Dispatch:
         about = (decision.namespace, decision.name, decision.uid)
         if isinstance(decision, KeepAdmission):
             kept = PodVerdict(ADMITTED_CONDITION, "True", "Admitted", decision.admission)
-            self._statuses.put_pod_condition(*about, verdict=kept)
+            self._statuses.put_pod_condition(*about, verdict=kept, once=True)
             return
         verdict = PodVerdict("PodScheduled", "False", decision.reason, decision.message, decision.observed_generation)
         self._statuses.put_pod_condition(*about, verdict=verdict, nominated_node=decision.nominated_node)

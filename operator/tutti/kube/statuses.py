@@ -87,6 +87,7 @@ class _Slot:
     written_at: float = float("-inf")
     waiting: asyncio.TimerHandle | None = None
     busy: bool = False  # queued, or being written
+    once: bool = False  # nothing of it need be known once it is written
 
 
 _Key = tuple[Target, str]  # the part of the status is a condition's type for pods, empty for everything else
@@ -127,16 +128,28 @@ class StatusWriter:
         self._want((target, ""), _Write(body, MERGE_PATCH, _digest(told)))
 
     def put_pod_condition(
-        self, namespace: str, name: str, uid: str, *, verdict: PodVerdict, nominated_node: str | None = None
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        *,
+        verdict: PodVerdict,
+        nominated_node: str | None = None,
+        once: bool = False,
     ) -> None:
-        """Want this condition on the pod, merged by type; a nominated node of "" clears it, None leaves it alone."""
+        """Want this condition on the pod, merged by type; a nominated node of "" clears it, None leaves it alone.
+
+        One that is wanted `once` is remembered until it is written, and not as long as the pod exists.
+        """
         target = Target(PODS, namespace, name, uid)
         status: dict[str, Any] = {"conditions": [verdict.as_patch()]}
         if nominated_node is not None:
             status["nominatedNodeName"] = nominated_node or None
         body = msgspec.json.encode({**_precondition(target), "status": status})
         digest = _verdict_digest(verdict, nominated_node)
-        self._want((target, verdict.type), _Write(body, STRATEGIC_MERGE_PATCH, digest))
+        key = target, verdict.type
+        self._want(key, _Write(body, STRATEGIC_MERGE_PATCH, digest))
+        self._slots[key].once = once
 
     def forget(self, target: Target, *, parts: Sequence[str] = ("",)) -> None:
         """Drop what is known and wanted of an object that is gone; `parts` are its condition types."""
@@ -230,10 +243,12 @@ class StatusWriter:
         slot.busy = False
         if self._slots.get(key) is not slot:
             return
-        if slot.wanted is None:
-            self._settle(key, slot)
-        else:
+        if slot.wanted is not None:
             self._schedule(key, slot, delay)
+            return
+        self._settle(key, slot)
+        if slot.once:
+            del self._slots[key]
 
     async def _send(self, key: _Key, slot: _Slot, write: _Write) -> float:
         """Send one patch; return the seconds to wait before the next try of this object."""
