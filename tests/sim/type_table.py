@@ -57,6 +57,8 @@ ROOTS = [
     "V1ClusterRoleBinding",
     "V1ValidatingWebhookConfiguration",
     "V1MutatingWebhookConfiguration",
+    "V1ValidatingAdmissionPolicy",
+    "V1ValidatingAdmissionPolicyBinding",
     "V1CustomResourceDefinition",
     "V1EndpointSlice",
     "V1RuntimeClass",

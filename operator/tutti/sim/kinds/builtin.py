@@ -127,6 +127,17 @@ LINES = (
     Line(RBAC, "clusterrolebindings", "ClusterRoleBinding", others.RoleStrategy, False),
     Line(ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", others.WebhookStrategy, False),
     Line(ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", others.WebhookStrategy, False),
+    Line(
+        ADMISSION,
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        others.PolicyStrategy,
+        False,
+        subs="status",
+    ),
+    Line(
+        ADMISSION, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", others.PolicyStrategy, False
+    ),
     Line("discovery.k8s.io", "endpointslices", "EndpointSlice", network.EndpointSliceStrategy),
     Line("node.k8s.io", "runtimeclasses", "RuntimeClass", Strategy, False),
     Line("networking.k8s.io", "networkpolicies", "NetworkPolicy", network.NetworkPolicyStrategy, short="netpol"),

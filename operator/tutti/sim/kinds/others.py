@@ -148,6 +148,24 @@ def _rule(rule: Json, at: str, namespaced: bool) -> list[FieldError]:
     return errors
 
 
+class PolicyStrategy(Strategy):
+    """Policies in CEL and their bindings: they are kept as a server keeps them, and nothing is held to them here."""
+
+    generation = True
+
+    def default(self, obj: Json) -> None:
+        """Fill in what admissionregistration/v1 defaults."""
+        spec = obj.get("spec") or {}
+        if obj["kind"] == "ValidatingAdmissionPolicy":
+            spec.setdefault("failurePolicy", "Fail")
+        for matched in filter(None, (spec.get("matchConstraints"), spec.get("matchResources"))):
+            matched.setdefault("matchPolicy", "Equivalent")
+            matched.setdefault("namespaceSelector", {})
+            matched.setdefault("objectSelector", {})
+            for rule in (*matched.get("resourceRules", ()), *matched.get("excludeResourceRules", ())):
+                rule.setdefault("scope", "*")
+
+
 class WebhookStrategy(Strategy):
     """Webhook configurations, which have no managed fields."""
 
