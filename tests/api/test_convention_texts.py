@@ -200,6 +200,14 @@ def test_numbers_of_other_projects_objects_have_bounds(kind, spec):
     assert found.spec is None
 
 
+def test_pod_groups_of_one_name_in_a_workload_of_kubernetes_are_told_so():
+    parts = [{"name": "x", "policy": {"gang": {"minCount": size}}} for size in (2, 3)]
+    raw = {"metadata": {"name": "w", "namespace": "ml"}, "spec": {"podGroups": [*parts, {"name": "y"}]}}
+    twice, once = gangs_in("scheduling.k8s.io/v1alpha1", "Workload", raw)
+    assert (twice.name, twice.problem) == ("w/x", "spec.podGroups names 'x' more than once")
+    assert (once.name, once.problem) == ("w/y", "")
+
+
 def test_nothing_is_asked_for_that_is_less_than_nothing():
     assert amounts_from_zero({"cpu": "0", "x": 2}) == {"cpu": 0, "x": 2}
     with pytest.raises(AmountError, match=r"x: '-1m' is below zero"):
