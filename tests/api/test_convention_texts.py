@@ -59,6 +59,7 @@ OUT_OF_BOUNDS = {
     ),
     "less than nothing": (task_group(minResource={"nvidia.com/gpu": "-100"}), "'-100' is below zero"),
     "less than nothing as a number": (task_group(minResource={"cpu": -1}), "-1 is below zero"),
+    "a resource that clears a terminal": (task_group(minResource={"x\x1b[2J\n": "1"}), "is no name of a resource"),
     "an amount that is none": (task_group(minResource={"cpu": "1e"}), "is not a quantity"),
     "a name of a part that clears a terminal": (task_group(name="\x1b[2J"), r"'\\x1b\[2J' is no name"),
     "no name of a part": (task_group(name=""), "must be a JSON list"),
