@@ -15,6 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import structlog
@@ -30,7 +31,8 @@ from tutti.controller.lag import measure_lag
 from tutti.controller.metrics import Metrics
 from tutti.controller.operator import registry_for, run_kopf, settings_for
 from tutti.controller.room import Room, Surroundings
-from tutti.controller.serving import application, serving
+from tutti.controller.scraping import Readers
+from tutti.controller.serving import application, guarded, serving
 from tutti.controller.supervisor import Supervisor, first_of, leaves
 from tutti.controller.webhooks import Reviewer
 from tutti.engine.engine import Engine
@@ -43,6 +45,8 @@ from tutti.kube.metrics import WireMetrics
 log = structlog.get_logger(__name__)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Whoever scrapes cannot know it, and each process has its own.
+_CERTIFICATE_LASTS = timedelta(days=3650)
 
 
 class Crashed(Exception):  # noqa: N818 - it says what has happened to the process
@@ -75,7 +79,7 @@ async def operate(
 
     Raises:
         CredentialsError: there is no usable way to a cluster.
-        OSError: the port for probes cannot be listened on, or there is no folder for the journal.
+        OSError: the port for probes or metrics cannot be listened on, or there is no folder for the journal.
         Crashed: the engine or kopf could not go on.
     """
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody asks for
@@ -91,6 +95,7 @@ async def operate(
                 metrics=WireMetrics(metrics.registry),
                 concurrency=configuration.client_connection.concurrency,
             ) as client,
+            _serving_readers(configuration, client, metrics),
         ):
             log.info("started", version=__version__, cluster=credentials.source, port=port)
             if serves_at is not None:
@@ -147,9 +152,34 @@ def _reviewer(room: Room, configuration: TuttiConfiguration) -> Reviewer | None:
 
 @asynccontextmanager
 async def _serving(configuration: TuttiConfiguration, health: Health, metrics: Metrics) -> AsyncIterator[int]:
-    host, _, port = configuration.metrics.bind_address.rpartition(":")
-    async with serving(application(health, metrics.registry), host=host.strip("[]"), port=int(port)) as served:
+    registry = metrics.registry if configuration.metrics.secure_bind_address is None else None
+    host, port = _address(configuration.metrics.bind_address)
+    async with serving(application(health, registry), host=host, port=port) as served:
         yield served
+
+
+@asynccontextmanager
+async def _serving_readers(configuration: TuttiConfiguration, client: Client, metrics: Metrics) -> AsyncIterator[None]:
+    """Serve metrics to those who may read them, where that is asked for."""
+    address = configuration.metrics.secure_bind_address
+    if address is None:
+        yield
+        return
+    # Needs a package that takes its time to load.
+    from tutti.kube.certificate import Certificate  # noqa: PLC0415
+
+    host, port = _address(address)
+    context = Certificate.make([host or "localhost"], lasts=_CERTIFICATE_LASTS).context()
+    app = guarded(metrics.registry, Readers(client))
+    async with serving(app, host=host, port=port, context=context) as served:
+        log.info("serving_metrics", port=served)
+        yield
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Return host and port of an address."""
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 @contextmanager
@@ -184,7 +214,7 @@ def run(launch: Launch) -> int:
 
     Raises:
         CredentialsError: there is no usable way to a cluster.
-        OSError: the port for probes cannot be listened on, or there is no folder for the journal.
+        OSError: the port for probes or metrics cannot be listened on, or there is no folder for the journal.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_exit_code(launch))
