@@ -9,6 +9,7 @@ from tests.controller.process import CRDS, operator, until
 from tests.controller.recording import LOST, recorded
 from tests.manifests.rbac import allows, asked, granted
 from tutti.api.conventions.gang_objects import GANG_KINDS
+from tutti.api.owners import BUILT_IN, OWNER_KINDS
 from tutti.controller.crds import RESOURCES
 from tutti.kube.resources import (
     EVENTS,
@@ -66,9 +67,9 @@ async def test_a_full_life_needs_every_right_of_the_role_and_no_other(bare, clus
 
 
 async def _serve_other_projects(cluster):
-    """Have every kind served whose objects say how large gangs are."""
+    """Have every kind served whose objects say how large gangs are, or that owns pods."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    for kind in GANG_KINDS:
+    for kind in (*GANG_KINDS, *(one for one in OWNER_KINDS if one.group not in BUILT_IN)):
         names = {
             "plural": kind.plural,
             "singular": kind.kind.lower(),

@@ -26,13 +26,13 @@ from tutti.controller.crds import installed
 from tutti.controller.cycle import Cycle, Journal
 from tutti.controller.dispatch import Dispatch
 from tutti.controller.feeds import Feeds
-from tutti.controller.gang_feeds import GangFeeds
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.gauges.collector import StateGauges
 from tutti.controller.health import Check, Health
 from tutti.controller.metrics import Metrics
 from tutti.controller.progress import Progress
 from tutti.controller.reviews import Classes
+from tutti.controller.served_feeds import ServedFeeds
 from tutti.controller.specs import ObjectKey
 from tutti.controller.supervisor import first_of, leaves
 from tutti.controller.usage import charged, overused
@@ -129,10 +129,10 @@ class Room:
             catalogue=self.catalogue,
             health=around.health,
         )
-        self._gang_feeds = GangFeeds(
+        self._served_feeds = ServedFeeds(
             around.client, around.configuration.conventions, observe=self._observe, forget=self._dispatch.forget
         )
-        around.health.ready["gang objects"] = self._gang_feeds.check
+        around.health.ready["other kinds"] = self._served_feeds.check
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then finish what was begun.
@@ -165,12 +165,12 @@ class Room:
             await self._elector.look()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._feeds.run(), name="feeds")
-            group.create_task(self._gang_feeds.run(), name="gang feeds")
+            group.create_task(self._served_feeds.run(), name="served feeds")
             group.create_task(self._cycle.run(), name="cycle")
             group.create_task(self._dispatch.run(), name="dispatch")
             group.create_task(self._conditions.run(), name="condition writer")
             await self._feeds.synced.wait()
-            await self._gang_feeds.synced.wait()
+            await self._served_feeds.synced.wait()
             self._cycle.synced()
             self.synced.set()
             log.info("synced")

@@ -53,6 +53,7 @@ class Informer(Generic[T]):
         tried: Set once the first list has failed, or been delivered in full.
         synced: Set once it has been delivered in full.
         problem: Why the stream does not flow at the moment, or None.
+        refused: Whether that is because this may not be read.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Informer(Generic[T]):
         self.tried = asyncio.Event()
         self.synced = asyncio.Event()
         self.problem: str | None = None
+        self.refused = False
         self._client = client
         self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver, unread=unread)
         self._scope = Scope(resource.path(namespace), label_selector, field_selector)
@@ -153,6 +155,7 @@ class Informer(Generic[T]):
         if lists and not isinstance(error, NotSent):
             self._in_pages = streams or not self._has_streaming_lists
         self._errors.inc()
+        self.refused = isinstance(error, ApiError) and error.status == HTTPStatus.FORBIDDEN
         expired = isinstance(error, ApiError) and error.status == HTTPStatus.GONE
         failures = self._backoff.failures
         if expired and lists:
@@ -175,6 +178,7 @@ class Informer(Generic[T]):
                 say = log.debug if passing and self.problem is not None else log.warning
                 say("informer_interrupted", resource=self.resource.label, problem=problem)
         self.problem = problem
+        self.refused = self.refused and problem is not None
         self.tried.set()
 
     async def _list(self) -> None:
