@@ -24,6 +24,7 @@ from tutti.kube.fencing import Fence, granted
 from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.pace import Pace
+from tutti.kube.recovery import Recovery
 from tutti.sim.faults.rules import Refusal
 from tutti.sim.faults.shell import refusal
 from tutti.sim.http import lists, render, request
@@ -166,6 +167,7 @@ class Wire:
 
     def __init__(self, network: Network, owner: str, metrics: WireMetrics) -> None:
         self.metrics = metrics
+        self.recovery = Recovery()
         self._network = network
         self._owner = owner
         self._seconds = 30.0

@@ -32,6 +32,7 @@ from tutti.kube.fencing import Fence, LeadershipDoubted, granted
 from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.pace import Pace
+from tutti.kube.recovery import Recovery
 
 log = structlog.get_logger(__name__)
 P = ParamSpec("P")
@@ -54,6 +55,9 @@ class Client:
     """Talks to one API server; to be made and used, as an async context manager, in one loop.
 
     At most `concurrency` writes are under way at once, and fewer where the server shows that it is busy.
+
+    Attributes:
+        recovery: Where those who use it tell each other that the server is back.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class Client:
     ) -> None:
         self.credentials = credentials
         self.metrics = metrics or WireMetrics()
+        self.recovery = Recovery()
         self._clock = asyncio.get_running_loop().time
         self._lanes = Lanes(Pace(concurrency))
         self.metrics.follow(self._lanes)
