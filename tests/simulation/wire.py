@@ -205,8 +205,10 @@ class Wire:
         body: bytes | None = None,
         content_type: str = JSON,
         timeout_seconds: float | None = None,
+        bounded: bool = False,
     ) -> bytes:
-        sent = Sent(self._owner, method, path, query or {}, body or b"", content_type)
+        limit = {TIMEOUT: str(timeout_seconds or self._seconds)} if bounded else {}
+        sent = Sent(self._owner, method, path, {**(query or {}), **limit}, body or b"", content_type)
         loop = asyncio.get_running_loop()
         self._check_connected(loop.time(), sent)
         for hook in self._network.sending:

@@ -113,8 +113,11 @@ class Client:
         body: bytes | None = None,
         content_type: str = JSON,
         timeout_seconds: float | None = None,
+        bounded: bool = False,
     ) -> bytes:
         """Send one request and return the body of its answer.
+
+        The server of a `bounded` one, which has no query, is told to give up when nobody waits for it any longer.
 
         Raises:
             ApiError: The server refused or failed.
@@ -122,8 +125,8 @@ class Client:
             UnknownOutcome: The connection broke or the time ran out after sending.
         """
         target = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
-        request = Request(method, target, body, content_type, timeout_seconds or self._timeout_seconds)
-        return await self._authorized(self._ask, request)
+        seconds = timeout_seconds or self._timeout_seconds
+        return await self._authorized(self._ask, Request(method, target, body, content_type, seconds, bounded=bounded))
 
     async def write(
         self, lane: Lane, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON

@@ -171,7 +171,7 @@ class Informer(Generic[T]):
         await self._pause(error)
 
     async def _pause(self, error: WireError) -> None:
-        """Wait before the next attempt, and say why; no longer than until something else shows the server to be back."""
+        """Wait before the next attempt, and say why; what shows the server to be back ends the wait."""
         self._away = isinstance(error, NotSent)
         # A server that is away needs no new list when it is back; one that answers and keeps failing may.
         if self._backoff.failures >= _RELIST_AFTER_FAILURES and not self._away:
