@@ -34,13 +34,13 @@ from tutti.controller.metrics import Metrics
 from tutti.controller.progress import Progress
 from tutti.controller.reviews import Classes
 from tutti.controller.specs import ObjectKey
-from tutti.controller.supervisor import first_of, leaves
+from tutti.controller.supervisor import first_of, is_lost_lease, leaves
 from tutti.controller.usage import charged, overused
 from tutti.engine.decisions import EmitEvent
 from tutti.engine.engine import Engine
 from tutti.engine.observations import AnyObservation, PodGone, PodSeen
 from tutti.kube.client import Client
-from tutti.kube.fencing import Fence, LeadershipLost, Term, unfenced
+from tutti.kube.fencing import Fence, Term, unfenced
 from tutti.kube.lease import Elector, LeaseTimes, boot_clock, default_identity
 from tutti.kube.statuses import StatusWriter
 
@@ -108,6 +108,7 @@ class Room:
             metrics=around.metrics,
             journal=around.journal,
             decided=self._decided,
+            fence=fence,
             clock=around.clock,
             ticks=around.ticks,
         )
@@ -219,6 +220,8 @@ class Room:
     async def _finish(self, work: asyncio.Task[None]) -> bool:
         """Decide nothing more, and let writers end what was decided; return whether they have."""
         self._cycle.rest()
+        if self._elector is not None:
+            self._elector.leaving = True
         if not self._leads:
             return True
         log.info("draining")
@@ -246,7 +249,7 @@ class Room:
 def _judge(work: asyncio.Task[None], *, asked: bool) -> None:
     """Raise what ended the work, unless it was the loss of the lease after being asked to stop."""
     error = work.exception()
-    if asked and error is not None and all(isinstance(leaf, LeadershipLost) for leaf in leaves(error)):
+    if asked and error is not None and is_lost_lease(error):
         # Whoever leads now finishes what was begun; this process was to end anyway.
         log.warning("lease_lost_while_stopping", error=str(next(leaves(error))))
         return

@@ -76,6 +76,7 @@ class Elector:
     Attributes:
         alone: Whether nobody else can have led since `look`, where this process leads. A lease that was not there
             tells nothing about that: it may have been made and deleted meanwhile.
+        leaving: Set by whoever wants to end: then a lease that could not be renewed in time is lost at once.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Elector:
     ) -> None:
         self.identity = identity or default_identity()
         self.alone = False
+        self.leaving = False
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -202,7 +204,7 @@ class Elector:
         the lease: the server accepts a renewal only where nobody has written the record since.
 
         Raises:
-            LeadershipLost: Somebody else holds the lease, or it was deleted.
+            LeadershipLost: Somebody else holds the lease, it was deleted, or time has run out and this process ends.
         """
         if self._deadline == NEVER:
             self._lose("it was given up")
@@ -217,6 +219,8 @@ class Elector:
             self._note(error)
             if isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND:
                 self._lose("it was deleted")
+            if late and self.leaving:
+                self._lose(f"it could not be renewed for {self._times.renew_seconds} s: {error}")
             return
         self._note(None)
         if late and self.leading:
