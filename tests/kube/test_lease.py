@@ -482,6 +482,38 @@ async def test_who_is_in_doubt_and_told_to_end_gives_back_what_still_is_its_own(
     assert leases.spec["holderIdentity"] == ("two" if taken else "")
 
 
+async def test_a_candidate_says_how_it_stands(scene):
+    leases, clock, elector = scene
+    one, two = elector("one"), elector("two")
+    said = [one.told]
+    assert await one.try_acquire()
+    assert not await two.try_acquire()
+    clock.now += 3
+    said += [one.told, two.told]
+    leases.down = True
+    await one.renew()
+    await two.try_acquire()
+    said += [one.told, two.told]
+    assert (one.doubted, two.doubted) == (False, False)
+    clock.now += 9
+    await one.renew()
+    said += [one.told]
+    assert (one.doubted, two.doubted) == (True, False)
+    leases.down = False
+    await one.renew()
+    said += [one.told]
+    assert not one.doubted
+    assert said == [
+        "does not lead yet",
+        "leads; the lease was renewed 3 s ago",
+        "stands by: held by one",
+        "the lease could not be renewed for 3 s: 503 ServiceUnavailable: ",
+        "stands by: 503 ServiceUnavailable: ",
+        "the lease could not be renewed for 12 s: 503 ServiceUnavailable: ",
+        "leads; the lease was renewed 0 s ago",
+    ]
+
+
 async def test_a_deleted_lease_ends_leadership(scene):
     leases, _clock, elector = scene
     one = elector("one")

@@ -18,6 +18,7 @@ from tutti.api.configuration import Conventions
 from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
 from tutti.controller.crds import CRDS, Definition
 from tutti.controller.discovery import version_of
+from tutti.controller.feeds import told_of
 from tutti.controller.health import Check
 from tutti.engine.observations import AnyObservation, GangObjectGone, GangObjectSeen
 from tutti.kube.changes import Change, Gone
@@ -147,7 +148,10 @@ class GangFeeds:
         missing = "; ".join(f"{name}: {why or 'not listed yet'}" for name, why in self._missing().items())
         if not self.synced.is_set():
             return Check(ok=False, detail=missing or "not listed yet")
-        return Check(ok=True, detail=f"gangs of some kinds wait: {missing}" if missing else "ok")
+        if missing:
+            return Check(ok=True, detail=f"gangs of some kinds wait: {missing}")
+        held_up = {name: told_of(running.informer) for name, running in self._running.items()}
+        return Check(ok=True, detail="; ".join(f"{name}: {why}" for name, why in held_up.items() if why) or "ok")
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:
         """Start the streams of what has come to be served, and end those of what no longer is."""

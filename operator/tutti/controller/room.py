@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import structlog
@@ -134,6 +135,8 @@ class Room:
             around.client, around.configuration.conventions, observe=self._observe, forget=self._dispatch.forget
         )
         around.health.ready["gang objects"] = self._gang_feeds.check
+        if self._elector is not None:
+            around.health.ready["leadership"] = partial(_check_leadership, self._elector)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then finish what was begun.
@@ -244,6 +247,11 @@ class Room:
         elif isinstance(observation, PodGone):
             self._times.gone(observation.namespace, observation.name)
         self._cycle.observe(observation)
+
+
+def _check_leadership(elector: Elector) -> Check:
+    """Say who leads; whoever has led and must write nothing until it could renew the lease does not do its work."""
+    return Check(ok=not elector.doubted, detail=elector.told)
 
 
 def _judge(work: asyncio.Task[None], *, asked: bool) -> None:

@@ -56,7 +56,6 @@ class Informer(Generic[T]):
         tried: Set once the first list has failed, or been delivered in full.
         synced: Set once it has been delivered in full.
         problem: Why the stream does not flow at the moment, or None.
-        interrupted_at: Since when it does not, by the clock of the loop; None while it does.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class Informer(Generic[T]):
         self.tried = asyncio.Event()
         self.synced = asyncio.Event()
         self.problem: str | None = None
-        self.interrupted_at: float | None = None
+        self._interrupted_at = 0.0  # when the problem began, by the clock of the loop
         self._client = client
         self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver, unread=unread)
         self._scope = Scope(resource.path(namespace), label_selector, field_selector)
@@ -110,6 +109,11 @@ class Informer(Generic[T]):
         """The objects known to exist, including those that could not be decoded."""
         return self._mirror.keys
 
+    @property
+    def interrupted_seconds(self) -> float:
+        """For how long the stream does not flow; 0 while it does."""
+        return 0.0 if self.problem is None else asyncio.get_running_loop().time() - self._interrupted_at
+
     async def run(self) -> None:
         """List and watch until cancelled."""
         while True:
@@ -129,7 +133,7 @@ class Informer(Generic[T]):
         """
         self._asked += 1
         wanted = self._asked
-        self.problem = self.interrupted_at = None  # of what ends now
+        self.problem = None  # of what ends now
         if self._round is not None and not self._round.expired():
             self._round.reschedule(asyncio.get_running_loop().time())
         while self._answered < wanted:
@@ -197,15 +201,14 @@ class Informer(Generic[T]):
         """Remember what is wrong, and say so once; one interruption has many faces while a server comes back."""
         before, self.problem = self.problem, problem
         if problem is None:
-            self.interrupted_at = None
             if before is not None:
                 log.info("informer_recovered", resource=self.resource.label)
                 self._client.recovery.tell()
         elif problem != before:
             say = log.debug if passing and before is not None else log.warning
             say("informer_interrupted", resource=self.resource.label, problem=problem)
-        if problem is not None and self.interrupted_at is None:
-            self.interrupted_at = asyncio.get_running_loop().time()
+        if before is None:
+            self._interrupted_at = asyncio.get_running_loop().time()
         self.tried.set()
 
     async def _list(self) -> None:

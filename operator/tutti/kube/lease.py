@@ -120,6 +120,21 @@ class Elector:
         return self._clock() < self._deadline
 
     @property
+    def doubted(self) -> bool:
+        """Whether this process has led, and has to find out whether it still does."""
+        return self._deadline != NEVER and not self.leading
+
+    @property
+    def told(self) -> str:
+        """How it stands, in words: who leads, or for how long the lease has not been renewed, and why."""
+        if self._deadline == NEVER:
+            return f"stands by: {self._waiting_for}" if self._waiting_for else "does not lead yet"
+        since = self._clock() - (self._deadline - self._times.renew_seconds)
+        if self._problem:
+            return f"the lease could not be renewed for {since:.0f} s: {self._problem}"
+        return f"leads; the lease was renewed {since:.0f} s ago"
+
+    @property
     def term(self) -> Term | None:
         """What writes of this process record; None where it has never led."""
         if not self._record.exists or self._deadline == NEVER:
