@@ -11,6 +11,7 @@ from tutti.controller.cycle import Cycle
 from tutti.controller.metrics import Metrics
 from tutti.engine.decisions import DeletePodGroup
 from tutti.engine.observations import NodeGone, Synced
+from tutti.kube.fencing import LeadershipDoubted, LeadershipLost
 
 
 class Recorder:
@@ -222,3 +223,46 @@ async def test_after_a_long_decision_the_loop_is_left_to_others_for_a_while():
     cycle.synced()
     await running(cycle, bystander())
     assert min(turns.count(1), turns.count(2)) > 5  # two rounds of the loop are what it had without
+
+
+async def test_nothing_is_decided_while_it_is_in_doubt_who_leads_and_all_is_taken_in():
+    engine, settled, doubtful = Recorder(alarms=[0.0, 0.0]), asyncio.Event(), []
+
+    def fence():
+        if doubtful:
+            raise LeadershipDoubted("late", settled=settled.wait)
+        return 1.0
+
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics(), fence=fence)
+
+    async def story():
+        cycle.synced()
+        cycle.lead()
+        await engine.until(lambda: engine.asked)
+        doubtful.append(True)
+        cycle.observe(NodeGone("a"))
+        await engine.until(lambda: NodeGone("a") in engine.told)
+        asked = len(engine.asked)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(engine.asked) == asked
+        doubtful.clear()
+        settled.set()
+        await engine.until(lambda: len(engine.asked) > asked)
+
+    task = await running(cycle, story())
+    assert task.cancelled()
+
+
+async def test_a_lost_lease_ends_the_run():
+    engine = Recorder()
+
+    def fence():
+        raise LeadershipLost("another leads")
+
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics(), fence=fence)
+    cycle.synced()
+    cycle.lead()
+    with pytest.raises(LeadershipLost):
+        await asyncio.wait_for(cycle.run(), 5)
+    assert engine.asked == []

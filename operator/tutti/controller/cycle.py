@@ -19,6 +19,7 @@ from tutti.controller.metrics import Metrics
 from tutti.controller.steady_time import SteadyTime
 from tutti.engine.decisions import AnyDecision
 from tutti.engine.observations import AnyObservation, Synced
+from tutti.kube.fencing import Fence, LeadershipDoubted, unfenced
 from tutti.kube.lease import boot_clock
 
 # After each slice of work the loop serves everything else: leases, streams, probes, and above all the binds that were
@@ -62,7 +63,8 @@ class Journal(Protocol):
 class Cycle:
     """Runs one engine. Everything happens in one loop, so nothing here is locked.
 
-    Before `synced()` the engine is only fed; it is asked only while `lead()` was called and `rest()` was not.
+    Before `synced()` the engine is only fed; it is asked only while `lead()` was called and `rest()` was not, and not
+    while the `fence` doubts that this process leads: what cannot be done is not decided, nor told as if it were done.
     `decided` is called after each time, with the seconds that the engine took. What the engine is told as the time is
     the `clock`, steadied by `ticks` (`steady_time.py`).
     """
@@ -75,6 +77,7 @@ class Cycle:
         metrics: Metrics,
         journal: Journal | None = None,
         decided: Callable[[float], None] = lambda _: None,
+        fence: Fence = unfenced,
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = boot_clock,
     ) -> None:
@@ -85,6 +88,8 @@ class Cycle:
         self._count = {kind: metrics.observations.labels(kind.__name__).inc for kind in get_args(AnyObservation)}
         self._journal = journal
         self._decided = decided
+        self._fence = fence
+        self._settling: asyncio.Task[object] | None = None  # while the fence is in doubt
         self._clock = clock
         self._time = SteadyTime(clock, ticks)
         self._buffer: deque[AnyObservation] = deque()
@@ -123,17 +128,36 @@ class Cycle:
         return self._synced and self._leading and not self._untold and not self._resting
 
     async def run(self) -> None:
-        """Drive the engine until cancelled; what the engine raises ends the run."""
+        """Drive the engine until cancelled; what the engine raises ends the run, and so does a lost lease."""
+        try:
+            await self._run()
+        finally:
+            if self._settling is not None:
+                self._settling.cancel()
+
+    async def _run(self) -> None:
         while True:
             await self._wait()
             began = self._clock()
             self._feed()
-            if not self._may_decide:
+            if not self._may_decide or self._is_in_doubt():
                 await asyncio.sleep(0)
                 continue
             self._decide()
             self._alarm = self._engine.wakeup()
             await asyncio.sleep(self._rest_after(began))
+
+    def _is_in_doubt(self) -> bool:
+        """Whether nothing may be written now; then the engine is asked again as soon as that is settled."""
+        try:
+            self._fence()
+        except LeadershipDoubted as doubt:
+            self._alarm = None
+            if self._settling is None or self._settling.done():
+                self._settling = asyncio.ensure_future(doubt.settled())
+                self._settling.add_done_callback(lambda _: self._woken.set())
+            return True
+        return False
 
     def _rest_after(self, began: float) -> float:
         """Return for how many seconds the loop is left to everything else after a turn.

@@ -25,7 +25,8 @@ Probe: TypeAlias = Callable[[], Check]
 class Health:
     """All checks of one process: `ready` gates traffic and rollouts, `alive` gates a restart.
 
-    A standby replica is ready: it has everything but the lease, and must not hold up a rollout.
+    A standby replica is ready: it has everything but the lease, and must not hold up a rollout. What comes and goes
+    with the API server never makes a process not alive: to start it anew would cost time, and mend nothing.
     """
 
     ready: dict[str, Probe] = field(default_factory=dict)

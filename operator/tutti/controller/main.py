@@ -27,17 +27,17 @@ from tutti.controller.deletion import Holder
 from tutti.controller.health import Health
 from tutti.controller.journaling import journal_at
 from tutti.controller.lag import measure_lag
+from tutti.controller.logs import tell_loop_error
 from tutti.controller.metrics import Metrics
 from tutti.controller.operator import registry_for, run_kopf, settings_for
 from tutti.controller.room import Room, Surroundings
 from tutti.controller.serving import application, serving
-from tutti.controller.supervisor import Supervisor, first_of, leaves
+from tutti.controller.supervisor import Supervisor, first_of, is_lost_lease, leaves
 from tutti.controller.webhooks import Reviewer
 from tutti.engine.engine import Engine
 from tutti.engine.extending.hosting import Plugins
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
-from tutti.kube.fencing import LeadershipLost
 from tutti.kube.metrics import WireMetrics
 
 log = structlog.get_logger(__name__)
@@ -187,6 +187,7 @@ def run(launch: Launch) -> int:
         OSError: the port for probes cannot be listened on, or there is no folder for the journal.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.get_loop().set_exception_handler(tell_loop_error)
         return runner.run(_exit_code(launch))
 
 
@@ -204,9 +205,8 @@ async def _exit_code(launch: Launch) -> int:
     try:
         await operate(launch, once_synced=_keep_for_good)
     except Crashed as crash:
-        lost = all(isinstance(leaf, LeadershipLost) for leaf in leaves(crash.__cause__ or crash))
-        # To lose the lease is the end of a process but no fault of it: no stack is of use.
-        log.critical("crashed", error=str(crash), exc_info=None if lost else crash.__cause__)
+        if not is_lost_lease(crash.__cause__ or crash):  # which was told where it happened, and is no fault
+            log.critical("crashed", error=str(crash), exc_info=crash.__cause__)
         return 1
     return 0
 

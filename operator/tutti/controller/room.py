@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import structlog
@@ -34,13 +35,13 @@ from tutti.controller.progress import Progress
 from tutti.controller.reviews import Classes
 from tutti.controller.served_feeds import ServedFeeds
 from tutti.controller.specs import ObjectKey
-from tutti.controller.supervisor import first_of, leaves
+from tutti.controller.supervisor import first_of, is_lost_lease, leaves
 from tutti.controller.usage import charged, overused
 from tutti.engine.decisions import EmitEvent
 from tutti.engine.engine import Engine
 from tutti.engine.observations import AnyObservation, PodGone, PodSeen
 from tutti.kube.client import Client
-from tutti.kube.fencing import Fence, LeadershipLost, Term, unfenced
+from tutti.kube.fencing import Fence, Term, unfenced
 from tutti.kube.lease import Elector, LeaseTimes, boot_clock, default_identity
 from tutti.kube.statuses import StatusWriter
 
@@ -108,6 +109,7 @@ class Room:
             metrics=around.metrics,
             journal=around.journal,
             decided=self._decided,
+            fence=fence,
             clock=around.clock,
             ticks=around.ticks,
         )
@@ -133,6 +135,8 @@ class Room:
             around.client, around.configuration.conventions, observe=self._observe, forget=self._dispatch.forget
         )
         around.health.ready["other kinds"] = self._served_feeds.check
+        if self._elector is not None:
+            around.health.ready["leadership"] = partial(_check_leadership, self._elector)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then finish what was begun.
@@ -219,6 +223,8 @@ class Room:
     async def _finish(self, work: asyncio.Task[None]) -> bool:
         """Decide nothing more, and let writers end what was decided; return whether they have."""
         self._cycle.rest()
+        if self._elector is not None:
+            self._elector.leaving = True
         if not self._leads:
             return True
         log.info("draining")
@@ -243,10 +249,15 @@ class Room:
         self._cycle.observe(observation)
 
 
+def _check_leadership(elector: Elector) -> Check:
+    """Say who leads; whoever has led and must write nothing until it could renew the lease does not do its work."""
+    return Check(ok=not elector.doubted, detail=elector.told)
+
+
 def _judge(work: asyncio.Task[None], *, asked: bool) -> None:
     """Raise what ended the work, unless it was the loss of the lease after being asked to stop."""
     error = work.exception()
-    if asked and error is not None and all(isinstance(leaf, LeadershipLost) for leaf in leaves(error)):
+    if asked and error is not None and is_lost_lease(error):
         # Whoever leads now finishes what was begun; this process was to end anyway.
         log.warning("lease_lost_while_stopping", error=str(next(leaves(error))))
         return

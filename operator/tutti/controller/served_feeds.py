@@ -17,6 +17,7 @@ import structlog
 from tutti.api.configuration import Conventions
 from tutti.controller.crds import CRDS, Definition
 from tutti.controller.discovery import version_of
+from tutti.controller.feeds import told_of
 from tutti.controller.health import Check
 from tutti.controller.other_kinds import OtherKind, other_kinds
 from tutti.engine.observations import AnyObservation
@@ -149,7 +150,12 @@ class ServedFeeds:
         unread = "; ".join(
             f"{name}: {one.informer.problem}" for name, one in self._running.items() if not self._is_followed(name)
         )
-        said = [f"gangs of some kinds wait: {missing}"] if missing else []
+        held_up = [
+            f"{name}: {why}"
+            for name, running in self._running.items()
+            if self._is_followed(name) and (why := told_of(running.informer))
+        ]
+        said = [f"gangs of some kinds wait: {missing}"] if missing else held_up
         said += [f"queues that owners name are not known: {unread}"] if unread else []
         return Check(ok=True, detail="; ".join(said) or "ok")
 
