@@ -68,6 +68,8 @@ class LeaseTimes:
 class Elector:
     """One process's part in the election. `check` is the fence that writers are given.
 
+    The lease is renewed only while the process `acts`: one that hangs must not keep others from leading.
+
     Attributes:
         alone: Whether nobody else can have led since `look`, where this process leads. A lease that was not there
             tells nothing about that: it may have been made and deleted meanwhile.
@@ -82,6 +84,7 @@ class Elector:
         identity: str | None = None,
         times: LeaseTimes | None = None,
         clock: Callable[[], float] = boot_clock,
+        acts: Callable[[], bool] = lambda: True,
     ) -> None:
         self.identity = identity or default_identity()
         self.alone = False
@@ -90,6 +93,7 @@ class Elector:
         self._name = name
         self._times = times or LeaseTimes()
         self._clock = clock
+        self._acts = acts
         self._record = LeaseRecord(
             client,
             namespace,
@@ -159,7 +163,10 @@ class Elector:
         """
         while True:
             await asyncio.sleep(self._times.retry_seconds)
-            await self.renew()
+            if self._acts():
+                await self.renew()
+            else:
+                log.warning("lease_not_renewed", lease=self._name, error="this process is stuck")
 
     async def try_acquire(self) -> bool:
         """Take the lease if it is free, released or expired; return whether this process is the leader now."""
