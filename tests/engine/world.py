@@ -54,7 +54,7 @@ from tutti.engine.decisions import (
 from tutti.engine.engine import Engine
 from tutti.engine.explanation import Explanation
 from tutti.engine.extending.hosting import Plugins
-from tutti.engine.journal import JournalWriter, Replay, replay
+from tutti.engine.journal import JournalWriter, Replay, Share, replay
 from tutti.engine.observations import (
     AllowanceGone,
     AllowanceSeen,
@@ -128,6 +128,7 @@ class World:
         self.owners: dict[str, OwnerObject] = {}
         self.pending_binds: list[Bind] = []
         self.most: int | None = None  # how many are tried in one turn
+        self.share: int | None = None  # at which question a turn is told that its share of time is over
         self.hold_binds = False
         self.hold_evictions = False
         self.refuse_evictions = False
@@ -446,8 +447,9 @@ class World:
     def decide(self, advance: float = 0.0) -> list[AnyDecision]:
         """Let the engine decide once, and carry it out."""
         self.now += advance
-        decisions = self.engine.decide(self.now, most=self.most)
-        self._writer.decided(self.now, decisions, most=self.most)
+        share = Share(lambda asked: asked == self.share)
+        decisions = self.engine.decide(self.now, most=self.most, enough=share)
+        self._writer.decided(self.now, decisions, most=self.most, ended=share.ended)
         self.log.extend(decisions)
         self._carry_out_all(decisions)
         return decisions

@@ -553,3 +553,22 @@ async def test_a_lease_is_held_by_renewing_it_until_it_is_lost(serve, kube):
 def test_times_that_leave_no_margin_are_refused(times):
     with pytest.raises(ValueError, match="each must be longer than the next"):
         LeaseTimes(*times)
+
+
+async def test_a_process_that_is_stuck_renews_nothing_and_goes_on_when_it_is_not(serve, kube):
+    leases = Leases(kube)
+    server = await serve(leases.handle)
+    acts, asked = [True, False, False, False, True, True], []
+
+    def is_acting():
+        asked.append(leases.version)
+        return acts.pop(0) if acts else True
+
+    times = LeaseTimes(lease_seconds=60, renew_seconds=30, retry_seconds=0.001)
+    one = Elector(server.client, namespace="n", name="l", identity="one", times=times, acts=is_acting)
+    await one.acquire()
+    leases.faults = ["", "", "", "deleted"]
+    with pytest.raises(LeadershipLost, match="it was deleted"):
+        await one.hold()
+    assert asked[1] == asked[2] == asked[3] == asked[4]
+    assert asked[5] > asked[4]

@@ -12,8 +12,8 @@ import gc
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,12 +24,14 @@ from tutti import __version__
 from tutti.api.configuration import TuttiConfiguration
 from tutti.controller.certificates import own_certificate
 from tutti.controller.deletion import Holder
+from tutti.controller.election import Aside
 from tutti.controller.health import Health
 from tutti.controller.journaling import journal_at
-from tutti.controller.lag import measure_lag
+from tutti.controller.lag import Pulse, measure_lag
 from tutti.controller.logs import tell_loop_error
 from tutti.controller.metrics import Metrics
 from tutti.controller.operator import registry_for, run_kopf, settings_for
+from tutti.controller.own_loop import OwnLoop
 from tutti.controller.room import Room, Surroundings
 from tutti.controller.serving import application, serving
 from tutti.controller.supervisor import Supervisor, first_of, is_lost_lease, leaves
@@ -83,29 +85,37 @@ async def operate(
     credentials = await Credentials.load(launch.kubeconfig, launch.context)
     stop = asyncio.Event()
     health, metrics = Health(), Metrics(local_queues=configuration.metrics.local_queues)
-    with _signals(stop), journal_at(launch.journal, configuration, metrics.journal_failures) as journal:
+    wire, pulse = WireMetrics(metrics.registry), Pulse()
+    health.alive["loop"] = pulse.check
+    with (
+        _signals(stop),
+        journal_at(launch.journal, configuration, metrics.journal_failures) as journal,
+        OwnLoop("lease and probes", _loop_factory()) as own,
+    ):
+        lasting = await own.run(Credentials.load(launch.kubeconfig, launch.context))
         async with (
-            _serving(configuration, health, metrics) as port,
-            Client(
-                credentials,
-                metrics=WireMetrics(metrics.registry),
-                concurrency=configuration.client_connection.concurrency,
-            ) as client,
+            own.holding(_server(configuration, health, metrics)) as port,
+            own.holding(lambda: Client(lasting, metrics=wire)) as holder,
+            # After the other one: what it writes is what is to be seen of writes under way.
+            Client(credentials, metrics=wire, concurrency=configuration.client_connection.concurrency) as client,
         ):
             log.info("started", version=__version__, cluster=credentials.source, port=port)
             if serves_at is not None:
                 serves_at(port)
-            around = Surroundings(client, configuration, health, metrics, journal)
+            aside = Aside(own, holder, pulse)
+            around = Surroundings(client, configuration, health, metrics, journal, aside=aside)
             try:
                 room = Room(Engine(configuration, launch.plugins), around, once_synced=once_synced)
-                await _operate(room, around, credentials, stop)
+                await _operate(room, around, credentials, stop, pulse=pulse)
             except Exception as error:
                 said = dict.fromkeys(str(leaf) or repr(leaf) for leaf in leaves(error))
                 raise Crashed(", ".join(said)) from error
     log.info("stopped")
 
 
-async def _operate(room: Room, around: Surroundings, credentials: Credentials, stop: asyncio.Event) -> None:
+async def _operate(
+    room: Room, around: Surroundings, credentials: Credentials, stop: asyncio.Event, *, pulse: Pulse
+) -> None:
     """Run engine and kopf together; the engine starts and ends within kopf's own life."""
     supervisor = Supervisor(lambda: room.run(stop), stop=stop, health=around.health)
 
@@ -127,7 +137,7 @@ async def _operate(room: Room, around: Surroundings, credentials: Credentials, s
     ready = asyncio.Event()
     # Started before kopf, which counts every later task as its own.
     resigned = asyncio.create_task(_take_signals_back(ready, stop), name="signals")
-    lag = asyncio.create_task(measure_lag(around.metrics), name="loop lag")
+    lag = asyncio.create_task(measure_lag(around.metrics, pulse), name="loop lag")
     try:
         async with own_certificate(around.configuration.webhook, around.client, stop) as certificate:
             settings = settings_for(around.configuration, certificate)
@@ -145,11 +155,13 @@ def _reviewer(room: Room, configuration: TuttiConfiguration) -> Reviewer | None:
     return Reviewer(room.catalogue, room.classes, default_queue=configuration.default_local_queue)
 
 
-@asynccontextmanager
-async def _serving(configuration: TuttiConfiguration, health: Health, metrics: Metrics) -> AsyncIterator[int]:
+def _server(
+    configuration: TuttiConfiguration, health: Health, metrics: Metrics
+) -> Callable[[], AbstractAsyncContextManager[int]]:
+    """Return what serves probes and metrics, in whatever loop it is begun; metrics are read in this one."""
     host, _, port = configuration.metrics.bind_address.rpartition(":")
-    async with serving(application(health, metrics.registry), host=host.strip("[]"), port=int(port)) as served:
-        yield served
+    app = application(health, metrics.registry, measured_in=asyncio.get_running_loop())
+    return lambda: serving(app, host=host.strip("[]"), port=int(port))
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from tutti.controller.conditions import ConditionKeeper
 from tutti.controller.crds import installed
 from tutti.controller.cycle import Cycle, Journal
 from tutti.controller.dispatch import Dispatch
+from tutti.controller.election import Aside, Election, elector_in, times_of
 from tutti.controller.feeds import Feeds
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.gauges.collector import StateGauges
@@ -42,7 +43,7 @@ from tutti.engine.engine import Engine
 from tutti.engine.observations import AnyObservation, PodGone, PodSeen
 from tutti.kube.client import Client
 from tutti.kube.fencing import Fence, Term, unfenced
-from tutti.kube.lease import Elector, LeaseTimes, boot_clock, default_identity
+from tutti.kube.lease import Elector, boot_clock, default_identity
 from tutti.kube.statuses import StatusWriter
 
 log = structlog.get_logger(__name__)
@@ -59,6 +60,7 @@ class Surroundings:
     Attributes:
         clock: The time of day, in Unix seconds.
         ticks: Seconds that go on while the machine sleeps, from any beginning: what a lease is counted in.
+        aside: Where the lease is held; None: in the loop of the room, and with its client.
     """
 
     client: Client
@@ -68,6 +70,7 @@ class Surroundings:
     journal: Journal | None = None
     clock: Callable[[], float] = time.time
     ticks: Callable[[], float] = boot_clock
+    aside: Aside | None = None
 
 
 class Room:
@@ -224,7 +227,7 @@ class Room:
         """Decide nothing more, and let writers end what was decided; return whether they have."""
         self._cycle.rest()
         if self._elector is not None:
-            self._elector.leaving = True
+            self._elector.leave()
         if not self._leads:
             return True
         log.info("draining")
@@ -249,7 +252,7 @@ class Room:
         self._cycle.observe(observation)
 
 
-def _check_leadership(elector: Elector) -> Check:
+def _check_leadership(elector: Election) -> Check:
     """Say who leads; whoever has led and must write nothing until it could renew the lease does not do its work."""
     return Check(ok=not elector.doubted, detail=elector.told)
 
@@ -264,10 +267,11 @@ def _judge(work: asyncio.Task[None], *, asked: bool) -> None:
     work.result()
 
 
-def _elector(around: Surroundings) -> Elector | None:
+def _elector(around: Surroundings) -> Election | None:
     election = around.configuration.leader_election
     if not election.enabled:
         return None
-    times = LeaseTimes(election.lease_duration_seconds, election.renew_deadline_seconds, election.retry_period_seconds)
-    lease = (election.lease_namespace, election.lease_name)
+    if around.aside is not None:
+        return elector_in(around.aside, around.client, around.configuration)
+    lease, times = (election.lease_namespace, election.lease_name), times_of(around.configuration)
     return Elector(around.client, namespace=lease[0], name=lease[1], times=times, clock=around.ticks)

@@ -1,6 +1,8 @@
 """Probes and metrics over plain HTTP: /healthz, /readyz and /metrics.
 
-A server of our own and not kopf's, whose one endpoint caches its answer and knows no readiness.
+A server of our own and not kopf's, whose one endpoint caches its answer and knows no readiness. It is served in a loop
+of its own (`own_loop.py`), so that probes are answered while the engine is busy; metrics are read in the loop that
+changes what they tell.
 """
 
 from __future__ import annotations
@@ -47,8 +49,16 @@ async def rendered(registry: CollectorRegistry) -> bytes:
     return b"".join(parts)
 
 
-def application(health: Health, registry: CollectorRegistry) -> web.Application:
-    """The aiohttp application; every answer is computed from what `health` and `registry` hold at that moment."""
+def application(
+    health: Health, registry: CollectorRegistry, *, measured_in: asyncio.AbstractEventLoop | None = None
+) -> web.Application:
+    """The aiohttp application; every answer is computed from what `health` and `registry` hold at that moment.
+
+    Args:
+        health: What probes are answered by; from the thread of the server.
+        registry: What is measured.
+        measured_in: The loop in which that is read; None: the server's own.
+    """
 
     async def healthz(_: web.Request) -> web.Response:
         """Whether the process should go on."""
@@ -63,7 +73,11 @@ def application(health: Health, registry: CollectorRegistry) -> web.Application:
 
     async def metrics(_: web.Request) -> web.Response:
         """Everything measured, in Prometheus' text format."""
-        return web.Response(body=await rendered(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        if measured_in is None:
+            body = await rendered(registry)
+        else:
+            body = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(rendered(registry), measured_in))
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
     app.router.add_get("/healthz", healthz)

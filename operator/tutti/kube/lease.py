@@ -73,6 +73,8 @@ class LeaseTimes:
 class Elector:
     """One process's part in the election. `check` is the fence that writers are given.
 
+    The lease is renewed only while the process `acts`: one that hangs must not keep others from leading.
+
     Attributes:
         alone: Whether nobody else can have led since `look`, where this process leads. A lease that was not there
             tells nothing about that: it may have been made and deleted meanwhile.
@@ -88,6 +90,7 @@ class Elector:
         identity: str | None = None,
         times: LeaseTimes | None = None,
         clock: Callable[[], float] = boot_clock,
+        acts: Callable[[], bool] = lambda: True,
     ) -> None:
         self.identity = identity or default_identity()
         self.alone = False
@@ -97,6 +100,7 @@ class Elector:
         self._name = name
         self._times = times or LeaseTimes()
         self._clock = clock
+        self._acts = acts
         self._record = LeaseRecord(
             client,
             namespace,
@@ -184,7 +188,10 @@ class Elector:
         """
         while True:
             await self._pause(self._times.retry_seconds)
-            await self.renew()
+            if self._acts():
+                await self.renew()
+            else:
+                log.warning("lease_not_renewed", lease=self._name, error="this process is stuck")
 
     async def _pause(self, seconds: float) -> None:
         """Wait before the next try; after one that failed, no longer than until the server is known to be back."""
@@ -192,6 +199,10 @@ class Elector:
             await self._client.recovery.wait(seconds)
         else:
             await asyncio.sleep(seconds)
+
+    def leave(self) -> None:
+        """Say that this process wants to end."""
+        self.leaving = True
 
     async def try_acquire(self) -> bool:
         """Take the lease if it is free, released or expired; return whether this process is the leader now."""

@@ -7,10 +7,11 @@ was. Whoever is the first to find that what had failed works again tells all oth
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 
 class Recovery:
-    """What one client's informers and its lease tell each other; for one loop.
+    """What one client's informers and its lease tell each other; for one loop, unless `tell_also` joins it to another.
 
     Told is only what had failed before, so nobody is woken by those who have no trouble: somebody who fails while
     everything else works goes on waiting longer and longer.
@@ -18,9 +19,20 @@ class Recovery:
 
     def __init__(self) -> None:
         self._told = asyncio.Event()
+        self._elsewhere: list[Callable[[], object]] = []
+
+    def tell_also(self, tell: Callable[[], object]) -> None:
+        """Have somebody called with each piece of news from here, such as `hear` of another, in its loop."""
+        self._elsewhere.append(tell)
 
     def tell(self) -> None:
         """Something that had failed works again."""
+        self.hear()
+        for tell in self._elsewhere:
+            tell()
+
+    def hear(self) -> None:
+        """Wake those who wait here."""
         told, self._told = self._told, asyncio.Event()
         told.set()
 
