@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 TIMES ?= 5
 FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py)
 
-.PHONY: help setup demo test fuzz lint fix crds reference tutorial docs screens bench bench-envtest bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kubelets e2e-node e2e-kind sim soak test-envtest lock clean
+.PHONY: help setup demo test fuzz fuzz-histories lint fix crds reference tutorial docs screens bench bench-envtest bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kubelets e2e-node e2e-kind sim soak test-envtest lock clean
 
 help: ## Show this list
 	@if [ -t 1 ]; then on='\033[1m' off='\033[0m'; fi; \
@@ -32,7 +32,11 @@ demo: $(READY) ## Embedded cluster, operator and a workload mix, live; ends by i
 test: $(READY) ## The whole test suite
 	@$(BIN)/python -m pytest -n 3 --dist loadgroup
 
-fuzz: $(READY) ## Random histories that no run has seen before: make fuzz TIMES=10
+SECONDS ?= 300
+fuzz: $(READY) ## Hostile objects of every kind, read as the operator reads them: SECONDS=n SEED=n, WHOLE=1 for a whole operator
+	@$(BIN)/python -m tests.hostile.command --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(WHOLE),--operator)
+
+fuzz-histories: $(READY) ## Random histories that no run has seen before: TIMES=n times as many as in make test
 	@TUTTI_FUZZ=$(TIMES) $(BIN)/python -m pytest -n 2 --dist loadgroup $(FUZZED)
 
 SEEDS ?= 500

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tutti.api.conditions import Condition, as_json, find, is_true, merge, timestamp
+from tutti.api.conditions import Condition, as_json, find, is_true, legible, merge, timestamp
 
 THEN = "2026-01-01T00:00:00Z"
 ADMITTED = {**as_json("Admitted", "False", "Quota"), "lastTransitionTime": THEN}
@@ -58,3 +58,9 @@ def test_the_written_form_has_every_field_the_api_requires():
         }
     ]
     assert as_json("Admitted", "True", "Admitted", generation=3)["observedGeneration"] == 3
+
+
+def test_what_is_no_condition_is_not_taken_for_one():
+    odd = [None, [], "x", {}, {"type": "a"}, {"type": [], "status": "True"}, {"type": "a", "status": None}]
+    assert legible({"conditions": [*odd, ADMITTED]}) == [ADMITTED]
+    assert [legible(status) for status in (None, [], "x", {}, {"conditions": {}}, {"conditions": None})] == [[]] * 6

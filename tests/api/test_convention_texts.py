@@ -59,6 +59,7 @@ OUT_OF_BOUNDS = {
     ),
     "less than nothing": (task_group(minResource={"nvidia.com/gpu": "-100"}), "'-100' is below zero"),
     "less than nothing as a number": (task_group(minResource={"cpu": -1}), "-1 is below zero"),
+    "a resource that clears a terminal": (task_group(minResource={"x\x1b[2J\n": "1"}), "is no name of a resource"),
     "an amount that is none": (task_group(minResource={"cpu": "1e"}), "is not a quantity"),
     "a name of a part that clears a terminal": (task_group(name="\x1b[2J"), r"'\\x1b\[2J' is no name"),
     "no name of a part": (task_group(name=""), "must be a JSON list"),
@@ -198,6 +199,14 @@ def test_numbers_of_other_projects_objects_have_bounds(kind, spec):
     (found,) = gangs_in(kind, "PodGroup", raw)
     assert found.problem
     assert found.spec is None
+
+
+def test_pod_groups_of_one_name_in_a_workload_of_kubernetes_are_told_so():
+    parts = [{"name": "x", "policy": {"gang": {"minCount": size}}} for size in (2, 3)]
+    raw = {"metadata": {"name": "w", "namespace": "ml"}, "spec": {"podGroups": [*parts, {"name": "y"}]}}
+    twice, once = gangs_in("scheduling.k8s.io/v1alpha1", "Workload", raw)
+    assert (twice.name, twice.problem) == ("w/x", "spec.podGroups names 'x' more than once")
+    assert (once.name, once.problem) == ("w/y", "")
 
 
 def test_nothing_is_asked_for_that_is_less_than_nothing():

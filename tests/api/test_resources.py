@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.api.resources import AmountError, amounts, describe, from_milli, to_milli
+from tutti.api.resources import AmountError, amounts, amounts_from_zero, describe, from_milli, to_milli
 
 
 def test_cpu_counts_in_milli_cores_and_the_rest_in_whole_units():
@@ -59,3 +59,19 @@ def test_amounts_read_as_a_person_writes_them(resource, amount, text):
 def test_description_and_milli_units_are_exact(resource, amount):
     assert from_milli(resource, to_milli(resource, amount)) == amount
     assert amounts({resource: describe(resource, amount)}) == {resource: amount}
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a b", "cpu\n", "x\x1b[2J\n[green]", "\u202ecpu", "a/b/c", "A/b", "-", "a" * 318, "a." * 60_000]
+)
+def test_a_name_that_no_resource_can_have_is_told_in_one_short_line(name):
+    # Kubernetes 1.36, pkg/apis/core/validation: validateResourceName
+    with pytest.raises(AmountError, match="is no name of a resource") as caught:
+        amounts_from_zero({"cpu": 1, name: 1})
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("name", ["cpu", "nvidia.com/gpu", "hugepages-2Mi", "example.com/A_b.c-1", "a" * 63])
+def test_names_that_resources_have(name):
+    assert amounts_from_zero({name: 1}).keys() == {name}

@@ -407,3 +407,26 @@ def test_an_admission_that_is_nested_without_end_says_nothing(world, text):
     world.pod("p", node="n1", queue="queue", annotations={"scheduling.tutti.dev/admission": text})
     world.run()
     assert world.used("cq", resource=GPU) == 1
+
+
+BEYOND_INT32 = {
+    "a skew": {"topologySpreadConstraints": [{"maxSkew": 2**63 - 1, "topologyKey": "kubernetes.io/hostname"}]},
+    "domains": {"topologySpreadConstraints": [{"maxSkew": 1, "minDomains": 2**31, "topologyKey": "zone"}]},
+    "a weight": {
+        "affinity": {
+            "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 2**40, "preference": {}}]}
+        }
+    },
+    "a port": {"containers": [{"name": "c", "ports": [{"containerPort": 1, "hostPort": -(2**40)}]}]},
+    "a priority": {"priority": 2**31},
+}
+
+
+@pytest.mark.parametrize("name", BEYOND_INT32)
+def test_a_template_with_a_number_that_no_server_keeps(world, name):
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], **BEYOND_INT32[name]}}
+    world.workload("w", {"count": 2, "template": template}, queueName="queue")
+    world.run()
+    why = world.why("Workload", "w")
+    assert why.reason == "InvalidTemplate"
+    assert "Expected `int`" in why.message

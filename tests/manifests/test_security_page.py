@@ -14,8 +14,9 @@ PAGE = (ROOT / "docs" / "security.md").read_text()
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in PAGE.splitlines()
-    if line.startswith("|") and not line.startswith(("|---", "| threat |"))
+    if line.startswith("|") and not line.startswith(("|---", "| threat |", "| rights |"))
 ]
+ATTACKS = "tests/hostile/test_attacks.py"
 
 
 @functools.cache
@@ -27,7 +28,13 @@ def named_in(file):
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 def test_what_holds_a_line_is_there(row):
-    _, _, held = row
-    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", held)
+    assert all(row)
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", row[-1])
     assert named
     assert [f"{file}::{name}" for file, name in named if name not in named_in(file)] == []
+
+
+def test_every_attack_that_is_tried_is_on_the_page():
+    tried = {name for name in named_in(ATTACKS) if name.startswith("test_")}
+    assert tried
+    assert tried == set(re.findall(rf"`{ATTACKS}::(test_\w+)`", PAGE))

@@ -5,6 +5,7 @@ The rule that matters: `lastTransitionTime` moves only when `status` does, so th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tutti.api.model import Lenient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 Status = Literal["True", "False", "Unknown"]
 SINCE = "lastTransitionTime"
@@ -52,6 +53,17 @@ def is_true(conditions: Iterable[Condition], kind: str) -> bool:
 
 Json = dict[str, Any]
 """A condition as it stands in a status."""
+
+
+def legible(status: object) -> list[Mapping[str, Any]]:
+    """The conditions in a status that have a type and a status; whatever else stands there is no condition."""
+    told = status.get("conditions") if isinstance(status, Mapping) else None
+    conditions = told if isinstance(told, list) else []
+    return [one for one in conditions if isinstance(one, Mapping) and _is_text(one, "type") and _is_text(one, "status")]
+
+
+def _is_text(condition: Mapping[str, Any], key: str) -> bool:
+    return isinstance(condition.get(key), str)
 
 
 def as_json(kind: str, status: Status, reason: str, message: str = "", *, generation: int | None = None) -> Json:

@@ -8,12 +8,15 @@ Field names and meanings: Kubernetes API 1.36, core/v1 and scheduling.k8s.io/v1.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from tutti.api.labels import LabelSelector, NodeSelector, NodeSelectorTerm
 from tutti.api.taints import Taint, Toleration
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+"""A number as the API server keeps it. Templates of ours are kept as they are written, and have it from here."""
 
 
 class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -61,8 +64,8 @@ class ResourceRequirements(View, frozen=True):
 class ContainerPort(View, frozen=True):
     """A port; only one with a host port constrains placement."""
 
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int32 = 0
+    host_port: Int32 = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
     protocol: str = "TCP"
 
@@ -87,7 +90,7 @@ class Container(View, frozen=True):
 class PreferredSchedulingTerm(View, frozen=True):
     """A node selector term with the weight it adds where it matches."""
 
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -112,7 +115,7 @@ class PodAffinityTerm(View, frozen=True):
 class WeightedPodAffinityTerm(View, frozen=True):
     """A pod affinity term with the weight it adds."""
 
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
@@ -137,10 +140,10 @@ class TopologySpreadConstraint(View, frozen=True):
     """How evenly pods must, or should, spread over a topology."""
 
     topology_key: str = ""
-    max_skew: int = 1
+    max_skew: Int32 = 1
     when_unsatisfiable: str = "DoNotSchedule"
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str = "Honor"
     node_taints_policy: str = "Ignore"
     match_label_keys: list[str] = []
@@ -230,7 +233,7 @@ class PodSpec(View, frozen=True):
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
     tolerations: list[Toleration] = []
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""
     scheduling_gates: list[SchedulingGate] = []
@@ -337,6 +340,6 @@ class PriorityClass(View, frozen=True):
     """A priority by name."""
 
     metadata: ObjectMeta = ObjectMeta()
-    value: int = 0
+    value: Int32 = 0
     global_default: bool = False
     preemption_policy: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tutti.api.core import View
+from tutti.api.core import Int32, View
 from tutti.api.labels import LabelSelector
 
 
@@ -24,7 +24,7 @@ class BudgetSpec(View, frozen=True):
 class BudgetStatus(View, frozen=True):
     """How many more pods may be disrupted now, and which are counted as disrupted already, by name."""
 
-    disruptions_allowed: int = 0
+    disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, Any] = {}
 
 

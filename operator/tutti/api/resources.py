@@ -6,10 +6,13 @@ kube-scheduler 1.36, framework/types.go `Resource.Add` (`MilliValue()` for cpu, 
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tutti.api import quantity
+from tutti.api.model import LABEL_PATTERN
+from tutti.api.printable import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +21,11 @@ CPU = "cpu"
 MEMORY = "memory"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
+
+_NAME: Final = re.compile(LABEL_PATTERN, re.ASCII)
+_LONGEST_NAME: Final = 317
+"""Characters of a qualified name: 253 of its domain, 63 of itself, and what is between them."""
+_MOST_SHOWN: Final = 64
 
 Amounts = dict[str, int]
 """Resource name to amount in scheduling units."""
@@ -49,17 +57,27 @@ def amounts(quantities: Mapping[str, str | int | float]) -> Amounts:
 def amounts_from_zero(quantities: Mapping[str, str | int | float]) -> Amounts:
     """Quantities of what is asked for or offered, in scheduling units: none of them is less than nothing.
 
-    The API server refuses negative ones of pods and nodes (Kubernetes 1.36, pkg/apis/core/validation,
-    `ValidateNonnegativeQuantity`); templates, and objects of other projects, it does not look into.
+    The API server refuses negative ones of pods and nodes, and names that are none (Kubernetes 1.36,
+    pkg/apis/core/validation, `ValidateNonnegativeQuantity` and `validateResourceName`); templates, annotations, and
+    objects of other projects, it does not look into.
 
     Raises:
-        AmountError: a quantity does not follow the grammar, or is negative.
+        AmountError: a quantity does not follow the grammar, or is negative, or nothing can have the name.
     """
+    for resource in quantities:
+        if not _is_name(resource):
+            right = "is no name of a resource: write one such as cpu or nvidia.com/gpu"
+            raise AmountError(shown(repr(resource[:_MOST_SHOWN])), right)
     result = amounts(quantities)
     for resource, amount in result.items():
         if amount < 0:
             raise AmountError(resource, f"{quantities[resource]!r} is below zero: write 0 or more")
     return result
+
+
+@lru_cache(maxsize=4096)  # the same few are read over and over
+def _is_name(resource: str) -> bool:
+    return len(resource) <= _LONGEST_NAME and _NAME.fullmatch(resource) is not None
 
 
 def from_milli(resource: str, milli: int) -> int:

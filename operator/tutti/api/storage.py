@@ -6,7 +6,7 @@ Field names and meanings: Kubernetes API 1.36, core/v1 and storage.k8s.io/v1.
 from __future__ import annotations
 
 from tutti.api import quantity
-from tutti.api.core import ObjectMeta, ResourceRequirements, View
+from tutti.api.core import Int32, ObjectMeta, ResourceRequirements, View
 from tutti.api.labels import LabelSelector, NodeSelector
 from tutti.api.resources import from_milli
 
@@ -175,7 +175,7 @@ class StorageClass(View, frozen=True):
 class DriverAllocatable(View, frozen=True):
     """How many volumes of a driver a node can take; None: no limit is known."""
 
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class CSINodeDriver(View, frozen=True):

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tutti.api.conditions import legible
 from tutti.api.kinds import ObjectError, parse_object
-from tutti.controller.specs import ObjectKey, Raw, Specs, conditions_of, text
+from tutti.controller.specs import ObjectKey, Raw, Specs, text
 
 # The engine alone writes the status of these.
 _OTHERS_WRITE = frozenset({"Workload", "PodGroup"})
@@ -97,5 +98,5 @@ def _stored(raw: Raw) -> Stored:
     return Stored(
         uid=text(raw, "metadata", "uid"),
         generation=generation if isinstance(generation, int) else 0,
-        conditions=tuple(conditions_of(raw)),
+        conditions=tuple(legible(raw.get("status"))),
     )

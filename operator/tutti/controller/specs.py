@@ -181,11 +181,6 @@ def flavors_of(raw: Raw) -> tuple[str, ...]:
     return tuple(names)
 
 
-def conditions_of(raw: Raw) -> list[Raw]:
-    """Return the conditions in an object's status."""
-    return _records(raw.get("status"), "conditions")
-
-
 def _records(raw: Any, key: str) -> list[Raw]:
     values = raw.get(key) if isinstance(raw, Mapping) else None
     return [value for value in values if isinstance(value, Mapping)] if isinstance(values, list) else []

@@ -12,6 +12,7 @@ import msgspec
 from tutti.kube.client import Client
 from tutti.kube.depth import cut
 from tutti.kube.errors import ApiError, UnknownOutcome
+from tutti.kube.halves import without_halves
 from tutti.kube.retry import retrying
 
 
@@ -80,8 +81,8 @@ async def fetch_page(client: Client, scope: Scope, *, limit: int, cursor: str = 
 def _page(body: bytes) -> Page:
     try:
         return _PAGE.decode(body)
-    except RecursionError:
-        return _PAGE.decode(cut(body))
+    except (RecursionError, msgspec.MsgspecError):
+        return _PAGE.decode(without_halves(cut(body)))
 
 
 async def fetch_all(client: Client, scope: Scope, *, page_size: int = 500) -> list[msgspec.Raw]:

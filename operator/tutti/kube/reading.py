@@ -13,6 +13,7 @@ import msgspec
 
 from tutti.api.kinds.parsing import without_nulls
 from tutti.kube.depth import cut
+from tutti.kube.halves import without_halves
 from tutti.kube.watching import (
     Bookmark,
     BrokenStream,
@@ -109,8 +110,8 @@ class Reader(Generic[T]):
 def _read_event(line: bytes) -> WatchEvent:
     try:
         return read_event(line)
-    except RecursionError:
-        return read_event(cut(line))
+    except (RecursionError, BrokenStream):
+        return read_event(without_halves(cut(line)))  # what it is about is known then, and the rest goes on
 
 
 def object_decoder(view: type[T]) -> Callable[[bytes | msgspec.Raw], T]:

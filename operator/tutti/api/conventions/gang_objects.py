@@ -7,6 +7,7 @@ cannot be given is a problem of the gang, never left out in silence.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
@@ -14,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from pydantic import ValidationError
 
+from tutti.api.conditions import legible
 from tutti.api.conventions.texts import MOST_MEMBERS
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.kinds.pod_group import PodGroupSpec
@@ -77,7 +79,7 @@ class GangObject:
     min_resources: Mapping[str, int] = field(default_factory=dict)
     priority: int | None = None
     condition: str = ""
-    conditions: tuple[dict[str, Any], ...] = ()
+    conditions: tuple[Mapping[str, Any], ...] = ()
     problem: str = ""
 
 
@@ -155,8 +157,11 @@ def _said(group: str, kind: str, raw: Mapping[str, Any]) -> Iterator[_Said]:
     spec = without_nulls(raw.get("spec") or {})
     try:
         if kind == "Workload":
-            for part in msgspec.convert(spec, _Workload135).pod_groups:
-                yield _Said(part.name, _policy(part.policy.gang.min_count if part.policy.gang else 0))
+            parts = msgspec.convert(spec, _Workload135).pod_groups
+            times = Counter(part.name for part in parts)
+            for part in {one.name: one for one in parts}.values():
+                twice = f"spec.podGroups names {part.name!r} more than once" if times[part.name] > 1 else ""
+                yield _Said(part.name, _policy(part.policy.gang.min_count if part.policy.gang else 0), problem=twice)
         elif group == "scheduling.k8s.io":
             yield _native(msgspec.convert(spec, _Native))
         elif group == "scheduling.volcano.sh":
@@ -206,9 +211,7 @@ def _volcano(one: _Volcano) -> _Said:
 
 
 def _gang(convention: str, api_version: str, raw: Mapping[str, Any], said: _Said) -> GangObject:
-    meta, status = raw["metadata"], raw.get("status")
-    conditions = status.get("conditions") if isinstance(status, Mapping) else None
-    problem = said.problem
+    meta, problem = raw["metadata"], said.problem
     spec: PodGroupSpec | None = None
     least: Mapping[str, int] = {}
     if not problem:
@@ -231,6 +234,6 @@ def _gang(convention: str, api_version: str, raw: Mapping[str, Any], said: _Said
         min_resources=least,
         priority=said.priority,
         condition=CONDITIONS.get(api_version, ""),
-        conditions=tuple(one for one in conditions or () if isinstance(one, dict)),
+        conditions=tuple(legible(raw.get("status"))),
         problem=problem,
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tutti.api.conditions import legible
 from tutti.api.kinds import Object, ObjectError, PodGroup
 
 ObjectKey = tuple[str, str, str]
@@ -30,20 +31,12 @@ class Spoilt(msgspec.Struct, frozen=True):
 
 def spoilt(key: ObjectKey, raw: Mapping[str, Any], error: ObjectError, *, before: Object | None, uid: str) -> Spoilt:
     """Return what there is to tell of an object that cannot be read; `before` is what it was when it could be."""
-    return Spoilt(key, _whose(key, before), error, uid, _conditions(raw))
+    return Spoilt(key, _whose(key, before), error, uid, legible(raw.get("status")))
 
 
 def says(raw: Mapping[str, Any], problem: str) -> bool:
     """Whether a condition of an unreadable object says already what is wrong with it."""
-    return any(one.get("message") == problem for one in _conditions(raw))
-
-
-def _conditions(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return those conditions of an unreadable object that can be read themselves."""
-    status = raw.get("status")
-    conditions = status.get("conditions") if isinstance(status, Mapping) else None
-    told = conditions if isinstance(conditions, list) else []
-    return [one for one in told if isinstance(one, Mapping) and "type" in one and "status" in one]
+    return any(one.get("message") == problem for one in legible(raw.get("status")))
 
 
 def _whose(key: ObjectKey, before: Object | None) -> ObjectKey:
