@@ -122,3 +122,31 @@ def test_a_pod_group_goes_with_the_job_it_was_made_for_though_nobody_is_there_to
     jobs.delete_namespaced_job("trio", story.namespace, propagation_policy="Background")
 
     story.wait(lambda: not _made(story), "the PodGroup to go")
+
+
+def test_the_pods_of_a_job_labelled_as_kueues_users_label_it_are_in_its_queue(story: Story) -> None:
+    """The label of a Job never reaches its pods: twelve of them ran beside a queue of one."""
+    if not story.cluster.kubelets:
+        pytest.skip("without a control plane nobody makes the pods of a Job")
+    story.queue("team", 1)
+    story.start_operator()
+    gpu = {"nvidia.com/gpu": "1"}
+    container = {"name": "c", "image": PAUSE, "resources": {"requests": {"cpu": "10m", **gpu}, "limits": gpu}}
+    template = {"spec": {"schedulerName": "tutti", "restartPolicy": "Never", "containers": [container]}}
+    metadata = {"name": "train", "labels": {"kueue.x-k8s.io/queue-name": "team"}}
+    body = {"metadata": metadata, "spec": {"parallelism": 3, "completions": 3, "template": template}}
+    client.BatchV1Api(story.api).create_namespaced_job(story.namespace, body)
+
+    story.wait(lambda: _waiting(story) == 2, "two of three to wait for quota")
+    assert len(story.where("train-")) == 1
+    story.kill_operator()
+    story.start_operator()
+    story.pod("probe")
+    story.wait(lambda: story.where("probe"), "another pod to be bound after the restart")
+    assert len(story.where("train-")) == 1
+
+
+def _waiting(story: Story) -> int:
+    """How many of the job's pods wait for quota."""
+    found = [story.pod_condition(pod.metadata.name)[0] for pod in story.pods("train-")]
+    return found.count("WaitingForQuota")

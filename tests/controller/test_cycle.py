@@ -11,6 +11,7 @@ from tutti.controller.cycle import Cycle
 from tutti.controller.metrics import Metrics
 from tutti.engine.decisions import DeletePodGroup
 from tutti.engine.observations import NodeGone, Synced
+from tutti.kube.fencing import LeadershipDoubted, LeadershipLost
 
 
 class Recorder:
@@ -27,7 +28,7 @@ class Recorder:
         self.told.append(observation)
         self.progress.set()
 
-    def decide(self, now, *, most=None):
+    def decide(self, now, *, most=None, enough=None):
         self.asked.append(now)
         self.progress.set()
         return self.answers.pop(0) if self.answers else []
@@ -48,7 +49,7 @@ class Pages:
     def saw(self, observation):
         self.lines.append(observation)
 
-    def decided(self, now, decisions, *, most=None):
+    def decided(self, now, decisions, *, most=None, ended=None):
         self.lines.append((now, list(decisions)))
 
 
@@ -162,7 +163,7 @@ async def test_at_rest_it_takes_in_what_is_seen_but_asks_nothing():
 
 async def test_what_the_engine_raises_ends_the_run():
     class Broken(Recorder):
-        def decide(self, now, *, most=None):
+        def decide(self, now, *, most=None, enough=None):
             raise RuntimeError("inconsistent")
 
     cycle = Cycle(Broken(), lambda _: None, metrics=Metrics())
@@ -205,7 +206,7 @@ async def test_after_a_long_decision_the_loop_is_left_to_others_for_a_while():
     now = [100.0]
 
     class Slow(Recorder):
-        def decide(self, at, *, most=None):
+        def decide(self, at, *, most=None, enough=None):
             now[0] += 0.02
             return super().decide(at, most=most)
 
@@ -222,3 +223,95 @@ async def test_after_a_long_decision_the_loop_is_left_to_others_for_a_while():
     cycle.synced()
     await running(cycle, bystander())
     assert min(turns.count(1), turns.count(2)) > 5  # two rounds of the loop are what it had without
+
+
+async def test_nothing_is_decided_while_it_is_in_doubt_who_leads_and_all_is_taken_in():
+    engine, settled, doubtful = Recorder(alarms=[0.0, 0.0]), asyncio.Event(), []
+
+    def fence():
+        if doubtful:
+            raise LeadershipDoubted("late", settled=settled.wait)
+        return 1.0
+
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics(), fence=fence)
+
+    async def story():
+        cycle.synced()
+        cycle.lead()
+        await engine.until(lambda: engine.asked)
+        doubtful.append(True)
+        cycle.observe(NodeGone("a"))
+        await engine.until(lambda: NodeGone("a") in engine.told)
+        asked = len(engine.asked)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(engine.asked) == asked
+        doubtful.clear()
+        settled.set()
+        await engine.until(lambda: len(engine.asked) > asked)
+
+    task = await running(cycle, story())
+    assert task.cancelled()
+
+
+async def test_a_lost_lease_ends_the_run():
+    engine = Recorder()
+
+    def fence():
+        raise LeadershipLost("another leads")
+
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics(), fence=fence)
+    cycle.synced()
+    cycle.lead()
+    with pytest.raises(LeadershipLost):
+        await asyncio.wait_for(cycle.run(), 5)
+    assert engine.asked == []
+
+
+async def test_a_turn_is_told_when_its_share_of_time_is_over_and_the_journal_keeps_at_which_question():
+    now, kept = [100.0], []
+
+    class Slow(Recorder):
+        """Each try takes 0.03 s."""
+
+        def decide(self, at, *, most=None, enough=None):
+            tries = 1
+            now[0] += 0.03
+            while not enough():
+                tries += 1
+                now[0] += 0.03
+            super().decide(at)
+            return [DeletePodGroup("n", str(tries), "1")]
+
+    class Kept(Pages):
+        def decided(self, at, decisions, *, most=None, ended=None):
+            kept.append((decisions[0].name, ended))
+
+    engine = Slow()
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics(), journal=Kept(), ticks=lambda: now[0])
+    cycle.synced()
+    cycle.lead()
+    await running(cycle, engine.until(lambda: engine.asked))
+    assert kept == [("4", 4)]
+
+
+async def test_observations_that_are_long_to_take_in_leave_the_loop_to_others_in_between():
+    now = [100.0]
+
+    class Slow(Recorder):
+        def observe(self, observation):
+            now[0] += 0.03
+            super().observe(observation)
+
+    engine, seen = Slow(), set()
+    cycle = Cycle(engine, lambda _: None, metrics=Metrics(), ticks=lambda: now[0])
+
+    async def bystander():
+        while len(engine.told) < 20:
+            seen.add(len(engine.told))
+            await asyncio.sleep(0)
+
+    for number in range(20):
+        cycle.observe(NodeGone(str(number)))
+    await running(cycle, bystander())
+    assert {2, 4, 6, 18} <= seen

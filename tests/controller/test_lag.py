@@ -2,7 +2,8 @@
 
 import pytest
 
-from tutti.controller.lag import LongestStall
+from tutti.controller.health import Check
+from tutti.controller.lag import LongestStall, Pulse
 
 
 @pytest.mark.parametrize(
@@ -19,3 +20,15 @@ from tutti.controller.lag import LongestStall
 def test_the_longest_of_this_term_and_the_one_before(stalls, longest):
     kept = LongestStall(60.0)
     assert [kept.add(at, stall) for at, stall in stalls][-1] == longest
+
+
+def test_a_loop_that_has_not_come_round_for_a_minute_is_not_there():
+    now = [100.0]
+    pulse = Pulse(lambda: now[0])
+    now[0] += 59
+    assert pulse.is_there()
+    assert pulse.check().detail == "it has not come round for 59 s"
+    now[0] += 1
+    assert not pulse.check().ok
+    pulse.beat()
+    assert pulse.check() == Check(ok=True)

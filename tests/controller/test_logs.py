@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -96,3 +97,42 @@ def test_decisions_cost_nothing_where_nobody_reads_them():
     logs.configure("json", level="info", stream=io.StringIO())
 
     logs.tell_decisions(Unread())
+
+
+KEY = "ClientConnectorError(ConnectionKey(host='10.0.0.1', port=443, is_ssl=True, ssl=True), OSError(111, 'Refused'))"
+
+
+@pytest.mark.parametrize("level", ["info", "debug"])
+def test_an_outage_is_one_warning_for_each_of_kopfs_streams(level):
+    out = io.StringIO()
+    logs.configure("json", level=level, stream=out)
+    kopf = logging.getLogger("kopf._cogs.clients.watching")
+    for attempt in range(1, 6):
+        kopf.error(f"Request attempt #{attempt}/9 failed; will retry: GET https://a/apis/b/queues?watch=true -> {KEY}")
+    kopf.error(f"Request attempt #9/9 failed; escalating: GET https://a/apis/b/queues?watch=true -> {KEY}")
+
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["level"] for line in lines] == ["warning"] * (5 if level == "debug" else 1) + ["error"]
+    said = "GET https://a/apis/b/queues failed, and is tried again: ClientConnectorError"
+    assert {line["event"] for line in lines[:-1]} == {said}
+
+
+@pytest.mark.parametrize("closed", [True, False])
+async def test_what_a_loop_does_to_a_transport_that_it_has_closed_is_no_error(closed):
+    out = io.StringIO()
+    logs.configure("json", stream=out)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
+    transport, _ = await loop.create_connection(asyncio.Protocol, *server.sockets[0].getsockname())
+    if closed:
+        transport.close()
+    context = {"message": "Fatal error on SSL protocol", "exception": RuntimeError("no"), "transport": transport}
+
+    logs.tell_loop_error(loop, context)
+    logs.tell_loop_error(loop, {**context, "exception": ValueError("no")})
+
+    transport.close()
+    server.close()
+    await server.wait_closed()
+    errors = [json.loads(line)["exception"][0]["exc_type"] for line in out.getvalue().splitlines()]
+    assert errors == (["ValueError"] if closed else ["RuntimeError", "ValueError"])

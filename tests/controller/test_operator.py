@@ -286,8 +286,8 @@ async def test_losing_the_lease_ends_the_process_with_an_error(cluster, running)
     await cluster.patch(LEASES, "tutti", "kube-system", spec={"holderIdentity": "somebody else"})
 
     assert await running.ends() == 1
-    assert "lost lease" in running.said("crashed")[0]["error"]
-    assert "exception" not in running.said("crashed")[0]
+    assert ["lost lease" in line["why"] for line in running.said("leadership_lost")] == [True]
+    assert [line for line in running.lines if line.get("level") in ("error", "critical")] == []
 
 
 async def test_a_second_replica_waits_ready_and_takes_over_what_the_first_has_begun(
@@ -350,7 +350,8 @@ async def test_a_leader_that_was_stopped_and_goes_on_after_its_lease_was_taken_e
         await until(lambda: says(cluster.condition(GROUPS, "pair", "default", "Scheduled"), status="True"))
         running.process.send_signal(signal.SIGCONT)
         assert await running.ends() == 1
-        assert "lease" in running.said("crashed")[0]["error"]
+        assert ["lease" in line["why"] for line in running.said("leadership_lost")] == [True]
+        assert [line for line in running.lines if line.get("level") in ("error", "critical")] == []
         transitions = (await cluster.get(LEASES, "tutti", "kube-system"))["spec"]["leaseTransitions"]
         assert transitions == 1
         for kind, name, namespace in (("PodGroup", "pair", "default"), ("ClusterQueue", "cq", "")):

@@ -151,7 +151,7 @@ def test_each_change_of_state_is_one_line_with_the_same_fields(world):
     assert told == [
         ("workload_admitted", "lent"),
         ("workload_scheduled", "lent"),
-        ("workload_evicted", "lent"),
+        ("eviction_begun", "lent"),
         ("victims_chosen", "own"),
         ("workload_admitted", "own"),
         ("workload_scheduled", "own"),
@@ -269,5 +269,5 @@ def test_a_gang_that_starts_again_is_counted_among_those_taken_out_by_reason(wor
     assert world.value(
         "kueue_evicted_workloads_total", cluster_queue="a", reason="MemberLost", underlying_cause=""
     ) == 1  # fmt: skip
-    said = {"workload_degraded": None, "workload_evicted": "MemberLost", "workload_recovered": "Leaving"}
+    said = {"workload_degraded": None, "eviction_begun": "MemberLost", "workload_recovered": "Leaving"}
     assert {line["event"]: line.get("reason") for line in lines} == said

@@ -52,3 +52,15 @@ async def test_metrics_are_served_in_the_text_format():
     assert status == 200
     assert 'tutti_decisions_total{kind="bind"} 3.0' in text
     assert "tutti_decide_duration_seconds_bucket" in text
+
+
+async def test_a_check_that_raises_has_failed_and_the_others_are_told():
+    health = Health()
+    health.passed("crds")
+    health.ready["odd"] = lambda: 1 / 0
+
+    async with serving(application(health, Metrics().registry), host="127.0.0.1", port=0) as port:
+        status, text = await ask(port, "/readyz")
+    assert status == 503
+    assert "[-]odd: it cannot be told: ZeroDivisionError" in text
+    assert "[+]crds: ok" in text

@@ -100,7 +100,7 @@ async def test_the_engine_is_told_a_time_that_a_clock_set_for_a_moment_does_not_
     wall, tick = [100.0], [0.0]
 
     class Set(Recorder):
-        def decide(self, at, *, most=None):
+        def decide(self, at, *, most=None, enough=None):
             tick[0] += 1.0
             wall[0] += 1.0 + {1: HOUR, 2: -HOUR}.get(len(self.asked), 0.0)
             return super().decide(at, most=most)

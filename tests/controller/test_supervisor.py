@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import structlog
 
 from tutti.controller.health import Health
 from tutti.controller.supervisor import Supervisor, first_of
+from tutti.kube.fencing import LeadershipLost
 
 
 async def test_a_crash_stops_the_process_and_is_raised_in_the_end():
@@ -36,6 +38,35 @@ async def test_what_several_tasks_died_of_is_told_once():
     await supervisor.finished()
 
     assert health.alive["engine"]().detail.count("broken") == 1
+    with pytest.raises(ExceptionGroup):
+        supervisor.result()
+
+
+async def test_a_lost_lease_is_one_line_and_no_crash():
+    async def work():
+        lost = [LeadershipLost("another has taken it"), LeadershipLost("it does not hold it")]
+        raise ExceptionGroup("both", [ExceptionGroup("first", lost[:1]), lost[1]])
+
+    supervisor = Supervisor(work, stop=asyncio.Event(), health=Health())
+    with structlog.testing.capture_logs() as said:
+        supervisor.start()
+        await supervisor.finished()
+
+    assert said == [{"event": "leadership_lost", "log_level": "warning", "why": "another has taken it"}]
+    with pytest.raises(ExceptionGroup):
+        supervisor.result()
+
+
+async def test_a_lost_lease_beside_a_fault_is_a_crash():
+    async def work():
+        raise ExceptionGroup("both", [LeadershipLost("another has taken it"), ValueError("broken")])
+
+    supervisor = Supervisor(work, stop=asyncio.Event(), health=Health())
+    with structlog.testing.capture_logs() as said:
+        supervisor.start()
+        await supervisor.finished()
+
+    assert [line["event"] for line in said] == ["engine_crashed"]
     with pytest.raises(ExceptionGroup):
         supervisor.result()
 

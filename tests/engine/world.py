@@ -24,6 +24,7 @@ from tutti.api.core import (
     NodeSpec,
     NodeStatus,
     ObjectMeta,
+    OwnerReference,
     Pod,
     PodCondition,
     PodSpec,
@@ -31,6 +32,7 @@ from tutti.api.core import (
     SchedulingGate,
     Volume,
 )
+from tutti.api.owners import OWNER_KINDS, OwnerObject, owner_object
 from tutti.api.taints import Taint, Toleration
 from tutti.engine.decisions import (
     AnyDecision,
@@ -52,7 +54,7 @@ from tutti.engine.decisions import (
 from tutti.engine.engine import Engine
 from tutti.engine.explanation import Explanation
 from tutti.engine.extending.hosting import Plugins
-from tutti.engine.journal import JournalWriter, Replay, replay
+from tutti.engine.journal import JournalWriter, Replay, Share, replay
 from tutti.engine.observations import (
     AllowanceGone,
     AllowanceSeen,
@@ -68,6 +70,9 @@ from tutti.engine.observations import (
     NodeSeen,
     ObjectGone,
     ObjectSeen,
+    OwnerGone,
+    OwnerKindFollowed,
+    OwnerSeen,
     PodGone,
     PodSeen,
     Synced,
@@ -120,8 +125,10 @@ class World:
         self.allowances: dict[tuple[str, str], ResourceQuota] = {}
         self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.gang_objects: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+        self.owners: dict[str, OwnerObject] = {}
         self.pending_binds: list[Bind] = []
         self.most: int | None = None  # how many are tried in one turn
+        self.share: int | None = None  # at which question a turn is told that its share of time is over
         self.hold_binds = False
         self.hold_evictions = False
         self.refuse_evictions = False
@@ -138,6 +145,8 @@ class World:
         self._writer = JournalWriter(self.journal, self.configuration)
         for name in self.namespaces:
             self.tell(NamespaceSeen(Namespace(ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name}))))
+        for kind in OWNER_KINDS:
+            self.tell(OwnerKindFollowed(kind.group, kind.kind, followed=True))
         if synced:
             self.tell(Synced())
 
@@ -150,6 +159,7 @@ class World:
             *(GangObjectSeen(key[0], key[1], raw) for key, raw in self.gang_objects.items()),
             *(NodeSeen(node) for node in self.nodes.values()),
             *(AllowanceSeen(quota) for quota in self.allowances.values()),
+            *(OwnerSeen(owner) for owner in self.owners.values()),
             *self.storage.all(),
             *(PodSeen(pod) for pod in self.pods.values()),
         ]
@@ -186,6 +196,34 @@ class World:
         self.allowances[namespace, name] = quota
         self.tell(AllowanceSeen(quota))
 
+    def owner(
+        self,
+        kind: str,
+        name: str,
+        *,
+        controller: OwnerReference | None = None,
+        namespace: str = "default",
+        labels: dict[str, str] | None = None,
+        seen: bool = True,
+    ) -> OwnerReference:
+        """An object that owns pods, or owns what does; whoever names it may come before it is `seen`."""
+        version = next(f"{one.group}/{one.versions[0]}" for one in OWNER_KINDS if one.kind == kind)
+        meta = ObjectMeta(
+            name=name,
+            namespace=namespace,
+            uid=f"{kind}-{name}",
+            labels=labels or {},
+            owner_references=[controller] if controller else [],
+        )
+        self.owners[meta.uid] = owner_object(version.partition("/")[0], kind, meta)
+        if seen:
+            self.tell(OwnerSeen(self.owners[meta.uid]))
+        return OwnerReference(version, kind, name, meta.uid, controller=True)
+
+    def remove_owner(self, ref: OwnerReference) -> None:
+        del self.owners[ref.uid]
+        self.tell(OwnerGone(ref.uid))
+
     def remove_allowance(self, name: str, namespace: str = "default") -> None:
         del self.allowances[namespace, name]
         self.tell(AllowanceGone(namespace, name))
@@ -214,6 +252,7 @@ class World:
         tolerations: list[Toleration] | None = None,
         annotations: dict[str, str] | None = None,
         claims: tuple[str, ...] = (),
+        owner: OwnerReference | None = None,
     ) -> Pod:
         named = {"pod-group": group, "workload": workload, "queue-name": queue}
         requests: dict[str, str | int | float] = {"cpu": cpu, "memory": memory, GPU: str(gpus)}
@@ -225,6 +264,7 @@ class World:
                 labels={f"scheduling.tutti.dev/{key}": value for key, value in named.items() if value},
                 annotations=annotations or {},
                 creation_timestamp=self._timestamp(),
+                owner_references=[owner] if owner else [],
             ),
             PodSpec(
                 scheduler_name=scheduler,
@@ -407,8 +447,9 @@ class World:
     def decide(self, advance: float = 0.0) -> list[AnyDecision]:
         """Let the engine decide once, and carry it out."""
         self.now += advance
-        decisions = self.engine.decide(self.now, most=self.most)
-        self._writer.decided(self.now, decisions, most=self.most)
+        share = Share(lambda asked: asked == self.share)
+        decisions = self.engine.decide(self.now, most=self.most, enough=share)
+        self._writer.decided(self.now, decisions, most=self.most, ended=share.ended)
         self.log.extend(decisions)
         self._carry_out_all(decisions)
         return decisions

@@ -49,18 +49,24 @@ class Call:
 
 @dataclass
 class Server:
+    """A server, which can go away as one does that was killed, and come back at the same address."""
+
     url: str
     client: Client
+    runner: web.AppRunner
     calls: list[Call] = field(default_factory=list)
+
+    async def go_away(self) -> None:
+        await self.runner.cleanup()
+
+    async def come_back(self, handler: Handler) -> None:
+        self.runner = await _started(handler, self.calls, int(self.url.rpartition(":")[2]))
 
     def sent(self, method: str, ending: str = "") -> list[Call]:
         return [call for call in self.calls if call.method == method and call.path.endswith(ending)]
 
 
-@asynccontextmanager
-async def serving(handler: Handler, **client_options: Any) -> AsyncIterator[Server]:
-    calls: list[Call] = []
-
+async def _started(handler: Handler, calls: list[Call], port: int = 0) -> web.AppRunner:
     async def entry(request: web.Request) -> web.StreamResponse:
         raw = await request.read()
         body = json.loads(raw) if raw else None
@@ -71,15 +77,22 @@ async def serving(handler: Handler, **client_options: Any) -> AsyncIterator[Serv
     app.router.add_route("*", "/{path:.*}", entry)
     runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    return runner
+
+
+@asynccontextmanager
+async def serving(handler: Handler, **client_options: Any) -> AsyncIterator[Server]:
+    calls: list[Call] = []
+    runner = await _started(handler, calls)
     host, port = runner.addresses[0][:2]
     url = f"http://{host}:{port}"
-    try:
-        async with Client(Credentials.fixed(Access(url)), **client_options) as client:
-            yield Server(url, client, calls)
-    finally:
-        await runner.cleanup()
+    async with Client(Credentials.fixed(Access(url)), **client_options) as client:
+        server = Server(url, client, runner, calls)
+        try:
+            yield server
+        finally:
+            await server.runner.cleanup()
 
 
 @pytest.fixture

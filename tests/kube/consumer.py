@@ -53,10 +53,10 @@ class World:
 
 
 @asynccontextmanager
-async def informing(server, world, view=Thing, **options):
+async def informing(server, world, view=Thing, resource=PODS, **options):
     options.setdefault("streams", True)
     options.setdefault("backoff", Backoff(first=0.001, longest=0.01))
-    informer = Informer(server.client, PODS, view=view, deliver=world.deliver, **options)
+    informer = Informer(server.client, resource, view=view, deliver=world.deliver, **options)
     task = asyncio.create_task(informer.run())
     try:
         yield informer

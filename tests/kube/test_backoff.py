@@ -22,6 +22,13 @@ def test_the_server_is_not_asked_again_before_it_said():
     assert Backoff(first=0.1).next(at_least=10.0) == 10.0
 
 
+def test_a_wait_can_be_bounded_from_above_too_but_not_below_what_the_server_asked_for():
+    backoff = Backoff(first=0.1, failures=20)
+    assert 1.0 <= backoff.next(at_most=2.0) <= 2.0
+    assert backoff.next(at_least=10.0, at_most=2.0) == 10.0
+    assert backoff.failures == 22
+
+
 def test_success_starts_over():
     backoff = Backoff(first=0.1, failures=9)
     backoff.reset()

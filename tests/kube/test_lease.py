@@ -4,6 +4,7 @@ import asyncio
 import re
 
 import pytest
+import structlog
 from aiohttp import web
 
 from tutti.kube.fencing import LeadershipDoubted, LeadershipLost, Term, granted
@@ -320,17 +321,87 @@ async def test_a_failed_renewal_is_made_up_for_while_time_is_left(scene, fault):
     one.check()
 
 
-async def test_a_leader_that_cannot_renew_in_time_stops(scene):
+async def test_a_leader_that_cannot_renew_in_time_writes_nothing_until_it_can_and_goes_on(scene):
     leases, clock, elector = scene
     one = elector("one")
     assert await one.try_acquire()
+    term = one.term
     leases.down = True
-    for _ in range(4):
+    with structlog.testing.capture_logs() as said:
+        for _ in range(30):
+            clock.now += 2
+            await one.renew()
+        with pytest.raises(LeadershipDoubted):
+            one.check()
+        leases.down = False
+        await one.renew()
+    assert one.check() == 12.5
+    assert (one.term, leases.spec["leaseTransitions"]) == (term, 0)
+    told = [line["event"] for line in said if line["log_level"] != "debug"]
+    assert told == ["lease_not_renewed", "leadership_doubted", "lease_renewed_late"]
+
+
+async def test_who_has_seen_no_renewal_for_a_lease_takes_it_as_soon_as_the_server_is_back(scene):
+    leases, clock, elector = scene
+    one, two = elector("one"), elector("two")
+    assert await one.try_acquire()
+    assert not await two.try_acquire()
+    leases.down = True
+    for _ in range(10):
         clock.now += 2
         await one.renew()
-    clock.now += 2
-    with pytest.raises(LeadershipLost, match="could not be renewed for"):
+        assert not await two.try_acquire()
+    leases.down = False
+    assert await two.try_acquire()
+    with pytest.raises(LeadershipLost, match="another has taken it"):
         await one.renew()
+
+
+@pytest.mark.parametrize("verb", ["renew", "try_acquire"])
+async def test_a_lease_that_can_be_had_again_tells_that_the_server_is_back(scene, verb):
+    leases, _clock, elector = scene
+    one, two = elector("one"), elector("two")
+    assert await one.try_acquire()
+    asked = one.renew if verb == "renew" else two.try_acquire
+    leases.down = True
+    await asked()
+    waiting = asyncio.create_task(one._client.recovery.wait(3600))
+    await asyncio.sleep(0)
+    leases.down = False
+    await asked()
+    await asyncio.wait_for(waiting, 10)
+
+
+async def test_what_the_server_is_asked_for_is_over_when_nobody_waits_for_it_any_longer(serve, kube):
+    leases = Leases(kube)
+    server = await serve(leases.handle)
+    one = Elector(server.client, namespace="n", name="l", identity="one")
+    assert await one.try_acquire()
+    await one.renew()
+    writes = [call for call in server.calls if call.method != "GET"]
+    assert [(call.method, call.query) for call in writes] == [
+        ("POST", {"timeout": "5000ms"}),
+        ("PUT", {"timeout": "5000ms"}),
+    ]
+
+
+@pytest.mark.parametrize("hanging", [1, 3])
+async def test_a_question_that_the_server_never_answers_is_asked_again_beside_it(serve, kube, hanging):
+    """As kube-apiserver does with what it has sent to an etcd that was away."""
+    leases = Leases(kube)
+    left = [hanging]
+
+    async def handle(request):
+        if request.method == "GET" and left[0]:
+            left[0] -= 1
+            await asyncio.Event().wait()
+        return await leases.handle(request)
+
+    server = await serve(handle)
+    times = LeaseTimes(lease_seconds=3600, renew_seconds=3000, retry_seconds=0.01)
+    one = Elector(server.client, namespace="n", name="l", identity="one", times=times)
+    async with asyncio.timeout(10):
+        assert await one.try_acquire()
 
 
 async def test_a_leader_that_was_stopped_goes_on_where_nobody_has_taken_its_lease(scene):
@@ -368,8 +439,8 @@ async def test_a_renewal_sent_in_time_and_answered_after_it_settles_the_doubt_in
     assert await asyncio.wait_for(writes[0], 5) == 10.5
 
 
-@pytest.mark.parametrize("fault", ["taken", "taken meanwhile", "deleted", "away"])
-async def test_a_leader_that_was_stopped_ends_where_it_may_be_another_that_leads(scene, fault):
+@pytest.mark.parametrize("fault", ["taken", "taken meanwhile", "deleted", "away and taken"])
+async def test_a_leader_that_was_stopped_ends_where_it_is_another_that_leads(scene, fault):
     leases, clock, elector = scene
     one, two = elector("one"), elector("two")
     assert await one.try_acquire()
@@ -381,16 +452,66 @@ async def test_a_leader_that_was_stopped_ends_where_it_may_be_another_that_leads
         assert await two.try_acquire()
     elif fault == "taken meanwhile":
         leases.before_write.append(two.try_acquire)
+        await one.renew()  # the write is refused; who holds it now is read next
     elif fault == "deleted":
         leases.document = None
     else:
         leases.down = True
-    with pytest.raises(LeadershipLost, match=r"another has taken it|could not be renewed"):
+        await one.renew()
+        leases.down = False
+        assert await two.try_acquire()
+    assert not write.done()
+    with pytest.raises(LeadershipLost, match="another has taken it"):
         await one.renew()
     with pytest.raises(LeadershipLost):
         await write
     with pytest.raises(LeadershipLost, match="does not hold lease"):
         one.check()
+
+
+@pytest.mark.parametrize("taken", [False, True])
+async def test_who_is_in_doubt_and_told_to_end_gives_back_what_still_is_its_own(scene, taken):
+    leases, clock, elector = scene
+    one, two = elector("one"), elector("two")
+    assert await one.try_acquire()
+    assert not await two.try_acquire()
+    clock.now += 100
+    if taken:
+        assert await two.try_acquire()
+    await one.end(under_way=False)
+    assert leases.spec["holderIdentity"] == ("two" if taken else "")
+
+
+async def test_a_candidate_says_how_it_stands(scene):
+    leases, clock, elector = scene
+    one, two = elector("one"), elector("two")
+    said = [one.told]
+    assert await one.try_acquire()
+    assert not await two.try_acquire()
+    clock.now += 3
+    said += [one.told, two.told]
+    leases.down = True
+    await one.renew()
+    await two.try_acquire()
+    said += [one.told, two.told]
+    assert (one.doubted, two.doubted) == (False, False)
+    clock.now += 9
+    await one.renew()
+    said += [one.told]
+    assert (one.doubted, two.doubted) == (True, False)
+    leases.down = False
+    await one.renew()
+    said += [one.told]
+    assert not one.doubted
+    assert said == [
+        "does not lead yet",
+        "leads; the lease was renewed 3 s ago",
+        "stands by: held by one",
+        "the lease could not be renewed for 3 s: 503 ServiceUnavailable: ",
+        "stands by: 503 ServiceUnavailable: ",
+        "the lease could not be renewed for 12 s: 503 ServiceUnavailable: ",
+        "leads; the lease was renewed 0 s ago",
+    ]
 
 
 async def test_a_deleted_lease_ends_leadership(scene):
@@ -432,3 +553,22 @@ async def test_a_lease_is_held_by_renewing_it_until_it_is_lost(serve, kube):
 def test_times_that_leave_no_margin_are_refused(times):
     with pytest.raises(ValueError, match="each must be longer than the next"):
         LeaseTimes(*times)
+
+
+async def test_a_process_that_is_stuck_renews_nothing_and_goes_on_when_it_is_not(serve, kube):
+    leases = Leases(kube)
+    server = await serve(leases.handle)
+    acts, asked = [True, False, False, False, True, True], []
+
+    def is_acting():
+        asked.append(leases.version)
+        return acts.pop(0) if acts else True
+
+    times = LeaseTimes(lease_seconds=60, renew_seconds=30, retry_seconds=0.001)
+    one = Elector(server.client, namespace="n", name="l", identity="one", times=times, acts=is_acting)
+    await one.acquire()
+    leases.faults = ["", "", "", "deleted"]
+    with pytest.raises(LeadershipLost, match="it was deleted"):
+        await one.hold()
+    assert asked[1] == asked[2] == asked[3] == asked[4]
+    assert asked[5] > asked[4]

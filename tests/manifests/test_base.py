@@ -14,6 +14,7 @@ from tutti.api.configuration import TuttiConfiguration, load
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.kinds import KINDS
 from tutti.api.model import GROUP
+from tutti.api.owners import OWNER_KINDS
 from tutti.controller.crds import RESOURCES
 from tutti.controller.deletion import HELD
 from tutti.kube.resources import (
@@ -46,7 +47,7 @@ WATCHED = (
 )
 
 
-GANGS = [Resource(one.group, one.versions[0], one.plural) for one in GANG_KINDS]
+GANGS = [Resource(one.group, one.versions[0], one.plural) for one in (*GANG_KINDS, *OWNER_KINDS)]
 
 
 @pytest.mark.parametrize("resource", [*WATCHED, *RESOURCES.values(), *GANGS])

@@ -24,6 +24,7 @@ from tutti.kube.fencing import Fence, granted
 from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.pace import Pace
+from tutti.kube.recovery import Recovery
 from tutti.sim.faults.rules import Refusal
 from tutti.sim.faults.shell import refusal
 from tutti.sim.http import lists, render, request
@@ -166,6 +167,7 @@ class Wire:
 
     def __init__(self, network: Network, owner: str, metrics: WireMetrics) -> None:
         self.metrics = metrics
+        self.recovery = Recovery()
         self._network = network
         self._owner = owner
         self._seconds = 30.0
@@ -203,8 +205,10 @@ class Wire:
         body: bytes | None = None,
         content_type: str = JSON,
         timeout_seconds: float | None = None,
+        bounded: bool = False,
     ) -> bytes:
-        sent = Sent(self._owner, method, path, query or {}, body or b"", content_type)
+        limit = {TIMEOUT: str(timeout_seconds or self._seconds)} if bounded else {}
+        sent = Sent(self._owner, method, path, {**(query or {}), **limit}, body or b"", content_type)
         loop = asyncio.get_running_loop()
         self._check_connected(loop.time(), sent)
         for hook in self._network.sending:

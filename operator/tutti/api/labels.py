@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_MOST_DIGITS = 4096
 NAME_FIELD = "metadata.name"
 """The only field that a node selector term may match."""
 
@@ -99,9 +100,15 @@ def _matches(operator: str, values: list[str], value: str | None) -> bool:
             return False
 
 
+def integer(text: str) -> int | None:
+    """Return the integer that Gt and Lt read in a value; None where it is none, or longer than any value may be."""
+    return int(text) if len(text) <= _MOST_DIGITS and _INTEGER.fullmatch(text) else None
+
+
 def _compares(operator: str, values: list[str], value: str | None) -> bool:
     if value is None or len(values) != 1:
         return False
-    if not _INTEGER.fullmatch(value) or not _INTEGER.fullmatch(values[0]):
+    mine, bound = integer(value), integer(values[0])
+    if mine is None or bound is None:
         return False
-    return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])
+    return mine > bound if operator == "Gt" else mine < bound

@@ -17,6 +17,7 @@ from tutti.api.labels import LabelSelector
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 NO_LABELS: Mapping[str, str] = {}
+NOBODY: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +201,22 @@ class Kin:
     holders: int = 0
     code: int = -1
     leaving_code: int = -1
+    reach: frozenset[str] | None = field(init=False)
+    """The namespaces that its terms may mean pods of; None where a selector says which."""
+
+    def __post_init__(self) -> None:
+        self.reach = _reach(self.company)
+
+
+def _reach(company: Company) -> frozenset[str] | None:
+    if company is ALONE:
+        return NOBODY
+    names: set[str] = set()
+    for term in company.terms:
+        if term.query.namespace_selector is not None:
+            return None
+        names |= term.query.namespaces
+    return frozenset(names)
 
 
 class KinBook:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import Node
+from tutti.api.labels import integer
 from tutti.api.resources import Amounts
 from tutti.api.taints import Taint
 from tutti.cluster.axis import MOST, NOWHERE, ResourceAxis, bounded
@@ -40,6 +41,13 @@ class LabelColumn:
     values: list[str] = field(default_factory=list)
     code_of: dict[str, int] = field(default_factory=dict)
     version: int = 0
+    _integers: list[int | None] = field(default_factory=list)
+
+    @property
+    def integers(self) -> Sequence[int | None]:
+        """What each of `values` is as an integer, None where it is none; each is read once."""
+        self._integers.extend(map(integer, self.values[len(self._integers) :]))
+        return self._integers
 
     def put(self, row: int, value: str | None) -> None:
         """Set one row."""
@@ -51,6 +59,7 @@ class LabelColumn:
     def fill(self, values: Sequence[str | None]) -> None:
         """Set the first rows of a new column."""
         self.values = [value for value in dict.fromkeys(values) if value is not None]
+        self._integers = []
         self.code_of = {value: code for code, value in enumerate(self.values)}
         self.codes[: len(values)] = [ABSENT if value is None else self.code_of[value] for value in values]
         self.version += 1
@@ -94,6 +103,7 @@ class NodeColumns:
         self.feature_sets: list[frozenset[str]] = [frozenset()]
         self._feature_code_of: dict[frozenset[str], int] = {frozenset(): 0}
         self._label_columns: dict[str, LabelColumn] = {}
+        self._carriers: dict[str, int] = {}  # how many nodes carry each label
         self._free: list[int] = []
         self.version = 0
         self.supply = 0
@@ -110,6 +120,7 @@ class NodeColumns:
         self._unschedulable = np.zeros(room, dtype=np.bool_)
         self._taint_code = np.zeros(room, dtype=np.int32)
         self._feature_code = np.zeros(room, dtype=np.int32)
+        self._nobodys = LabelColumn(np.full(room, ABSENT, dtype=np.int32))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -232,10 +243,13 @@ class NodeColumns:
     def label(self, key: str) -> LabelColumn:
         """Return the column of a label key, built on first use and kept up to date from then on.
 
-        Its `codes` may be longer than the table; only the first `len(self)` rows count.
+        Its `codes` may be longer than the table; only the first `len(self)` rows count. Keys that no node carries
+        share one column without values, so that made-up keys cost nothing: ask anew in each turn.
         """
         column = self._label_columns.get(key)
         if column is None:
+            if key not in self._carriers:
+                return self._nobodys
             column = LabelColumn(np.full(len(self._present), ABSENT, dtype=np.int32))
             column.fill([labels.get(key) for labels in self.labels])
             self._label_columns[key] = column
@@ -266,6 +280,12 @@ class NodeColumns:
         return row
 
     def _set_labels(self, row: int, labels: Mapping[str, str]) -> None:
+        for key in self.labels[row]:
+            self._carriers[key] -= 1
+            if not self._carriers[key]:
+                del self._carriers[key]
+        for key in labels:
+            self._carriers[key] = self._carriers.get(key, 0) + 1
         self.labels[row] = labels
         self._present[row] = self.names[row] != ""
         for key, column in self._label_columns.items():
@@ -280,7 +300,7 @@ class NodeColumns:
         self._unschedulable = longer(self._unschedulable, room)
         self._taint_code = longer(self._taint_code, room)
         self._feature_code = longer(self._feature_code, room)
-        for column in self._label_columns.values():
+        for column in (*self._label_columns.values(), self._nobodys):
             column.codes = longer(column.codes, room, fill=ABSENT)
 
 

@@ -135,6 +135,10 @@ class Residents:
         """Whether any pod on a node has affinity or anti-affinity terms of its own."""
         return bool(self._with_terms)
 
+    def with_terms_about(self, namespace: str) -> Iterator[tuple[int, Kin]]:
+        """Yield the codes and kins on a node with terms of their own that may mean pods of a namespace."""
+        return ((code, kin) for code, kin in self.with_terms() if kin.reach is None or namespace in kin.reach)
+
     def with_terms(self) -> Iterator[tuple[int, Kin]]:
         """Yield each code whose pods have affinity or anti-affinity terms of their own."""
         yield from self._with_terms.items()

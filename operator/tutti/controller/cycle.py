@@ -18,7 +18,9 @@ from tutti.controller.logs import tell_decisions
 from tutti.controller.metrics import Metrics
 from tutti.controller.steady_time import SteadyTime
 from tutti.engine.decisions import AnyDecision
+from tutti.engine.journal import Share
 from tutti.engine.observations import AnyObservation, Synced
+from tutti.kube.fencing import Fence, LeadershipDoubted, unfenced
 from tutti.kube.lease import boot_clock
 
 # After each slice of work the loop serves everything else: leases, streams, probes, and above all the binds that were
@@ -28,6 +30,10 @@ from tutti.kube.lease import boot_clock
 # itself, a slice stays below twenty milliseconds.
 _BATCH = 128
 _TRIES = 32
+# Where what was written costs more than that, a turn ends all the same: after the observation, or the try, with which
+# its share of time is over.
+_FEED_SECONDS = 0.05
+_TURN_SECONDS = 0.1
 _REST = 0.25
 _LONGEST_REST_SECONDS = 0.05
 _APART_SECONDS = 0.01
@@ -39,10 +45,13 @@ class EngineLike(Protocol):
     def observe(self, observation: AnyObservation) -> None:
         """Take in one observation."""
 
-    def decide(self, now: float, *, most: int | None = None) -> list[AnyDecision]:
+    def decide(
+        self, now: float, *, most: int | None = None, enough: Callable[[], bool] | None = None
+    ) -> list[AnyDecision]:
         """Return what is to be done, given everything observed and the time in Unix seconds.
 
-        At most so many workloads are tried; `wakeup` then asks for the next call at once.
+        At most so many workloads are tried, and no more once it is enough; `wakeup` then asks for the next call at
+        once.
         """
 
     def wakeup(self) -> float | None:
@@ -55,14 +64,17 @@ class Journal(Protocol):
     def saw(self, observation: AnyObservation) -> None:
         """Record what the engine is about to be told."""
 
-    def decided(self, at: float, decisions: list[AnyDecision], *, most: int | None = None) -> None:
-        """Record when the engine was asked and what it answered."""
+    def decided(
+        self, at: float, decisions: list[AnyDecision], *, most: int | None = None, ended: int | None = None
+    ) -> None:
+        """Record when the engine was asked and what it answered, and when it was told that it is enough."""
 
 
 class Cycle:
     """Runs one engine. Everything happens in one loop, so nothing here is locked.
 
-    Before `synced()` the engine is only fed; it is asked only while `lead()` was called and `rest()` was not.
+    Before `synced()` the engine is only fed; it is asked only while `lead()` was called and `rest()` was not, and not
+    while the `fence` doubts that this process leads: what cannot be done is not decided, nor told as if it were done.
     `decided` is called after each time, with the seconds that the engine took. What the engine is told as the time is
     the `clock`, steadied by `ticks` (`steady_time.py`).
     """
@@ -75,6 +87,7 @@ class Cycle:
         metrics: Metrics,
         journal: Journal | None = None,
         decided: Callable[[float], None] = lambda _: None,
+        fence: Fence = unfenced,
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = boot_clock,
     ) -> None:
@@ -85,7 +98,10 @@ class Cycle:
         self._count = {kind: metrics.observations.labels(kind.__name__).inc for kind in get_args(AnyObservation)}
         self._journal = journal
         self._decided = decided
+        self._fence = fence
+        self._settling: asyncio.Task[object] | None = None  # while the fence is in doubt
         self._clock = clock
+        self._ticks = ticks
         self._time = SteadyTime(clock, ticks)
         self._buffer: deque[AnyObservation] = deque()
         self._woken = asyncio.Event()
@@ -123,17 +139,37 @@ class Cycle:
         return self._synced and self._leading and not self._untold and not self._resting
 
     async def run(self) -> None:
-        """Drive the engine until cancelled; what the engine raises ends the run."""
+        """Drive the engine until cancelled; what the engine raises ends the run, and so does a lost lease."""
+        try:
+            await self._run()
+        finally:
+            if self._settling is not None:
+                self._settling.cancel()
+
+    async def _run(self) -> None:
         while True:
             await self._wait()
             began = self._clock()
+            ends = self._ticks() + _TURN_SECONDS
             self._feed()
-            if not self._may_decide:
+            if not self._may_decide or self._is_in_doubt():
                 await asyncio.sleep(0)
                 continue
-            self._decide()
+            self._decide(ends)
             self._alarm = self._engine.wakeup()
             await asyncio.sleep(self._rest_after(began))
+
+    def _is_in_doubt(self) -> bool:
+        """Whether nothing may be written now; then the engine is asked again as soon as that is settled."""
+        try:
+            self._fence()
+        except LeadershipDoubted as doubt:
+            self._alarm = None
+            if self._settling is None or self._settling.done():
+                self._settling = asyncio.ensure_future(doubt.settled())
+                self._settling.add_done_callback(lambda _: self._woken.set())
+            return True
+        return False
 
     def _rest_after(self, began: float) -> float:
         """Return for how many seconds the loop is left to everything else after a turn.
@@ -164,12 +200,16 @@ class Cycle:
 
     def _feed(self) -> None:
         """Tell the engine what was observed first; the rest waits for the next round."""
-        buffer = self._buffer
-        batch = [buffer.popleft() for _ in range(min(_BATCH, len(buffer)))]
-        for observation in batch:
+        buffer, told = self._buffer, 0
+        ends, batch = self._ticks() + _FEED_SECONDS, min(_BATCH, len(buffer))
+        kinds: Counter[type[AnyObservation]] = Counter()
+        while told < batch and (told == 0 or self._ticks() < ends):
+            observation = buffer.popleft()
+            told += 1
+            kinds[type(observation)] += 1
             self._tell(observation)
-        self._untold = max(0, self._untold - len(batch))
-        for kind, times in Counter(map(type, batch)).items():
+        self._untold = max(0, self._untold - told)
+        for kind, times in kinds.items():
             self._count[kind](times)
         if not buffer:
             self._woken.clear()
@@ -180,14 +220,15 @@ class Cycle:
         self._engine.observe(observation)
         self._synced = self._synced or isinstance(observation, Synced)
 
-    def _decide(self) -> None:
+    def _decide(self, ends: float) -> None:
         now = self._time()
+        share = Share(lambda _: self._ticks() >= ends)
         started = time.perf_counter()
-        decisions = self._engine.decide(now, most=_TRIES)
+        decisions = self._engine.decide(now, most=_TRIES, enough=share)
         took = time.perf_counter() - started
         self._metrics.decide_seconds.observe(took)
         if self._journal is not None:
-            self._journal.decided(now, decisions, most=_TRIES)
+            self._journal.decided(now, decisions, most=_TRIES, ended=share.ended)
         for kind, times in Counter(map(type, decisions)).items():
             self._metrics.decisions.labels(kind.__name__).inc(times)
         tell_decisions(decisions)

@@ -5,13 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from http import HTTPStatus
+from typing import Protocol
 
 import msgspec
 
-from tutti.api.conventions.gang_objects import GangKind
 from tutti.kube.backoff import Backoff
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, WireError, retry_after
+
+
+class Kind(Protocol):
+    """Where a kind may be served."""
+
+    @property
+    def group(self) -> str:
+        """Its API group."""
+
+    @property
+    def plural(self) -> str:
+        """Its name in the API."""
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """In which it can be read, the newest first."""
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -24,7 +40,7 @@ class _Resources(msgspec.Struct, frozen=True):
     resources: list[_Named] = []
 
 
-async def version_of(client: Client, kind: GangKind, *, tell: Callable[[str], None]) -> str:
+async def version_of(client: Client, kind: Kind, *, tell: Callable[[str], None]) -> str:
     """Return the newest version in which the server has a kind built in; "" where it has none.
 
     Args:
@@ -42,7 +58,7 @@ async def version_of(client: Client, kind: GangKind, *, tell: Callable[[str], No
 
 
 async def served_version(
-    client: Client, kind: GangKind, *, absent: Collection[HTTPStatus] = (HTTPStatus.NOT_FOUND,)
+    client: Client, kind: Kind, *, absent: Collection[HTTPStatus] = (HTTPStatus.NOT_FOUND,)
 ) -> str:
     """Ask once, and return the newest version in which the server has a kind; "" where it has none.
 

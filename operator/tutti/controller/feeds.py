@@ -21,6 +21,10 @@ from tutti.kube.resources import NODES, PODS, Resource
 
 log = structlog.get_logger(__name__)
 
+LONGEST_INTERRUPTION_SECONDS = 60.0
+"""For how long a stream may be interrupted until the process says that it is not ready: longer than an API server takes
+to start anew, for who is not ready gets no reviews of webhooks either, and those fail closed."""
+
 
 class Feeds:
     """All informers of the operator: they tell the engine everything, and the catalogue what is ours.
@@ -51,7 +55,7 @@ class Feeds:
             deliver=lambda changes: self._deliver(stream, changes),
             unread=lambda found: self._observe(ObjectUnread(stream.kind, *found.key, found.problem)),
         )
-        health.ready[f"informer/{stream.resource.plural}"] = lambda: _check(informer)
+        health.ready[f"informer/{stream.resource.plural}"] = lambda: check(informer)
         return informer
 
     def _deliver(self, stream: Stream, changes: Sequence[Change[Any]]) -> None:
@@ -104,7 +108,15 @@ class Feeds:
                     raise LeadershipLost(why)
 
 
-def _check(informer: Informer[Any]) -> Check:
-    if informer.synced.is_set():
-        return Check(ok=True, detail=f"interrupted: {informer.problem}" if informer.problem else "ok")
-    return Check(ok=False, detail=informer.problem or "not listed yet")
+def told_of(informer: Informer[Any]) -> str:
+    """Say what a stream that has been listed is interrupted by, and for how long; "" where it flows."""
+    if informer.problem is None:
+        return ""
+    return f"interrupted for {informer.interrupted_seconds:.0f} s: {informer.problem}"
+
+
+def check(informer: Informer[Any]) -> Check:
+    """Say whether a stream was listed and flows, or has been interrupted for no longer than a restart takes."""
+    if not informer.synced.is_set():
+        return Check(ok=False, detail=informer.problem or "not listed yet")
+    return Check(ok=informer.interrupted_seconds <= LONGEST_INTERRUPTION_SECONDS, detail=told_of(informer) or "ok")

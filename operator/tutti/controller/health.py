@@ -25,7 +25,8 @@ Probe: TypeAlias = Callable[[], Check]
 class Health:
     """All checks of one process: `ready` gates traffic and rollouts, `alive` gates a restart.
 
-    A standby replica is ready: it has everything but the lease, and must not hold up a rollout.
+    A standby replica is ready: it has everything but the lease, and must not hold up a rollout. What comes and goes
+    with the API server never makes a process not alive: to start it anew would cost time, and mend nothing.
     """
 
     ready: dict[str, Probe] = field(default_factory=dict)
@@ -45,8 +46,18 @@ class Health:
 
 
 def asked(probes: Mapping[str, Probe]) -> dict[str, Check]:
-    """Ask every probe once."""
-    return {name: probe() for name, probe in probes.items()}
+    """Ask every probe once; may be called in another thread than the one that registers them.
+
+    A probe that raises has failed: what it asks about is not as it should be.
+    """
+    return {name: _asked(probe) for name, probe in list(probes.items())}
+
+
+def _asked(probe: Probe) -> Check:
+    try:
+        return probe()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other checks are answered
+        return Check(ok=False, detail=f"it cannot be told: {error!r}")
 
 
 def report(checks: Mapping[str, Check]) -> str:

@@ -80,10 +80,12 @@ class Recording:
         if self._writer is not None:
             self._try(lambda writer: writer.saw(observation), self._writer)
 
-    def decided(self, at: float, decisions: list[AnyDecision], *, most: int | None = None) -> None:
+    def decided(
+        self, at: float, decisions: list[AnyDecision], *, most: int | None = None, ended: int | None = None
+    ) -> None:
         """Record a call of `decide` and what came of it."""
         if self._writer is not None:
-            self._try(lambda writer: writer.decided(at, decisions, most=most), self._writer)
+            self._try(lambda writer: writer.decided(at, decisions, most=most, ended=ended), self._writer)
 
     def write(self, data: bytes, /) -> object:
         """Hand lines to the system; all of them, or it is an error.

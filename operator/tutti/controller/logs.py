@@ -6,10 +6,12 @@ renderer, so that a line is JSON for machines or colours for people whoever wrot
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
 import sys
 from collections.abc import Iterable
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 import msgspec
 import structlog
@@ -33,12 +35,50 @@ _COUNTED = ("stand_in", "nodes")
 _REFUSAL = "Webhook "
 
 
+# How kopf says that a request has failed and is repeated (kopf._cogs.clients.api, `request`).
+_ATTEMPT = re.compile(
+    r"Request attempt #(?P<number>\d+)(/\d+)? failed; will retry: (?P<what>\S+ [^?\s]+)\S* -> (?P<error>\w+).*",
+    re.DOTALL,
+)
+
 # Where in the code, and not with which values: among those may be a token.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
 
 
 def _is_no_refusal(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith(_REFUSAL)
+
+
+class _Outages(logging.Filter):
+    """Has kopf tell of an outage in one warning for each of its streams, where it logs every attempt as an error.
+
+    It shows the whole key of the connection; what exactly fails, our own informers tell of the same server.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Shorten what is told of the first attempt, and drop that of those which follow."""
+        found = _ATTEMPT.fullmatch(record.getMessage()) if record.name.startswith("kopf.") else None
+        if found is None:
+            return True
+        if found["number"] != "1" and not details_are_told():
+            return False
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.msg, record.args = "%s failed, and is tried again: %s", (found["what"], found["error"])
+        return True
+
+
+def tell_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what the loop could not hand to anybody.
+
+    Where TLS ends in the middle of its handshake, or data is still read after that, uvloop 0.23 writes to the
+    transport that it has closed itself, and reports that as fatal: nobody waits for that connection any longer.
+    """
+    transport, error = context.get("transport"), context.get("exception")
+    # Not by its class: uvloop's has no base of asyncio's.
+    if isinstance(error, RuntimeError) and transport is not None and transport.is_closing():
+        log.debug("closed_transport_written_to", error=str(error))
+        return
+    loop.default_exception_handler(context)
 
 
 def details_are_told() -> bool:
@@ -102,6 +142,7 @@ def configure(log_format: LogFormat, *, level: str = "info", stream: TextIO | No
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )
+    handler.addFilter(_Outages())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(threshold)

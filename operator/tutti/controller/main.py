@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -25,21 +25,23 @@ from tutti import __version__
 from tutti.api.configuration import TuttiConfiguration
 from tutti.controller.certificates import own_certificate
 from tutti.controller.deletion import Holder
+from tutti.controller.election import Aside
 from tutti.controller.health import Health
 from tutti.controller.journaling import journal_at
-from tutti.controller.lag import measure_lag
+from tutti.controller.lag import Pulse, measure_lag
+from tutti.controller.logs import tell_loop_error
 from tutti.controller.metrics import Metrics
 from tutti.controller.operator import registry_for, run_kopf, settings_for
+from tutti.controller.own_loop import OwnLoop
 from tutti.controller.room import Room, Surroundings
 from tutti.controller.scraping import Readers
 from tutti.controller.serving import application, guarded, serving
-from tutti.controller.supervisor import Supervisor, first_of, leaves
+from tutti.controller.supervisor import Supervisor, first_of, is_lost_lease, leaves
 from tutti.controller.webhooks import Reviewer
 from tutti.engine.engine import Engine
 from tutti.engine.extending.hosting import Plugins
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
-from tutti.kube.fencing import LeadershipLost
 from tutti.kube.metrics import WireMetrics
 
 log = structlog.get_logger(__name__)
@@ -87,30 +89,38 @@ async def operate(
     credentials = await Credentials.load(launch.kubeconfig, launch.context)
     stop = asyncio.Event()
     health, metrics = Health(), Metrics(local_queues=configuration.metrics.local_queues)
-    with _signals(stop), journal_at(launch.journal, configuration, metrics.journal_failures) as journal:
+    wire, pulse = WireMetrics(metrics.registry), Pulse()
+    health.alive["loop"] = pulse.check
+    with (
+        _signals(stop),
+        journal_at(launch.journal, configuration, metrics.journal_failures) as journal,
+        OwnLoop("lease and probes", _loop_factory()) as own,
+    ):
+        lasting = await own.run(Credentials.load(launch.kubeconfig, launch.context))
         async with (
-            _serving(configuration, health, metrics) as port,
-            Client(
-                credentials,
-                metrics=WireMetrics(metrics.registry),
-                concurrency=configuration.client_connection.concurrency,
-            ) as client,
-            _serving_readers(configuration, client, metrics),
+            own.holding(_server(configuration, health, metrics)) as port,
+            own.holding(lambda: Client(lasting, metrics=wire)) as holder,
+            own.holding(_readers_server(configuration, holder, metrics)),
+            # After the other one: what it writes is what is to be seen of writes under way.
+            Client(credentials, metrics=wire, concurrency=configuration.client_connection.concurrency) as client,
         ):
             log.info("started", version=__version__, cluster=credentials.source, port=port)
             if serves_at is not None:
                 serves_at(port)
-            around = Surroundings(client, configuration, health, metrics, journal)
+            aside = Aside(own, holder, pulse)
+            around = Surroundings(client, configuration, health, metrics, journal, aside=aside)
             try:
                 room = Room(Engine(configuration, launch.plugins), around, once_synced=once_synced)
-                await _operate(room, around, credentials, stop)
+                await _operate(room, around, credentials, stop, pulse=pulse)
             except Exception as error:
                 said = dict.fromkeys(str(leaf) or repr(leaf) for leaf in leaves(error))
                 raise Crashed(", ".join(said)) from error
     log.info("stopped")
 
 
-async def _operate(room: Room, around: Surroundings, credentials: Credentials, stop: asyncio.Event) -> None:
+async def _operate(
+    room: Room, around: Surroundings, credentials: Credentials, stop: asyncio.Event, *, pulse: Pulse
+) -> None:
     """Run engine and kopf together; the engine starts and ends within kopf's own life."""
     supervisor = Supervisor(lambda: room.run(stop), stop=stop, health=around.health)
 
@@ -132,7 +142,7 @@ async def _operate(room: Room, around: Surroundings, credentials: Credentials, s
     ready = asyncio.Event()
     # Started before kopf, which counts every later task as its own.
     resigned = asyncio.create_task(_take_signals_back(ready, stop), name="signals")
-    lag = asyncio.create_task(measure_lag(around.metrics), name="loop lag")
+    lag = asyncio.create_task(measure_lag(around.metrics, pulse), name="loop lag")
     try:
         async with own_certificate(around.configuration.webhook, around.client, stop) as certificate:
             settings = settings_for(around.configuration, certificate)
@@ -150,30 +160,45 @@ def _reviewer(room: Room, configuration: TuttiConfiguration) -> Reviewer | None:
     return Reviewer(room.catalogue, room.classes, default_queue=configuration.default_local_queue)
 
 
-@asynccontextmanager
-async def _serving(configuration: TuttiConfiguration, health: Health, metrics: Metrics) -> AsyncIterator[int]:
+def _server(
+    configuration: TuttiConfiguration, health: Health, metrics: Metrics
+) -> Callable[[], AbstractAsyncContextManager[int]]:
+    """Return what serves probes and metrics, in whatever loop it is begun; metrics are read in this one."""
     registry = metrics.registry if configuration.metrics.secure_bind_address is None else None
     host, port = _address(configuration.metrics.bind_address)
-    async with serving(application(health, registry), host=host, port=port) as served:
-        yield served
+    app = application(health, registry, measured_in=asyncio.get_running_loop())
+    return lambda: serving(app, host=host, port=port)
 
 
-@asynccontextmanager
-async def _serving_readers(configuration: TuttiConfiguration, client: Client, metrics: Metrics) -> AsyncIterator[None]:
-    """Serve metrics to those who may read them, where that is asked for."""
-    address = configuration.metrics.secure_bind_address
-    if address is None:
-        yield
-        return
-    # Needs a package that takes its time to load.
-    from tutti.kube.certificate import Certificate  # noqa: PLC0415
+def _readers_server(
+    configuration: TuttiConfiguration, client: Client, metrics: Metrics
+) -> Callable[[], AbstractAsyncContextManager[None]]:
+    """Return what serves metrics to those who may read them, where that is asked for; they are read in this loop.
 
-    host, port = _address(address)
-    context = Certificate.make([host or "localhost"], lasts=_CERTIFICATE_LASTS).context()
-    app = guarded(metrics.registry, Readers(client))
-    async with serving(app, host=host, port=port, context=context) as served:
-        log.info("serving_metrics", port=served)
-        yield
+    Args:
+        configuration: What an administrator has set.
+        client: Asks who may; of the loop that it is begun in.
+        metrics: What is measured.
+    """
+    here = asyncio.get_running_loop()
+
+    @asynccontextmanager
+    async def begun() -> AsyncIterator[None]:
+        address = configuration.metrics.secure_bind_address
+        if address is None:
+            yield
+            return
+        # Needs a package that takes its time to load.
+        from tutti.kube.certificate import Certificate  # noqa: PLC0415
+
+        host, port = _address(address)
+        context = Certificate.make([host or "localhost"], lasts=_CERTIFICATE_LASTS).context()
+        app = guarded(metrics.registry, Readers(client), measured_in=here)
+        async with serving(app, host=host, port=port, context=context) as served:
+            log.info("serving_metrics", port=served)
+            yield
+
+    return begun
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -217,6 +242,7 @@ def run(launch: Launch) -> int:
         OSError: the port for probes or metrics cannot be listened on, or there is no folder for the journal.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.get_loop().set_exception_handler(tell_loop_error)
         return runner.run(_exit_code(launch))
 
 
@@ -234,9 +260,8 @@ async def _exit_code(launch: Launch) -> int:
     try:
         await operate(launch, once_synced=_keep_for_good)
     except Crashed as crash:
-        lost = all(isinstance(leaf, LeadershipLost) for leaf in leaves(crash.__cause__ or crash))
-        # To lose the lease is the end of a process but no fault of it: no stack is of use.
-        log.critical("crashed", error=str(crash), exc_info=None if lost else crash.__cause__)
+        if not is_lost_lease(crash.__cause__ or crash):  # which was told where it happened, and is no fault
+            log.critical("crashed", error=str(crash), exc_info=crash.__cause__)
         return 1
     return 0
 

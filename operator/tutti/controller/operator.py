@@ -7,8 +7,9 @@ objects, posts no events, and elects no leader: all of that is ours (`room.py`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,13 @@ _PREFIX = f"kopf.{GROUP}"
 # How soon a certificate that was renewed is served.
 _NEW_CERTIFICATE_SECONDS = 5.0
 _RELOGIN = timedelta(minutes=10)
+
+
+class _Persistence:
+    """The waits between the attempts of a request, without end: an outage of an hour ends no stream, and no process."""
+
+    def __iter__(self) -> Iterator[float]:
+        return chain((1, 1, 2, 3), repeat(5))
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):
@@ -52,6 +60,7 @@ def settings_for(configuration: TuttiConfiguration, certificate: Path | None = N
     settings.peering.standalone = True
     settings.scanning.disabled = True  # our kinds are installed before kopf is started
     settings.watching.server_timeout = 300
+    settings.networking.error_backoffs = _Persistence()
     settings.queueing.exit_timeout = 0.1  # a held deletion waits for ever, also at the end of the process
     settings.execution.max_workers = 1  # every handler is a coroutine
     settings.persistence.finalizer = FINALIZER

@@ -24,7 +24,7 @@ _EVENTS = {
     Step.MAKES_ROOM: "victims_chosen",
     Step.DEGRADED: "workload_degraded",
     Step.RECOVERED: "workload_recovered",
-    Step.EVICTED: "workload_evicted",
+    Step.EVICTED: "eviction_begun",  # `pod_evicted` tells what has been done
     Step.SPARED: "workload_spared",
     Step.FINISHED: "workload_finished",
 }

@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import structlog
@@ -25,23 +26,24 @@ from tutti.controller.conditions import ConditionKeeper
 from tutti.controller.crds import installed
 from tutti.controller.cycle import Cycle, Journal
 from tutti.controller.dispatch import Dispatch
+from tutti.controller.election import Aside, Election, elector_in, times_of
 from tutti.controller.feeds import Feeds
-from tutti.controller.gang_feeds import GangFeeds
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.gauges.collector import StateGauges
 from tutti.controller.health import Check, Health
 from tutti.controller.metrics import Metrics
 from tutti.controller.progress import Progress
 from tutti.controller.reviews import Classes
+from tutti.controller.served_feeds import ServedFeeds
 from tutti.controller.specs import ObjectKey
-from tutti.controller.supervisor import first_of, leaves
+from tutti.controller.supervisor import first_of, is_lost_lease, leaves
 from tutti.controller.usage import charged, overused
 from tutti.engine.decisions import EmitEvent
 from tutti.engine.engine import Engine
 from tutti.engine.observations import AnyObservation, PodGone, PodSeen
 from tutti.kube.client import Client
-from tutti.kube.fencing import Fence, LeadershipLost, Term, unfenced
-from tutti.kube.lease import Elector, LeaseTimes, boot_clock, default_identity
+from tutti.kube.fencing import Fence, Term, unfenced
+from tutti.kube.lease import Elector, boot_clock, default_identity
 from tutti.kube.statuses import StatusWriter
 
 log = structlog.get_logger(__name__)
@@ -58,6 +60,7 @@ class Surroundings:
     Attributes:
         clock: The time of day, in Unix seconds.
         ticks: Seconds that go on while the machine sleeps, from any beginning: what a lease is counted in.
+        aside: Where the lease is held; None: in the loop of the room, and with its client.
     """
 
     client: Client
@@ -67,6 +70,7 @@ class Surroundings:
     journal: Journal | None = None
     clock: Callable[[], float] = time.time
     ticks: Callable[[], float] = boot_clock
+    aside: Aside | None = None
 
 
 class Room:
@@ -108,6 +112,7 @@ class Room:
             metrics=around.metrics,
             journal=around.journal,
             decided=self._decided,
+            fence=fence,
             clock=around.clock,
             ticks=around.ticks,
         )
@@ -129,10 +134,12 @@ class Room:
             catalogue=self.catalogue,
             health=around.health,
         )
-        self._gang_feeds = GangFeeds(
+        self._served_feeds = ServedFeeds(
             around.client, around.configuration.conventions, observe=self._observe, forget=self._dispatch.forget
         )
-        around.health.ready["gang objects"] = self._gang_feeds.check
+        around.health.ready["other kinds"] = self._served_feeds.check
+        if self._elector is not None:
+            around.health.ready["leadership"] = partial(_check_leadership, self._elector)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then finish what was begun.
@@ -165,12 +172,12 @@ class Room:
             await self._elector.look()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._feeds.run(), name="feeds")
-            group.create_task(self._gang_feeds.run(), name="gang feeds")
+            group.create_task(self._served_feeds.run(), name="served feeds")
             group.create_task(self._cycle.run(), name="cycle")
             group.create_task(self._dispatch.run(), name="dispatch")
             group.create_task(self._conditions.run(), name="condition writer")
             await self._feeds.synced.wait()
-            await self._gang_feeds.synced.wait()
+            await self._served_feeds.synced.wait()
             self._cycle.synced()
             self.synced.set()
             log.info("synced")
@@ -219,6 +226,8 @@ class Room:
     async def _finish(self, work: asyncio.Task[None]) -> bool:
         """Decide nothing more, and let writers end what was decided; return whether they have."""
         self._cycle.rest()
+        if self._elector is not None:
+            self._elector.leave()
         if not self._leads:
             return True
         log.info("draining")
@@ -243,20 +252,26 @@ class Room:
         self._cycle.observe(observation)
 
 
+def _check_leadership(elector: Election) -> Check:
+    """Say who leads; whoever has led and must write nothing until it could renew the lease does not do its work."""
+    return Check(ok=not elector.doubted, detail=elector.told)
+
+
 def _judge(work: asyncio.Task[None], *, asked: bool) -> None:
     """Raise what ended the work, unless it was the loss of the lease after being asked to stop."""
     error = work.exception()
-    if asked and error is not None and all(isinstance(leaf, LeadershipLost) for leaf in leaves(error)):
+    if asked and error is not None and is_lost_lease(error):
         # Whoever leads now finishes what was begun; this process was to end anyway.
         log.warning("lease_lost_while_stopping", error=str(next(leaves(error))))
         return
     work.result()
 
 
-def _elector(around: Surroundings) -> Elector | None:
+def _elector(around: Surroundings) -> Election | None:
     election = around.configuration.leader_election
     if not election.enabled:
         return None
-    times = LeaseTimes(election.lease_duration_seconds, election.renew_deadline_seconds, election.retry_period_seconds)
-    lease = (election.lease_namespace, election.lease_name)
+    if around.aside is not None:
+        return elector_in(around.aside, around.client, around.configuration)
+    lease, times = (election.lease_namespace, election.lease_name), times_of(around.configuration)
     return Elector(around.client, namespace=lease[0], name=lease[1], times=times, clock=around.ticks)

@@ -1,6 +1,8 @@
 """Probes and metrics: /healthz, /readyz and /metrics over plain HTTP, or /metrics over HTTPS to those who may read it.
 
-A server of our own and not kopf's, whose one endpoint caches its answer and knows no readiness.
+A server of our own and not kopf's, whose one endpoint caches its answer and knows no readiness. It is served in a loop
+of its own (`own_loop.py`), so that probes are answered while the engine is busy; metrics are read in the loop that
+changes what they tell.
 """
 
 from __future__ import annotations
@@ -50,10 +52,15 @@ async def rendered(registry: CollectorRegistry) -> bytes:
     return b"".join(parts)
 
 
-def application(health: Health, registry: CollectorRegistry | None) -> web.Application:
-    """Return what probes ask, and metrics for everybody where there is a registry.
+def application(
+    health: Health, registry: CollectorRegistry | None, *, measured_in: asyncio.AbstractEventLoop | None = None
+) -> web.Application:
+    """Return what probes ask; every answer is computed from what `health` and `registry` hold at that moment.
 
-    Every answer is computed from what `health` and `registry` hold at that moment.
+    Args:
+        health: What probes are answered by; from the thread of the server.
+        registry: What is measured, for everybody; None: that is not served here.
+        measured_in: The loop in which that is read; None: the server's own.
     """
 
     async def healthz(_: web.Request) -> web.Response:
@@ -75,20 +82,22 @@ def application(health: Health, registry: CollectorRegistry | None) -> web.Appli
 
         async def metrics(_: web.Request) -> web.Response:
             """Everything measured."""
-            return await _metrics(registry)
+            return await _metrics(registry, measured_in)
 
         app.router.add_get(PATH, metrics)
     return app
 
 
-def guarded(registry: CollectorRegistry, readers: Readers) -> web.Application:
-    """Return metrics for those alone who may read them."""
+def guarded(
+    registry: CollectorRegistry, readers: Readers, *, measured_in: asyncio.AbstractEventLoop | None = None
+) -> web.Application:
+    """Return metrics for those alone who may read them; `measured_in` as above."""
 
     async def metrics(request: web.Request) -> web.Response:
         """Everything measured, or why not."""
         verdict = await readers.verdict(request.headers.get("Authorization", ""))
         if verdict is HTTPStatus.OK:
-            return await _metrics(registry)
+            return await _metrics(registry, measured_in)
         asks = {"WWW-Authenticate": "Bearer"} if verdict is HTTPStatus.UNAUTHORIZED else {}
         return web.Response(status=verdict, text=f"{verdict.phrase}\n", headers=asks)
 
@@ -97,9 +106,13 @@ def guarded(registry: CollectorRegistry, readers: Readers) -> web.Application:
     return app
 
 
-async def _metrics(registry: CollectorRegistry) -> web.Response:
+async def _metrics(registry: CollectorRegistry, measured_in: asyncio.AbstractEventLoop | None) -> web.Response:
     """Everything measured, in Prometheus' text format."""
-    return web.Response(body=await rendered(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    if measured_in is None:
+        body = await rendered(registry)
+    else:
+        body = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(rendered(registry), measured_in))
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 @asynccontextmanager

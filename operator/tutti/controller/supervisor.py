@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from tutti.controller.health import Check, Health
+from tutti.kube.fencing import LeadershipLost
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +44,9 @@ class Supervisor:
         except BaseException as error:
             reasons = list(dict.fromkeys(repr(leaf) for leaf in leaves(error)))
             self._health.died("engine", ", ".join(reasons))
-            if not isinstance(error, asyncio.CancelledError):
+            if is_lost_lease(error):
+                log.warning("leadership_lost", why=str(next(leaves(error))))
+            elif not isinstance(error, asyncio.CancelledError):
                 log.critical("engine_crashed", errors=reasons)
             raise
         finally:
@@ -67,6 +70,11 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
             yield from leaves(inner)
     else:
         yield error
+
+
+def is_lost_lease(error: BaseException) -> bool:
+    """Whether an error says only that another leads now: that ends a process, and is no fault of it."""
+    return all(isinstance(leaf, LeadershipLost) for leaf in leaves(error))
 
 
 async def first_of(*either: asyncio.Event | asyncio.Task[Any]) -> None:

@@ -15,7 +15,7 @@ One turn of `decide`, in order:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
@@ -96,13 +96,18 @@ class Engine:
         if not self._taken_up:
             self._let_go()
 
-    def decide(self, now: float, *, most: int | None = None) -> list[AnyDecision]:
+    def decide(
+        self, now: float, *, most: int | None = None, enough: Callable[[], bool] | None = None
+    ) -> list[AnyDecision]:
         """Decide what is to be done now.
 
         Args:
             now: Unix seconds; never less than at the last call.
             most: How many workloads are tried at most, so that what is decided can be carried out meanwhile;
                 where more could be, `wakeup` asks to be called again at once. None: all of them.
+            enough: Asked after tries whether this turn has had its share of time; it ends with the first yes, and
+                `wakeup` asks to be called again. It is all the engine is told of time that goes by meanwhile, so
+                equal answers give equal decisions.
 
         Returns:
             What to write, in order; empty before everything has been listed once.
@@ -112,7 +117,7 @@ class Engine:
         state = self.state
         state.now = now
         try:
-            self._turn(most)
+            self._turn(most, enough)
             self._failures = 0
         except Exception as error:
             self._failures += 1
@@ -137,7 +142,7 @@ class Engine:
         state.dirty.update(dict.fromkeys(state.workloads))
         self._again = True
 
-    def _turn(self, most: int | None) -> None:
+    def _turn(self, most: int | None, enough: Callable[[], bool] | None) -> None:
         state = self.state
         state.renew()
         state.follow_nodes()
@@ -162,7 +167,7 @@ class Engine:
         self._settle(changed)
         self._candidates.update(state, changed)
         backfill.stir(state, self._candidates.standing_of)
-        for run in self._candidates.contest(state, changed, most=most):
+        for run in self._candidates.contest(state, changed, most=most, enough=enough):
             self._have_turn(run, changed)
         backfill.tell(state, changed)
         for workload in list(changed.values()):

@@ -41,11 +41,37 @@ class Saw(msgspec.Struct, frozen=True, tag_field="line", tag="saw"):
 
 
 class Decided(msgspec.Struct, frozen=True, tag_field="line", tag="decided", omit_defaults=True):
-    """One call of `decide`, with how many workloads it might try at most, and what came of it."""
+    """One call of `decide`, with how many workloads it might try at most, and what came of it.
+
+    Attributes:
+        ended: When the engine asked for the how-manieth time it was told that the turn had had its share of time;
+            None where it never was.
+    """
 
     at: float
     decisions: list[AnyDecision]
     most: int | None = None
+    ended: int | None = None
+
+
+class Share:
+    """What a turn is told when it asks whether it has had its share of time, and at which question that was so.
+
+    Args:
+        is_used: Whether it has; in a replay that follows from the number of the question.
+    """
+
+    def __init__(self, is_used: Callable[[int], bool]) -> None:
+        self.ended: int | None = None
+        self._is_used = is_used
+        self._asked = 0
+
+    def __call__(self) -> bool:
+        """Answer one question."""
+        self._asked += 1
+        if self.ended is None and self._is_used(self._asked):
+            self.ended = self._asked
+        return self.ended is not None
 
 
 class Ended(msgspec.Struct, frozen=True, tag_field="line", tag="ended"):
@@ -80,9 +106,11 @@ class JournalWriter:
         """Record an observation, before the engine is told."""
         self._put(Saw(observation))
 
-    def decided(self, at: float, decisions: list[AnyDecision], *, most: int | None = None) -> None:
+    def decided(
+        self, at: float, decisions: list[AnyDecision], *, most: int | None = None, ended: int | None = None
+    ) -> None:
         """Record a call of `decide` and what came of it."""
-        self._put(Decided(at, decisions, most))
+        self._put(Decided(at, decisions, most, ended))
 
     def ended(self) -> None:
         """Record that the run has ended by itself."""
@@ -130,6 +158,10 @@ def read(lines: Iterable[bytes]) -> Iterator[tuple[int, Line]]:
         raise JournalError(f"line 1 is no header of a journal: {broken[1]}")
 
 
+def _as_told(line: Decided) -> Share:
+    return Share(lambda asked: asked == line.ended)
+
+
 def _part(header: Header) -> str:
     return f"part {header.part} of run {header.run}" if header.run else "another journal"
 
@@ -162,7 +194,7 @@ def replay(lines: Iterable[bytes], load: Callable[[TuttiConfiguration], Plugins]
         elif isinstance(line, Decided):
             calls += 1
             decisions += len(line.decisions)
-            again = engine.decide(line.at, most=line.most)
+            again = engine.decide(line.at, most=line.most, enough=_as_told(line))
             if _ENCODER.encode(again) != _ENCODER.encode(line.decisions):
                 differences.append(Difference(number, line.at, line.decisions, again))
         elif isinstance(line, Header):

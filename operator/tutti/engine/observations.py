@@ -13,6 +13,7 @@ import msgspec
 from tutti.api.allowances import ResourceQuota
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.disruption import PodDisruptionBudget
+from tutti.api.owners import OwnerObject
 from tutti.api.storage import (
     CSIDriver,
     CSINode,
@@ -118,6 +119,26 @@ class AllowanceGone(Observation, frozen=True, tag="allowance-gone"):
 
     namespace: str
     name: str
+
+
+class OwnerSeen(Observation, frozen=True, tag="owner"):
+    """Something that owns pods, or owns what does, was added or changed."""
+
+    found: OwnerObject
+
+
+class OwnerGone(Observation, frozen=True, tag="owner-gone"):
+    """Such an object does not exist any more."""
+
+    uid: str
+
+
+class OwnerKindFollowed(Observation, frozen=True, tag="owner-kind"):
+    """Whether the objects of a kind that owns pods are seen from now on: it is served, and may be read."""
+
+    group: str
+    kind: str
+    followed: bool
 
 
 class VolumeSeen(Observation, frozen=True, tag="volume"):
@@ -328,6 +349,9 @@ AnyObservation = (
     | BudgetGone
     | AllowanceSeen
     | AllowanceGone
+    | OwnerSeen
+    | OwnerGone
+    | OwnerKindFollowed
     | VolumeSeen
     | ClaimSeen
     | StorageClassSeen

@@ -10,7 +10,7 @@ from tutti.api.kinds import PodGroup
 from tutti.cluster.pods import PodRecord
 from tutti.engine.displacing import nominations
 from tutti.engine.extending import extenders
-from tutti.engine.gathering import implicit, promises
+from tutti.engine.gathering import implicit, inheritance, promises
 from tutti.engine.gathering.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
 from tutti.engine.living import binding, charges, eviction, limits, volumes
 from tutti.engine.living.reservation import lost_node, note_loss
@@ -39,6 +39,9 @@ from tutti.engine.observations import (
     ObjectGone,
     ObjectSeen,
     ObjectUnread,
+    OwnerGone,
+    OwnerKindFollowed,
+    OwnerSeen,
     PodGone,
     PodGroupWritten,
     PodSeen,
@@ -108,6 +111,12 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
         case AllowanceGone(namespace=space, name=name):
             state.allowances.get(space, {}).pop(name, None)
             promises.look_again(state, space)
+        case OwnerSeen(found=owner):
+            inheritance.seen(state, owner)
+        case OwnerGone(uid=uid):
+            state.ancestry.drop(uid)
+        case OwnerKindFollowed(group=group, kind=kind_seen, followed=followed):
+            inheritance.followed(state, (group, kind_seen), is_so=followed)
         case (
             VolumeSeen(found=storage)
             | ClaimSeen(found=storage)

@@ -19,6 +19,7 @@ from tutti.engine.decisions import AnyDecision
 from tutti.engine.displacing.claims import Nominations
 from tutti.engine.extending.consultation import Consultations
 from tutti.engine.extending.hosting import Held, Hosting, Plugins
+from tutti.engine.gathering.ancestry import Ancestry
 from tutti.engine.gathering.gang_objects import GangObjects
 from tutti.engine.gathering.sayings import Sayings
 from tutti.engine.living.timers import Timers
@@ -55,6 +56,7 @@ class State:
         stranger_in: The pod group of each of these.
         home: Where each member is filed.
         sayings: How what pods say was read.
+        ancestry: What owns the members.
         naming: The members that name a PodGroup or Workload (namespace, name), whether there is one or not.
         dirty: Workloads that something was observed about since the last decision.
         past_use: What LocalQueues (`namespace/name`) have used lately, where that counts.
@@ -95,6 +97,7 @@ class State:
     cluster: Cluster = field(default_factory=Cluster)
     catalog: Catalog = field(default_factory=Catalog)
     gang_objects: GangObjects = field(default_factory=GangObjects)
+    ancestry: Ancestry = field(default_factory=Ancestry)
     holdings: Holdings = field(default_factory=Holdings)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     members: dict[PodKey, Member] = field(default_factory=dict)

@@ -8,6 +8,8 @@ Of anything else what was known before stands. The next observation of it is rea
 from __future__ import annotations
 
 from tutti.api.core import Pod
+from tutti.api.owners import OwnerObject
+from tutti.cluster.surroundings import Selecting
 from tutti.engine.decisions import EmitEvent, SetPodCondition
 from tutti.engine.faults import note, said
 from tutti.engine.gathering.gathering import drop_member, refile
@@ -88,4 +90,6 @@ def _whose(observation: Observation) -> tuple[str, str, str]:
             named = about["metadata"]
             kind = getattr(observation, "kind", kind)
             return kind, str(named.get("namespace", "")), str(named.get("name", ""))
+        if isinstance(about, OwnerObject | Selecting):
+            return about.kind, about.namespace, about.name
     return kind, str(getattr(observation, "namespace", "")), str(getattr(observation, "name", ""))

@@ -105,6 +105,7 @@ class Workload:
         reach: By which priority it takes others out by the rules of queues: no more than its pods were admitted with.
         ranked: Whether its priority is that of a WorkloadPriorityClass, which queues alone go by.
         rank: Its place by the sort plugin, before priority and age; 0 for all where there is none.
+        owner_awaited: Since when it waits for what owns its pods to be seen, Unix seconds.
         problem: Why it cannot be decided on as it is written.
         attempts: How often it was given up on after a reservation.
         not_before: Unix seconds before which it is not tried again.
@@ -167,6 +168,7 @@ class Workload:
     requeue: Requeue = _AT_FIRST
     decisive: tuple[str, ...] = ()
     fails_with_members: bool = False
+    owner_awaited: float | None = None
     problem: Explanation | None = None
     phase: Phase = Phase.WAITING
     explanation: Explanation | None = None

@@ -22,9 +22,9 @@ class Backoff:
     failures: int = 0
     uniform: Callable[[float, float], float] = random.uniform
 
-    def next(self, at_least: float | None = None) -> float:
+    def next(self, at_least: float | None = None, *, at_most: float = float("inf")) -> float:
         """Count one failure and return the seconds to wait, never less than what the server asked for."""
-        ceiling = min(self.longest, self.first * 2.0 ** min(self.failures, _LONGEST_EXPONENT))
+        ceiling = min(self.longest, at_most, self.first * 2.0 ** min(self.failures, _LONGEST_EXPONENT))
         self.failures += 1
         return max(ceiling * self.uniform(0.5, 1.0), at_least or 0.0)
 

@@ -32,6 +32,7 @@ from tutti.kube.fencing import Fence, LeadershipDoubted, granted
 from tutti.kube.lanes import Lane, Lanes
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.pace import Pace
+from tutti.kube.recovery import Recovery
 
 log = structlog.get_logger(__name__)
 P = ParamSpec("P")
@@ -54,6 +55,9 @@ class Client:
     """Talks to one API server; to be made and used, as an async context manager, in one loop.
 
     At most `concurrency` writes are under way at once, and fewer where the server shows that it is busy.
+
+    Attributes:
+        recovery: Where those who use it tell each other that the server is back.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class Client:
     ) -> None:
         self.credentials = credentials
         self.metrics = metrics or WireMetrics()
+        self.recovery = Recovery()
         self._clock = asyncio.get_running_loop().time
         self._lanes = Lanes(Pace(concurrency))
         self.metrics.follow(self._lanes)
@@ -108,8 +113,11 @@ class Client:
         body: bytes | None = None,
         content_type: str = JSON,
         timeout_seconds: float | None = None,
+        bounded: bool = False,
     ) -> bytes:
         """Send one request and return the body of its answer.
+
+        The server of a `bounded` one, which has no query, is told to give up when nobody waits for it any longer.
 
         Raises:
             ApiError: The server refused or failed.
@@ -117,8 +125,8 @@ class Client:
             UnknownOutcome: The connection broke or the time ran out after sending.
         """
         target = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
-        request = Request(method, target, body, content_type, timeout_seconds or self._timeout_seconds)
-        return await self._authorized(self._ask, request)
+        seconds = timeout_seconds or self._timeout_seconds
+        return await self._authorized(self._ask, Request(method, target, body, content_type, seconds, bounded=bounded))
 
     async def write(
         self, lane: Lane, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON

@@ -135,7 +135,8 @@ class Connections:
                 answer = await connection.exchange(route.message(request, seconds), within_seconds=seconds)
             except CutOff as cut:
                 connection.close()
-                if not (cut.silent and connection.used and request.method in _REPEATABLE):
+                repeatable = cut.silent and connection.used and request.method in _REPEATABLE
+                if not repeatable or self._loop.time() >= until:
                     raise
                 connection = await self._instead(route, until, cut)
                 seconds = until - self._loop.time()

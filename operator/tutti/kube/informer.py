@@ -12,6 +12,7 @@ informer comes back; it ends only by cancellation, or when its consumer raises.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from http import HTTPStatus
@@ -36,6 +37,8 @@ _STALL_GRACE_SECONDS: Final = 15.0
 _LIST_SILENCE_SECONDS: Final = 30.0
 _BRIEF_SECONDS: Final = 1.0
 _RELIST_AFTER_FAILURES: Final = 5
+_LONGEST_AWAY_SECONDS: Final = 2.0
+"""To be refused a connection costs nobody anything, so a server that is away is asked often whether it is back."""
 _PAGED_ATTEMPTS: Final = 2
 # How a server answers that does not know streaming lists, or has them switched off.
 _NO_STREAMING_LISTS: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
@@ -53,6 +56,7 @@ class Informer(Generic[T]):
         tried: Set once the first list has failed, or been delivered in full.
         synced: Set once it has been delivered in full.
         problem: Why the stream does not flow at the moment, or None.
+        refused: Whether that is because this may not be read.
     """
 
     def __init__(
@@ -76,6 +80,8 @@ class Informer(Generic[T]):
         self.tried = asyncio.Event()
         self.synced = asyncio.Event()
         self.problem: str | None = None
+        self.refused = False
+        self._interrupted_at = 0.0  # when the problem began, by the clock of the loop
         self._client = client
         self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver, unread=unread)
         self._scope = Scope(resource.path(namespace), label_selector, field_selector)
@@ -84,6 +90,8 @@ class Informer(Generic[T]):
         self._watch_seconds = watch_seconds
         self._stall_seconds = stall_seconds
         self._backoff = backoff or Backoff()
+        self._away = False  # whether the last attempt did not even reach the server
+        self._expired = False  # whether there was a 410 since the stream flowed last
         self._expired_lists = 0
         self._streams = streams
         self._has_streaming_lists = True
@@ -102,6 +110,11 @@ class Informer(Generic[T]):
     def keys(self) -> frozenset[Key]:
         """The objects known to exist, including those that could not be decoded."""
         return self._mirror.keys
+
+    @property
+    def interrupted_seconds(self) -> float:
+        """For how long the stream does not flow; 0 while it does."""
+        return 0.0 if self.problem is None else asyncio.get_running_loop().time() - self._interrupted_at
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -141,7 +154,7 @@ class Informer(Generic[T]):
             await self._recover(error)
 
     async def _recover(self, error: WireError) -> None:
-        """Decide where to go on after an error, and wait: not at all after the first 410, else longer and longer."""
+        """Decide where to go on after an error, and wait: not after the first 410, else longer and longer."""
         lists, streams = self._mirror.version is None, not self._in_pages
         refused = isinstance(error, ApiError) and error.status in _NO_STREAMING_LISTS
         if lists and streams and refused:
@@ -153,28 +166,53 @@ class Informer(Generic[T]):
         if lists and not isinstance(error, NotSent):
             self._in_pages = streams or not self._has_streaming_lists
         self._errors.inc()
-        expired = isinstance(error, ApiError) and error.status == HTTPStatus.GONE
-        failures = self._backoff.failures
-        if expired and lists:
-            self._expired_lists += 1
-        # A server that is away needs no new list when it is back; one that answers and keeps failing may.
-        if expired or (failures >= _RELIST_AFTER_FAILURES and not isinstance(error, NotSent)):
+        self.refused = isinstance(error, ApiError) and error.status == HTTPStatus.FORBIDDEN
+        if isinstance(error, ApiError):
+            self._note_answer()
+        if isinstance(error, ApiError) and error.status == HTTPStatus.GONE:
             self._mirror.version = None
-        wait = self._backoff.next(retry_after(error))
-        if expired and not failures:
-            return
-        self._report(str(error), passing=expired or is_retryable(error))
-        await asyncio.sleep(wait)
+            self._expired_lists += lists
+            before, self._expired = self._expired, True
+            if not before:
+                return
+        await self._pause(error)
+
+    async def _pause(self, error: WireError) -> None:
+        """Wait before the next attempt, and say why; what shows the server to be back ends the wait."""
+        self._away = isinstance(error, NotSent)
+        # A server that is away needs no new list when it is back; one that answers and keeps failing may.
+        if self._backoff.failures >= _RELIST_AFTER_FAILURES and not self._away:
+            self._mirror.version = None
+        asked = retry_after(error)
+        wait = self._backoff.next(asked, at_most=_LONGEST_AWAY_SECONDS if self._away else math.inf)
+        self._report(str(error), passing=self._expired or is_retryable(error))
+        await self._client.recovery.wait(wait, at_least=asked or 0.0)
+
+    def _note_answer(self) -> None:
+        """The server can be reached: how often it could not be does not count any more."""
+        if self._away:
+            self._away = False
+            self._backoff.reset()
+
+    def _note_flowing(self) -> None:
+        """The watch is one that works, not one that is opened only to say that it cannot be."""
+        self._backoff.reset()
+        self._expired = False
+        self._report(None)
 
     def _report(self, problem: str | None, *, passing: bool = False) -> None:
         """Remember what is wrong, and say so once; one interruption has many faces while a server comes back."""
-        if problem != self.problem:
-            if problem is None:
+        before, self.problem = self.problem, problem
+        if problem is None:
+            if before is not None:
                 log.info("informer_recovered", resource=self.resource.label)
-            else:
-                say = log.debug if passing and self.problem is not None else log.warning
-                say("informer_interrupted", resource=self.resource.label, problem=problem)
-        self.problem = problem
+                self._client.recovery.tell()
+        elif problem != before:
+            say = log.debug if passing and before is not None else log.warning
+            say("informer_interrupted", resource=self.resource.label, problem=problem)
+        if before is None:
+            self._interrupted_at = asyncio.get_running_loop().time()
+        self.refused = self.refused and problem is not None
         self.tried.set()
 
     async def _list(self) -> None:
@@ -234,25 +272,28 @@ class Informer(Generic[T]):
         # A quiet kind sends nothing, not even bookmarks, until the server ends the watch: silence is a stall only
         # after that. Peers that vanished are found sooner, by the client's keep-alive probes.
         stall = self._stall_seconds or seconds + _STALL_GRACE_SECONDS
-        clock = asyncio.get_running_loop().time
+        loop = asyncio.get_running_loop()
+        clock = loop.time
         async with self._client.stream(self._scope.path, query=self._query(seconds), idle_seconds=stall) as chunks:
             splitter = LineSplitter()
             heard = self._mirror.version is None
+            self._note_answer()
             if heard:
                 await self._take_list(chunks, splitter)
-            self._report(None)
             opened = clock()
+            lasting = loop.call_later(_BRIEF_SECONDS, self._note_flowing)
             try:
                 async for chunk in chunks:
-                    heard = await self._take(splitter.feed(chunk)) or heard
+                    if await self._take(splitter.feed(chunk)):
+                        heard = True
+                        self._note_flowing()
             finally:
+                lasting.cancel()
                 brief = clock() - opened < _BRIEF_SECONDS
-                if not brief:
-                    self._backoff.reset()
         if not heard:
             await self._check_history()
             if brief:
-                await asyncio.sleep(self._backoff.next())
+                await self._client.recovery.wait(self._backoff.next())
 
     def _query(self, seconds: int) -> dict[str, str]:
         """Return the query of a watch from the last version on, or of one that begins with all that exists."""
@@ -289,8 +330,6 @@ class Informer(Generic[T]):
         for start in range(0, len(lines), _SLICE):
             few = lines[start : start + _SLICE]
             self._mirror.take_lines(few)
-            if self._mirror.version is not None:
-                self._backoff.reset()
             self._in_turn += len(few)
             if self._in_turn >= _SLICE:
                 self._in_turn = 0

@@ -5,7 +5,12 @@ how long the record has stayed as it is, and takes over when that exceeds the du
 stops acting `lease - renew` seconds earlier, counted from before its last successful renewal was sent. Of these, half
 are for writes to be worked on, and half for their way.
 
-    candidate ──try_acquire──▶ leader ──renew──▶ leader ──(no renewal in time, or another holder)──▶ LeadershipLost
+    candidate ──try_acquire──▶ leader ──renew──▶ leader ──(another holder, or no lease)──▶ LeadershipLost
+                                 ▲                 │ no renewal in time                      ▲
+                                 └──── renewed ── in doubt: nothing is written ──────────────┘
+
+Whoever is in doubt goes on trying for as long as the server is away: it leads again with the first answer, where nobody
+has written the record since. To end instead would cost a start, a list of everything, and the kubelet's back-off.
 """
 
 from __future__ import annotations
@@ -68,9 +73,12 @@ class LeaseTimes:
 class Elector:
     """One process's part in the election. `check` is the fence that writers are given.
 
+    The lease is renewed only while the process `acts`: one that hangs must not keep others from leading.
+
     Attributes:
         alone: Whether nobody else can have led since `look`, where this process leads. A lease that was not there
             tells nothing about that: it may have been made and deleted meanwhile.
+        leaving: Set by whoever wants to end: then a lease that could not be renewed in time is lost at once.
     """
 
     def __init__(
@@ -82,19 +90,23 @@ class Elector:
         identity: str | None = None,
         times: LeaseTimes | None = None,
         clock: Callable[[], float] = boot_clock,
+        acts: Callable[[], bool] = lambda: True,
     ) -> None:
         self.identity = identity or default_identity()
         self.alone = False
+        self.leaving = False
         self._client = client
         self._namespace = namespace
         self._name = name
         self._times = times or LeaseTimes()
         self._clock = clock
+        self._acts = acts
         self._record = LeaseRecord(
             client,
             namespace,
             name,
             timeout_seconds=self._times.renew_seconds / 2,  # which leaves time for another try before the term ends
+            again_seconds=self._times.retry_seconds / 2,
             clock=clock,
         )
         self._sent: dict[str, float] = {}  # renewTime of writes of unknown outcome -> when they were sent
@@ -102,12 +114,29 @@ class Elector:
         self._settled = asyncio.Event()
         self._free = ""  # the version of the record in which `look` saw that nobody held it
         self._waiting_for = ""
+        self._problem = ""  # why the last try has failed
+        self._doubt_told = False
         self._stale = True  # the record must be read before it is written
 
     @property
     def leading(self) -> bool:
         """Whether this process may act now."""
         return self._clock() < self._deadline
+
+    @property
+    def doubted(self) -> bool:
+        """Whether this process has led, and has to find out whether it still does."""
+        return self._deadline != NEVER and not self.leading
+
+    @property
+    def told(self) -> str:
+        """How it stands, in words: who leads, or for how long the lease has not been renewed, and why."""
+        if self._deadline == NEVER:
+            return f"stands by: {self._waiting_for}" if self._waiting_for else "does not lead yet"
+        since = self._clock() - (self._deadline - self._times.renew_seconds)
+        if self._problem:
+            return f"the lease could not be renewed for {since:.0f} s: {self._problem}"
+        return f"leads; the lease was renewed {since:.0f} s ago"
 
     @property
     def term(self) -> Term | None:
@@ -149,7 +178,7 @@ class Elector:
             if await self.try_acquire():
                 return
             apart = random.uniform(1.0, 1.2)  # noqa: S311 - keeps candidates out of step, guards nothing
-            await asyncio.sleep(self._times.retry_seconds * apart)
+            await self._pause(self._times.retry_seconds * apart)
 
     async def hold(self) -> None:
         """Renew the lease until it is lost.
@@ -158,13 +187,28 @@ class Elector:
             LeadershipLost: It is. The process must stop acting; a new one may stand again.
         """
         while True:
-            await asyncio.sleep(self._times.retry_seconds)
-            await self.renew()
+            await self._pause(self._times.retry_seconds)
+            if self._acts():
+                await self.renew()
+            else:
+                log.warning("lease_not_renewed", lease=self._name, error="this process is stuck")
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait before the next try; after one that failed, no longer than until the server is known to be back."""
+        if self._problem:
+            await self._client.recovery.wait(seconds)
+        else:
+            await asyncio.sleep(seconds)
+
+    def leave(self) -> None:
+        """Say that this process wants to end."""
+        self.leaving = True
 
     async def try_acquire(self) -> bool:
         """Take the lease if it is free, released or expired; return whether this process is the leader now."""
         try:
             await self._read()
+            self._note(None)
             if self._confirm_own():
                 return True
             if not self._proven_own() and not self._takeable():
@@ -173,43 +217,57 @@ class Elector:
             self.alone = self._free != "" and self._record.version == self._free
             await self._write(self._claim())
         except WireError as error:
-            self._stale = True
+            self._note(error)
             self._say_waiting(str(error))
             return False
         log.info("lease_acquired", lease=self._name, namespace=self._namespace, identity=self.identity)
         return self.leading
 
     async def renew(self) -> None:
-        """Renew once; an error that leaves time for another try is only logged.
+        """Renew once; what an error leaves open the next try will tell, and nothing is written once time has run out.
 
-        A process that was stopped for longer than the time to renew in goes on where nobody has taken its lease.
+        Who has not renewed in time, because it was stopped or the server was away, goes on where nobody else has taken
+        the lease: the server accepts a renewal only where nobody has written the record since.
 
         Raises:
-            LeadershipLost: Somebody else holds the lease, it was deleted, or the time ran out.
+            LeadershipLost: Somebody else holds the lease, it was deleted, or time has run out and this process ends.
         """
-        if not self.leading:
-            await self._go_on()
-            return
+        if self._deadline == NEVER:
+            self._lose("it was given up")
+        late = not self.leading
+        if late:
+            self._tell_doubt()
         try:
-            await self._write_renewed(read=self._stale)
+            await self._write_renewed(read=late or self._stale)
         except WireError as error:
-            self._stale = True
-            log.warning("lease_not_renewed", lease=self._name, error=str(error))
+            say = log.debug if self._problem else log.warning
+            say("lease_not_renewed", lease=self._name, error=str(error))
+            self._note(error)
             if isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND:
                 self._lose("it was deleted")
+            if late and self.leaving:
+                self._lose(f"it could not be renewed for {self._times.renew_seconds} s: {error}")
+            return
+        self._note(None)
+        if late and self.leading:
+            self._doubt_told = False
+            log.warning("lease_renewed_late", lease=self._name, namespace=self._namespace, identity=self.identity)
 
-    async def _go_on(self) -> None:
-        """Renew after the time to do it in: the server still accepts that only where nobody has written since."""
-        late = f"it could not be renewed for {self._times.renew_seconds} s"
-        if self._deadline == NEVER:
-            self._lose(late)
-        try:
-            await self._write_renewed(read=True)
-        except WireError as error:
-            self._lose(f"{late}: {error}")
-        if not self.leading:
-            self._lose(late)
-        log.warning("lease_renewed_late", lease=self._name, namespace=self._namespace, identity=self.identity)
+    def _tell_doubt(self) -> None:
+        """Log once that nothing is written until the lease is renewed, or lost."""
+        if not self._doubt_told:
+            self._doubt_told = True
+            why = self._problem or "nothing was sent, as in a process that is stopped"
+            log.warning("leadership_doubted", lease=self._name, namespace=self._namespace, why=why)
+
+    def _note(self, error: WireError | None) -> None:
+        """Remember whether the last try has failed, and tell others when one has worked after that."""
+        if error is None:
+            failed, self._problem = self._problem, ""
+            if failed:
+                self._client.recovery.tell()
+        else:
+            self._problem, self._stale = str(error), True
 
     async def _write_renewed(self, *, read: bool) -> None:
         """Write the record with the time of now, after reading it where it may have become another's."""
@@ -225,23 +283,29 @@ class Elector:
         Args:
             under_way: Whether something that was sent may yet land: then the lease is left to run out.
         """
-        held = self.leading
+        led, sure = self._deadline != NEVER, self.leading
         self._step_down()
-        if held and under_way:
+        if led and under_way:
             log.warning("lease_left_to_run_out", lease=self._name, identity=self.identity)
-        if not held or under_way or not self._record.exists:
+        if not led or under_way or not self._record.exists:
             return
         try:
-            try:
-                await self._record.write(self._given_up())
-            except ApiError as error:
-                if error.status != HTTPStatus.CONFLICT:
-                    raise
-                await self._read()  # a renewal that was cut off may have reached the server all the same
-                if self._proven_own():
-                    await self._record.write(self._given_up())
+            await self._give_up(read=not sure or self._stale)
         except WireError as error:
             log.warning("lease_not_released", lease=self._name, error=str(error))
+
+    async def _give_up(self, *, read: bool) -> None:
+        """Write that nobody holds the lease, where it still is ours."""
+        if read:
+            await self._read()
+            if not self._proven_own():
+                return
+        try:
+            await self._record.write(self._given_up())
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT or read:
+                raise
+            await self._give_up(read=True)  # a renewal that was cut off may have reached the server all the same
         else:
             log.info("lease_released", lease=self._name, identity=self.identity)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
@@ -18,18 +19,30 @@ NEVER: Final = float("-inf")
 class LeaseRecord:
     """One Lease on the API server.
 
+    What is not answered is given up after `timeout_seconds`. To read it is asked for again beside that whenever there
+    is no answer for `again_seconds`: what an API server has sent to an etcd that was away it often goes on waiting for
+    when that is back, while it answers what comes then (kube-apiserver 1.36: a GET was open for five seconds more).
+
     Attributes:
         unchanged_since: Since when it has been as it is, by the clock given.
     """
 
     def __init__(
-        self, client: Client, namespace: str, name: str, *, timeout_seconds: float, clock: Callable[[], float]
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        *,
+        timeout_seconds: float,
+        again_seconds: float,
+        clock: Callable[[], float],
     ) -> None:
         self.unchanged_since = NEVER
         self._client = client
         self._namespace = namespace
         self._name = name
         self._timeout_seconds = timeout_seconds
+        self._again_seconds = again_seconds
         self._clock = clock
         self._document: dict[str, Any] | None = None
 
@@ -64,7 +77,7 @@ class LeaseRecord:
             WireError: It could not be read; what was known stands.
         """
         try:
-            body = await self._request("GET", LEASES.path(self._namespace, self._name), None)
+            body = await self._asked_for()
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
@@ -84,15 +97,39 @@ class LeaseRecord:
         if self._document is None:
             metadata = {"name": self._name, "namespace": self._namespace}
             document = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
-            body = await self._request("POST", LEASES.path(self._namespace), document)
+            body = await self._request("POST", LEASES.path(self._namespace), document, self._timeout_seconds)
         else:
             document = {**self._document, "spec": spec}
-            body = await self._request("PUT", LEASES.path(self._namespace, self._name), document)
+            path = LEASES.path(self._namespace, self._name)
+            body = await self._request("PUT", path, document, self._timeout_seconds)
         self._document = msgspec.json.decode(body)
 
-    async def _request(self, method: str, path: str, document: dict[str, Any] | None) -> bytes:
+    async def _asked_for(self) -> bytes:
+        """Return the first answer to as many requests as it takes."""
+        path, clock = LEASES.path(self._namespace, self._name), asyncio.get_running_loop().time
+        until = clock() + self._timeout_seconds
+        asked: set[asyncio.Task[bytes]] = set()
+        try:
+            while True:
+                seconds = max(until - clock(), self._again_seconds)
+                asked.add(asyncio.create_task(self._request("GET", path, None, seconds), name="lease"))
+                await asyncio.wait(asked, timeout=self._again_seconds, return_when=asyncio.FIRST_COMPLETED)
+                for one in asked:
+                    if one.done():
+                        return one.result()
+        finally:
+            for one in asked:
+                one.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+
+    async def _request(self, method: str, path: str, document: dict[str, Any] | None, seconds: float) -> bytes:
+        """Send a request that is over when nobody waits for it any longer.
+
+        What the server still worked on after that, such as when its storage was away, would have the lease look renewed
+        by a holder that has given up, and cost the next one a whole lease.
+        """
         body = None if document is None else msgspec.json.encode(document)
-        return await self._client.request(method, path, body=body, timeout_seconds=self._timeout_seconds)
+        return await self._client.request(method, path, body=body, timeout_seconds=seconds, bounded=True)
 
 
 def _version(document: dict[str, Any] | None) -> str:

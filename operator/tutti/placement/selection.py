@@ -1,6 +1,6 @@
 """Node selectors and affinity terms as expressions over label columns.
 
-Each requirement is answered once per distinct value of its label, then looked up for all nodes at once.
+Each requirement is answered by the codes of its label's values, for all nodes at once.
 Semantics: kube-scheduler 1.36, plugins/nodeaffinity and component-helpers/scheduling/corev1/nodeaffinity.
 """
 
@@ -10,8 +10,15 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from tutti.api.labels import NAME_FIELD, LabelSelector, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from tutti.cluster.nodes import ABSENT, NodeColumns
+from tutti.api.labels import (
+    NAME_FIELD,
+    LabelSelector,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    integer,
+)
+from tutti.cluster.nodes import ABSENT, LabelColumn, NodeColumns
 from tutti.placement.framework import Mask
 
 
@@ -70,11 +77,35 @@ def term(nodes: NodeColumns, one: NodeSelectorTerm) -> Mask:
 
 def _label_requirement(nodes: NodeColumns, requirement: NodeSelectorRequirement) -> Mask:
     column = nodes.label(requirement.key)
-    answers = np.empty(len(column.values) + 1, dtype=np.bool_)
-    for code, value in enumerate(column.values):
-        answers[code] = requirement.matches({requirement.key: value})
-    answers[ABSENT] = requirement.matches({})
-    return answers[column.codes[: len(nodes)]]
+    codes = column.codes[: len(nodes)]
+    there: Mask = codes != ABSENT
+    match requirement.operator:
+        case "Exists":
+            return there
+        case "DoesNotExist":
+            return ~there
+        case "In":
+            return has_one_of(nodes, requirement.key, requirement.values)
+        case "NotIn":
+            return ~has_one_of(nodes, requirement.key, requirement.values)
+        case "Gt" | "Lt":
+            return _compared(column, requirement)[codes]
+        case _:
+            return np.zeros(len(nodes), dtype=np.bool_)
+
+
+def _compared(column: LabelColumn, requirement: NodeSelectorRequirement) -> Mask:
+    """Return bool[values + 1]: which values are above or below the one that is named; the last stands for no label."""
+    out = np.zeros(len(column.values) + 1, dtype=np.bool_)
+    bound = integer(requirement.values[0]) if len(requirement.values) == 1 else None
+    if bound is None:
+        return out
+    integers = column.integers
+    if requirement.operator == "Gt":
+        out[:-1] = [one is not None and one > bound for one in integers]
+    else:
+        out[:-1] = [one is not None and one < bound for one in integers]
+    return out
 
 
 def _name_requirement(nodes: NodeColumns, requirement: NodeSelectorRequirement) -> Mask:

@@ -17,6 +17,7 @@ from tests.controller.recording import recorded
 from tests.manifests.rbac import asked
 from tutti.api.configuration import Conventions
 from tutti.api.conventions.gang_objects import GANG_KINDS
+from tutti.api.owners import OWNER_KINDS
 from tutti.cli.views.listing import list_cluster
 from tutti.sim.cluster import EmbeddedCluster
 from tutti.sim.faults.rules import Faults, Match, Refusal, Rule
@@ -50,7 +51,7 @@ def test_they_only_list_and_need_exactly_what_the_role_allows(tmp_path):
 
     assert {verb for _, _, verb in found} == {"list"}
     assert found - granted() == set()
-    assert granted() - found <= {(kind.group, kind.plural, "list") for kind in GANG_KINDS}
+    assert granted() - found <= {(kind.group, kind.plural, "list") for kind in (*GANG_KINDS, *OWNER_KINDS)}
 
 
 @contextmanager

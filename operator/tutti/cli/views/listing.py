@@ -6,8 +6,9 @@ The same kinds as the operator watches, read as it reads them; nothing is watche
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,11 @@ from typing import Any
 import msgspec
 
 from tutti.api.configuration import Conventions
-from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
 from tutti.controller.crds import RESOURCES
 from tutti.controller.discovery import served_version
+from tutti.controller.other_kinds import OtherKind, other_kinds
 from tutti.controller.streams import STREAMS, Stream
-from tutti.engine.observations import AnyObservation, GangObjectSeen
+from tutti.engine.observations import AnyObservation
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError
@@ -72,7 +73,7 @@ class _Lister:
     def __init__(self, client: Client, conventions: Conventions, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self._kinds = [one for one in GANG_KINDS if getattr(conventions, one.convention)]
+        self._kinds = other_kinds(conventions)
         self._turn = asyncio.Semaphore(_AT_ONCE)
         self._refused: dict[str, str] = {}
         self._missing: list[str] = []
@@ -81,12 +82,12 @@ class _Lister:
     async def run(self) -> Listed:
         try:
             async with asyncio.TaskGroup() as group:
-                gangs = [group.create_task(self._gang_objects(kind)) for kind in self._kinds]
+                others = group.create_task(self._others())
                 tasks = [group.create_task(self._objects(stream)) for stream in STREAMS]
         except* WireError as errors:
             raise _first(errors) from None
         # Before the pods, which come last: what they refer to is to be there first.
-        found = [task.result() for task in (*tasks[:-1], *gangs, *tasks[-1:])]
+        found = [task.result() for task in (*tasks[:-1], others, *tasks[-1:])]
         seen = [one for part in found for one in part]
         return Listed(seen, self._namespace, self._refused, self._missing, self._unreadable)
 
@@ -96,27 +97,36 @@ class _Lister:
             if stream.kind in RESOURCES and stream.resource.label not in self._refused:
                 self._missing.append(stream.resource.label)
             return []
-        decode = object_decoder(stream.view)
+        return self._read(stream.resource, raws, stream.view, stream.seen)
+
+    def _read(
+        self, resource: Resource, raws: Sequence[msgspec.Raw], view: Any, seen: Callable[[Any], AnyObservation]
+    ) -> list[AnyObservation]:
+        """Return what is observed of the objects of a kind; what cannot be read is noted and left out."""
+        decode = object_decoder(view)
         found: list[AnyObservation] = []
         for raw in raws:
             try:
-                found.append(stream.seen(decode(raw)))
+                found.append(seen(decode(raw)))
             except msgspec.MsgspecError as error:
                 meta = read_meta(raw)
                 name = f"{meta.namespace}/{meta.name}".lstrip("/") if meta is not None else "without a name"
-                self._unreadable.append(f"{stream.resource.label} {name}: {error}")
+                self._unreadable.append(f"{resource.label} {name}: {error}")
         return found
 
-    async def _gang_objects(self, kind: GangKind) -> list[AnyObservation]:
-        """List the objects of another project that say how large gangs are, where the server has them."""
+    async def _others(self) -> list[AnyObservation]:
+        """List what says how large gangs are in other projects, and what owns pods, where the server has it."""
+        return [one for part in await asyncio.gather(*map(self._other, self._kinds)) for one in part]
+
+    async def _other(self, kind: OtherKind) -> list[AnyObservation]:
         resource = await self._served(kind)
         raws = None if resource is None else await self._raws(resource)
         if resource is None or raws is None:
             return []
-        decode = object_decoder(dict[str, Any])
-        return [GangObjectSeen(resource.api_version, kind.kind, decode(raw)) for raw in raws]
+        followed = [] if kind.following is None else [kind.following(True)]
+        return followed + self._read(resource, raws, kind.view, partial(kind.seen, resource))
 
-    async def _served(self, kind: GangKind) -> Resource | None:
+    async def _served(self, kind: OtherKind) -> Resource | None:
         async with self._turn:
             version = await served_version(self._client, kind, absent=(HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN))
         return Resource(kind.group, version, kind.plural) if version else None

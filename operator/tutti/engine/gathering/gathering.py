@@ -14,6 +14,7 @@ from tutti.api.conventions.tutti import POD_GROUP
 from tutti.api.core import Pod
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
+from tutti.api.owners import controller_of
 from tutti.cluster.pods import PodKey
 from tutti.engine import faults
 from tutti.engine.gathering.gang_objects import task_of
@@ -83,6 +84,7 @@ def drop_member(state: State, key: PodKey) -> Member | None:
         state.refund(member.charge)
         member.charge = None
     _unname(state, member)
+    state.ancestry.leave(member)
     _unfile(state, key)
     return member
 
@@ -144,7 +146,9 @@ def _read(state: State, member: Member, pod: Pod, said: Saying) -> None:
             state.naming.setdefault(name, {})[member.pod.key] = member
     member.claim = claim  # though it says the same: it is remembered while somebody has it
     member.annotation = within_bounds(pod.metadata.annotations.get(ADMISSION_ANNOTATION, ""))
-    member.owner = next((one for one in pod.metadata.owner_references if one.controller), None)
+    state.ancestry.leave(member)
+    member.owner = controller_of(pod.metadata.owner_references)
+    state.ancestry.join(member)
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
     member.noted = state.hosting.noted(pod.metadata.annotations)
 

@@ -15,10 +15,14 @@ from tutti.engine.members import Charge, Group, Member, Tally
 from tutti.engine.workloads import Phase, Workload
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
+from tutti.placement.toil import MOST_TERMS, MOST_TERMS_TOGETHER, toil_of, toil_of_all
 from tutti.placement.unsupported import unsupported
 from tutti.quota.flavors import VIRTUAL, Queue, uncovered
 from tutti.quota.podsets import PodSet
 from tutti.quota.tree import FlavorResource
+
+TOO_MANY_TERMS = "TooManyTerms"
+"""Why a pod, or a workload, waits that asks for more than is weighed."""
 
 
 @dataclass(slots=True)
@@ -147,7 +151,14 @@ def never_admitted(queue: Queue | None, needs: Sequence[Need]) -> Explanation | 
         why = hopeless(queue, need.klass) if need.required else None
         if why is not None:
             return why
-    return None
+    total = toil_of_all(need.klass for need in needs)
+    if total <= MOST_TERMS_TOGETHER:
+        return None
+    text = (
+        f"its unlike pods have {total} terms together (selectors, affinity, spread constraints, tolerations), "
+        f"and {MOST_TERMS_TOGETHER} is the most that is weighed for one workload"
+    )
+    return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(total)})
 
 
 def hopeless(queue: Queue | None, klass: PodClass) -> Explanation | None:
@@ -163,6 +174,13 @@ def unplaceable(klass: PodClass) -> Explanation | None:
         return Explanation(Gate.PLACEMENT, "InvalidPod", klass.problem)
     if klass.volumes.problem:
         return Explanation(Gate.PLACEMENT, "VolumesNotReady", klass.volumes.problem)
+    terms = toil_of(klass)
+    if terms > MOST_TERMS:
+        text = (
+            f"a pod has {terms} terms (selectors, affinity, spread constraints, tolerations), "
+            f"and {MOST_TERMS} is the most that is weighed"
+        )
+        return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(terms)})
     beyond = unsupported(klass.spec)
     if not beyond:
         return None

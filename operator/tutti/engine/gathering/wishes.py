@@ -20,6 +20,7 @@ from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering import importance, promises, sizes
 from tutti.engine.gathering.gang_objects import take_sizes, task_of
 from tutti.engine.gathering.history import recall
+from tutti.engine.gathering.inheritance import inherited
 from tutti.engine.gathering.nearness import disagreement, of_pod_group, of_workload
 from tutti.engine.living import limits
 from tutti.engine.members import Group
@@ -205,6 +206,8 @@ def _read_claims(state: State, workload: Workload) -> None:
             value = state.catalog.workload_class(member.claim.priority_class)
             if value is not None:
                 workload.priority, workload.ranked = value, True
+    if not asked:
+        asked = {one.queue: one.said_by for one in inherited(state, workload)}
     if len(asked) > 1:
         said = ", ".join(f"{queue} ({who})" for queue, who in asked.items())
         workload.problem = Explanation(

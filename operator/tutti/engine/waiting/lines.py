@@ -87,6 +87,8 @@ class Bunch:
         choice: The flavors that each could have, as of `version` of the tree.
         known: What does not change of what the pod sets ask of the queue.
         apart: Whether each of them is tried by itself, since it was found that none could be admitted with others.
+        rests: How many tries of theirs cost so much that they rested after it.
+        rests_until: Before that time nothing wakes them, Unix seconds.
     """
 
     line: Line
@@ -105,6 +107,8 @@ class Bunch:
     version: tuple[int, int] = (-1, -1)
     known: Known = field(default_factory=Known)
     apart: bool = False
+    rests: int = 0
+    rests_until: float = 0.0
     size: int = 0
     _heap: list[tuple[LineKey, int, Standing]] = field(default_factory=list)
 

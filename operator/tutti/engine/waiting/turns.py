@@ -7,7 +7,7 @@ in its own cohort tree, or room that appeared where it lacked nodes. Nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from math import inf
@@ -31,6 +31,8 @@ from tutti.engine.waiting.contest import Turn, contest
 from tutti.engine.waiting.lines import Bunch, Line, LineKey, Shape, Standing
 from tutti.engine.waiting.queues import queue_of
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
+from tutti.placement.toil import toil_of_all
+from tutti.queueing.backoff import delay
 from tutti.queueing.heads import head_key
 from tutti.quota.flavors import Queue
 from tutti.quota.policy import NOBODY
@@ -44,6 +46,12 @@ _PODS_PER_TRY = 16
 """To try a single pod takes as long as so many pods of a gang do."""
 _TOGETHER_PER_TRY = 4
 """And as long as to admit so many more with it."""
+_TERMS_PER_TRY = 32
+"""And as long as to weigh so many terms of selectors, affinity and the like."""
+_LIGHT_TERMS = 64
+"""Who has more terms than that, and could not be admitted, rests before the next try."""
+_REST_SECONDS = (1.0, 60.0)
+"""For how long after the first of such tries, and at most; it doubles."""
 
 
 class Candidates:
@@ -65,6 +73,7 @@ class Candidates:
         self._by_root: dict[str, dict[Bunch, None]] = {}
         self._for_nodes: dict[Bunch, None] = {}
         self._for_answers: dict[Bunch, None] = {}
+        self._roused: dict[Bunch, None] = {}  # woken while they rested
         self._pending = pending
         self._seen = (0, 0)
         self._ordered_at = 0.0
@@ -96,7 +105,8 @@ class Candidates:
         """
         if self._woken_meanwhile(state) or state.owners.roused:
             return state.now
-        return state.timed.next(state.now)
+        rested = (bunch.rests_until for bunch in self._roused)
+        return min((time for time in (state.timed.next(state.now), *rested) if time is not None), default=None)
 
     def update(self, state: State, changed: Changed) -> None:
         """Put those that something was observed about where they belong, and wake whom something may help."""
@@ -107,18 +117,20 @@ class Candidates:
             self._begin_anew(state)
         for workload in list(changed.values()):
             self._put(state, workload)
+        woken, self._roused = self._roused, {}
+        self._wake(state, woken)
         for root in freed:
-            self._wake(self._by_root.pop(root, {}))
+            self._wake(state, self._by_root.pop(root, {}))
         self._follow_owners(state)
         if room != state.cluster.freed:
             woken, self._for_nodes = self._for_nodes, {}
-            self._wake(woken)
+            self._wake(state, woken)
         respecified = catalog != state.catalog.version  # so there may be more quota
         for workload in elsewhere(state, state.cluster.freed - room + respecified):
             self._look_elsewhere(state, workload)
         if state.consultations.take_roused():
             woken, self._for_answers = self._for_answers, {}
-            self._wake(woken)
+            self._wake(state, woken)
         self._follow_past_use(state)
 
     def _follow_owners(self, state: State) -> None:
@@ -128,7 +140,7 @@ class Candidates:
             if standing is None or standing.bunch.line.name != (owner.queue, ""):
                 holding_back.drop(state, owner.workload, owner.queue)
         roused = (self._standing.get(key) for key in state.owners.take_roused())
-        self._wake({one.bunch: None for one in roused if one is not None})
+        self._wake(state, {one.bunch: None for one in roused if one is not None})
 
     def _follow_past_use(self, state: State) -> None:
         """Look once in a sampling interval whether past use has put another before the head that blocks a strict line.
@@ -148,17 +160,20 @@ class Candidates:
         """Return the place of a workload that stands in line."""
         return self._standing.get(key)
 
-    def contest(self, state: State, changed: Changed, *, most: int | None = None) -> Iterator[list[Standing]]:
+    def contest(
+        self, state: State, changed: Changed, *, most: int | None = None, enough: Callable[[], bool] | None = None
+    ) -> Iterator[list[Standing]]:
         """Yield whom to try now, the next one first; it must be admitted and dropped, or reported as failed.
 
         Those that come with it are equal single pods that are next if all before them are admitted: some of them may
         be as well, the first ones.
 
         After `most`, or where the pods of those tried come to 16 times that, the contest is cut short: those who are
-        left compete anew in the next one. Of pods that are admitted with another, four count as one that is tried.
+        left compete anew in the next one. Of pods that are admitted with another, four count as one that is tried,
+        and 32 terms that are weighed count as one more. It is cut short as well after a try where it is `enough`.
         Where something woke some meanwhile that were tried already, each of the next tries twice as many as the one
-        before, until nobody is left: in a busy cluster those who go first would be tried for ever, and the others
-        never.
+        before, and at least so many of one, two, four ..., until nobody is left: in a busy cluster those who go first
+        would be tried for ever, and the others never.
 
         It is cut short as well where a pod of somebody in line has become of another class by what the last one got:
         where it can go now is not what it is down for.
@@ -170,18 +185,21 @@ class Candidates:
         again = False
         tries: float = inf if most is None else most * self._stretch
         pods = tries * _PODS_PER_TRY
-        out_of_date = False
-        while tries > 0 and pods > 0 and not out_of_date and (turn := next(heads, None)) is not None:
+        out_of_date = is_enough = False
+        times = 0
+        while tries > 0 and pods > 0 and not (out_of_date or is_enough) and (turn := next(heads, None)) is not None:
             run = together.run_of(state, turn, min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods))
             yield run
             tried = [turn.head, *(one for one in run[1:] if one.left)]
-            tries -= 1 + (len(tried) - 1) / _TOGETHER_PER_TRY
+            tries -= 1 + (len(tried) - 1) / _TOGETHER_PER_TRY + _toil(turn.head) // _TERMS_PER_TRY
             pods -= sum(len(need.members) for one in tried for need in one.needs)
             keys = {one.workload.key for one in tried}
             again = again or not keys.isdisjoint(self._tried)
             self._tried |= keys
             out_of_date = self._has_reclassed(state)
-        self.cut_short = (most is not None or out_of_date) and next(heads, None) is not None
+            times += 1
+            is_enough = enough is not None and times >= self._stretch and enough()
+        self.cut_short = (most is not None or out_of_date or is_enough) and next(heads, None) is not None
         if not self.cut_short:
             self._tried, self._stretch = set(), 1
         elif again:
@@ -206,6 +224,10 @@ class Candidates:
         """Let a workload that could not be admitted sleep, together with those that are equal to it."""
         bunch, line = standing.bunch, standing.bunch.line
         line.sleep(bunch, why)
+        if _toil(standing) > _LIGHT_TERMS and not line.strict:  # a head that blocks its line stands in its own way
+            bunch.rests += 1
+            base, longest = _REST_SECONDS
+            bunch.rests_until = state.now + delay(bunch.rests, state.random, base=base, most=longest)
         holding_back.note(state, standing, why)
         if bunch.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
             self._by_root.setdefault(bunch.root, {})[bunch] = None
@@ -251,7 +273,7 @@ class Candidates:
             line.clear()
         for index in (self._aside, self._standing, self._lines, self._active, self._by_root):
             index.clear()
-        for sleepers in (self._for_nodes, self._for_answers):
+        for sleepers in (self._for_nodes, self._for_answers, self._roused):
             sleepers.clear()
         self._pending.clear()
         state.owners.clear()
@@ -390,8 +412,12 @@ class Candidates:
         room = bool(self._for_nodes) and self._seen[1] != state.cluster.freed
         return room or state.holdings.has_freed(self._by_root.keys())
 
-    def _wake(self, bunches: dict[Bunch, None]) -> None:
+    def _wake(self, state: State, bunches: dict[Bunch, None]) -> None:
         for bunch in bunches:
+            if bunch.rests_until > state.now:
+                if bunch.size:
+                    self._roused[bunch] = None
+                continue
             bunch.line.wake(bunch)
             self._active[bunch.line.name] = None
 
@@ -420,6 +446,11 @@ def _explain(workload: Workload, why: Explanation, changed: Changed) -> None:
     if workload.told[0] != why.reason or (before is not None and before.reason != why.reason):
         changed[workload.key] = workload  # what was not told yet is counted all the same
     workload.explanation = why
+
+
+def _toil(standing: Standing) -> int:
+    """Return how many terms are weighed to try a workload."""
+    return toil_of_all(need.klass for need in standing.needs)
 
 
 def _backing_off(workload: Workload) -> Explanation:

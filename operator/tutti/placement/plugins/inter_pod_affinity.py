@@ -75,7 +75,7 @@ class AffinityTally:
         company = klass.company
         own = all(means(term.query, klass, nodes) for term in company.affinity)
         near = _count_near(nodes, company.affinity, step=int(own))
-        apart = [_count_apart(nodes, term, klass) for term in company.anti_affinity]
+        apart = _count_apart(nodes, klass)
         existing = _count_existing(nodes, klass)
         out = cls(len(nodes), is_own_company=own, near=near, apart=apart, existing=existing)
         drawn = any(one.step for one in near)
@@ -158,24 +158,40 @@ def means(query: Query, klass: PodClass, nodes: NodeColumns) -> bool:
     return query.matches(klass.namespace, nodes.around.namespace_labels(klass.namespace), klass.labels)
 
 
+@dataclass(slots=True)
+class Weights:
+    """Of one topology key: int64[codes], what residents count, and bool[codes], which of them count at all.
+
+    Weights may cancel out.
+    """
+
+    of_codes: Counts
+    meant: Codes
+
+    @classmethod
+    def none(cls, nodes: NodeColumns) -> Weights:
+        """Nobody counts yet."""
+        codes = nodes.residents.codes
+        return cls(np.zeros(codes, dtype=np.int64), np.zeros(codes, dtype=np.bool_))
+
+
 def weigh_terms(
     klass: PodClass, nodes: NodeColumns, terms: Callable[[Kin], Iterator[tuple[Term, int]]]
-) -> dict[str, Counts]:
-    """Return per topology key int64[codes]: the weights of each resident's terms that mean the class.
-
-    Keys stand for terms that mean it, also where their weights cancel out.
-    """
-    residents = nodes.residents
+) -> dict[str, Weights]:
+    """Return per topology key the weights of each resident's terms that mean the class."""
     answers: dict[Query, bool] = {}
-    out: dict[str, Counts] = {}
-    for code, kin in residents.with_terms():
+    out: dict[str, Weights] = {}
+    for code, kin in nodes.residents.with_terms_about(klass.namespace):
         for term, weight in terms(kin):
             answer = answers.get(term.query)
             if answer is None:
                 answer = answers[term.query] = means(term.query, klass, nodes)
             if answer:
-                of_codes = out.setdefault(term.topology_key, np.zeros(residents.codes, dtype=np.int64))
-                of_codes[code] += weight
+                weights = out.get(term.topology_key)
+                if weights is None:
+                    weights = out[term.topology_key] = Weights.none(nodes)
+                weights.of_codes[code] += weight
+                weights.meant[code] = True
     return out
 
 
@@ -197,16 +213,25 @@ def _count_near(nodes: NodeColumns, terms: Sequence[Term], *, step: int) -> list
         return []
     chosen = np.logical_and.reduce([nodes.residents.matching(term.query, nodes.around) for term in terms])
     out = []
-    for term in terms:
-        domains = Domains.of(nodes, term.topology_key)
+    for key in dict.fromkeys(term.topology_key for term in terms):
+        domains = Domains.of(nodes, key)
         out.append(Counted(domains, count_by_domain(nodes, chosen, domains), step))
     return out
 
 
-def _count_apart(nodes: NodeColumns, term: Term, klass: PodClass) -> Counted:
-    domains = Domains.of(nodes, term.topology_key)
-    kins = nodes.residents.matching(term.query, nodes.around)
-    return Counted(domains, count_by_domain(nodes, kins, domains), int(means(term.query, klass, nodes)), kins)
+def _count_apart(nodes: NodeColumns, klass: PodClass) -> list[Counted]:
+    """Count, per topology key, the pods that any term of the class means; a key that no node has keeps nobody off."""
+    by_key: dict[str, list[Term]] = {}
+    for term in klass.company.anti_affinity:
+        by_key.setdefault(term.topology_key, []).append(term)
+    out = []
+    for key, terms in by_key.items():
+        domains = Domains.of(nodes, key)
+        if domains.size:
+            kins = np.logical_or.reduce([nodes.residents.matching(term.query, nodes.around) for term in terms])
+            step = any(means(term.query, klass, nodes) for term in terms)
+            out.append(Counted(domains, count_by_domain(nodes, kins, domains), int(step), kins))
+    return out
 
 
 def _count_existing(nodes: NodeColumns, klass: PodClass) -> list[Counted]:
@@ -216,8 +241,9 @@ def _count_existing(nodes: NodeColumns, klass: PodClass) -> list[Counted]:
     out = []
     for key in dict.fromkeys((*weights, *sorted(own))):
         domains = Domains.of(nodes, key)
-        of_codes = weights.get(key, np.zeros(nodes.residents.codes, dtype=np.int64))
-        kins = of_codes > 0
-        rows, counts, codes = nodes.residents.where(kins)
-        out.append(Counted(domains, domains.sum(rows, counts * of_codes[codes]), int(key in own), kins))
+        if not domains.size:
+            continue
+        found = weights.get(key) or Weights.none(nodes)
+        rows, counts, codes = nodes.residents.where(found.meant)
+        out.append(Counted(domains, domains.sum(rows, counts * found.of_codes[codes]), int(key in own), found.meant))
     return out

@@ -15,7 +15,7 @@ from tutti.cluster.kin import Company, Kin, Term
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.domains import Counts, Domains
 from tutti.placement.framework import MAX_SCORE, Features, Rows, Scores
-from tutti.placement.plugins.inter_pod_affinity import means, weigh_terms
+from tutti.placement.plugins.inter_pod_affinity import Weights, means, weigh_terms
 
 Weighted = Callable[[Kin], Iterator[tuple[Term, int]]]
 
@@ -43,14 +43,20 @@ class PreferenceTally:
     def of(cls, klass: PodClass, nodes: NodeColumns, weighted: Weighted) -> PreferenceTally:
         """Sum up what either side wants."""
         out = cls(nodes, {})
+        wanted: dict[str, Weights] = {}
         for term in klass.company.preferred:
+            key = term.topology_key
+            if not nodes.label(key).values:
+                continue  # no node is in any such domain
             chosen = nodes.residents.matching(term.query, nodes.around)
-            out._add(term.topology_key, chosen * np.int64(term.weight), chosen)
+            sums = wanted.get(key) or wanted.setdefault(key, Weights.none(nodes))
+            sums.of_codes += chosen * np.int64(term.weight)
+            sums.meant |= chosen
             if means(term.query, klass, nodes):
-                out._will_add(term.topology_key, term.weight)
-        meant = weigh_terms(klass, nodes, _counting(weighted))
-        for key, of_codes in weigh_terms(klass, nodes, weighted).items():
-            out._add(key, of_codes, meant[key] > 0)
+                out._will_add(key, term.weight)
+        for weights in (wanted, weigh_terms(klass, nodes, weighted)):
+            for key, found in weights.items():
+                out._add(key, found.of_codes, found.meant)
         for term, weight in weighted(klass.kin):
             if means(term.query, klass, nodes):
                 out._will_add(term.topology_key, weight)
@@ -136,11 +142,3 @@ class PreferredPodAffinity:
         if self.hard_weight:
             yield from ((term, self.hard_weight) for term in company.affinity)
         yield from ((term, term.weight) for term in company.preferred)
-
-
-def _counting(weighted: Weighted) -> Weighted:
-    def count(kin: Kin) -> Iterator[tuple[Term, int]]:
-        for term, _ in weighted(kin):
-            yield term, 1
-
-    return count

@@ -1,8 +1,8 @@
-"""Streams of other projects' objects that say how large gangs are: each from when the server serves its kind.
+"""Streams of other projects' objects (`other_kinds.py`): each from when the server serves its kind.
 
 A CustomResourceDefinition says so, and when it ends; what is built into the server is asked for once, at the start.
 One kind that cannot be had, because it is forbidden or its server is away, holds up the start for a while only: the
-members of its gangs name an object that is not there, and wait for it.
+members of its gangs name an object that is not there, and wait for it. An owner that may not be read names no queue.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any
 import structlog
 
 from tutti.api.configuration import Conventions
-from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
 from tutti.controller.crds import CRDS, Definition
 from tutti.controller.discovery import version_of
+from tutti.controller.feeds import told_of
 from tutti.controller.health import Check
-from tutti.engine.observations import AnyObservation, GangObjectGone, GangObjectSeen
+from tutti.controller.other_kinds import OtherKind, other_kinds
+from tutti.engine.observations import AnyObservation
 from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
 from tutti.kube.informer import Informer
@@ -36,12 +37,12 @@ class _Running:
     """The stream of one kind, and who waits for its first list."""
 
     version: str
-    informer: Informer[dict[str, Any]]
+    informer: Informer[Any]
     tasks: tuple[asyncio.Task[None], asyncio.Task[None]]
 
 
-class GangFeeds:
-    """The streams of all kinds whose conventions are on.
+class ServedFeeds:
+    """The streams of all other kinds that are read by the conventions that are on.
 
     Attributes:
         synced: Set once everything that was served at the start has been listed in full, or was waited for enough.
@@ -60,10 +61,10 @@ class GangFeeds:
         self._client = client
         self._observe = observe
         self._forget = forget
-        self._kinds = {f"{one.plural}.{one.group}": one for one in GANG_KINDS if getattr(conventions, one.convention)}
+        self._kinds = {one.name: one for one in other_kinds(conventions)}
         self._patience_seconds = patience_seconds
         self._patient = True
-        self._asking = dict.fromkeys(self._kinds, "")
+        self._asking = {name: "" for name, kind in self._kinds.items() if kind.may_be_built_in}
         self._built_in: dict[str, str] = {}
         self._defined: dict[str, str] = {}
         self._has_definition: set[str] = set()  # now or before: it says more than discovery did at the start
@@ -74,11 +75,11 @@ class GangFeeds:
     async def run(self) -> None:
         """Follow what is served until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._definitions.run(), name="watch CRDs of gangs")
-            for name, kind in self._kinds.items():
-                group.create_task(self._discover(name, kind), name=f"discover {name}")
+            group.create_task(self._definitions.run(), name="watch CRDs of others")
+            for name in list(self._asking):
+                group.create_task(self._discover(name, self._kinds[name]), name=f"discover {name}")
             await self._definitions.synced.wait()
-            group.create_task(self._lose_patience(), name="patience with gang kinds")
+            group.create_task(self._lose_patience(), name="patience with other kinds")
             while True:
                 self._changed.clear()
                 await self._follow(group)
@@ -99,12 +100,12 @@ class GangFeeds:
                 self._defined.pop(change.key.name, None)
             self._changed.set()
 
-    async def _discover(self, name: str, kind: GangKind) -> None:
+    async def _discover(self, name: str, kind: OtherKind) -> None:
         """Find out whether the server has a kind built in, however long it takes to answer."""
 
         def tell(problem: str) -> None:
             if self._asking[name] != problem:
-                log.warning("gang_kind_not_discovered", resource=name, problem=problem)
+                log.warning("kind_not_discovered", resource=name, problem=problem)
             self._asking[name] = problem
             self._changed.set()
 
@@ -129,16 +130,15 @@ class GangFeeds:
         if self.synced.is_set() or (missing and (self._patient or not all(missing.values()))):
             return
         for name, problem in missing.items():
-            log.warning(
-                "gang_objects_not_listed", resource=name, problem=problem, hint="gangs of this kind wait for it"
-            )
+            log.warning("kind_not_listed", resource=name, problem=problem, hint="gangs of this kind wait for it")
         self.synced.set()
 
     def _missing(self) -> dict[str, str]:
         """Return the kinds that may matter and are not known in full, with what has failed about them, if anything."""
         missing = {name: why for name, why in self._asking.items() if name not in self._has_definition}
         for name, running in self._running.items():
-            if not running.informer.synced.is_set():
+            waited_for = self._kinds[name].awaited or not running.informer.tried.is_set()
+            if waited_for and not running.informer.synced.is_set():
                 missing[name] = running.informer.problem or ""
         return missing
 
@@ -147,7 +147,17 @@ class GangFeeds:
         missing = "; ".join(f"{name}: {why or 'not listed yet'}" for name, why in self._missing().items())
         if not self.synced.is_set():
             return Check(ok=False, detail=missing or "not listed yet")
-        return Check(ok=True, detail=f"gangs of some kinds wait: {missing}" if missing else "ok")
+        unread = "; ".join(
+            f"{name}: {one.informer.problem}" for name, one in self._running.items() if not self._is_followed(name)
+        )
+        held_up = [
+            f"{name}: {why}"
+            for name, running in self._running.items()
+            if self._is_followed(name) and (why := told_of(running.informer))
+        ]
+        said = [f"gangs of some kinds wait: {missing}"] if missing else held_up
+        said += [f"queues that owners name are not known: {unread}"] if unread else []
+        return Check(ok=True, detail="; ".join(said) or "ok")
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:
         """Start the streams of what has come to be served, and end those of what no longer is."""
@@ -161,35 +171,53 @@ class GangFeeds:
                 await asyncio.wait(running.tasks)
                 gone = [Gone(key, "") for key in sorted(running.informer.keys)]
                 self._deliver(self._kinds[name], running.informer.resource, gone)
-                log.info("gang_objects_no_longer_served", resource=name, version=running.version)
+                self._tell_following(name, followed=False)
+                log.info("kind_no_longer_served", resource=name, version=running.version)
         for name, version in wanted.items():
             if name not in self._running:
                 self._running[name] = self._start(group, self._kinds[name], version)
-                log.info("gang_objects_served", resource=name, version=version)
+                self._tell_following(name, followed=True)
+                log.info("kind_served", resource=name, version=version)
 
-    def _start(self, group: asyncio.TaskGroup, kind: GangKind, version: str) -> _Running:
+    def _start(self, group: asyncio.TaskGroup, kind: OtherKind, version: str) -> _Running:
         resource = Resource(kind.group, version, kind.plural)
-        informer: Informer[dict[str, Any]] = Informer(
+        informer: Informer[Any] = Informer(
             self._client,
             resource,
-            view=dict[str, Any],
+            view=kind.view,
             deliver=lambda changes: self._deliver(kind, resource, changes),
         )
         stream = group.create_task(informer.run(), name=f"informer {resource.label}")
-        listed = group.create_task(self._note_listed(informer), name=f"list {resource.label}")
+        listed = group.create_task(self._note_listed(kind.name, informer), name=f"list {resource.label}")
         return _Running(version, informer, (stream, listed))
 
-    async def _note_listed(self, informer: Informer[dict[str, Any]]) -> None:
+    async def _note_listed(self, name: str, informer: Informer[Any]) -> None:
         """Have the streams looked at again once one has failed or been listed; a kind may be gone before that."""
         await informer.tried.wait()
+        if informer.refused:
+            log.warning("kind_not_readable", resource=name, problem=informer.problem)
+            self._tell_following(name, followed=False)
         self._changed.set()
         await informer.synced.wait()
+        self._tell_following(name, followed=True)
         self._changed.set()
 
-    def _deliver(self, kind: GangKind, resource: Resource, changes: Sequence[Change[dict[str, Any]]]) -> None:
+    def _tell_following(self, name: str, *, followed: bool) -> None:
+        """Tell whether the objects of a kind are seen from now on."""
+        following = self._kinds[name].following
+        if following is not None:
+            self._observe(following(followed))
+
+    def _is_followed(self, name: str) -> bool:
+        """Whether the objects of a kind that is served are seen, or will be."""
+        informer = self._running[name].informer
+        return self._kinds[name].awaited or informer.synced.is_set() or not informer.refused
+
+    def _deliver(self, kind: OtherKind, resource: Resource, changes: Sequence[Change[Any]]) -> None:
         for change in changes:
             if isinstance(change, Gone):
-                self._observe(GangObjectGone(resource.api_version, kind.kind, change.key.namespace, change.key.name))
-                self._forget(resource, change.key.namespace, change.key.name, change.uid)
+                self._observe(kind.gone(resource, change))
+                if kind.told:
+                    self._forget(resource, change.key.namespace, change.key.name, change.uid)
             else:
-                self._observe(GangObjectSeen(resource.api_version, kind.kind, change.obj))
+                self._observe(kind.seen(resource, change.obj))

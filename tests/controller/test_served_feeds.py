@@ -12,9 +12,16 @@ from tests.controller.objects import obj
 from tests.controller.process import PATIENCE, until
 from tutti.api.configuration import Conventions
 from tutti.controller.crds import CRDS
-from tutti.controller.gang_feeds import PATIENCE_SECONDS, GangFeeds
 from tutti.controller.health import Check
-from tutti.engine.observations import AnyObservation, GangObjectGone, GangObjectSeen
+from tutti.controller.served_feeds import PATIENCE_SECONDS, ServedFeeds
+from tutti.engine.observations import (
+    AnyObservation,
+    GangObjectGone,
+    GangObjectSeen,
+    OwnerGone,
+    OwnerKindFollowed,
+    OwnerSeen,
+)
 from tutti.kube.resources import Resource
 
 GROUP = "scheduling.x-k8s.io"
@@ -39,13 +46,22 @@ async def following(bare_cluster):
     started: list[asyncio.Task[None]] = []
 
     async def follow(
-        patience: float = PATIENCE_SECONDS, checks: list[Check] | None = None, **conventions: bool
+        patience: float = PATIENCE_SECONDS,
+        checks: list[Check] | None = None,
+        *,
+        owners: bool = False,
+        **conventions: bool,
     ) -> list[AnyObservation]:
         observed: list[AnyObservation] = []
-        feeds = GangFeeds(
+
+        def observe(one: AnyObservation) -> None:
+            if owners is isinstance(one, OwnerSeen | OwnerGone | OwnerKindFollowed):
+                observed.append(one)
+
+        feeds = ServedFeeds(
             bare_cluster.client,
             Conventions(**conventions),
-            observe=observed.append,
+            observe=observe,
             forget=lambda *_: None,
             patience_seconds=patience,
         )
@@ -96,7 +112,7 @@ async def test_what_is_there_at_the_start_is_followed_no_longer_than_it_is_serve
     with capture_logs() as logs:
         await following()
         await bare_cluster.delete(CRDS, NAME)
-        await until(lambda: there([one for one in logs if one["event"] == "gang_objects_no_longer_served"]))
+        await until(lambda: there([one for one in logs if one["event"] == "kind_no_longer_served"]))
 
 
 async def test_a_kind_that_comes_to_be_served_is_followed_until_it_is_gone(bare_cluster, following):
@@ -146,7 +162,7 @@ async def test_a_kind_that_may_not_be_listed_holds_up_the_start_for_a_while_only
     checks: list[Check] = []
     with capture_logs() as logs:
         observed = await following(patience=0.2, checks=checks)
-        (warning,) = [one for one in logs if one["event"] == "gang_objects_not_listed"]
+        (warning,) = [one for one in logs if one["event"] == "kind_not_listed"]
     assert (warning["resource"], warning["log_level"]) == (NAME, "warning")
     assert "403" in warning["problem"]
     assert [check.ok for check in checks] == [False, True]
@@ -160,6 +176,46 @@ async def test_a_convention_that_is_off_is_not_followed(bare_cluster, following)
     await _serve(bare_cluster)
     await bare_cluster.create(POD_GROUPS, group("a"))
     assert await following(scheduler_plugins=False) == []
+
+
+JOBS = Resource("batch", "v1", "jobs")
+QUEUE = {"kueue.x-k8s.io/queue-name": "team", "app": "train"}
+
+
+def job(name: str):
+    containers = [{"name": "c", "image": "i"}]
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": containers}}}
+    made = obj("Job", name, spec, namespace="default")
+    made["metadata"]["labels"] = QUEUE
+    return {**made, "apiVersion": "batch/v1"}
+
+
+async def test_owners_are_told_by_what_names_their_queue_until_they_are_gone(bare_cluster, following):
+    await bare_cluster.create(JOBS, job("train"))
+    observed = await following(owners=True)
+    (seen,) = [one.found for one in observed if isinstance(one, OwnerSeen)]
+    followed = OwnerKindFollowed("batch", "Job", followed=True)
+    assert observed.index(followed) < observed.index(OwnerSeen(seen))
+    assert (seen.group, seen.kind, seen.namespace, seen.name) == ("batch", "Job", "default", "train")
+    assert seen.labels == {"kueue.x-k8s.io/queue-name": "team"}
+    await bare_cluster.delete(JOBS, "train", "default")
+    await until(lambda: there(OwnerGone(seen.uid) in observed))
+
+
+async def test_owners_that_may_not_be_read_hold_up_nothing_until_they_may(bare_cluster, following):
+    refused = {"name": "rbac", "match": {"groups": ["batch"], "verbs": ["list", "watch"]}, "error": {"code": 403}}
+    await bare_cluster.client.request("PUT", "/_tutti/faults", body=json.dumps({"rules": [refused]}).encode())
+    await bare_cluster.create(JOBS, job("train"))
+    checks: list[Check] = []
+    observed = await following(owners=True, checks=checks)
+    told = [one.followed for one in observed if isinstance(one, OwnerKindFollowed) and one.kind == "Job"]
+    assert told == [True, False]
+    assert checks[1].ok
+    assert "queues that owners name are not known: " in checks[1].detail
+    assert "jobs.batch: 403" in checks[1].detail
+    await bare_cluster.client.request("PUT", "/_tutti/faults", body=json.dumps({"rules": []}).encode())
+    await until(lambda: there(any(isinstance(one, OwnerSeen) for one in observed)))
+    await until(lambda: there(OwnerKindFollowed("batch", "Job", followed=True) in observed[-3:]))
 
 
 async def there(so):

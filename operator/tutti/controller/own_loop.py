@@ -1,0 +1,93 @@
+"""An event loop in a thread of its own, for what must go on while the engine, or anybody's plugin, is busy.
+
+The interpreter lets another thread in every 5 ms while Python code runs, and while numpy or the system work. So what
+is awaited here is late by some such moments, not by as long as a turn takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
+
+
+class OwnLoop:
+    """A loop that runs in a thread of its own within `with`; what is left in it at the end is cancelled."""
+
+    def __init__(self, name: str, factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
+        self._runner = asyncio.Runner(loop_factory=factory)
+        self._began = threading.Event()
+        self._ends: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._began.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        assert self._loop is not None  # it was entered
+        assert self._ends is not None
+        self._loop.call_soon_threadsafe(self._ends.set)
+        self._thread.join()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have a coroutine run there, and return what it returns or raise what it raises.
+
+        Whoever is cancelled meanwhile goes on once the coroutine has been cancelled and has ended.
+        """
+        assert self._loop is not None  # it was entered
+        here, ended = asyncio.get_running_loop(), asyncio.Event()
+
+        async def watched() -> T:
+            try:
+                return await work
+            finally:
+                here.call_soon_threadsafe(ended.set)
+
+        future = asyncio.run_coroutine_threadsafe(watched(), self._loop)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            await ended.wait()
+            raise
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Have something called there soon; nothing is, where that loop has come to its end."""
+        assert self._loop is not None  # it was entered
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback)
+
+    @asynccontextmanager
+    async def holding(self, make: Callable[[], AbstractAsyncContextManager[T]]) -> AsyncIterator[T]:
+        """Hold there what `make` makes, until the block ends here."""
+
+        async def enter() -> tuple[AbstractAsyncContextManager[T], T]:
+            held = make()
+            return held, await held.__aenter__()
+
+        async def leave() -> None:
+            await held.__aexit__(None, None, None)
+
+        held, entered = await self.run(enter())
+        try:
+            yield entered
+        finally:
+            await self.run(leave())
+
+    def _serve(self) -> None:
+        with self._runner as runner:
+            runner.run(self._until_ended())
+
+    async def _until_ended(self) -> None:
+        self._loop, self._ends = asyncio.get_running_loop(), asyncio.Event()
+        self._began.set()
+        await self._ends.wait()

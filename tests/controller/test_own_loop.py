@@ -1,0 +1,101 @@
+"""What runs in a loop of its own is awaited, cancelled and held as if it ran here."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tutti.controller.election import DistantElector
+from tutti.controller.own_loop import OwnLoop
+from tutti.kube.fencing import LeadershipDoubted, granted
+
+
+@pytest.fixture
+def own():
+    with OwnLoop("own") as loop:
+        yield loop
+
+
+async def test_it_runs_in_another_thread_and_returns_or_raises_here(own):
+    async def where():
+        return threading.current_thread().name
+
+    async def broken():
+        raise ValueError("no")
+
+    assert await own.run(where()) == "own"
+    with pytest.raises(ValueError, match="no"):
+        await own.run(broken())
+
+
+async def test_it_goes_on_while_this_loop_is_busy(own):
+    steps = []
+    half, whole = threading.Event(), threading.Event()
+
+    async def going():
+        for step in range(20):
+            steps.append(step)
+            await asyncio.sleep(0)
+        half.set()
+        whole.wait()
+
+    task = asyncio.ensure_future(own.run(going()))
+    await asyncio.sleep(0)
+    assert half.wait(20)  # this loop does nothing else meanwhile
+    whole.set()
+    await task
+    assert steps == list(range(20))
+
+
+async def test_whoever_is_cancelled_goes_on_when_the_other_has_ended(own):
+    began, said = threading.Event(), []
+
+    async def stubborn():
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            said.append("ended")
+
+    task = asyncio.ensure_future(own.run(stubborn()))
+    await asyncio.to_thread(began.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert said == ["ended"]
+
+
+async def test_what_is_held_there_is_let_go_of_there(own):
+    threads = []
+
+    @asynccontextmanager
+    async def held():
+        threads.append(threading.current_thread().name)
+        yield "it"
+        threads.append(threading.current_thread().name)
+
+    async with own.holding(held) as found:
+        assert found == "it"
+    assert threads == ["own", "own"]
+
+
+async def test_a_write_that_is_in_doubt_waits_here_for_what_is_settled_there(own):
+    settled = asyncio.Event()
+
+    class Doubtful:
+        def check(self):
+            if settled.is_set():
+                return 7.0
+            raise LeadershipDoubted("late", settled=settled.wait)
+
+    async def settle():
+        settled.set()
+
+    write = asyncio.ensure_future(granted(DistantElector(Doubtful(), own).check))
+    await asyncio.sleep(0)
+    await own.run(settle())
+    assert await write == 7.0
