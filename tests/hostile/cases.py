@@ -53,8 +53,7 @@ class Case:
         meta = dict(found["metadata"])
         if self.own_name and not any(graft.path == ("metadata", "name") for graft in self.grafts):
             meta["name"] = f"{meta['name']}-{self.number}"
-        said = any(graft.path == ("metadata", "uid") for graft in self.grafts)
-        meta["uid"] = meta["uid"] if said else f"uid-{self.target.name}-{self.number}"
+        meta.setdefault("uid", f"uid-{self.target.name}-{self.number}")
         meta.setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
         return {**found, "metadata": {**meta, "resourceVersion": str(self.number + 1)}}
 
