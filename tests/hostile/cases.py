@@ -12,6 +12,7 @@ from typing import Any
 from tests.hostile.kinds import Json, Target, grafted, keys, sample, targets, texts_of_json
 from tests.hostile.shapes import TEXT, Path, Shape, places
 from tests.hostile.values import Literally, hostile, written
+from tutti.api.owners import OWNER_KINDS
 
 _IDENTITY = {("metadata",), ("metadata", "name"), ("metadata", "namespace"), ("metadata", "uid")}
 """What a server never leaves out."""
@@ -145,8 +146,12 @@ def drawn(draw: random.Random, number: int) -> Case:
 
 
 def _target(draw: random.Random) -> Target:
-    pods = next(one for one in targets() if one.name == "Pod")
-    return pods if draw.random() < 0.4 else draw.choice(targets())
+    """A kind: pods often, and owners seldom, of which there are many kinds that are all read alike."""
+    owners = {f"{one.kind}.{one.group}" for one in OWNER_KINDS}
+    chosen = draw.random()
+    if chosen < 0.4:
+        return next(one for one in targets() if one.name == "Pod")
+    return draw.choice([one for one in targets() if (one.name in owners) == (chosen < 0.5)])
 
 
 def _graft(draw: random.Random, target: Target) -> Graft:

@@ -141,7 +141,7 @@ def summary(tally: Tally, seed: int) -> str:
         [
             *lines,
             f"pods by convention: {conventions or 'not counted'}",
-            f"{tally.objects} objects, longest turn {tally.slowest:.2f} s, {len(tally.found)} found; seed {seed}",
+            f"{tally.objects} objects, longest {tally.slowest:.2f} s, {len(tally.found)} found; seed {seed}",
         ]
     )
 
