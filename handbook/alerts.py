@@ -47,6 +47,7 @@ ALERTS = (
             "`kubectl -n tutti-system get pods`: does one run, and is it ready?",
             "`kubectl -n tutti-system logs deployment/tutti --previous`: the line `crashed` says why it ended.",
             "It runs and is scraped no more: does the namespace of Prometheus have the label `metrics: enabled`?",
+            "And may its service account `get` the path /metrics (ClusterRole tutti-metrics-reader)?",
         ),
     ),
     Alert(

@@ -16,7 +16,8 @@ from tutti.kube.metrics import WireMetrics
 
 INTRODUCTION = """# Metrics
 
-Served at `/metrics` of the port in `metrics.bindAddress`, in Prometheus' text format.
+Served at `/metrics` of the port in `metrics.secureBindAddress` ([to whom](../security.md#who-reads-metrics)), or
+without it in `metrics.bindAddress`, in Prometheus' text format.
 
 ![The dashboard](../screens/dashboard.svg)
 

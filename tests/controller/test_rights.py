@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import aiohttp
 import yaml
 
 from tests.controller.objects import cluster_queue, gang, local_queue, obj, pod
@@ -56,14 +57,26 @@ async def test_a_full_life_needs_every_right_of_the_role_and_no_other(bare, clus
         await cluster.create(NAMESPACES, {"kind": "Namespace", "metadata": {"name": "tutti-system"}})
         await _serve_other_projects(cluster)
         election = {"leaseNamespace": "tutti-system"}
-        async with operator(kubeconfig, tmp_path, leaderElection=election) as running:
+        metrics = {"bindAddress": "127.0.0.1:0", "secureBindAddress": "127.0.0.1:0"}
+        async with operator(kubeconfig, tmp_path, leaderElection=election, metrics=metrics) as running:
             await running.says("deciding")
             await _live(cluster)
+            await _read_metrics(running, bare.token)
             assert await running.stop() == 0
 
     used = {ask[:3] for ask in (asked(*request) for request in proxy.requests) if ask is not None}
     assert authorizer.refused == []
     assert sorted(granted() - used) == []
+
+
+async def _read_metrics(running, token):
+    """Have metrics given to somebody who may read them."""
+    port = (await running.says("serving_metrics"))["port"]
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as session,
+        session.get(f"https://127.0.0.1:{port}/metrics", headers={"Authorization": f"Bearer {token}"}) as answer,
+    ):
+        assert answer.status == 200
 
 
 async def _serve_other_projects(cluster):

@@ -12,6 +12,7 @@ from typing import Any
 from tests.hostile.kinds import Json, Target, grafted, keys, sample, targets, texts_of_json
 from tests.hostile.shapes import TEXT, Path, Shape, places
 from tests.hostile.values import Literally, hostile, written
+from tutti.api.owners import OWNER_KINDS
 
 _IDENTITY = {("metadata",), ("metadata", "name"), ("metadata", "namespace"), ("metadata", "uid")}
 """What a server never leaves out."""
@@ -53,8 +54,7 @@ class Case:
         meta = dict(found["metadata"])
         if self.own_name and not any(graft.path == ("metadata", "name") for graft in self.grafts):
             meta["name"] = f"{meta['name']}-{self.number}"
-        said = any(graft.path == ("metadata", "uid") for graft in self.grafts)
-        meta["uid"] = meta["uid"] if said else f"uid-{self.target.name}-{self.number}"
+        meta.setdefault("uid", f"uid-{self.target.name}-{self.number}")
         meta.setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
         return {**found, "metadata": {**meta, "resourceVersion": str(self.number + 1)}}
 
@@ -146,8 +146,12 @@ def drawn(draw: random.Random, number: int) -> Case:
 
 
 def _target(draw: random.Random) -> Target:
-    pods = next(one for one in targets() if one.name == "Pod")
-    return pods if draw.random() < 0.4 else draw.choice(targets())
+    """A kind: pods often, and owners seldom, of which there are many kinds that are all read alike."""
+    owners = {f"{one.kind}.{one.group}" for one in OWNER_KINDS}
+    chosen = draw.random()
+    if chosen < 0.4:
+        return next(one for one in targets() if one.name == "Pod")
+    return draw.choice([one for one in targets() if (one.name in owners) == (chosen < 0.5)])
 
 
 def _graft(draw: random.Random, target: Target) -> Graft:

@@ -19,12 +19,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 
-from tests.hostile.cases import Case, drawn
+from tests.hostile.cases import Case, drawn, fields, shown
 from tests.hostile.cases import smaller as less_of
 from tests.hostile.kinds import targets
 from tests.hostile.tally import Tally
 from tests.hostile.ward import Ward, harm, treat
 from tests.hostile.whole import fuzz
+from tutti.api.configuration import Conventions
+from tutti.api.conventions import reading
 
 AT_ONCE = 40
 """Objects that are seen together."""
@@ -126,15 +128,20 @@ def in_process(seconds: float, seed: int, tell: Callable[[str], None]) -> Tally:
 
 def summary(tally: Tally, seed: int) -> str:
     """What was shown and found, for the end."""
-    known = {target.name for target in targets()}
-    lines = [f"{name}: {len(found)} fields" for name, found in sorted(tally.fields.items())]
-    lines += [f"{name}: none" for name in sorted(known - tally.fields.keys())]
+    lines = []
+    for target in sorted(targets(), key=lambda one: one.name):
+        all_of_it = {shown(path) for path, _ in fields(target)}
+        lines.append(f"{target.name}: {len(tally.fields.get(target.name, set()))} of {len(all_of_it)} fields")
+    on_pods = tally.fields.get("Pod", set())
+    for convention, keys in reading.KEYS.items():
+        read = {shown(("metadata", part, key)) for key in keys(Conventions()) for part in ("labels", "annotations")}
+        lines.append(f"convention {convention}: {len(read & on_pods)} of {len(read)} labels and annotations")
     conventions = ", ".join(f"{name} {times}" for name, times in sorted(tally.claims.items()))
     return "\n".join(
         [
             *lines,
             f"pods by convention: {conventions or 'not counted'}",
-            f"{tally.objects} objects, longest turn {tally.slowest:.2f} s, {len(tally.found)} found; seed {seed}",
+            f"{tally.objects} objects, longest {tally.slowest:.2f} s, {len(tally.found)} found; seed {seed}",
         ]
     )
 
@@ -152,6 +159,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
 
+    logging.disable()  # also of the embedded cluster, which is told many things that are no objects
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     tell(f"seed {seed}, for {chosen.seconds:.0f} s")
     if chosen.operator:

@@ -24,6 +24,7 @@ from tutti.api.conventions import gang_objects, keys_read, reading
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.core import ObjectMeta, Pod
 from tutti.api.kinds import KINDS
+from tutti.api.owners import OWNER_KINDS, OwnerView
 from tutti.controller.streams import STREAMS
 from tutti.engine.reading.admissions import ADMITTED_CONDITION, Admission
 from tutti.kube.resources import Resource
@@ -32,6 +33,8 @@ Json = dict[str, Any]
 
 NAMESPACE = "hostile"
 """Where hostile objects are, as far as they are in a namespace."""
+OWNER = "uid-of-an-owner"
+_CONTROLLER = {"apiVersion": "batch/v1", "kind": "Job", "name": "owner", "uid": OWNER, "controller": True}
 QUEUE = "hostile"
 """The LocalQueue and the ClusterQueue that they may use."""
 
@@ -122,6 +125,12 @@ def pod(labels: Mapping[str, str] = {}, annotations: Mapping[str, str] = {}, **s
     return {"metadata": meta, "spec": {**plain, **spec}}
 
 
+def owned() -> Json:
+    """A pod that something controls."""
+    found = pod()
+    return {**found, "metadata": {**found["metadata"], "ownerReferences": [_CONTROLLER]}}
+
+
 _KOORDINATOR, _YUNIKORN = "gang.scheduling.koordinator.sh/", "yunikorn.apache.org/"
 _PFNET = Conventions().pfnet_prefix
 PFNET_SIZE = f"{_PFNET}-size"
@@ -172,6 +181,7 @@ PODS: Mapping[str, Json] = {
             ],
         },
     },
+    "owned": owned(),
     "with a claim": pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}]),
     "with others": pod(
         affinity={
@@ -262,7 +272,7 @@ _OF_GANGS: Mapping[str, tuple[str, Json]] = {
 @cache
 def targets() -> tuple[Target, ...]:
     """Every kind that is watched."""
-    return (*_built_in(), *_ours(), *_of_gangs())
+    return (*_built_in(), *_ours(), *_of_gangs(), *_owners())
 
 
 def _built_in() -> Iterator[Target]:
@@ -324,6 +334,15 @@ def _of_gangs() -> Iterator[Target]:
         name, honest = _OF_GANGS[full]
         resource = Resource(kind.group, kind.versions[0], kind.plural)
         yield Target(full, kind.kind, resource, shape, {"plain": {"metadata": _meta(name), "spec": honest}})
+
+
+def _owners() -> Iterator[Target]:
+    """Whatever controls pods, of which only the metadata is read; each is controlled in its turn."""
+    for kind in OWNER_KINDS:
+        meta = _meta("owner", labels={"kueue.x-k8s.io/queue-name": QUEUE}, uid=OWNER, ownerReferences=[_CONTROLLER])
+        resource = Resource(kind.group, kind.versions[0], kind.plural)
+        shape = together(shape_of(OwnerView), _frame())
+        yield Target(f"{kind.kind}.{kind.group}", kind.kind, resource, shape, {"plain": {"metadata": meta}})
 
 
 # Labels and annotations.

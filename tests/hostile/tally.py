@@ -14,6 +14,7 @@ class Tally:
     """What has been shown so far.
 
     Attributes:
+        slowest: Seconds that a turn of the engine took, or that honest pods waited for their nodes, at most.
         fields: Which fields of which kind, by kind.
         claims: How many pods in which convention.
         found: What went wrong, and the smallest object that it takes.

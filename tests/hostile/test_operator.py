@@ -8,7 +8,7 @@ from tests.hostile.cases import sweep
 from tests.hostile.whole import besieged
 
 AT_ONCE = 100
-OBJECTS = 600
+OBJECTS = 400
 
 
 async def test_honest_pods_are_placed_beside_hostile_objects_of_every_kind(tmp_path):

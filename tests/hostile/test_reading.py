@@ -22,7 +22,9 @@ from tutti.api.configuration import Conventions
 from tutti.api.conventions import keys_read, reading
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.core import Pod
+from tutti.api.owners import OWNER_KINDS
 from tutti.cluster.cluster import Cluster
+from tutti.controller.other_kinds import other_kinds
 from tutti.controller.streams import STREAMS
 
 AT_ONCE = 100
@@ -44,9 +46,13 @@ class View(msgspec.Struct):
 TARGETS = {target.name: target for target in targets()}
 
 
-@pytest.mark.parametrize("name", TARGETS)
+OWNERS = tuple(TARGETS[f"{one.kind}.{one.group}"] for one in OWNER_KINDS)
+TOGETHER = {name: (target,) for name, target in TARGETS.items() if target not in OWNERS} | {"owners": OWNERS}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
 def test_honest_pods_are_placed_whatever_is_in_any_field_of(name):
-    cases = list(sweep(1, seed=1, kinds=(TARGETS[name],)))
+    cases = list(sweep(1, seed=1, kinds=TOGETHER[name]))
     cases = random.Random(1).sample(cases, min(MOST, len(cases)))
     ward = Ward()
     for at in range(0, len(cases), AT_ONCE):
@@ -65,7 +71,9 @@ def test_pods_of_all_conventions_are_read_and_refused():
 
 
 def test_every_kind_that_is_watched_is_tried_and_every_label_that_is_read():
-    assert TARGETS.keys() == {stream.kind for stream in STREAMS} | {f"{one.kind}.{one.group}" for one in GANG_KINDS}
+    others = {f"{one.kind}.{one.group}" for one in (*GANG_KINDS, *OWNER_KINDS)}
+    assert TARGETS.keys() == {stream.kind for stream in STREAMS} | others
+    assert {target.resource.label for target in TARGETS.values()} >= {one.name for one in other_kinds(Conventions())}
     found = set(kinds.keys())
     assert keys_read(Conventions()) <= found
     assert {"scheduling.tutti.dev/admission", "scheduling.tutti.dev/admission-gate"} <= found
@@ -121,5 +129,8 @@ def test_equal_seeds_show_equal_objects_and_what_was_shown_is_told():
     tally = in_process(0.5, 5, told.append)
     assert not tally.found, told
     assert tally.objects >= len(first)
-    assert {f"{name}: none" for name in TARGETS.keys() - tally.fields.keys()} <= set(summary(tally, 5).splitlines())
+    lines = summary(tally, 5).splitlines()
+    pods = len({shown(path) for path, _ in fields(TARGETS["Pod"])})
+    assert f"Pod: {len(tally.fields['Pod'])} of {pods} fields" in lines
+    assert {line.split(":")[0] for line in lines} >= TARGETS.keys() | {f"convention {one}" for one in reading.READERS}
     assert summary(tally, 5).endswith("0 found; seed 5")

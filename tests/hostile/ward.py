@@ -22,6 +22,7 @@ from tutti.api.conventions import ConventionError, claim_of
 from tutti.api.core import Pod
 from tutti.api.taints import Taint, Toleration
 from tutti.controller.catalogue import Catalogue
+from tutti.controller.other_kinds import other_kinds
 from tutti.controller.references import judge
 from tutti.controller.streams import STREAMS
 from tutti.engine.decisions import CreatePodGroup, Deactivate, NoteFault
@@ -29,11 +30,11 @@ from tutti.engine.observations import (
     AllowanceSeen,
     AnyObservation,
     Deactivated,
-    GangObjectGone,
     GangObjectSeen,
     NodeSeen,
     ObjectSeen,
     ObjectUnread,
+    OwnerSeen,
     PodGroupWritten,
     PodSeen,
     StorageSeen,
@@ -43,6 +44,8 @@ from tutti.kube.metrics import WireMetrics
 from tutti.kube.mirror import Mirror
 
 _STREAMS = {stream.kind: stream for stream in STREAMS}
+_SERVED = {one.name: one for one in other_kinds(Conventions())}
+_OTHERS = {one.name: (_SERVED[one.resource.label], one.resource) for one in targets() if one.name not in _STREAMS}
 _HONEST = "honest"
 
 
@@ -72,7 +75,7 @@ class Ward(World):
             self._mirrors[target.name] = Mirror(
                 target.resource,
                 metrics,
-                view=stream.view if stream else dict[str, Any],
+                view=stream.view if stream else _OTHERS[target.name][0].view,
                 deliver=partial(self._deliver, target.name),
                 unread=partial(self._unread, target.name),
             )
@@ -94,14 +97,13 @@ class Ward(World):
         self.slowest = max(self.slowest, time.thread_time() - began)
 
     def _deliver(self, name: str, changes: Sequence[Change[Any]]) -> None:
+        stream, other = _STREAMS.get(name), _OTHERS.get(name)
         for change in changes:
-            stream = _STREAMS.get(name)
             if isinstance(change, Gone):
                 self._forget(name, change)
-            elif stream is None:
-                resource = next(one.resource for one in targets() if one.name == name)
-                self._believe(change, GangObjectSeen(resource.api_version, name.partition(".")[0], change.obj))
-            else:
+            elif other is not None:
+                self._believe(change, other[0].seen(other[1], change.obj))
+            elif stream is not None:
                 self._believe(change, stream.seen(change.obj))
                 if isinstance(change.obj, dict):
                     self._catalogue.seen(stream.kind, change.obj)
@@ -124,6 +126,8 @@ class Ward(World):
             case ObjectSeen():
                 obj.setdefault("status", {})
                 self.objects[observation.kind, *key] = obj
+            case OwnerSeen():
+                self.owners[observation.found.uid] = observation.found
             case GangObjectSeen():
                 obj.setdefault("status", {})
                 self.gang_objects[observation.api_version, observation.kind, *key] = obj
@@ -134,11 +138,12 @@ class Ward(World):
         self.tell(observation)
 
     def _forget(self, name: str, gone: Gone) -> None:
-        key, stream = gone.key, _STREAMS.get(name)
+        key, stream, other = gone.key, _STREAMS.get(name), _OTHERS.get(name)
+        if other is not None:
+            self.gang_objects.pop((other[1].api_version, name.partition(".")[0], *key), None)
+            self.owners.pop(gone.uid, None)
+            self.tell(other[0].gone(other[1], gone))
         if stream is None:
-            target = next(one for one in targets() if one.name == name)
-            self.gang_objects.pop((target.resource.api_version, target.kind, *key), None)
-            self.tell(GangObjectGone(target.resource.api_version, target.kind, *key))
             return
         self.pods.pop(key, None) if name == "Pod" else None
         self.nodes.pop(key.name, None) if name == "Node" else None

@@ -23,6 +23,7 @@ from tests.hostile.tally import Tally
 from tests.hostile.values import written
 from tests.hostile.ward import HarmError
 from tutti.api.conventions.gang_objects import GANG_KINDS
+from tutti.api.owners import BUILT_IN, OWNER_KINDS
 from tutti.controller.crds import RESOURCES
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
@@ -134,7 +135,8 @@ class Siege:
 @asynccontextmanager
 async def besieged(folder: Path) -> AsyncIterator[Siege]:
     """A cluster with an operator, an honest node and honest queues."""
-    async with EmbeddedCluster(nodes=3, gpus=2, seed=1) as embedded:
+    # Controllers of the cluster would look at what they were not told of, and are not what is tried here.
+    async with EmbeddedCluster(nodes=3, gpus=2, seed=1, controllers=False) as embedded:
         kubeconfig = folder / "kubeconfig"
         embedded.write_kubeconfig(kubeconfig)
         access = Access(embedded.url, headers={"Authorization": f"Bearer {embedded.token}"})
@@ -155,8 +157,9 @@ async def besieged(folder: Path) -> AsyncIterator[Siege]:
 
 
 async def serve_other_projects(cluster: Cluster) -> None:
-    """Have the kinds of other projects that say how large gangs are."""
-    for kind in GANG_KINDS:
+    """Have the kinds of other projects that say how large gangs are, or own pods."""
+    owners = [one for one in OWNER_KINDS if one.group not in BUILT_IN]
+    for kind in (*GANG_KINDS, *owners):
         schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
         names = {
             "plural": kind.plural,

@@ -97,11 +97,12 @@ def test_nothing_is_allowed_by_a_wildcard_and_nothing_that_no_scheduler_needs():
     assert not allows(GROUP, "workloads", "delete")
 
 
-def test_the_configuration_can_be_read_and_changes_nothing_but_where_the_lease_is():
+def test_the_configuration_can_be_read_and_changes_nothing_but_where_the_lease_is_and_who_reads_metrics():
     shipped, default = load((BASE / "tutti.yaml").read_text()), TuttiConfiguration()
 
     here = default.leader_election.model_copy(update={"lease_namespace": "tutti-system"})
-    assert shipped == default.model_copy(update={"leader_election": here})
+    metrics = default.metrics.model_copy(update={"secure_bind_address": ":8443"})
+    assert shipped == default.model_copy(update={"leader_election": here, "metrics": metrics})
 
 
 def test_the_pod_runs_with_no_rights_on_its_node():
@@ -126,8 +127,9 @@ def test_probes_ask_where_the_configuration_serves_them():
     configuration = load((BASE / "tutti.yaml").read_text())
 
     for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
-        assert container[probe]["httpGet"] == {"path": path, "port": "metrics"}
-    assert configuration.metrics.bind_address == f":{ports['metrics']}"
+        assert container[probe]["httpGet"] == {"path": path, "port": "probes"}
+    assert configuration.metrics.bind_address == f":{ports['probes']}"
+    assert configuration.metrics.secure_bind_address == f":{ports['metrics']}"
     assert configuration.webhook.port == ports["webhooks"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -47,7 +48,7 @@ def test_every_selector_and_port_is_of_the_operators_pods(folder):
 
     assert selects(deployment["spec"]["selector"], labels)
     assert service["spec"]["selector"].items() <= labels.items()
-    assert {port["targetPort"] for port in service["spec"]["ports"]} == ports
+    assert {port["targetPort"] for port in service["spec"]["ports"]} == ports - {"probes"}
     for policy in objects["NetworkPolicy"]:
         assert selects(policy["spec"]["podSelector"], labels)
         entries = [port["port"] for rule in policy["spec"].get("ingress", ()) for port in rule["ports"]]
@@ -93,7 +94,9 @@ def test_webhooks_are_called_only_where_the_configuration_serves_them_and_traffi
     (configured,) = objects["ConfigMap"]
     called = "ValidatingWebhookConfiguration" in objects
 
-    assert load(configured["data"]["tutti.yaml"]).webhook.enabled == called
+    configuration = load(configured["data"]["tutti.yaml"])
+    assert configuration.webhook.enabled == called
+    assert configuration.metrics.secure_bind_address == ":8443"
     opened = [
         port["port"]
         for policy in objects["NetworkPolicy"]
@@ -138,3 +141,28 @@ def test_monitoring_finds_the_port_that_metrics_are_served_on():
 
     assert selects(monitor["spec"]["selector"], service["metadata"]["labels"])
     assert {one["port"] for one in monitor["spec"]["endpoints"]} <= {port["name"] for port in service["spec"]["ports"]}
+
+
+def test_metrics_are_asked_for_with_a_token():
+    (monitor,) = built(OVERLAYS / "monitoring")["ServiceMonitor"]
+    (reader,) = built(OVERLAYS / "monitoring")["ClusterRole"]
+
+    for one in monitor["spec"]["endpoints"]:
+        assert one["scheme"] == "https"
+        assert one["bearerTokenFile"].endswith("/serviceaccount/token")
+    assert reader["rules"] == [{"nonResourceURLs": [one["path"]], "verbs": ["get"]}]
+
+
+def test_the_address_of_the_api_server_can_be_named(tmp_path):
+    page = (ROOT / "docs" / "security.md").read_text()
+    (text,) = re.findall(r"```yaml\n(.+?)```", page, re.DOTALL)
+    shutil.copytree(ROOT / "manifests", tmp_path / "manifests")
+    shutil.copytree(ROOT / "crds", tmp_path / "crds")
+    mine = tmp_path / "manifests" / "overlays" / "mine"
+    mine.mkdir()
+    (mine / "kustomization.yaml").write_text(text)
+    objects = rendered(mine)
+    (policy,) = [one for one in objects if one["kind"] == "NetworkPolicy" and "Egress" in one["spec"]["policyTypes"]]
+    to_servers, to_names = policy["spec"]["egress"]
+    assert to_servers == {"to": [{"ipBlock": {"cidr": "192.0.2.10/32"}}], "ports": [{"port": 6443}]}
+    assert to_names["to"]

@@ -452,6 +452,14 @@ def test_a_body_just_below_the_limit_is_read(server):
     assert server.ask("POST", "/api/v1/namespaces/default/configmaps", kind="application/json", body=body)[0] == 201
 
 
+def test_a_body_that_is_nested_without_end_is_refused(server):
+    body = b'{"metadata":{"name":"deep"},"data":' + b"[" * 9_900 + b"]" * 9_900 + b"}"
+    status, answer = server.ask("POST", "/api/v1/namespaces/default/configmaps", kind="application/json", body=body)
+
+    assert status == 400
+    assert "maximum recursion depth" in json.loads(answer)["message"]
+
+
 @pytest.mark.parametrize("token", ["", "wrong", "é"])
 def test_another_token_opens_nothing(server, token):
     status, answer = server.ask("GET", "/api/v1/nodes", token=token)

@@ -154,6 +154,9 @@ class Metrics(Model):
 
     bind_address: Address = ":8080"
     """Host and port; no host: every address, port 0: a free one."""
+    secure_bind_address: Address | None = None
+    """Where /metrics is served instead, over HTTPS with a certificate of its own, and to those alone who send a bearer
+    token that the API server knows, and whom it lets `get` the path /metrics. The others stay where they are."""
     local_queues: bool = False
     """Whether there are metrics per LocalQueue, too: as many series again for each of them."""
 

@@ -54,10 +54,14 @@ def _why_not(error: OSError, configuration: TuttiConfiguration) -> str:
     """Say what the operating system did not let us have, and where another is named."""
     if error.errno not in _PORT:
         return f"cannot start: {error}"
-    port = configuration.metrics.bind_address.rpartition(":")[2]
+    metrics, fields = configuration.metrics, "metrics.bindAddress"
+    ports = [metrics.bind_address.rpartition(":")[2]]
+    if metrics.secure_bind_address is not None:
+        ports.append(metrics.secure_bind_address.rpartition(":")[2])
+        fields += " and metrics.secureBindAddress"
     return (
-        f"port {port} for metrics and probes cannot be listened on: {os.strerror(error.errno).lower()}; "
-        "give another with --metrics-port, or metrics.bindAddress in the configuration"
+        f"port {' or '.join(ports)} for metrics and probes cannot be listened on: {os.strerror(error.errno).lower()}; "
+        f"give another with --metrics-port, or {fields} in the configuration"
     )
 
 

@@ -12,9 +12,10 @@ import gc
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import structlog
@@ -33,7 +34,8 @@ from tutti.controller.metrics import Metrics
 from tutti.controller.operator import registry_for, run_kopf, settings_for
 from tutti.controller.own_loop import OwnLoop
 from tutti.controller.room import Room, Surroundings
-from tutti.controller.serving import application, serving
+from tutti.controller.scraping import Readers
+from tutti.controller.serving import application, guarded, serving
 from tutti.controller.supervisor import Supervisor, first_of, is_lost_lease, leaves
 from tutti.controller.webhooks import Reviewer
 from tutti.engine.engine import Engine
@@ -45,6 +47,8 @@ from tutti.kube.metrics import WireMetrics
 log = structlog.get_logger(__name__)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Whoever scrapes cannot know it, and each process has its own.
+_CERTIFICATE_LASTS = timedelta(days=3650)
 
 
 class Crashed(Exception):  # noqa: N818 - it says what has happened to the process
@@ -77,7 +81,7 @@ async def operate(
 
     Raises:
         CredentialsError: there is no usable way to a cluster.
-        OSError: the port for probes cannot be listened on, or there is no folder for the journal.
+        OSError: the port for probes or metrics cannot be listened on, or there is no folder for the journal.
         Crashed: the engine or kopf could not go on.
     """
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody asks for
@@ -96,6 +100,7 @@ async def operate(
         async with (
             own.holding(_server(configuration, health, metrics)) as port,
             own.holding(lambda: Client(lasting, metrics=wire)) as holder,
+            own.holding(_readers_server(configuration, holder, metrics)),
             # After the other one: what it writes is what is to be seen of writes under way.
             Client(credentials, metrics=wire, concurrency=configuration.client_connection.concurrency) as client,
         ):
@@ -159,9 +164,47 @@ def _server(
     configuration: TuttiConfiguration, health: Health, metrics: Metrics
 ) -> Callable[[], AbstractAsyncContextManager[int]]:
     """Return what serves probes and metrics, in whatever loop it is begun; metrics are read in this one."""
-    host, _, port = configuration.metrics.bind_address.rpartition(":")
-    app = application(health, metrics.registry, measured_in=asyncio.get_running_loop())
-    return lambda: serving(app, host=host.strip("[]"), port=int(port))
+    registry = metrics.registry if configuration.metrics.secure_bind_address is None else None
+    host, port = _address(configuration.metrics.bind_address)
+    app = application(health, registry, measured_in=asyncio.get_running_loop())
+    return lambda: serving(app, host=host, port=port)
+
+
+def _readers_server(
+    configuration: TuttiConfiguration, client: Client, metrics: Metrics
+) -> Callable[[], AbstractAsyncContextManager[None]]:
+    """Return what serves metrics to those who may read them, where that is asked for; they are read in this loop.
+
+    Args:
+        configuration: What an administrator has set.
+        client: Asks who may; of the loop that it is begun in.
+        metrics: What is measured.
+    """
+    here = asyncio.get_running_loop()
+
+    @asynccontextmanager
+    async def begun() -> AsyncIterator[None]:
+        address = configuration.metrics.secure_bind_address
+        if address is None:
+            yield
+            return
+        # Needs a package that takes its time to load.
+        from tutti.kube.certificate import Certificate  # noqa: PLC0415
+
+        host, port = _address(address)
+        context = Certificate.make([host or "localhost"], lasts=_CERTIFICATE_LASTS).context()
+        app = guarded(metrics.registry, Readers(client), measured_in=here)
+        async with serving(app, host=host, port=port, context=context) as served:
+            log.info("serving_metrics", port=served)
+            yield
+
+    return begun
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Return host and port of an address."""
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 @contextmanager
@@ -196,7 +239,7 @@ def run(launch: Launch) -> int:
 
     Raises:
         CredentialsError: there is no usable way to a cluster.
-        OSError: the port for probes cannot be listened on, or there is no folder for the journal.
+        OSError: the port for probes or metrics cannot be listened on, or there is no folder for the journal.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.get_loop().set_exception_handler(tell_loop_error)

@@ -48,6 +48,7 @@ class OwnLoop:
         here, ended = asyncio.get_running_loop(), asyncio.Event()
 
         async def watched() -> T:
+            """Do the work, and say here when it has ended."""
             try:
                 return await work
             finally:
@@ -71,10 +72,12 @@ class OwnLoop:
         """Hold there what `make` makes, until the block ends here."""
 
         async def enter() -> tuple[AbstractAsyncContextManager[T], T]:
+            """Make it there, and enter it."""
             held = make()
             return held, await held.__aenter__()
 
         async def leave() -> None:
+            """Leave it there."""
             await held.__aexit__(None, None, None)
 
         held, entered = await self.run(enter())

@@ -134,7 +134,7 @@ def from_json(data: bytes) -> Any:
     """A document from JSON."""
     try:
         return _decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
 
 
