@@ -21,6 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from tutti.controller.health import Check, Health, asked, report
+from tutti.controller.own_loop import Elsewhere
 
 
 def _answer(checks: dict[str, Check], *, passed: bool) -> web.Response:
@@ -50,7 +51,7 @@ async def rendered(registry: CollectorRegistry) -> bytes:
 
 
 def application(
-    health: Health, registry: CollectorRegistry, *, measured_in: asyncio.AbstractEventLoop | None = None
+    health: Health, registry: CollectorRegistry, *, measured_in: Elsewhere | None = None
 ) -> web.Application:
     """The aiohttp application; every answer is computed from what `health` and `registry` hold at that moment.
 
@@ -76,7 +77,7 @@ def application(
         if measured_in is None:
             body = await rendered(registry)
         else:
-            body = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(rendered(registry), measured_in))
+            body = await measured_in.run(rendered(registry))
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
