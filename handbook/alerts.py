@@ -204,6 +204,17 @@ ALERTS = (
         ("The log: `plugin_failed` has the error. docs/plugins.md says what a plugin may do.",),
     ),
     Alert(
+        "TuttiPartFails",
+        "warning",
+        "sum by (part) (increase(tutti_part_failures_total[15m])) > 3",
+        "0m",
+        "{{ $labels.part }} of the operator fails again and again",
+        "Scheduling goes on. Without `deletions` queues, flavors and topologies that are deleted stay; without "
+        "`webhooks` writes of our kinds are refused, and this replica is not ready; without `conditions` those of "
+        "queues are old.",
+        ("The log: `part_failed` has the error, such as a right that is missing or a definition that was deleted.",),
+    ),
+    Alert(
         "TuttiSetsAside",
         "warning",
         "sum by (kind, during) (increase(tutti_set_aside_total[15m])) > 0",

@@ -32,6 +32,7 @@ from tutti.controller.gang_times import GangTimes
 from tutti.controller.gauges.collector import StateGauges
 from tutti.controller.health import Check, Health
 from tutti.controller.metrics import Metrics
+from tutti.controller.parts import Part, keep_up
 from tutti.controller.progress import Progress
 from tutti.controller.reviews import Classes
 from tutti.controller.served_feeds import ServedFeeds
@@ -199,8 +200,9 @@ class Room:
     def _lead(self, group: asyncio.TaskGroup) -> None:
         self._leads = True
         self._cycle.lead()
+        keeper = ConditionKeeper(self.catalogue, self._conditions, overused=self._overused, clock=self._around.clock)
         group.create_task(
-            ConditionKeeper(self.catalogue, self._conditions, overused=self._overused, clock=self._around.clock).run(),
+            keep_up(Part("conditions", keeper.run), health=self._around.health, metrics=self._around.metrics),
             name="conditions",
         )
 
