@@ -59,8 +59,8 @@ ALERTS = (
         "Nothing new is scheduled. What runs goes on.",
         (
             "`kubectl -n tutti-system get lease tutti -o yaml`: who holds it, and when was it renewed?",
-            "The log of a replica: `lease_not_acquired` says why not, `lease_not_renewed` what the server answered.",
-            "Still listing at the start? `/readyz` says what is missing.",
+            "`/readyz` of a replica: who leads, for how long could the lease not be renewed, what is not listed?",
+            "Its log: `lease_not_acquired` says why not, `lease_not_renewed` and `leadership_doubted` why not.",
         ),
     ),
     Alert(

@@ -122,7 +122,7 @@ class Room:
             engine,
             self.catalogue,
             around.metrics.registry,
-            leads=lambda: self._leads,
+            leads=lambda: self._leads and (self._elector is None or self._elector.leading),
             local_queues=around.configuration.metrics.local_queues,
         )
         self._conditions = StatusWriter(around.client, fence=fence, term=self._term, concurrency=2)
