@@ -59,8 +59,8 @@ ALERTS = (
         "Nothing new is scheduled. What runs goes on.",
         (
             "`kubectl -n tutti-system get lease tutti -o yaml`: who holds it, and when was it renewed?",
-            "The log of a replica: `lease_not_acquired` says why not, `lease_not_renewed` what the server answered.",
-            "Still listing at the start? `/readyz` says what is missing.",
+            "`/readyz` of a replica: who leads, for how long could the lease not be renewed, what is not listed?",
+            "Its log: `lease_not_acquired` says why not, `lease_not_renewed` and `leadership_doubted` why not.",
         ),
     ),
     Alert(
@@ -202,6 +202,17 @@ ALERTS = (
         "Plugin {{ $labels.plugin }} fails at {{ $labels.point }}",
         "The workloads that it was asked about wait; all others go on.",
         ("The log: `plugin_failed` has the error. docs/plugins.md says what a plugin may do.",),
+    ),
+    Alert(
+        "TuttiPartFails",
+        "warning",
+        "sum by (part) (increase(tutti_part_failures_total[15m])) > 3",
+        "0m",
+        "{{ $labels.part }} of the operator fails again and again",
+        "Scheduling goes on. Without `deletions` queues, flavors and topologies that are deleted stay; without "
+        "`webhooks` writes of our kinds are refused, and this replica is not ready; without `conditions` those of "
+        "queues are old.",
+        ("The log: `part_failed` has the error, such as a right that is missing or a definition that was deleted.",),
     ),
     Alert(
         "TuttiSetsAside",

@@ -21,7 +21,7 @@ from e2e.harness.node import NODE, Node, real_node
 from e2e.harness.node import missing as node_lacks
 from e2e.harness.pretended import PRETENDED
 from e2e.harness.processes import running, wait_for
-from e2e.harness.servers import served
+from e2e.harness.servers import Server, served
 
 NODES = 4
 SPARE = "e2e.tutti.dev/spare"
@@ -43,6 +43,7 @@ class Cluster:
         kubelets: Whether bound pods really start; without them a story plays the kubelet's part.
         machines: What stands behind its nodes.
         runtime: What runs the containers of its one node, for the kind `node`.
+        server: Its control plane, where that is one whose processes a story may kill.
     """
 
     kind: str
@@ -51,6 +52,7 @@ class Cluster:
     kubelets: bool
     machines: Machines
     runtime: Node | None = None
+    server: Server | None = None
 
     def connect(self) -> client.ApiClient:
         """A connection of its own."""
@@ -117,7 +119,7 @@ def envtest(folder: Path, assets: Path, nodes: int = NODES, arguments: Sequence[
         names = tuple(f"node-{number}" for number in range(nodes))
         for name in names:
             machines.add(name)
-        yield Cluster("envtest", server.kubeconfig, names, kubelets=False, machines=machines)
+        yield Cluster("envtest", server.kubeconfig, names, kubelets=False, machines=machines, server=server)
 
 
 @contextlib.contextmanager
@@ -132,7 +134,7 @@ def kubelets(folder: Path, assets: Path) -> Iterator[Cluster]:
             machines.start("spare", SPARE_GPUS, taint=f"{SPARE}=:NoSchedule")
             for name in (*names, "spare"):
                 machines.wait_ready(name)
-            yield Cluster("kubelets", server.kubeconfig, names, kubelets=True, machines=machines)
+            yield Cluster("kubelets", server.kubeconfig, names, kubelets=True, machines=machines, server=server)
         finally:
             machines.close()
 

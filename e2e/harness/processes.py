@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Self
 
 
 def free_ports(count: int) -> list[int]:
@@ -28,6 +29,41 @@ def launch(command: list[str], log: Path, environment: Mapping[str, str] | None 
         return subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})}
         )
+
+
+class Switched:
+    """A process that a story may kill where it stands, and start anew.
+
+    Attributes:
+        log: Where all that it says goes.
+    """
+
+    def __init__(self, command: list[str], log: Path) -> None:
+        self.log = log
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process that runs now, or ran last."""
+        assert self._process is not None
+        return self._process
+
+    def on(self) -> None:
+        """Start it."""
+        self._process = launch(self._command, self.log)
+
+    def off(self) -> None:
+        """Kill -9."""
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self) -> Self:
+        self.on()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end(self.process)
 
 
 def end(process: subprocess.Popen[bytes], seconds: float = 20) -> None:

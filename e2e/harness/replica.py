@@ -54,11 +54,30 @@ class Replica:
 
     def said(self, event: str) -> bool:
         """Whether a line of its log is about this event."""
+        return any(line.get("event") == event for line in self.lines())
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Its log so far."""
         lines = (self._folder / "operator.log").read_bytes().splitlines()
-        whole = [
-            line for line in lines if line.startswith(b"{") and line.endswith(b"}")
-        ]  # the last may be half written
-        return any(msgspec.json.decode(line).get("event") == event for line in whole)
+        # The last may be half written.
+        return [msgspec.json.decode(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def freeze(self) -> None:
+        """SIGSTOP: nothing of it runs, as on a machine that hangs."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def wait(self, seconds: float) -> int:
+        """Wait for its end; returns its exit code."""
+        return self._process.wait(seconds)
 
     def kill(self) -> None:
         """Kill -9: nothing is said, nothing is released."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from e2e.harness.processes import free_ports, running, wait_for
+from e2e.harness.processes import Switched, free_ports, wait_for
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,21 @@ class Server:
             `ca.key`.
         url: where it answers.
         certificate: what it shows; it signs itself.
+        api: its process.
+        etcd: that of its storage.
     """
 
     folder: Path
     url: str
     certificate: Path
+    api: Switched
+    etcd: Switched
+    token: str
+
+    def wait_ready(self) -> None:
+        """Wait until it is ready, at its start or after one of its processes was started anew."""
+        what = "kube-apiserver to be ready"
+        wait_for(lambda: is_ready(self.url, self.token), what, self.api.process, self.api.log, 120)
 
     @property
     def kubeconfig(self) -> Path:
@@ -76,14 +86,13 @@ def served(folder: Path, assets: Path, arguments: Sequence[str] = ()) -> Iterato
         "--feature-gates", "GenericWorkload=true", "--runtime-config", "scheduling.k8s.io/v1alpha2=true", *arguments,
     ]  # fmt: skip
     with (
-        running(etcd, folder / "etcd.log"),
-        running(apiserver, folder / "apiserver.log") as process,
+        Switched(etcd, folder / "etcd.log") as storage,
+        Switched(apiserver, folder / "apiserver.log") as api,
     ):
-        server = Server(folder, f"https://127.0.0.1:{api_port}", folder / "certs" / "apiserver.crt")
+        url = f"https://127.0.0.1:{api_port}"
+        server = Server(folder, url, folder / "certs" / "apiserver.crt", api=api, etcd=storage, token=token)
         write_kubeconfig(server.kubeconfig, server.url, token, server.certificate)
-        wait_for(
-            lambda: is_ready(server.url, token), "kube-apiserver to be ready", process, folder / "apiserver.log", 120
-        )
+        server.wait_ready()
         yield server
 
 

@@ -243,7 +243,7 @@ async def test_the_server_serves_the_renewed_certificate_without_a_restart(clust
     one.clock.now = datetime.now(UTC) - timedelta(days=60)
     await one.renew()
     webhook = {"enabled": True, "port": port, "selfSigned": {"hosts": ["127.0.0.1"]}}
-    server = settings_for(TuttiConfiguration(webhook=webhook), one.file).admission.server
+    server = settings_for(TuttiConfiguration(webhook=webhook), one.file, serves=True).admission.server
     server.file_check_interval = 0.01
 
     async def answered(_, **__):

@@ -277,7 +277,10 @@ def test_the_next_head_of_a_strict_queue_is_told_once_it_is_its_turn():
     world.delete("head")
     world.run()
     assert [world.reason("Pod", name) for name in ("next", "last")] == ["ExceedsMaxQuota", "BehindHead"]
-    assert "Pod/default/next is before it" in world.why("Pod", "last").message
+    assert world.why("Pod", "last").message == (
+        "ClusterQueue a is StrictFIFO and Pod/default/next is before it, which asks for more than it can ever have "
+        "there: take it back, or raise the quota"
+    )
     world.delete("next")
     world.run()
     assert world.where() == {"last": "n1"}

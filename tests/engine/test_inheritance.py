@@ -19,6 +19,7 @@ KUEUES = "kueue.x-k8s.io/queue-name"
 
 def a_world(gpus: int = 1, **configuration) -> World:
     world = World(**configuration)
+    world.follow_owners()
     world.flavor()
     world.queue("team", gpus)
     world.node("n1", gpus=8)

@@ -407,3 +407,26 @@ def test_nothing_is_remembered_of_queues_that_are_gone():
         world.remove_object("ClusterQueue", f"c{number}")
         world.run()
         assert (set(counts.told), set(counts._counts)) == before
+
+
+@pytest.mark.parametrize("gone_first", [True, False])
+def test_who_waits_for_victims_stands_nowhere_once_its_local_queue_is_gone(gone_first):
+    world = World()
+    world.flavor()
+    world.node("n1", gpus=8)
+    world.queue("cq", 8, preemption={"withinClusterQueue": "LowerPriority"})
+    world.gang("old", 2, queue="queue", gpus=4)
+    world.run()
+    world.hold_evictions = True
+    world.gang("urgent", 2, queue="queue", gpus=4, priority=5)
+    world.run()
+    assert world.status("PodGroup", "urgent")["pendingReason"]["position"] == 1
+    assert world.status("ClusterQueue", "cq")["pendingWorkloads"] == 1
+    if gone_first:
+        world.delete("old-0", "old-1")
+    world.remove_object("LocalQueue", "queue")
+    world.run()
+    pending = world.status("PodGroup", "urgent")["pendingReason"]
+    assert pending["reasons"][0]["reason"] == "LocalQueueNotFound"
+    assert not pending.get("position")
+    assert world.status("ClusterQueue", "cq")["pendingWorkloads"] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.engine.test_extenders import FILTER, tell
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import PodCondition
 from tutti.api.taints import Taint
@@ -369,6 +370,55 @@ def test_a_gang_bound_to_a_rack_that_has_lost_a_node_for_good_starts_again_elsew
     successors(world, 2, 3)
     assert {node[0] for node in world.where("g").values()} == {other}
     assert len(world.where("g")) == 4
+
+
+def pass_all(world: World) -> None:
+    """The extender lets pass whatever it is asked about."""
+    while world.asks:
+        tell(world, *world.asks[0].nodes, ask=world.asks[0])
+
+
+def in_a_rack_that_has_lost_a_node(**configuration) -> World:
+    """A gang of four in one of two racks of two nodes, one of which is deleted, with the two members on it."""
+    world = World(**configuration)
+    for rack in ("a", "b"):
+        for index in range(2):
+            world.node(f"{rack}{index}", gpus=2, labels={"rack": rack})
+    world.pod_group("g", 4, schedulingConstraints={"topology": [{"key": "rack", "mode": "Required"}]})
+    for rank in range(4):
+        world.pod(f"g-{rank}", group="g")
+    world.run()
+    pass_all(world)
+    node = max(world.where("g").values())
+    lost = [name for name, where in world.where("g").items() if where == node]
+    assert len(lost) == 2
+    world.remove_node(node)
+    world.delete(*lost)
+    world.node(node + "-anew", gpus=2, labels={"rack": node[0]})
+    world.run()
+    return world
+
+
+def test_successors_that_an_extender_is_asked_about_do_not_have_their_gang_start_again():
+    world = in_a_rack_that_has_lost_a_node(extenders=[FILTER])
+    successors(world, 0, 1)
+    assert world.why("PodGroup", "g").reason == "WaitingForExtender"
+    assert evicted(world) == []
+    pass_all(world)
+    assert len(world.where("g")) == 4
+    assert evicted(world) == []
+
+
+def test_successors_whose_volumes_are_missing_do_not_have_their_gang_start_again():
+    """In no other rack would they find any."""
+    world = in_a_rack_that_has_lost_a_node()
+    for rank in (0, 1):
+        world.pod(f"g-{rank}-again", group="g", claims=("missing",))
+    world.run()
+    assert world.why("PodGroup", "g").reason == "VolumesNotReady"
+    assert evicted(world) == []
+    world.until(WINDOW + 1)
+    assert len(evicted(world)) == 2
 
 
 def test_a_gang_whose_queue_has_become_too_small_does_not_wait_for_the_end_of_the_window():

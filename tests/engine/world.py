@@ -126,6 +126,7 @@ class World:
         self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.gang_objects: dict[tuple[str, str, str, str], dict[str, Any]] = {}
         self.owners: dict[str, OwnerObject] = {}
+        self.followed: list[tuple[str, str]] = []
         self.pending_binds: list[Bind] = []
         self.most: int | None = None  # how many are tried in one turn
         self.share: int | None = None  # at which question a turn is told that its share of time is over
@@ -145,8 +146,8 @@ class World:
         self._writer = JournalWriter(self.journal, self.configuration)
         for name in self.namespaces:
             self.tell(NamespaceSeen(Namespace(ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name}))))
-        for kind in OWNER_KINDS:
-            self.tell(OwnerKindFollowed(kind.group, kind.kind, followed=True))
+        for kind in self.followed:
+            self.tell(OwnerKindFollowed(*kind, followed=True))
         if synced:
             self.tell(Synced())
 
@@ -195,6 +196,12 @@ class World:
         quota = ResourceQuota(AllowanceName(name, namespace), AllowanceSpec(said), AllowanceStatus(said, had))
         self.allowances[namespace, name] = quota
         self.tell(AllowanceSeen(quota))
+
+    def follow_owners(self) -> None:
+        """From now on pods wait for owners that are yet to be seen."""
+        self.followed = [(kind.group, kind.kind) for kind in OWNER_KINDS]
+        for kind in self.followed:
+            self.tell(OwnerKindFollowed(*kind, followed=True))
 
     def owner(
         self,

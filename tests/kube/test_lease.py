@@ -333,9 +333,11 @@ async def test_a_leader_that_cannot_renew_in_time_writes_nothing_until_it_can_an
             await one.renew()
         with pytest.raises(LeadershipDoubted):
             one.check()
+        assert one._client.metrics.leader._value.get() == 0
         leases.down = False
         await one.renew()
     assert one.check() == 12.5
+    assert one._client.metrics.leader._value.get() == 1
     assert (one.term, leases.spec["leaseTransitions"]) == (term, 0)
     told = [line["event"] for line in said if line["log_level"] != "debug"]
     assert told == ["lease_not_renewed", "leadership_doubted", "lease_renewed_late"]

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tutti.sim.kinds.columns import NODE
+
 PODS = "/api/v1/namespaces/default/pods"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -152,3 +154,13 @@ async def test_a_pod_that_is_gated_is_not_made_on_a_node(api):
     await api.create(PODS, pod(schedulingGates=[{"name": "example.com/a"}]))
     refused = await api.call("PATCH", f"{PODS}/p", {"spec": {"nodeName": "n"}}, status=422)
     assert "spec" in fields(refused)
+
+
+@pytest.mark.parametrize(
+    ("ready", "said"), [("True", "Ready"), ("False", "NotReady"), ("Unknown", "NotReady"), (None, "Unknown")]
+)
+def test_a_node_of_which_nobody_hears_is_shown_as_not_ready(ready, said):
+    """pkg/printers/internalversion, printNode: `Unknown` is for nodes without that condition."""
+    conditions = [] if ready is None else [{"type": "Ready", "status": ready}]
+    cells = {column.name: column.cell for column in NODE}
+    assert cells["Status"]({"metadata": {}, "spec": {}, "status": {"conditions": conditions}}) == said

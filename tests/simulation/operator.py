@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import re
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -36,6 +37,9 @@ QUIET_TURNS = 4
 """Of so many turns that decide nothing (two of three do not) one is looked at: what is wrong then stays wrong."""
 LONGEST_BIND_SECONDS = 70.0
 """A request is waited for 30 s at most, on a wire that is broken or by a process that sleeps for 40 s."""
+LONGEST_NAMED_SECONDS = 60.0
+"""How long somebody who is gone may be named: a text stands for 10 s, and a process sleeps for 40 s."""
+NAMED = re.compile(r"and (\w+/\S+) is before it")
 LONGEST_PERMIT_SECONDS = 60.0
 """The permits of all gangs last 30 s; who sleeps over their end gives them back when it wakes."""
 CONFIGURATION = TuttiConfiguration(
@@ -73,6 +77,7 @@ class CheckedEngine(Invariants, Engine):
         self._under_way: dict[str, str] = {}
         self._unknown: dict[str, str] = {}
         self._lost: set[str] = set()
+        self._named_since: dict[tuple[WorkloadKey, str], float] = {}
         self._at_once = 0
         window = configuration.bind_window_seconds
         self.begin_watching(window=window, local_queues=local_queues, longest_bind=LONGEST_BIND_SECONDS)
@@ -90,7 +95,9 @@ class CheckedEngine(Invariants, Engine):
             self._unknown = {uid: node for uid, node in self._unknown.items() if node != observation.name}
         super().observe(observation)
 
-    def decide(self, now: float, *, most: int | None = None) -> list[AnyDecision]:
+    def decide(
+        self, now: float, *, most: int | None = None, enough: Callable[[], bool] | None = None
+    ) -> list[AnyDecision]:
         self._at_once = self._at_once if now == self.now else 0
         self.now = now
         self.remember()
@@ -98,12 +105,13 @@ class CheckedEngine(Invariants, Engine):
         waiting = {key for key, one in self.state.workloads.items() if one.phase is Phase.WAITING}
         if not self.decisions:
             self.whole = {key for key in self.state.workloads if self._was_whole(key[2])}
-        decisions = super().decide(now, most=most)
+        decisions = super().decide(now, most=most, enough=enough)
         self.decisions += 1
         try:
             if decisions or self.decisions % QUIET_TURNS == 0:
                 self.check_state()
                 self._check_held()
+                self._check_named()
             self._check_heads(heads, waiting)
             for decision in decisions:
                 self._check(decision)
@@ -144,6 +152,15 @@ class CheckedEngine(Invariants, Engine):
                 workload = self.state.workloads[self.state.home[member.pod.key][0]]
                 same = workload.cluster_queue == name and workload.key in waiting
                 assert not same or workload.order < head.order, f"{workload.name} has overtaken {head.name}"
+
+    def _check_named(self) -> None:
+        """Nobody is told for long that somebody is before it who is not there any more (invariant 9)."""
+        there = {one.name for one in self.state.workloads.values() if one.phase is Phase.WAITING}
+        told = ((key, NAMED.search(one.told[1])) for key, one in self.state.workloads.items())
+        gone = [(key, found[1]) for key, found in told if found is not None and found[1] not in there]
+        self._named_since = {one: self._named_since.get(one, self.now) for one in gone}
+        for (key, name), since in self._named_since.items():
+            assert self.now - since <= LONGEST_NAMED_SECONDS, f"{key} is told since {since} that {name} is before it"
 
     def _check_held(self) -> None:
         """Nobody holds for long what is no use to it yet."""

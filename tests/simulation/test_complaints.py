@@ -175,3 +175,13 @@ def test_volcano_3670_those_who_wait_for_one_node_block_nobody_who_asks_for_anot
     when = bound(play(story(cluster(), full, crowd, late, heal_at=60)))
     assert when["late-1"] < 11.0
     assert min(when[f"c{n}-0"] for n in range(40)) > 60.0
+
+
+def test_a_head_of_a_strict_queue_that_is_taken_back_is_named_by_nobody_any_more():
+    """Found on call: a minute later those behind it still said that it was before them, and another was."""
+    waiting = [step for number in range(3) for step in gang(f"w{number}", 6, at=5.0 + number, queue="q3", seconds=3.0)]
+    running = gang("runs", 6, queue="q3", seconds=200.0)
+    cancelled = [Step(20.0, "cancel", {"gang": "w0"})]
+    when = bound(play(story(cluster(strategy="StrictFIFO"), running, waiting, cancelled, heal_at=250)))
+    assert "w0-0" not in when
+    assert 200.0 < when["w1-0"] < when["w2-0"]

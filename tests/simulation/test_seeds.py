@@ -17,7 +17,7 @@ from tests.simulation.scenario import drawn
 from tests.simulation.shrink import shrunk
 from tutti.cluster.cluster import Cluster
 
-SEEDS = 240
+SEEDS = 120
 AT_ONCE = 10
 
 

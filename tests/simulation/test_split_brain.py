@@ -145,8 +145,8 @@ def test_a_leader_that_ends_with_writes_under_way_leaves_its_lease_to_run_out():
     steps = [Step(9.0, "trouble", {**slow, "seconds": 13.0}), Step(9.0, "trouble", {**slow, "seconds": 9.0})]
 
     def prepare(world: World) -> None:
-        world.loop.call_at(10.5, lambda: world.loop.create_task(world.operators["a"].shut()))
-        world.loop.call_at(11.0, lambda: world.loop.create_task(world.do_start("b")))
+        world.loop.call_at(12.0, lambda: world.loop.create_task(world.operators["a"].shut()))
+        world.loop.call_at(12.5, lambda: world.loop.create_task(world.do_start("b")))
 
     outcome = play(story(cluster(**PREEMPTS), low, high, steps, heal_at=60), prepare=prepare)
     assert outcome.violations == []

@@ -16,6 +16,7 @@ from tutti.cli.grouping import Group
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "bench": "tutti.cli.bench.command",
+        "check": "tutti.cli.check",
         "cluster": "tutti.cli.cluster",
         "completion": "tutti.cli.completion",
         "demo": "tutti.cli.demo.command",

@@ -36,6 +36,10 @@ class Election(Protocol):
         """What writes of this process record."""
 
     @property
+    def leading(self) -> bool:
+        """Whether this process may act now."""
+
+    @property
     def doubted(self) -> bool:
         """Whether this process has led, and has to find out whether it still does."""
 
@@ -97,6 +101,11 @@ class DistantElector:
     def term(self) -> Term | None:
         """What writes of this process record."""
         return self._elector.term
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process may act now."""
+        return self._elector.leading
 
     @property
     def doubted(self) -> bool:

@@ -52,6 +52,7 @@ class Feeds:
             client,
             stream.resource,
             view=stream.view,
+            trim=stream.trim,
             deliver=lambda changes: self._deliver(stream, changes),
             unread=lambda found: self._observe(ObjectUnread(stream.kind, *found.key, found.problem)),
         )

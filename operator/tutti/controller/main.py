@@ -1,8 +1,14 @@
 """The process: what is started in which order, what stops it, and with which exit code it ends.
 
-Our code owns the process and kopf is embedded in it. A signal, a crash of the engine and a crash of kopf all end in
-the same place: nothing more is decided, what was decided is written, the lease is given back (or left to run out, where
-something may be under way still), and the process ends; with exit code 0 only if it was asked to.
+A signal and a crash of the engine end in the same place: nothing more is decided, what was decided is written, the
+lease is given back (or left to run out, where something may be under way still), and the process ends; with exit code
+0 only if it was asked to. What is embedded beside the engine, kopf above all, fails and begins again by itself.
+
+    thread              what runs in its loop
+    main                streams, engine, writers; metrics are read, deletions and reviews judged
+    lease and probes    the lease, /healthz, /readyz, the answers of /metrics
+    deletions           kopf, which holds finalizers
+    webhooks            kopf, which serves reviews, where they are enabled
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ import gc
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -31,12 +37,13 @@ from tutti.controller.journaling import journal_at
 from tutti.controller.lag import Pulse, measure_lag
 from tutti.controller.logs import tell_loop_error
 from tutti.controller.metrics import Metrics
-from tutti.controller.operator import registry_for, run_kopf, settings_for
-from tutti.controller.own_loop import OwnLoop
+from tutti.controller.operator import holding, reviewing, run_kopf, settings_for
+from tutti.controller.own_loop import Elsewhere, OwnLoop
+from tutti.controller.parts import Part, keep_up, until_stopped
 from tutti.controller.room import Room, Surroundings
 from tutti.controller.scraping import Readers
 from tutti.controller.serving import application, guarded, serving
-from tutti.controller.supervisor import Supervisor, first_of, is_lost_lease, leaves
+from tutti.controller.supervisor import Supervisor, is_lost_lease, leaves
 from tutti.controller.webhooks import Reviewer
 from tutti.engine.engine import Engine
 from tutti.engine.extending.hosting import Plugins
@@ -82,7 +89,7 @@ async def operate(
     Raises:
         CredentialsError: there is no usable way to a cluster.
         OSError: the port for probes or metrics cannot be listened on, or there is no folder for the journal.
-        Crashed: the engine or kopf could not go on.
+        Crashed: the engine could not go on.
     """
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody asks for
     configuration = launch.configuration
@@ -121,43 +128,58 @@ async def operate(
 async def _operate(
     room: Room, around: Surroundings, credentials: Credentials, stop: asyncio.Event, *, pulse: Pulse
 ) -> None:
-    """Run engine and kopf together; the engine starts and ends within kopf's own life."""
+    """Run the engine, and beside it what may fail by itself."""
     supervisor = Supervisor(lambda: room.run(stop), stop=stop, health=around.health)
-
-    async def startup() -> None:
+    with OwnLoop("deletions", _loop_factory()) as holding_up, OwnLoop("webhooks", _loop_factory()) as serving_reviews:
+        parts = [_deletions(room, credentials, around.configuration, holding_up)]
+        if around.configuration.webhook.enabled:
+            parts.append(_webhooks(room, credentials, around, serving_reviews))
         supervisor.start()
         try:
-            await first_of(room.synced, stop)
-        except asyncio.CancelledError:
-            stop.set()  # kopf was told to stop before the engine was
-            raise
-
-    async def cleanup() -> None:
-        stop.set()
-        await supervisor.finished()
-
-    reviewer = _reviewer(room, around.configuration)
-    holder = Holder(room.catalogue, deciding=room.deciding, record=room.record)
-    registry = registry_for(credentials=credentials, startup=startup, cleanup=cleanup, holder=holder, reviewer=reviewer)
-    ready = asyncio.Event()
-    # Started before kopf, which counts every later task as its own.
-    resigned = asyncio.create_task(_take_signals_back(ready, stop), name="signals")
-    lag = asyncio.create_task(measure_lag(around.metrics, pulse), name="loop lag")
-    try:
-        async with own_certificate(around.configuration.webhook, around.client, stop) as certificate:
-            settings = settings_for(around.configuration, certificate)
-            await run_kopf(registry, settings, stop=stop, ready=ready)
-    finally:
-        resigned.cancel()
-        lag.cancel()
-        await cleanup()
+            await until_stopped(
+                stop,
+                measure_lag(around.metrics, pulse),
+                _once_synced(room, around, parts),
+            )
+        finally:
+            stop.set()
+            await supervisor.finished()
     supervisor.result()
 
 
-def _reviewer(room: Room, configuration: TuttiConfiguration) -> Reviewer | None:
-    if not configuration.webhook.enabled:
-        return None
-    return Reviewer(room.catalogue, room.classes, default_queue=configuration.default_local_queue)
+async def _once_synced(room: Room, around: Surroundings, parts: Sequence[Part]) -> None:
+    """Keep up what goes by what was listed."""
+    await room.synced.wait()
+    async with asyncio.TaskGroup() as group:
+        for part in parts:
+            group.create_task(keep_up(part, health=around.health, metrics=around.metrics), name=part.name)
+
+
+def _deletions(room: Room, credentials: Credentials, configuration: TuttiConfiguration, loop: OwnLoop) -> Part:
+    """Return the part that holds deletions of what is in use."""
+    holder = Holder(room.catalogue, deciding=room.deciding, record=room.record)
+    there = Elsewhere(asyncio.get_running_loop())
+
+    async def work() -> None:
+        await loop.run(run_kopf(holding(credentials, holder, there), settings_for(configuration)))
+
+    return Part("deletions", work)
+
+
+def _webhooks(room: Room, credentials: Credentials, around: Surroundings, loop: OwnLoop) -> Part:
+    """Return the part that serves reviews; without it, the API server must not ask this process."""
+    configuration = around.configuration
+    reviewer = Reviewer(room.catalogue, room.classes, default_queue=configuration.default_local_queue)
+    there = Elsewhere(asyncio.get_running_loop())
+
+    async def work() -> None:
+        ended = asyncio.Event()
+        async with own_certificate(configuration.webhook, around.client, ended) as certificate:
+            settings = settings_for(configuration, certificate, serves=True)
+            kopf = loop.run(run_kopf(reviewing(credentials, reviewer, there), settings))
+            await until_stopped(ended, kopf)
+
+    return Part("webhooks", work, gates=True)
 
 
 def _server(
@@ -166,7 +188,7 @@ def _server(
     """Return what serves probes and metrics, in whatever loop it is begun; metrics are read in this one."""
     registry = metrics.registry if configuration.metrics.secure_bind_address is None else None
     host, port = _address(configuration.metrics.bind_address)
-    app = application(health, registry, measured_in=asyncio.get_running_loop())
+    app = application(health, registry, measured_in=Elsewhere(asyncio.get_running_loop()))
     return lambda: serving(app, host=host, port=port)
 
 
@@ -180,7 +202,7 @@ def _readers_server(
         client: Asks who may; of the loop that it is begun in.
         metrics: What is measured.
     """
-    here = asyncio.get_running_loop()
+    here = Elsewhere(asyncio.get_running_loop())
 
     @asynccontextmanager
     async def begun() -> AsyncIterator[None]:
@@ -214,24 +236,13 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
-    _handle_signals(loop, stop)
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop.set)
     try:
         yield
     finally:
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
-
-
-def _handle_signals(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, stop.set)
-
-
-async def _take_signals_back(ready: asyncio.Event, stop: asyncio.Event) -> None:
-    """Replace the handlers that kopf has put in place of ours: the engine must hear of a signal as soon as kopf."""
-    await ready.wait()
-    if threading.current_thread() is threading.main_thread():
-        _handle_signals(asyncio.get_running_loop(), stop)
 
 
 def run(launch: Launch) -> int:

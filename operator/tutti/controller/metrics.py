@@ -52,6 +52,10 @@ class Metrics:
             "tutti_journal_failures", "How often the journal has ended because it could not be written.",
             registry=self.registry,
         )  # fmt: skip
+        self.part_failures = Counter(
+            "tutti_part_failures", "How often a part failed that the scheduler goes on without, and was begun again.",
+            ["part"], registry=self.registry,
+        )  # fmt: skip
         self.binds = Counter(
             "tutti_binds", "What became of bind requests, by outcome.",
             ["outcome"], registry=self.registry,

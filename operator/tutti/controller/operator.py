@@ -1,15 +1,14 @@
-"""The operator's frame: kopf, set up to do what it is good at and nothing else.
+"""What kopf is embedded for: it holds finalizers on kinds whose deletion has to wait, and serves the webhooks.
 
-kopf holds finalizers on kinds whose deletion has to wait, and serves the webhooks. It sees no pods, keeps no state on
-objects, posts no events, and elects no leader: all of that is ours (`room.py`).
+It sees no pods, keeps no state on objects, posts no events, and elects no leader: all of that is ours (`room.py`).
+Each of its two tasks is a part of the process that may fail by itself (`parts.py`), such as for want of a right, or
+because a definition was deleted. It runs in a loop of its own, for at its end it cancels every task of its loop that
+was begun after it; what its handlers ask is answered in the loop of those who know.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.api.model import GROUP, VERSION
 from tutti.controller.crds import RESOURCES
 from tutti.controller.deletion import HELD, Holder
+from tutti.controller.own_loop import Elsewhere
 from tutti.controller.webhooks import Reviewer, register
 from tutti.kube.credentials import Access, Credentials, CredentialsError
 
@@ -27,13 +27,6 @@ _PREFIX = f"kopf.{GROUP}"
 # How soon a certificate that was renewed is served.
 _NEW_CERTIFICATE_SECONDS = 5.0
 _RELOGIN = timedelta(minutes=10)
-
-
-class _Persistence:
-    """The waits between the attempts of a request, without end: an outage of an hour ends no stream, and no process."""
-
-    def __iter__(self) -> Iterator[float]:
-        return chain((1, 1, 2, 3), repeat(5))
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):
@@ -47,27 +40,29 @@ class _NoDiffBase(kopf.DiffBaseStorage):
         """Write nothing."""
 
 
-def settings_for(configuration: TuttiConfiguration, certificate: Path | None = None) -> kopf.OperatorSettings:
+def settings_for(
+    configuration: TuttiConfiguration, certificate: Path | None = None, *, serves: bool = False
+) -> kopf.OperatorSettings:
     """Return kopf's settings: static resources, no events, no peering, our own names on objects.
 
     Args:
         configuration: What an administrator has set.
         certificate: A file with a certificate and its key, in place of those that are mounted.
+        serves: Whether webhooks are served.
     """
     settings = kopf.OperatorSettings()
     settings.process.ultimate_exiting_timeout = None  # the pod's grace period ends what hangs
     settings.posting.enabled = False
     settings.peering.standalone = True
-    settings.scanning.disabled = True  # our kinds are installed before kopf is started
     settings.watching.server_timeout = 300
-    settings.networking.error_backoffs = _Persistence()
+    settings.networking.error_backoffs = (1, 2)  # what lasts longer is begun again, visibly (`parts.py`)
     settings.queueing.exit_timeout = 0.1  # a held deletion waits for ever, also at the end of the process
     settings.execution.max_workers = 1  # every handler is a coroutine
     settings.persistence.finalizer = FINALIZER
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=_PREFIX)
     settings.persistence.diffbase_storage = _NoDiffBase()
     webhook = configuration.webhook
-    if webhook.enabled:
+    if serves:
         settings.admission.server = kopf.WebhookServer(
             port=webhook.port,
             certfile=certificate or f"{webhook.cert_dir}/tls.crt",
@@ -77,46 +72,39 @@ def settings_for(configuration: TuttiConfiguration, certificate: Path | None = N
     return settings
 
 
-def registry_for(
-    *,
-    credentials: Credentials,
-    startup: Callable[[], Awaitable[None]],
-    cleanup: Callable[[], Awaitable[None]],
-    holder: Holder,
-    reviewer: Reviewer | None,
-) -> kopf.OperatorRegistry:
-    """Return the handlers: login, start and end of the engine, held deletions, and reviews where they are served."""
+def holding(credentials: Credentials, holder: Holder, there: Elsewhere) -> kopf.OperatorRegistry:
+    """Return the handlers that hold deletions."""
+    registry = _registry(credentials, there)
+    for kind in HELD:
+        _hold(registry, kind, holder, there)
+    return registry
+
+
+def reviewing(credentials: Credentials, reviewer: Reviewer, there: Elsewhere) -> kopf.OperatorRegistry:
+    """Return the handlers that review what is written."""
+    registry = _registry(credentials, there)
+    register(registry, reviewer, there)
+    return registry
+
+
+def _registry(credentials: Credentials, there: Elsewhere) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.ConnectionInfo:
         """Hand kopf the credentials that everything else uses."""
         try:
-            return connection(await credentials.refresh())
+            return connection(await there.run(credentials.refresh()))
         except CredentialsError as error:
             raise kopf.LoginError(str(error)) from error
 
-    @kopf.on.startup(registry=registry, errors=kopf.ErrorsMode.PERMANENT)
-    async def start(**_: Any) -> None:
-        """Start the engine."""
-        await startup()
-
-    @kopf.on.cleanup(registry=registry, errors=kopf.ErrorsMode.PERMANENT)
-    async def end(**_: Any) -> None:
-        """Let the engine come to an end."""
-        await cleanup()
-
-    for kind in HELD:
-        _hold(registry, kind, holder)
-    if reviewer is not None:
-        register(registry, reviewer)
     return registry
 
 
-def _hold(registry: kopf.OperatorRegistry, kind: str, holder: Holder) -> None:
+def _hold(registry: kopf.OperatorRegistry, kind: str, holder: Holder, there: Elsewhere) -> None:
     @kopf.on.delete(GROUP, VERSION, RESOURCES[kind].plural, id=f"hold-{kind.lower()}", registry=registry)
     async def hold(name: str | None, uid: str | None, **_: Any) -> None:
-        await holder.released(kind, name or "", uid or "")
+        await there.run(holder.released(kind, name or "", uid or ""))
 
 
 def connection(access: Access) -> kopf.ConnectionInfo:
@@ -136,14 +124,10 @@ def connection(access: Access) -> kopf.ConnectionInfo:
     )
 
 
-async def run_kopf(
-    registry: kopf.OperatorRegistry, settings: kopf.OperatorSettings, *, stop: asyncio.Event, ready: asyncio.Event
-) -> None:
-    """Run kopf until `stop` is set, and set `ready` once its handlers run.
+async def run_kopf(registry: kopf.OperatorRegistry, settings: kopf.OperatorSettings) -> None:
+    """Run kopf until cancelled.
 
     Raises:
         Exception: What kopf could not go on from, such as a watch that was refused.
     """
-    await kopf.operator(
-        registry=registry, settings=settings, clusterwide=True, standalone=True, stop_flag=stop, ready_flag=ready
-    )
+    await kopf.operator(registry=registry, settings=settings, clusterwide=True, standalone=True)

@@ -11,9 +11,22 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 T = TypeVar("T")
+
+_PATIENCE_SECONDS: Final = 5.0
+
+
+class Elsewhere:
+    """A loop of another thread, for whoever has something to ask there."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have a coroutine run there, and return what it returns or raise what it raises."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
 
 class OwnLoop:
@@ -37,7 +50,7 @@ class OwnLoop:
         assert self._loop is not None  # it was entered
         assert self._ends is not None
         self._loop.call_soon_threadsafe(self._ends.set)
-        self._thread.join()
+        self._thread.join(_PATIENCE_SECONDS)  # a thread that hangs must not keep the process from ending
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Have a coroutine run there, and return what it returns or raise what it raises.

@@ -32,6 +32,7 @@ from tutti.controller.gang_times import GangTimes
 from tutti.controller.gauges.collector import StateGauges
 from tutti.controller.health import Check, Health
 from tutti.controller.metrics import Metrics
+from tutti.controller.parts import Part, keep_up
 from tutti.controller.progress import Progress
 from tutti.controller.reviews import Classes
 from tutti.controller.served_feeds import ServedFeeds
@@ -121,7 +122,7 @@ class Room:
             engine,
             self.catalogue,
             around.metrics.registry,
-            leads=lambda: self._leads,
+            leads=lambda: self._leads and (self._elector is None or self._elector.leading),
             local_queues=around.configuration.metrics.local_queues,
         )
         self._conditions = StatusWriter(around.client, fence=fence, term=self._term, concurrency=2)
@@ -199,8 +200,9 @@ class Room:
     def _lead(self, group: asyncio.TaskGroup) -> None:
         self._leads = True
         self._cycle.lead()
+        keeper = ConditionKeeper(self.catalogue, self._conditions, overused=self._overused, clock=self._around.clock)
         group.create_task(
-            ConditionKeeper(self.catalogue, self._conditions, overused=self._overused, clock=self._around.clock).run(),
+            keep_up(Part("conditions", keeper.run), health=self._around.health, metrics=self._around.metrics),
             name="conditions",
         )
 

@@ -23,6 +23,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from tutti.controller.health import Check, Health, asked, report
+from tutti.controller.own_loop import Elsewhere
 from tutti.controller.scraping import PATH, Readers
 
 
@@ -53,7 +54,7 @@ async def rendered(registry: CollectorRegistry) -> bytes:
 
 
 def application(
-    health: Health, registry: CollectorRegistry | None, *, measured_in: asyncio.AbstractEventLoop | None = None
+    health: Health, registry: CollectorRegistry | None, *, measured_in: Elsewhere | None = None
 ) -> web.Application:
     """Return what probes ask; every answer is computed from what `health` and `registry` hold at that moment.
 
@@ -88,9 +89,7 @@ def application(
     return app
 
 
-def guarded(
-    registry: CollectorRegistry, readers: Readers, *, measured_in: asyncio.AbstractEventLoop | None = None
-) -> web.Application:
+def guarded(registry: CollectorRegistry, readers: Readers, *, measured_in: Elsewhere | None = None) -> web.Application:
     """Return metrics for those alone who may read them; `measured_in` as above."""
 
     async def metrics(request: web.Request) -> web.Response:
@@ -106,12 +105,12 @@ def guarded(
     return app
 
 
-async def _metrics(registry: CollectorRegistry, measured_in: asyncio.AbstractEventLoop | None) -> web.Response:
+async def _metrics(registry: CollectorRegistry, measured_in: Elsewhere | None) -> web.Response:
     """Everything measured, in Prometheus' text format."""
     if measured_in is None:
         body = await rendered(registry)
     else:
-        body = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(rendered(registry), measured_in))
+        body = await measured_in.run(rendered(registry))
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

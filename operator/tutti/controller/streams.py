@@ -15,7 +15,9 @@ from typing import Any, get_type_hints
 from tutti.api.allowances import ResourceQuota
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
 from tutti.api.disruption import PodDisruptionBudget
+from tutti.api.kinds import Workload
 from tutti.api.selecting import REPLICATION_CONTROLLER, SERVICE, PlainSelecting, SelectingObject, SelectorSelecting
+from tutti.api.templates import prune_workload
 from tutti.cluster.storage import StorageKind
 from tutti.cluster.surroundings import Selecting
 from tutti.controller.crds import RESOURCES
@@ -72,13 +74,17 @@ from tutti.kube.resources import (
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A kind of object: where it is served, as what it is read, and what to observe of one that is there or gone."""
+    """A kind of object: where it is served, as what it is read, and what to observe of one that is there or gone.
+
+    `trim` leaves of one what is to be kept of it.
+    """
 
     kind: str
     resource: Resource
     view: Any
     seen: Callable[[Any], AnyObservation]
     gone: Callable[[Gone], AnyObservation]
+    trim: Callable[[Any], Any] = lambda found: found
 
 
 def _selects(kind: str, resource: Resource, view: type[SelectingObject]) -> Stream:
@@ -149,6 +155,7 @@ def _ours(kind: str, resource: Resource) -> Stream:
         dict[str, Any],
         lambda raw: ObjectSeen(kind, raw),
         lambda gone: ObjectGone(kind, gone.key.namespace, gone.key.name),
+        *((prune_workload,) if kind == Workload.KIND else ()),
     )
 
 

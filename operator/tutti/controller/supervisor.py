@@ -1,6 +1,6 @@
-"""Keeps the engine and kopf to one fate: when either ends, the other stops, and the process says why.
+"""Keeps the engine and the process to one fate: when it ends, everything stops, and the process says why.
 
-kopf alone would not notice that the engine has died and would keep answering probes and webhooks for it.
+What is embedded beside it would not notice that the engine has died, and would keep answering webhooks for it.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from tutti.api.kinds import KINDS
 from tutti.api.lengths import listed
 from tutti.api.model import GROUP, VERSION
 from tutti.controller.catalogue import Catalogue
+from tutti.controller.own_loop import Elsewhere
 from tutti.controller.reviews import Classes, Review, review
 from tutti.controller.specs import Raw, Specs, text
 
@@ -39,31 +40,31 @@ def defaults(kind: str, raw: Raw, specs: Specs, *, queue: str) -> dict[str, Any]
 
 
 class Reviewer:
-    """Reviews against what is known at that moment."""
+    """Reviews against what is known at that moment; to be asked in the loop that keeps this up to date."""
 
     def __init__(self, catalogue: Catalogue, classes: Classes, *, default_queue: str) -> None:
         self._catalogue = catalogue
         self._classes = classes
         self._default_queue = default_queue
 
-    def review(self, kind: str, raw: Raw, old: Raw | None) -> Review:
+    async def review(self, kind: str, raw: Raw, old: Raw | None) -> Review:
         """Review one write (`review`)."""
         return review(kind, raw, old, self._catalogue.specs, classes=self._classes)
 
-    def defaults(self, kind: str, raw: Raw) -> dict[str, Any]:
+    async def defaults(self, kind: str, raw: Raw) -> dict[str, Any]:
         """Return what is to be filled in (`defaults`)."""
         return defaults(kind, raw, self._catalogue.specs, queue=self._default_queue)
 
 
-def register(registry: kopf.OperatorRegistry, reviewer: Reviewer) -> None:
+def register(registry: kopf.OperatorRegistry, reviewer: Reviewer, there: Elsewhere) -> None:
     """Serve `/validate-<kind>` for all our kinds, and `/default-<kind>` for those that are queued."""
     for kind in KINDS:
-        _validate(registry, kind, reviewer)
+        _validate(registry, kind, reviewer, there)
     for kind in _QUEUED:
-        _default(registry, kind, reviewer)
+        _default(registry, kind, reviewer, there)
 
 
-def _validate(registry: kopf.OperatorRegistry, kind: str, reviewer: Reviewer) -> None:
+def _validate(registry: kopf.OperatorRegistry, kind: str, reviewer: Reviewer, there: Elsewhere) -> None:
     @kopf.on.validate(
         GROUP,
         VERSION,
@@ -73,7 +74,7 @@ def _validate(registry: kopf.OperatorRegistry, kind: str, reviewer: Reviewer) ->
         registry=registry,
     )
     async def validate(body: kopf.Body, warnings: list[str], **kwargs: Any) -> None:
-        found = reviewer.review(kind, body, kwargs.get("old"))
+        found = await there.run(reviewer.review(kind, body, kwargs.get("old")))
         warnings.extend(found.warnings)
         if found.problems:
             name, namespace = text(body, "metadata", "name"), text(body, "metadata", "namespace")
@@ -81,11 +82,11 @@ def _validate(registry: kopf.OperatorRegistry, kind: str, reviewer: Reviewer) ->
             raise kopf.AdmissionError(listed(found.problems), code=_UNPROCESSABLE)
 
 
-def _default(registry: kopf.OperatorRegistry, kind: str, reviewer: Reviewer) -> None:
+def _default(registry: kopf.OperatorRegistry, kind: str, reviewer: Reviewer, there: Elsewhere) -> None:
     @kopf.on.mutate(
         GROUP, VERSION, KINDS[kind].PLURAL, id=f"default-{kind.lower()}", operations=["CREATE"], registry=registry
     )
     async def default(body: kopf.Body, patch: kopf.Patch, **_: Any) -> None:
-        filled = reviewer.defaults(kind, body)
+        filled = await there.run(reviewer.defaults(kind, body))
         if filled:
             patch.setdefault("spec", {}).update(filled)

@@ -50,7 +50,8 @@ class Informer(Generic[T]):
     """Lists and watches `resource` and delivers every change, in batches, to a consumer that must not block.
 
     The consumer gets objects as `view`, a type that msgspec can read; of one that it cannot, a log line and `unread`
-    tell. With `streams` lists are streaming lists wherever the server has them.
+    tell; where that is no Struct, `trim` leaves what is to be kept of one. With `streams` lists are streaming lists
+    wherever the server has them.
 
     Attributes:
         tried: Set once the first list has failed, or been delivered in full.
@@ -67,6 +68,7 @@ class Informer(Generic[T]):
         view: type[T],
         deliver: Callable[[Sequence[Change[T]]], None],
         unread: Callable[[Unread], None] = lambda _: None,
+        trim: Callable[[T], T] = lambda found: found,
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
@@ -83,7 +85,7 @@ class Informer(Generic[T]):
         self.refused = False
         self._interrupted_at = 0.0  # when the problem began, by the clock of the loop
         self._client = client
-        self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver, unread=unread)
+        self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver, unread=unread, trim=trim)
         self._scope = Scope(resource.path(namespace), label_selector, field_selector)
         self._page_size = page_size
         self._most = page_size  # less after pages did not come in time

@@ -255,6 +255,7 @@ class Elector:
 
     def _tell_doubt(self) -> None:
         """Log once that nothing is written until the lease is renewed, or lost."""
+        self._client.metrics.leader.set(0)  # until `_extend` knows better
         if not self._doubt_told:
             self._doubt_told = True
             why = self._problem or "nothing was sent, as in a process that is stopped"

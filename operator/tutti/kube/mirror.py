@@ -43,10 +43,11 @@ class Mirror(Generic[T]):
         view: type[T],
         deliver: Callable[[Sequence[Change[T]]], None],
         unread: Callable[[Unread], None] = lambda _: None,
+        trim: Callable[[T], T] = lambda found: found,
     ) -> None:
         self.version: str | None = None
         self._label = resource.label
-        self._reader = Reader(view)
+        self._reader = Reader(view, trim)
         self._deliver = deliver
         self._unread = unread
         self._known: dict[Key, tuple[str, str]] = {}  # uid and resourceVersion

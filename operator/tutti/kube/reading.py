@@ -46,12 +46,16 @@ class _Told(msgspec.Struct, Generic[T], frozen=True):
     object: T
 
 
-class Reader(Generic[T]):
-    """Reads objects of one kind into a view."""
+def _whole(found: T) -> T:
+    return found
 
-    def __init__(self, view: type[T]) -> None:
+
+class Reader(Generic[T]):
+    """Reads objects of one kind into a view; of one that is no Struct, `trim` leaves what is to be kept."""
+
+    def __init__(self, view: type[T], trim: Callable[[T], T] = _whole) -> None:
         self._in_one_pass = _shows_identity(view)
-        self._object = object_decoder(view)
+        self._object = object_decoder(view, trim)
         self._strictly: Callable[[msgspec.Raw], Any] = msgspec.json.Decoder(view).decode
         self._told: Callable[[bytes], _Told[Any]] = msgspec.json.Decoder(_Told[view]).decode  # type: ignore[valid-type]
 
@@ -114,7 +118,7 @@ def _read_event(line: bytes) -> WatchEvent:
         return read_event(without_halves(cut(line)))  # what it is about is known then, and the rest goes on
 
 
-def object_decoder(view: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
+def object_decoder(view: type[T], trim: Callable[[T], T] = _whole) -> Callable[[bytes | msgspec.Raw], T]:
     """Return what reads one object, with null for what is left out.
 
     Go writes a slice, map or pointer that is nil as null unless its field says `omitempty`, so that a node with an
@@ -127,7 +131,7 @@ def object_decoder(view: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
 
     def decode(raw: bytes | msgspec.Raw) -> T:
         if is_free:
-            return _without_history(strictly(cut(bytes(raw))))
+            return trim(_without_history(strictly(cut(bytes(raw)))))
         try:
             return strictly(raw)
         except (msgspec.ValidationError, RecursionError):

@@ -448,6 +448,8 @@ def test_a_gang_without_pods_is_told_that_they_have_to_be_created():
     found = of("d/g", [GANG])
 
     assert (found.remedies, found.hopeless.partition(":")[0]) == ((), "Its pods have to be created")
+    # Job, ReplicaSet and StatefulSet controllers of Kubernetes all record that reason where a quota refuses a pod.
+    assert found.hopeless.endswith("kubectl get events -n d --field-selector reason=FailedCreate")
 
 
 def test_the_name_of_an_owner_leads_to_what_its_pods_are_in():

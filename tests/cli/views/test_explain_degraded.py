@@ -8,6 +8,7 @@ from tests.cli.views import scene
 from tests.cli.views.loss import gang, nodes
 from tests.cli.views.scene import AT, GPU, Json, ours, told
 from tests.cli.views.test_degraded import queues
+from tutti.api.conditions import timestamp
 from tutti.cli.views.explain.answer import explained
 from tutti.cli.views.explain.as_told import as_told
 from tutti.cli.views.explain.drawing import draw_explained
@@ -45,6 +46,18 @@ def test_it_says_what_it_has_lost_since_when_what_it_waits_for_and_when_it_is_re
     assert "1 member of g on gone, with 2 cpu, 8Gi memory, 4 nvidia.com/gpu: the node is gone" in said
     assert "restarted whole in 3m, at 2023-11-14T22:16:20Z (onMemberLoss: Restart)" in said
     assert "taken out with reason MemberLost" in said
+
+
+def test_pods_that_nobody_counts_any_more_are_told_apart_from_those_that_run():
+    dead, works = nodes("b", "a")
+    dead["spec"]["taints"] = [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]
+    quiet = scene.pod("d", "g-9", 8, gang="g", on="b", owner="Job")
+    quiet["metadata"] |= {"deletionTimestamp": timestamp(AT - 60), "deletionGracePeriodSeconds": 30}
+    found = of(dead, works, *gang("a", lost=["b"]), quiet)
+
+    assert (found.placed, found.lost) == ({"a": 1}, {"b": 1})
+    shown = [line.split() for line in plain(draw_explained(found, AT)).splitlines()]
+    assert ["b", "1", "lost:", "being", "deleted", "on", "a", "node", "that", "does", "not", "work"] in shown
 
 
 def test_successors_that_do_not_exist_yet_are_tried_as_if_they_did():

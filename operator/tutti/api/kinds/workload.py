@@ -100,7 +100,7 @@ class WorkloadPodGroup(Model):
         json_schema_extra={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     )
     """A pod template, so that it can be admitted before its pods exist: in a queue, or as far as ResourceQuotas have
-    room for them."""
+    room for them. Of it counts what pods are placed by, up to 64 KiB."""
     topology: TopologyRequest | None = None
     """How near the members must be."""
     on_member_loss: OnMemberLoss | None = None

@@ -13,6 +13,7 @@ from tutti.api.core import ObjectMeta, PodSpec
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.kinds.pod_group import OnMemberLoss, PodGroupSpec
+from tutti.api.templates import MOST_BYTES, TOO_LARGE
 from tutti.cluster.classes import PodClass
 from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
@@ -95,6 +96,13 @@ def _promised(state: State, workload: Workload, group: Group, template: dict[str
 
     What claims ask of a node is known only once they are there.
     """
+    if TOO_LARGE in template:
+        text = (
+            f"a template of members comes to {template[TOO_LARGE]} bytes of what pods are placed by, "
+            f"and {MOST_BYTES} is the most that is kept"
+        )
+        workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", text)
+        return None
     try:
         spec = as_created(msgspec.convert(template.get("spec") or {}, PodSpec))
         labels = msgspec.convert((template.get("metadata") or {}), ObjectMeta).labels

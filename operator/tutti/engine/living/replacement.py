@@ -20,7 +20,7 @@ from tutti.api.resources import Amounts
 from tutti.api.wording import HAS, counted
 from tutti.engine.degraded import describe, is_restarting, losses_of, restarts_at, short_groups
 from tutti.engine.displacing import holders
-from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.explanation import LACKS_NODE, Explanation, Gate
 from tutti.engine.gathering.needs import Need, needs_of
 from tutti.engine.living import charges
 from tutti.engine.living.eviction import evict
@@ -288,8 +288,10 @@ def _hopeless(state: State, workload: Workload, short: list[Group]) -> str:
             return f"ClusterQueue {node.name} can never have as much {beyond[1]} in {beyond[0]} as all of it needs"
     gone = next((loss.node for loss in workload.losses if loss.node and loss.node not in state.cluster.nodes.rows), "")
     why, needs = workload.explanation, needs_of(workload)
-    if not gone or why is None or why.gate is not Gate.PLACEMENT or not isinstance(needs, list):
+    if not gone or why is None or not isinstance(needs, list):
         return ""
+    if why.gate is not Gate.PLACEMENT or why.reason not in LACKS_NODE:
+        return ""  # of what else they wait for, such as volumes or an extender's answer, there is no more elsewhere
     bound_to = next((need for need in needs if need.required and need.near is not None and need.near.required), None)
     if bound_to is None:
         return ""

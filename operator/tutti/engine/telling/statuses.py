@@ -118,8 +118,10 @@ def count(state: State, workload: Workload) -> None:
     elif workload.phase is Phase.LEAVING and workload.queue:
         bucket = "leaving"
     local = f"{workload.key[1]}/{workload.queue}" if workload.queue else ""
-    cluster = workload.cluster_queue or state.leads_to(workload.key[1], workload.queue)
     usage = state.holdings.held_by(workload.name)
+    # One that was about to be admitted through a queue stands there no longer than its LocalQueue leads to it.
+    holds = workload.phase is not Phase.WAITING or bool(usage)
+    cluster = (workload.cluster_queue if holds else "") or state.leads_to(workload.key[1], workload.queue)
     state.counts.move(workload, (local, cluster, bucket), usage, state.changed_queues)
 
 

@@ -153,11 +153,13 @@ class Line:
         name: That of the ClusterQueue, and what sets the line apart from others at it.
         strict: Whether a head that must wait blocks those behind it.
         used: Tells what a LocalQueue has used lately; within one turn that only grows.
+        near: Who was told by name which head blocks the line.
     """
 
     name: tuple[str, str]
     strict: bool
     used: Callable[[str], float] = _nothing
+    near: dict[Standing, None] = field(default_factory=dict)
     _bunches: dict[Shape, Bunch] = field(default_factory=dict)
     _awake: dict[Bunch, None] = field(default_factory=dict)
     _asleep: dict[Bunch, None] = field(default_factory=dict)
@@ -202,6 +204,7 @@ class Line:
     def leave(self, standing: Standing) -> None:
         """Let a workload go; a head that blocked the line blocks it no more."""
         standing.left = True
+        self.near.pop(standing, None)
         bunch = standing.bunch
         bunch.size -= 1
         if not bunch.size:
@@ -220,7 +223,7 @@ class Line:
             bunch.clear()
         for index in (self._bunches, self._awake, self._asleep):
             index.clear()
-        self._next, self._fresh, self._told = [], [], None
+        self._next, self._fresh, self._told, self.near = [], [], None, {}
 
     def sleep(self, bunch: Bunch, why: Explanation) -> None:
         """Let a bunch wait until something happens; in a strict line, so does all that is behind its first."""
@@ -280,6 +283,24 @@ class Line:
             return []
         order = self.order(blocked)
         return [one for one in fresh if not one.left and self.order(one) > order]
+
+    def next_behind(self, head: Standing, most: int) -> Iterator[Standing]:
+        """Yield who comes next behind a head, the nearest first, and no more than so many."""
+        firsts = ((self.order(one), number, one) for number, one in enumerate(self._firsts()))
+        bunches = [one.bunch for _, _, one in heapq.nsmallest(most + 1, firsts)]
+        runs = (
+            ((self.order(one), number, one) for one in islice(bunch.in_order(), most + 1))
+            for number, bunch in enumerate(bunches)
+        )
+        order = self.order(head)
+        return islice((one for at, _, one in heapq.merge(*runs) if at > order), most)
+
+    def _firsts(self) -> Iterator[Standing]:
+        """Yield the first of each bunch."""
+        for bunch in self._bunches.values():
+            first = bunch.first()
+            if first is not None:
+                yield first
 
     def order(self, standing: Standing) -> Order:
         """Return what sorts those of the line as things are now, the next one first."""

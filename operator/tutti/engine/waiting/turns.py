@@ -24,9 +24,8 @@ from tutti.engine.extending.extenders import WAITING
 from tutti.engine.gathering.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
 from tutti.engine.living import approval, life
 from tutti.engine.state import State
-from tutti.engine.telling.naming import named
 from tutti.engine.telling.reporting import tell_in_time
-from tutti.engine.waiting import holding_back, past_use, repeats
+from tutti.engine.waiting import behind_heads, holding_back, past_use, repeats
 from tutti.engine.waiting.contest import Turn, contest
 from tutti.engine.waiting.lines import Bunch, Line, LineKey, Shape, Standing
 from tutti.engine.waiting.queues import queue_of
@@ -423,27 +422,28 @@ class Candidates:
 
     def _tell_those_behind(self, state: State, line: Line, changed: Changed) -> None:
         """Tell those behind a head that blocks its strict line; the head itself knows why it waits."""
-        head = line.blocked
+        head, before = line.blocked, line.near
         behind = line.behind()
         if head is None:
             return
         assert head.bunch.why is not None  # it sleeps
         _explain(head.workload, head.bunch.why, changed)
-        strategy = "StrictFIFO" if head.queue is None else head.queue.strategy
-        said: dict[str, Explanation] = {}
-        for one in behind:
-            reader = one.workload.key[1]
-            if reader not in said:
-                name = named(state, head.workload, reader)
-                text = f"ClusterQueue {line.name[0]} is {strategy} and {name} is before it"
-                said[reader] = Explanation(Gate.QUEUE, "BehindHead", text)
-            _explain(one.workload, said[reader], changed)
+        near = line.near = behind_heads.told_by_name(state, line, head)
+        said: dict[tuple[str, bool], Explanation] = {}
+        for one in dict.fromkeys(chain(near, before, behind)):
+            if one.left or line.order(one) <= line.order(head):
+                continue
+            case = (one.workload.key[1], one in near)
+            if case not in said:
+                said[case] = behind_heads.why(state, line, head, reader=case[0], near=case[1])
+            _explain(one.workload, said[case], changed, whole=True)
 
 
-def _explain(workload: Workload, why: Explanation, changed: Changed) -> None:
-    """Say why a workload waits; numbers alone are told when something else is."""
+def _explain(workload: Workload, why: Explanation, changed: Changed, *, whole: bool = False) -> None:
+    """Say why a workload waits; numbers alone are told when something else is, but a `whole` text is told as it is."""
     before = workload.explanation
-    if workload.told[0] != why.reason or (before is not None and before.reason != why.reason):
+    news = whole and workload.told[1] != why.message
+    if news or workload.told[0] != why.reason or (before is not None and before.reason != why.reason):
         changed[workload.key] = workload  # what was not told yet is counted all the same
     workload.explanation = why
 

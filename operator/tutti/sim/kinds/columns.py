@@ -32,7 +32,7 @@ DEFAULT = (NAME, Column("Created At", lambda obj: obj["metadata"].get("creationT
 
 def _node_status(obj: Json) -> str:
     conditions = {one.get("type"): one.get("status") for one in obj.get("status", {}).get("conditions", ())}
-    ready = {"True": "Ready", "False": "NotReady"}.get(conditions.get("Ready", ""), "Unknown")
+    ready = "Unknown" if "Ready" not in conditions else "Ready" if conditions["Ready"] == "True" else "NotReady"
     return ready + (",SchedulingDisabled" if obj.get("spec", {}).get("unschedulable") else "")
 
 

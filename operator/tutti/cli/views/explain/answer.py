@@ -17,6 +17,7 @@ from tutti.cli.views.explain.remedies import hopeless, remedies
 from tutti.cli.views.explain.rooms import rooms
 from tutti.cli.views.explain.steps import Way, steps
 from tutti.cli.views.explain.trials import Case
+from tutti.cluster.muster import Doing
 from tutti.engine.degraded import is_restarting
 from tutti.engine.explanation import Explanation
 from tutti.engine.gathering.needs import Need, needs_of
@@ -87,13 +88,20 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
         rooms=tuple(found.rooms),
         remedies=tuple(found.remedies),
         told=None if (said := as_told(asked.listed, namespace, name)) is None else said.told,
-        placed=dict(Counter(member.pod.node for member in workload.members() if member.pod.node)),
+        placed=_on_nodes(workload, lost=False),
         hopeless=found.hopeless,
         degraded=lacks,
         successors=found.successors,
         early=() if lacks is None else tuple(losing.early(workload)),
         leaves_now=leaves,
+        lost=_on_nodes(workload, lost=True),
     )
+
+
+def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:
+    """Return how many of its pods are on each node: those that are lost to it, or the others."""
+    pods = (member.pod for member in workload.members() if member.pod.node)
+    return dict(Counter(pod.node for pod in pods if (pod.counted is Doing.LOST) is lost))
 
 
 def _look(asked: Asked, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool) -> _Look:

@@ -67,9 +67,9 @@ def _parts(found: Explained, now: float, page: Page) -> Iterator[RenderableType]
     for room in found.rooms:
         yield Text()
         yield _room(room, page)
-    if found.placed:
+    if found.placed or found.lost:
         yield Text()
-        yield _placed(found.placed)
+        yield _placed(found.placed, found.lost)
     if found.remedies:
         yield Text()
         yield _remedies(found)
@@ -159,10 +159,12 @@ def _some(examples: Sequence[str], there: int) -> str:
     return f"{told} and {there - len(examples)} more" if examples and there > len(examples) else told
 
 
-def _placed(placed: Mapping[str, int]) -> RenderableType:
-    drawn = table("NODE", "PODS", right=("PODS",))
+def _placed(placed: Mapping[str, int], lost: Mapping[str, int]) -> RenderableType:
+    drawn = table("NODE", "PODS", *([""] if lost else []), right=("PODS",))
     for node, pods in sorted(placed.items()):
         drawn.add_row(node, str(pods))
+    for node, pods in sorted(lost.items()):
+        drawn.add_row(node, str(pods), Text("lost: being deleted on a node that does not work", BAD))
     return drawn
 
 

@@ -140,13 +140,14 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
         priority: None where it is not known, as `since`.
         since: Since when it is in its queue, Unix seconds.
         position: Its place in the ClusterQueue, the head being 1, and `line` how many wait there; None for none.
-        placed: Its pods on each node.
+        placed: Its pods on each node, but for those that are lost.
         hopeless: What is said where nothing that was tried would have it placed, or "".
         limits: Why this is only what the operator has written, or "".
         degraded: How far it is from what it needs, where it runs with less.
         successors: Of one that is degraded, what would become of its successors; None where nobody can tell.
         early: Of one that is degraded, what would have it restarted before its window is over.
         leaves_now: Why it is being taken out to start again whole, or "".
+        lost: Its pods on each node that count no more: they are being deleted, and nobody would say when they end.
     """
 
     kind: str
@@ -176,3 +177,4 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
     successors: Successors | None = None
     early: tuple[str, ...] = ()
     leaves_now: str = ""
+    lost: Mapping[str, int] = {}

@@ -43,7 +43,11 @@ def hopeless(workload: Workload, why: Explanation) -> str:
         case Gate.VICTIMS | Gate.PERMIT:
             return ""
         case Gate.GATHER if not any(group.members for group in workload.groups.values()):
-            return "Its pods have to be created: none of them is there that names it and has Tutti's schedulerName."
+            return (
+                "Its pods have to be created: none of them is there that names it and has Tutti's schedulerName. Where "
+                "what makes them is there, its events say what keeps it from that, such as a full ResourceQuota: "
+                f"kubectl get events -n {workload.key[1]} --field-selector reason=FailedCreate"
+            )
         case Gate.PLACEMENT if why.reason in LACKS_NODE:
             first = "" if why.reason == "Impossible" else ", or who goes before it has to have left"
             return f"Nothing that was tried would help: {tried}. What the line with ✗ says has to be changed{first}."

@@ -1,0 +1,79 @@
+"""At three in the morning: the API server is killed, etcd is, a replica hangs; work goes on by itself, and soon."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from e2e.harness.replica import Replica, replica
+from e2e.harness.servers import Server
+from e2e.harness.story import Story
+
+SOON = 30
+"""Seconds in which a pod must be bound after everything is back: far more than it takes, less than a lease twice."""
+
+
+@dataclass
+class Night:
+    """Two replicas with the times that they have by default, and the servers that they depend on."""
+
+    story: Story
+    server: Server
+    replicas: tuple[Replica, Replica]
+    figures: Callable[[str, object], None]
+
+    def binds_again(self, name: str) -> None:
+        """Wait until a pod that is made now is bound, and note how long that took."""
+        began = time.monotonic()
+        self.story.pod(name)
+        self.story.wait(lambda: self.story.node_of(name), f"{name} to be bound", seconds=SOON)
+        self.figures(f"{name}_seconds", round(time.monotonic() - began, 1))
+
+
+@pytest.fixture
+def night(story: Story, record_property: Callable[[str, object], None]) -> Iterator[Night]:
+    server = story.cluster.server
+    if server is None:
+        pytest.skip("there is no control plane here whose processes a story may kill")
+    election = {"leaseName": story.namespace, "leaseNamespace": story.namespace}
+    with ExitStack() as stack:
+        first = stack.enter_context(replica(story, "first", leaderElection=election))
+        story.wait(lambda: first.said("deciding"), "the first replica to lead")
+        second = stack.enter_context(replica(story, "second", leaderElection=election))
+        story.wait(lambda: second.said("waiting_for_lease"), "the second replica to stand by")
+        story.gang("before", 2)
+        story.wait(lambda: len(story.where("before")) == 2, "a gang to run")
+        yield Night(story, server, (first, second), record_property)
+
+
+def test_work_goes_on_when_the_api_server_is_back(night: Night) -> None:
+    night.server.api.off()
+    time.sleep(8)
+    night.server.api.on()
+    night.server.wait_ready()
+    night.binds_again("after-api")
+    assert all(one.running for one in night.replicas)
+
+
+def test_work_goes_on_when_etcd_is_back(night: Night) -> None:
+    night.server.etcd.off()
+    time.sleep(15)
+    night.server.etcd.on()
+    night.server.wait_ready()
+    night.binds_again("after-etcd")
+
+
+def test_a_leader_that_hung_finds_another_in_its_place_and_says_so_in_one_line(night: Night) -> None:
+    first, second = night.replicas
+    first.freeze()
+    night.story.wait(lambda: second.said("deciding"), "the other replica to take over", seconds=60)
+    night.binds_again("meanwhile")
+    first.thaw()
+    assert first.wait(30) == 1
+    grave = [line for line in first.lines() if line.get("level") in ("error", "critical")]
+    assert (grave, [line["event"] for line in first.lines()].count("leadership_lost")) == ([], 1)
+    night.binds_again("afterwards")

@@ -1,0 +1,61 @@
+"""`tutti check` says of a configuration what `tutti run` would."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from tutti.cli.main import cli
+
+BAD = "requireQueue: tru\nbindWindowSecond: 30\nprofiles: [{userPlugins: [{name: a}]}]\n"
+
+
+def checked(*arguments: object):
+    return CliRunner().invoke(cli, ["check", *map(str, arguments)], prog_name="tutti")
+
+
+@pytest.mark.parametrize("text", ["", "requireQueue: true\nbindWindowSeconds: 30\n"])
+def test_what_an_operator_can_be_started_with_is_well(tmp_path, text):
+    file = tmp_path / "tutti.yaml"
+    file.write_text(text)
+    assert checked(file).exit_code == 0
+    assert str(file) in checked(file).output
+    assert json.loads(checked(file, "-o", "json").output) == {"file": str(file), "ok": True, "problems": []}
+
+
+def test_everything_that_is_wrong_is_said_as_the_operator_says_it(tmp_path):
+    file = tmp_path / "tutti.yaml"
+    file.write_text(BAD)
+    answer = checked(file)
+    assert answer.exit_code == 2
+    (line,) = answer.stderr.splitlines()
+    assert line.startswith(f"tutti check: configuration {file}: requireQueue: input should be a valid boolean")
+    assert "bindWindowSecond: there is no such field; did you mean 'bindWindowSeconds'?" in line
+
+    answer = checked(file, "-o", "json")
+    assert answer.exit_code == 2
+    said = json.loads(answer.output)
+    assert (said["file"], said["ok"]) == (str(file), False)
+    assert [one["path"] for one in said["problems"]] == ["requireQueue", "bindWindowSecond"]
+
+
+def test_a_plugin_that_is_not_installed_is_found(tmp_path):
+    file = tmp_path / "tutti.yaml"
+    file.write_text("profiles: [{userPlugins: [{name: nowhere}]}]\n")
+    answer = checked(file)
+    assert answer.exit_code == 2
+    assert "profiles[0].userPlugins[0].name: no package offers a plugin 'nowhere'" in answer.stderr
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_a_file_that_cannot_be_read_is_said_to_be_so(tmp_path, content):
+    file = tmp_path / "tutti.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    answer = checked(file)
+    assert answer.exit_code == 2
+    (line,) = answer.stderr.splitlines()
+    assert str(file) in line or "decode" in line
+    assert not json.loads(checked(file, "-o", "json").output)["ok"]
