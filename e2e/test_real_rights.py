@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,7 +42,8 @@ def replica(installed: tuple[Story, Administrator], tmp_path: Path) -> Iterator[
     write_kubeconfig(kubeconfig, admin["server"], token, Path(admin["certificate-authority"]))
     folder = tmp_path / "operator"
     folder.mkdir()
-    settings = {**administrator.configuration(), "metrics": {"bindAddress": "127.0.0.1:0"}}
+    metrics = {"bindAddress": "127.0.0.1:0", "secureBindAddress": "127.0.0.1:0"}
+    settings = {**administrator.configuration(), "metrics": metrics}
     running = Replica(launched(kubeconfig, folder, settings), folder)
     yield running
     running.stop()
@@ -68,6 +72,35 @@ def test_the_operator_does_its_work_with_the_rights_of_the_manifests_and_is_refu
     log = (tmp_path / "operator" / "operator.log").read_text()
     assert "403" not in log
     assert "orbidden" not in log
+
+
+def test_metrics_are_for_whom_the_api_server_lets_read_them(
+    installed: tuple[Story, Administrator], replica: Replica
+) -> None:
+    story, administrator = installed
+    story.wait(lambda: replica.said("serving_metrics"), "metrics to be served")
+    port = next(line["port"] for line in replica.lines() if line.get("event") == "serving_metrics")
+    administrator.kubectl("create", "serviceaccount", "scraper", "-n", "default")
+    token = administrator.kubectl("create", "token", "scraper", "-n", "default").strip()
+    anybody = ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE  # its certificate is its own
+
+    def asked(token: str) -> tuple[int, str]:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        request = urllib.request.Request(f"https://127.0.0.1:{port}/metrics", headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=30, context=anybody) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, ""
+
+    assert [asked(one)[0] for one in ("", "made-up", token)] == [401, 401, 403]
+    administrator.kubectl("apply", "-f", str(ROOT / "manifests" / "overlays" / "monitoring" / "reader.yaml"))
+    binding = ["tutti-metrics-reader", "--clusterrole=tutti-metrics-reader", "--serviceaccount=default:scraper"]
+    administrator.kubectl("create", "clusterrolebinding", *binding)
+    story.wait(lambda: asked(token)[0] == 200, "the scraper to be let in")
+    assert "tutti_leader" in asked(token)[1]
+    assert replica.stop() == 0
 
 
 @pytest.mark.parametrize(

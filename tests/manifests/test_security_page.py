@@ -29,7 +29,7 @@ def named_in(file):
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 def test_what_holds_a_line_is_there(row):
     assert all(row)
-    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", row[-1])
+    named = re.findall(r"`((?:tests|e2e)/[\w/]+\.py)::(test_\w+)`", row[-1])
     assert named
     assert [f"{file}::{name}" for file, name in named if name not in named_in(file)] == []
 
