@@ -79,6 +79,7 @@ class Ward(World):
                 deliver=partial(self._deliver, target.name),
                 unread=partial(self._unread, target.name),
             )
+        self.follow_owners()
         for name in ("n1", "n2"):
             self.node(name)
         self.node(_HONEST, taints=[Taint(key=_HONEST, effect="NoSchedule")])
