@@ -61,6 +61,7 @@ class OwnLoop:
         here, ended = asyncio.get_running_loop(), asyncio.Event()
 
         async def watched() -> T:
+            """Say here that it has ended."""
             try:
                 return await work
             finally:
@@ -78,10 +79,12 @@ class OwnLoop:
         """Hold there what `make` makes, until the block ends here."""
 
         async def enter() -> tuple[AbstractAsyncContextManager[T], T]:
+            """Make and enter it there."""
             held = make()
             return held, await held.__aenter__()
 
         async def leave() -> None:
+            """Leave it there."""
             await held.__aexit__(None, None, None)
 
         held, entered = await self.run(enter())
