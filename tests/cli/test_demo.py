@@ -35,6 +35,16 @@ async def demo_with(*arguments: str, directory: Path) -> AsyncIterator[Process]:
             await demo.communicate()
 
 
+async def test_a_play_that_is_ended_before_all_is_done_says_so(tmp_path):
+    """Time that the start takes is none of it: on a busy machine nothing of the play would be left."""
+    async with demo_with("--plain", "--limit", "1", directory=tmp_path) as demo:
+        out, err = await demo.communicate()
+    said = out.decode()
+    assert "Act 1" in said, f"{err.decode()}\n{said}"
+    assert "The play was ended after 1 s, before all was done (--limit gives it longer)" in said
+    assert demo.returncode
+
+
 async def line_with(text: bytes, demo: Process) -> None:
     """Read what the demo prints up to a line with this text."""
     assert demo.stdout is not None

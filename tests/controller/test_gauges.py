@@ -7,6 +7,7 @@ from math import isnan
 
 import pytest
 from prometheus_client import CollectorRegistry
+from prometheus_client import Counter as Counted
 
 from tests.engine.world import GPU, World
 from tutti.controller.catalogue import Catalogue
@@ -25,7 +26,9 @@ class Asked:
         self.leads = leads
         for (kind, _, _), raw in world.objects.items():
             self.catalogue.seen(kind, raw)
-        StateGauges(world.engine, self.catalogue, self.registry, leads=lambda: self.leads, **options)
+        self.failures = []
+        leads, failed = (lambda: self.leads), self.failures.append
+        StateGauges(world.engine, self.catalogue, self.registry, leads=leads, failed=failed, **options)
 
     def value(self, name, /, **labels):
         return self.registry.get_sample_value(name, labels)
@@ -322,3 +325,22 @@ def test_how_long_a_gang_is_degraded_is_told_after_a_restart_too(world):
     world.run()
     asked = Asked(world)
     assert asked.samples("tutti_gang_degraded_since_timestamp_seconds") == {("a",): since}
+
+
+def test_a_state_that_cannot_be_read_is_told_and_leaves_everything_else_measured(world):
+    class Broken:
+        objects = world.objects
+
+        @property
+        def engine(self):
+            return self
+
+        @property
+        def state(self):
+            raise ValueError("in doubt")
+
+    asked = Asked(Broken())
+    Counted("other", "Of somebody else.", registry=asked.registry).inc()
+    assert asked.value("other_total") == 1
+    assert [str(error) for error in asked.failures] == ["in doubt"]
+    assert asked.samples("kueue_pending_workloads") == {}

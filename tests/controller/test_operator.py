@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 
@@ -288,6 +289,26 @@ async def test_losing_the_lease_ends_the_process_with_an_error(cluster, running)
     assert await running.ends() == 1
     assert ["lost lease" in line["why"] for line in running.said("leadership_lost")] == [True]
     assert [line for line in running.lines if line.get("level") in ("error", "critical")] == []
+
+
+async def test_a_leader_that_cannot_renew_rests_and_says_so_and_goes_on_when_it_can(cluster, running):
+    await open_queue(cluster)
+    away = {"name": "away", "match": {"resources": ["leases"]}, "error": {"code": 503}}
+    await cluster.client.request("PUT", "/_tutti/faults", body=json.dumps({"rules": [away]}).encode())
+    await running.says("leadership_doubted")
+    await start_gang(cluster, "pair", 2)
+    status, text = await running.ask("/readyz")
+    assert status == 503
+    assert text.startswith("[-]leadership: the lease could not be renewed for ")
+    assert (await running.ask("/healthz"))[0] == 200
+    assert running.said("workload_admitted") == []
+    assert await bound(cluster, "pair") == []
+
+    await cluster.client.request("PUT", "/_tutti/faults", body=b'{"rules": []}')
+    await running.says("lease_renewed_late")
+    await until(lambda: all_bound(cluster, "pair", 2))
+    assert (await running.ask("/readyz"))[0] == 200
+    assert await running.stop() == 0
 
 
 async def test_a_second_replica_waits_ready_and_takes_over_what_the_first_has_begun(

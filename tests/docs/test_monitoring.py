@@ -117,6 +117,10 @@ CASES = {
         'tutti_plugin_faults_total{{plugin="p",point="filter"}} {n}\n',
         'tutti_plugin_faults_total{{plugin="p",point="filter"}} 3\n',
     ),
+    "TuttiPartFails": (
+        'tutti_part_failures_total{{part="deletions"}} {n}\n',
+        'tutti_part_failures_total{{part="deletions"}} 3\n',
+    ),
     "TuttiSetsAside": (
         'tutti_set_aside_total{{kind="Pod",during="settling"}} {n}\n',
         'tutti_set_aside_total{{kind="Pod",during="settling"}} 3\n',

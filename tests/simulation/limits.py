@@ -50,11 +50,15 @@ def _over(used: dict[str, int], queue: str) -> bool:
 
 
 def _used(server: Server) -> dict[str, int]:
-    """GPUs of each ClusterQueue that bound pods use which are not on their way out."""
+    """GPUs of each ClusterQueue that bound pods use which are not on their way out.
+
+    A pod on a node that is gone runs nowhere, though nobody has deleted it yet: it may have been bound after its node.
+    """
     used: dict[str, int] = {}
     for pod in server.all_pods():
-        name = _queue_of(pod)
-        if name and pod["spec"].get("nodeName") and lives(pod) and not pod["metadata"].get("deletionTimestamp"):
+        name, node = _queue_of(pod), pod["spec"].get("nodeName")
+        runs = bool(node) and server.backend.find("nodes", "", node) is not None
+        if name and runs and lives(pod) and not pod["metadata"].get("deletionTimestamp"):
             used[name] = used.get(name, 0) + gpus_of(pod)
     return used
 

@@ -76,6 +76,13 @@ async def keep_up(
             await _wait(part, error, backoff.next(None), health=health, metrics=metrics)
 
 
+def note_failure(part: str, error: Exception, metrics: Metrics) -> None:
+    """Log and count that something has failed that is begun anew by itself, such as an answer to somebody."""
+    metrics.part_failures.labels(part).inc()
+    log.error("part_failed", part=part, error=str(error) or repr(error))
+    log.debug("part_failed_at", part=part, exc_info=error)
+
+
 async def _wait(part: Part, error: Exception, seconds: float, *, health: Health, metrics: Metrics) -> None:
     why = ", ".join(dict.fromkeys(str(leaf) or repr(leaf) for leaf in leaves(error)))
     metrics.part_failures.labels(part.name).inc()

@@ -32,7 +32,7 @@ from tutti.controller.gang_times import GangTimes
 from tutti.controller.gauges.collector import StateGauges
 from tutti.controller.health import Check, Health
 from tutti.controller.metrics import Metrics
-from tutti.controller.parts import Part, keep_up
+from tutti.controller.parts import Part, keep_up, note_failure
 from tutti.controller.progress import Progress
 from tutti.controller.reviews import Classes
 from tutti.controller.served_feeds import ServedFeeds
@@ -123,6 +123,7 @@ class Room:
             self.catalogue,
             around.metrics.registry,
             leads=lambda: self._leads and (self._elector is None or self._elector.leading),
+            failed=lambda error: note_failure("metrics", error, around.metrics),
             local_queues=around.configuration.metrics.local_queues,
         )
         self._conditions = StatusWriter(around.client, fence=fence, term=self._term, concurrency=2)
@@ -211,7 +212,10 @@ class Room:
 
     def _decided(self, seconds: float) -> None:
         """Tell what has come of a turn; wake who waits for the engine to have looked, or for what has changed."""
-        self._progress.turned(seconds)
+        try:
+            self._progress.turned(seconds)
+        except Exception as error:  # noqa: BLE001 - a bulkhead: what is told of a turn is not what came of it
+            note_failure("progress", error, self._around.metrics)
         if not self.deciding.is_set():
             self.deciding.set()
             log.info("deciding")

@@ -88,8 +88,9 @@ class PodGroupSpec(Model):
     scheduling_constraints: SchedulingConstraints = SchedulingConstraints()
     """Where the members must be, relative to one another."""
     disruption_mode: Literal["Pod", "PodGroup"] = "PodGroup"
-    """Whether all that are required leave together when members must make room (PodGroup), so that none is left that
-    cannot run, or one by one (Pod). Members beyond those that are required leave first, and one by one, in any case."""
+    """Whether all that are required leave together when members must make room on nodes (PodGroup), so that none is
+    left that cannot run, or one by one (Pod). Where quota is taken back they leave together in any case. Members beyond
+    those that are required leave first, and one by one."""
     priority_class_name: Name = ""
     """The PriorityClass by which the group goes first. Others are taken out for it as far as its pods have that
     priority. System classes are refused."""

@@ -59,7 +59,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     default=LIMIT_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="End the play after so long, finished or not.",
+    help="End the play so long after its beginning, finished or not.",
 )
 def command(
     *, output: str, plain: bool, keep: bool, seed: int, speed: float, kill_operator_at: float | None, limit: float

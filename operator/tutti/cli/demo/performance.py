@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from tutti.kube.credentials import Credentials
 
 LIMIT_SECONDS = 52.0
 """Leaves time to take everything down within a minute."""
+STAGE_SECONDS = 120.0
+"""How long the cluster and the operator have to be ready: on a busy machine it takes them long to start."""
 BIND_WINDOW_SECONDS = 10
 """The operator's bind window, and so the longest time for which a gang may be partly bound."""
 
@@ -42,7 +44,7 @@ class Options:
         seed: Of what is left to chance.
         speed: How many times faster than written.
         kill_operator_at: Seconds after the beginning at which the operator is killed and started again, or None.
-        limit_seconds: After so long the play is ended, finished or not.
+        limit_seconds: So long after its beginning the play is ended, finished or not.
     """
 
     seed: int = 0
@@ -88,7 +90,7 @@ class Performance:
             NotReady: the stage was not set in time.
             WireError: the cluster refused what the play needs.
         """
-        deadline = asyncio.get_running_loop().time() + self._options.limit_seconds
+        deadline = asyncio.get_running_loop().time() + STAGE_SECONDS
         try:
             async with Children(self._directory) as children:
                 cluster = await self._start_cluster(children, deadline)
@@ -120,7 +122,7 @@ class Performance:
         return await children.start("operator", "run", *files, "--log-format", "console")
 
     async def _perform(self, operator: Child, deadline: float) -> Summary:
-        """Set the stage and play, until the deadline at the latest."""
+        """Set the stage, until the deadline at the latest, and play."""
         credentials = await Credentials.load(self.kubeconfig)
         async with Client(credentials) as client, asyncio.TaskGroup() as group:
             observer = Observer(client, self._picture, clock=self._clock)
@@ -131,9 +133,12 @@ class Performance:
                 await play.ready()
             started_at = self._clock()
             behind += [group.create_task(one) for one in self._beside(play, operator, observer, started_at)]
-            with suppress(TimeoutError):  # what is undone then stands in the summary
-                async with asyncio.timeout_at(deadline):
+            limit = self._options.limit_seconds
+            try:
+                async with asyncio.timeout(limit):
                     await play.run()
+            except TimeoutError:  # what is undone stands in the summary
+                self._show.say(f"The play was ended after {limit:g} s, before all was done (--limit gives it longer)")
             for task in behind:
                 task.cancel()
         now = self._clock()

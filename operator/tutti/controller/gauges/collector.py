@@ -44,6 +44,7 @@ class StateGauges(Collector):
         catalogue: Tells which queues can be used.
         registry: Serves the families.
         leads: Whether this process leads.
+        failed: Told what a reading has raised; the families before it are served, and so is everything else measured.
         local_queues: Whether there are families per LocalQueue.
     """
 
@@ -54,11 +55,13 @@ class StateGauges(Collector):
         registry: CollectorRegistry,
         *,
         leads: Callable[[], bool],
+        failed: Callable[[Exception], None],
         local_queues: bool = False,
     ) -> None:
         self._engine = engine
         self._catalogue = catalogue
         self._leads = leads
+        self._failed = failed
         self._local_queues = local_queues
         self._statuses = _Statuses()
         registry.register(self)
@@ -69,9 +72,13 @@ class StateGauges(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return the families with their values as they are now; without any on a standby."""
-        if self._leads():
-            return self._families(self._engine.state, self._judged())
-        return self._families(None, _Statuses())
+        if not self._leads():
+            yield from self._families(None, _Statuses())
+            return
+        try:
+            yield from self._families(self._engine.state, self._judged())
+        except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is what is told that is wrong
+            self._failed(error)
 
     def _judged(self) -> _Statuses:
         """Return the status of each queue, worked out anew only where objects have changed."""

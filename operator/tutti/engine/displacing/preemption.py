@@ -24,7 +24,7 @@ from tutti.engine.decisions import EmitEvent, Evict
 from tutti.engine.displacing import nominations, respecting
 from tutti.engine.displacing.claims import Nomination, Spot
 from tutti.engine.displacing.precedence import is_entitled, would_borrow
-from tutti.engine.displacing.surplus import surplus_of
+from tutti.engine.displacing.surplus import all_surplus_of, surplus_of
 from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.importance import promised_reach
 from tutti.engine.gathering.needs import Lacking, Need, needs_of
@@ -197,8 +197,9 @@ def _parties(workload: Workload) -> Iterator[Party]:
         surplus = surplus_of(workload, group)
         yield from (Party([pod], pod.priority, harmless=True) for pod in surplus)
         if _leaves_whole(workload):
+            apart = {pod.key for pod in surplus}
             there = (member.pod for member in group.members.values() if member.pod.place)
-            together += [pod for pod in there if pod not in surplus]
+            together += [pod for pod in there if pod.key not in apart]
     if together:
         only_reserved = workload.phase is Phase.RESERVED
         yield Party(together, max(pod.priority for pod in together), harmless=only_reserved)
@@ -230,11 +231,7 @@ def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking,
         spots=list(spots_of(state, lacking.needs, chosen.rows)),
         wants=nominations.wants_of(standing.needs),
         victims={pod.key: pod.uid for pod in chosen.victims},
-        charges=[
-            (charge, need.required)
-            for charge, need in zip(lacking.charges, lacking.needs, strict=True)
-            if charge is not None
-        ],
+        charges=lacking.charged,
         until=until,
         why=_waiting_for(state, workload, chosen.victims, sum(need.required for need in lacking.needs), until),
     )
@@ -284,7 +281,7 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
             tell_preempted(state, pod, for_whom)
     for key, members in ours.items():
         other, for_whom = state.workloads[key], _for_whom(state, workload, priority, key[1])
-        if key[0] == "Pod" or any(_is_of_whole(state, other, member) for member in members):
+        if key[0] == "Pod" or _are_needed(other, members):
             text = f"it makes room for {for_whom}"
             evict(state, other, Reason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
         else:
@@ -298,9 +295,10 @@ def _for_whom(state: State, workload: Workload, priority: int, reader: str) -> s
     return f"{named(state, workload, reader)}, whose pods have priority {priority}"
 
 
-def _is_of_whole(state: State, workload: Workload, member: Member) -> bool:
-    group = workload.groups[state.home[member.pod.key][1]]
-    return _leaves_whole(workload) and member.pod not in surplus_of(workload, group)
+def _are_needed(workload: Workload, members: Iterable[Member]) -> bool:
+    """Whether a gang that leaves whole cannot do without some of its members."""
+    surplus = {member.pod.key for member in all_surplus_of(workload)}
+    return _leaves_whole(workload) and any(member.pod.key not in surplus for member in members)
 
 
 def tell_preempted(state: State, pod: PodRecord, for_whom: str) -> None:

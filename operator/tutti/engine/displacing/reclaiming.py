@@ -218,10 +218,8 @@ def _demand(workload: Workload, queue: Queue, lacking: Lacking) -> Demand:
 
 def _usage(lacking: Lacking) -> Usage:
     total: Usage = {}
-    for charge, need in zip(lacking.charges, lacking.needs, strict=True):
-        for what, amount in charge.usage.items() if charge is not None else ():
-            if amount:
-                total[what] = total.get(what, 0) + amount * need.required
+    for charge, pods in lacking.charged:
+        add_to(total, {what: amount for what, amount in charge.usage.items() if amount}, pods)
     return total
 
 
@@ -261,9 +259,7 @@ def _take_out(state: State, standing: Standing, queue: Queue, lacking: Lacking, 
         spots=list(spots_of(state, lacking.needs, rows)),
         wants=nominations.wants_of(standing.needs),
         victims=pods,
-        charges=[
-            (charge, need.required) for charge, need in zip(lacking.charges, lacking.needs, strict=True) if charge
-        ],
+        charges=lacking.charged,
         until=until,
         why=why,
         leaving=[*((other.name, None) for other in leaving), *_of_members(state, fewer)],

@@ -77,6 +77,12 @@ class Lacking:
     profile: Profile
     contested: frozenset[FlavorResource] = frozenset()
 
+    @property
+    def charged(self) -> list[tuple[Charge, int]]:
+        """What the required pods would use of quota: each charge, and for how many pods."""
+        each = zip(self.charges, self.needs, strict=True)
+        return [(charge, need.required) for charge, need in each if charge is not None]
+
 
 def needs_of(workload: Workload) -> list[Need] | Explanation:
     """Return which pods want nodes now, or what is still missing before any may have one.

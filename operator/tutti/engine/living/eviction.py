@@ -10,7 +10,7 @@ What callers may rely on:
 
 - `evict` may be called at any time, also within a try at another workload; the engine settles and reports its victims
   in the same turn. Nothing happens to a workload that has nothing reserved or bound, or is on its way out already:
-  ask `can_leave` first where that matters.
+  ask `can_leave` first where that matters. One that has lost all of its members begins anew all the same.
 - Each member is asked once; a request that was refused is repeated with growing pauses. Members end within the grace
   period of their own pods. The decision is `Evict`, which marks the pod as DisruptionTarget before it deletes it.
 - Members that are asked to leave keep their quota and room until they have ended.

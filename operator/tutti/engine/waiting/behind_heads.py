@@ -18,7 +18,7 @@ from tutti.engine.telling.naming import named
 from tutti.engine.waiting.lines import Line, Standing
 from tutti.quota.outcome import NoFit
 
-BEHIND_HEAD: Final = "BehindHead"
+BEHIND_HEAD = "BehindHead"
 """The reason of all of them."""
 
 MOST_NAMED: Final = 10
