@@ -88,7 +88,9 @@ class CheckedEngine(Invariants, Engine):
             self._unknown = {uid: node for uid, node in self._unknown.items() if node != observation.name}
         super().observe(observation)
 
-    def decide(self, now: float, *, most: int | None = None) -> list[AnyDecision]:
+    def decide(
+        self, now: float, *, most: int | None = None, enough: Callable[[], bool] | None = None
+    ) -> list[AnyDecision]:
         self._at_once = self._at_once if now == self.now else 0
         self.now = now
         self.remember()
@@ -96,7 +98,7 @@ class CheckedEngine(Invariants, Engine):
         waiting = {key for key, one in self.state.workloads.items() if one.phase is Phase.WAITING}
         if not self.decisions:
             self.whole = {key for key in self.state.workloads if self._was_whole(key[2])}
-        decisions = super().decide(now, most=most)
+        decisions = super().decide(now, most=most, enough=enough)
         self.decisions += 1
         try:
             self.check_state()
