@@ -204,3 +204,26 @@ def test_owners_that_own_one_another_end_nothing():
     job(world, 1, ref)
     world.run()
     assert len(world.where()) == 1
+
+
+@pytest.mark.parametrize("ring", [("a",), ("a", "b"), ("a", "b", "c")])
+@pytest.mark.parametrize("last", ["owners", "pods"])
+def test_nothing_is_kept_of_owners_that_owned_one_another(ring, last):
+    """Anybody may write such references; nothing of them is below the others alone."""
+    world = a_world()
+    for name, above in zip(ring, (*ring[1:], ring[0]), strict=True):
+        world.owner("Job", name, controller=OwnerReference("batch/v1", "Job", above, f"Job-{above}", controller=True))
+    refs = [OwnerReference("batch/v1", "Job", name, f"Job-{name}", controller=True) for name in ring]
+    assert world.engine.state.ancestry.known(refs[0])
+    job(world, 1, refs[0])
+    world.run()
+    if last == "pods":
+        for ref in refs:
+            world.remove_owner(ref)
+    world.delete("a-0")
+    world.run()
+    if last == "owners":
+        for ref in refs:
+            world.remove_owner(ref)
+    kept = world.engine.state.ancestry
+    assert [kept._known, kept._gone, kept._controlled, kept._members] == [{}, set(), {}, {}]

@@ -107,6 +107,21 @@ class Ancestry:
             if found.controller is None:
                 return
             uid = found.controller.uid
+        for one in self._gone_ring(uid):
+            self._gone.discard(one)
+            self._unlink(self._known.pop(one))
+
+    def _gone_ring(self, uid: str) -> list[str]:
+        """Return an object and all below it, where these are gone and have no members: they own one another."""
+        seen, ahead = {uid: None}, [uid]
+        while ahead:
+            at = ahead.pop()
+            if at not in self._gone or at in self._members:
+                return []
+            lower = [one for one in self._controlled.get(at, ()) if one not in seen]
+            seen.update(dict.fromkeys(lower))
+            ahead += lower
+        return list(seen)
 
     def _unlink(self, found: OwnerObject) -> None:
         if found.controller is not None:
