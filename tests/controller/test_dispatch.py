@@ -12,7 +12,17 @@ from tests.kube.conftest import serving, status
 from tutti.controller.dispatch import Dispatch, composed
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.metrics import Metrics
-from tutti.engine.decisions import Bind, CreatePodGroup, DeletePodGroup
+from tutti.engine.decisions import (
+    Bind,
+    CreatePodGroup,
+    Deactivate,
+    DeletePodGroup,
+    EmitEvent,
+    Evict,
+    PatchStatus,
+    SetPodCondition,
+)
+from tutti.engine.observations import BindAnswer, BindFinished, Deactivated, EvictFinished, PodGroupWritten
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.fencing import LeadershipLost
@@ -88,3 +98,63 @@ async def test_a_pod_group_that_is_so_already_is_as_good_as_written(decision, co
         dispatch.carry_out([decision])
         assert (await answer).done is done
         running.cancel()
+
+
+async def test_what_a_write_raises_costs_that_write_alone():
+    """A bug in one writer, or text that cannot be encoded, used to end the process, and again at each start."""
+
+    def spoilt(path: str) -> None:
+        if "odd" in path:
+            raise ZeroDivisionError(path)
+
+    class Spoilt(Client):
+        async def write(self, lane, method, path, **more):
+            spoilt(path)
+            return await super().write(lane, method, path, **more)
+
+        async def request(self, method, path, **more):
+            spoilt(path)
+            return await super().request(method, path, **more)
+
+    written = asyncio.Queue()
+
+    async def take(request):
+        await written.put(request.path)
+        return status(201, "Created")
+
+    observed, all_answered = [], asyncio.Event()
+
+    def observe(answer):
+        observed.append(answer)
+        if len(observed) == 5:
+            all_answered.set()
+
+    half = "half a pair: \ud800"
+    async with serving(take) as server, Spoilt(Credentials.fixed(Access(server.url))) as client:
+        dispatch = dispatch_of(client, lambda: 10.0, observe)
+        running = asyncio.ensure_future(dispatch.run())
+        await asyncio.sleep(0)
+        dispatch.carry_out(
+            [
+                Bind("default", "odd", "u", "n", "Pod/default/odd", {}),
+                Evict("default", "odd", "u", "Preempted", "because"),
+                Deactivate("default", "odd", "u"),
+                CreatePodGroup("odd", "g", {}, {}, []),
+                PatchStatus("Workload", "default", "odd", "u", {"phase": "Waiting"}),
+                PatchStatus("Workload", "default", "even", "u", {"phase": half}),
+                SetPodCondition("default", "even", "u", "Waiting", half, 1),
+                EmitEvent("v1", "Pod", "default", "even", "u", "Warning", "Waiting", "Scheduling", half),
+                Bind("default", "even", "v", "n", "Pod/default/even", {}),
+            ]
+        )
+        await all_answered.wait()
+        assert await written.get() == "/api/v1/namespaces/default/pods/even/binding"
+        assert not running.done()
+        running.cancel()
+    answers = {type(one): one for one in observed if one.name != "even"}
+    assert answers[BindFinished].outcome is BindAnswer.UNKNOWN
+    assert "ZeroDivisionError" in answers[BindFinished].message
+    assert answers[EvictFinished].done is False
+    assert answers[Deactivated].generation == 0
+    assert answers[PodGroupWritten].done is False
+    assert [one.outcome for one in observed if one.name == "even"] == [BindAnswer.BOUND]

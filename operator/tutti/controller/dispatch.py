@@ -46,6 +46,7 @@ from tutti.engine.observations import (
     ClaimWritten,
     Deactivated,
     EvictFinished,
+    ExtenderAnswered,
     PodGroupWritten,
 )
 from tutti.engine.reading.admissions import ADMITTED_CONDITION
@@ -56,7 +57,7 @@ from tutti.kube.deactivator import Deactivator
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.events import EventRecorder
 from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
-from tutti.kube.fencing import GENERATION_ANNOTATION, Fence, LeadershipDoubted, Term, no_term
+from tutti.kube.fencing import GENERATION_ANNOTATION, Fence, LeadershipDoubted, LeadershipLost, Term, no_term
 from tutti.kube.happenings import Happening, Reference
 from tutti.kube.lanes import Lane
 from tutti.kube.resources import Resource
@@ -116,7 +117,7 @@ class Dispatch:
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Keep the writers running until cancelled; a write that fails in a way nobody expects ends it."""
+        """Keep the writers running until cancelled, or until this process may not write any more."""
         async with self._extending, asyncio.TaskGroup() as group:
             self._group = group
             group.create_task(self._statuses.run(), name="status writer")
@@ -132,22 +133,24 @@ class Dispatch:
             self._fence()
         binds = [decision for decision in decisions if isinstance(decision, Bind)]
         self._times.decided(binds)
-        for bind in binds:
-            self._start(bind)
-        for decision in decisions:
-            if not isinstance(decision, Bind):
+        for decision in (*binds, *(one for one in decisions if not isinstance(one, Bind))):
+            try:
                 self._start(decision)
+            except LeadershipLost:
+                raise
+            except Exception as error:  # noqa: BLE001 - a bulkhead: it is this write's
+                self._set_aside(decision, error)
 
     def _start(self, decision: AnyDecision) -> None:
         match decision:
             case Bind():
-                self._spawn(self._bind(decision))
+                self._spawn(decision, self._bind(decision))
             case SelectNode() | ReserveVolume():
-                self._spawn(self._choose(decision))
+                self._spawn(decision, self._choose(decision))
             case Evict():
-                self._spawn(self._evict(decision))
+                self._spawn(decision, self._evict(decision))
             case Deactivate():
-                self._spawn(self._deactivate(decision))
+                self._spawn(decision, self._deactivate(decision))
             case SetPodCondition() | KeepAdmission():
                 self._put_condition(decision)
             case PatchStatus():
@@ -155,11 +158,11 @@ class Dispatch:
             case EmitEvent():
                 self.record(decision)
             case CreatePodGroup():
-                self._spawn(self._create(decision))
+                self._spawn(decision, self._create(decision))
             case DeletePodGroup():
-                self._spawn(self._delete(decision))
+                self._spawn(decision, self._delete(decision))
             case AskExtender():
-                self._spawn(self._extending.ask(decision))
+                self._spawn(decision, self._extending.ask(decision))
             case NotePluginFault() | NoteFault():
                 self._note(decision)
             case _:
@@ -205,12 +208,32 @@ class Dispatch:
             log.warning("writes_abandoned", left=len(self._under_way))
         return not self._under_way
 
-    def _spawn(self, write: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, decision: AnyDecision, write: Coroutine[Any, Any, None]) -> None:
         if self._group is None:
+            write.close()
             raise RuntimeError("decisions can be carried out only while the dispatch runs")
-        task = self._group.create_task(write)
+        task = self._group.create_task(self._carried(decision, write))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
+
+    async def _carried(self, decision: AnyDecision, write: Coroutine[Any, Any, None]) -> None:
+        """Carry out one write; what it raises that nobody expects costs this write alone."""
+        try:
+            await write
+        except LeadershipLost:
+            raise
+        except Exception as error:  # noqa: BLE001 - a bulkhead: it is this write's
+            self._set_aside(decision, error)
+
+    def _set_aside(self, decision: AnyDecision, error: Exception) -> None:
+        """Tell that a write has raised, and answer the engine where it waits for what becomes of it."""
+        said = f"{type(error).__name__}: {error}"
+        kind, where = type(decision).__name__, (getattr(decision, "namespace", ""), getattr(decision, "name", ""))
+        self._metrics.set_aside.labels(kind, "writing").inc()
+        log.error("write_set_aside", kind=kind, namespace=where[0], name=where[1], exc_info=error)
+        answer = _unwritten(decision, said)
+        if answer is not None:
+            self._observe(answer)
 
     async def _bind(self, bind: Bind) -> None:
         term = self._term()
@@ -304,6 +327,27 @@ class Dispatch:
                 )
                 return False
         return True
+
+
+def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
+    """Return what the engine is answered where a write has raised; None where it waits for no answer."""
+    match decision:
+        case Bind(namespace=space, name=name, uid=uid, node=node):
+            return BindFinished(space, name, uid, node, BindAnswer.UNKNOWN, why)
+        case SelectNode(namespace=space, name=name, uid=uid, node=target):
+            return ClaimWritten(space, name, uid, target, done=False, message=why)
+        case ReserveVolume(namespace=space, name=name, uid=uid, volume=target):
+            return ClaimWritten(space, name, uid, target, done=False, message=why)
+        case Evict(namespace=space, name=name, uid=uid):
+            return EvictFinished(space, name, uid, done=False, message=why)
+        case Deactivate(namespace=space, name=name, uid=uid):
+            return Deactivated(space, name, uid, 0)
+        case CreatePodGroup(namespace=space, name=name) | DeletePodGroup(namespace=space, name=name):
+            return PodGroupWritten(space, name, done=False)
+        case AskExtender(ask=ask):
+            return ExtenderAnswered(ask, error=why)
+        case _:
+            return None
 
 
 def _resource(patch: PatchStatus) -> Resource:

@@ -22,7 +22,7 @@ import structlog
 from tutti.kube.backoff import Backoff
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
-from tutti.kube.fencing import Fence
+from tutti.kube.fencing import Fence, LeadershipLost
 from tutti.kube.happenings import Happening, Reference, cut
 from tutti.kube.lanes import Lane
 from tutti.kube.resources import EVENTS
@@ -219,6 +219,12 @@ class EventRecorder:
                 self._drop("error")
                 self._series.pop(series.happening, None)
                 log.debug("event_not_written", reason=series.happening.reason, error=str(error))
+            except LeadershipLost:
+                raise
+            except Exception:
+                self._drop("raised")
+                self._series.pop(series.happening, None)
+                log.exception("event_not_written", reason=series.happening.reason)
             series.busy = False
             if self._series.get(series.happening) is series and series.count > series.written:
                 self._schedule(series)

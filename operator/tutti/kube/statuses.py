@@ -22,7 +22,7 @@ from tutti.api.model import GROUP
 from tutti.kube.backoff import Backoff
 from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError, is_retryable, retry_after
-from tutti.kube.fencing import Fence, Term, no_term
+from tutti.kube.fencing import Fence, LeadershipLost, Term, no_term
 from tutti.kube.lanes import Lane
 from tutti.kube.resources import PODS, Resource
 from tutti.kube.timestamps import now, second_time
@@ -264,6 +264,15 @@ class StatusWriter:
             )
         except WireError as error:
             return self._after_error(target, slot, write, error)
+        except LeadershipLost:
+            raise
+        except Exception:
+            slot.written = b""
+            self._count("raised")
+            log.exception(
+                "status_not_written", resource=target.resource.label, namespace=target.namespace, name=target.name
+            )
+            return 0.0
         slot.written = write.digest
         slot.written_at = asyncio.get_running_loop().time()
         slot.backoff.reset()
