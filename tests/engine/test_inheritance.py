@@ -197,6 +197,21 @@ def test_nothing_is_kept_of_owners_whose_pods_have_gone():
     assert [kept._known, kept._gone, kept._controlled, kept._members] == [{}, set(), {}, {}]
 
 
+def test_an_owner_of_another_namespace_is_nobodys_owner():
+    """Anybody may write the uid of what is not his; it tells him no name of a queue."""
+    world = World(namespaces=("default", "other"))
+    world.follow_owners()
+    world.flavor()
+    world.queue("team", 1, local="secret")
+    world.node("n1", gpus=8)
+    world.pod("thief", namespace="other", owner=world.owner("Job", "train", labels={KUEUES: "secret"}))
+    world.run()
+    assert "secret" not in str(world.why("Pod", "thief", "other"))
+    world.decide(PATIENCE_SECONDS)
+    world.run()
+    assert world.where(namespace="other")
+
+
 def test_owners_that_own_one_another_end_nothing():
     world = a_world()
     ref = OwnerReference("batch/v1", "Job", "b", "Job-b", controller=True)
@@ -214,7 +229,7 @@ def test_nothing_is_kept_of_owners_that_owned_one_another(ring, last):
     for name, above in zip(ring, (*ring[1:], ring[0]), strict=True):
         world.owner("Job", name, controller=OwnerReference("batch/v1", "Job", above, f"Job-{above}", controller=True))
     refs = [OwnerReference("batch/v1", "Job", name, f"Job-{name}", controller=True) for name in ring]
-    assert world.engine.state.ancestry.known(refs[0])
+    assert world.engine.state.ancestry.known(refs[0], "default")
     job(world, 1, refs[0])
     world.run()
     if last == "pods":

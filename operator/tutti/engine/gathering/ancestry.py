@@ -66,9 +66,15 @@ class Ancestry:
             del self._members[member.owner.uid]
             self._prune(member.owner.uid)
 
-    def known(self, ref: OwnerReference) -> OwnerObject | None:
-        """Return the object that a reference is to, as it was seen last; None where it was not."""
-        return self._known.get(ref.uid)
+    def known(self, ref: OwnerReference, namespace: str) -> OwnerObject | None:
+        """Return the object that a reference from a namespace is to, as it was seen last; None where it was not.
+
+        An owner is of the same namespace, or of none (meta/v1 OwnerReference): a uid of elsewhere is none that counts.
+        """
+        found = self._known.get(ref.uid)
+        if found is None or found.namespace not in ("", namespace):
+            return None
+        return found if (found.kind, found.name) == (ref.kind, ref.name) else None
 
     def is_followed(self, ref: OwnerReference) -> bool:
         """Whether the object that a reference is to will be seen."""

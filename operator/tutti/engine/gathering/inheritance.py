@@ -79,7 +79,7 @@ def _nearest(state: State, member: Member) -> Inherited | OwnerReference | None:
                 return Inherited(pod.claim.queue, f"Pod {at.name}")
             at = pod.owner
             continue
-        known = state.ancestry.known(at)
+        known = state.ancestry.known(at, member.pod.namespace)
         if known is None:
             return at if state.ancestry.is_followed(at) else None
         queue = _named(state, known)
