@@ -261,3 +261,18 @@ def test_surplus_of_an_elastic_gang_waits_without_holding_its_gang_back():
     assert len(world.where()) == 2
     assert world.condition("PodGroup", "g", "Scheduled")["status"] == "True"
     assert world.reason("PodGroup", "g") == "Unschedulable"
+
+
+def test_a_member_that_comes_after_its_gang_was_told_why_it_waits_is_told_as_well():
+    world = World()
+    world.node("n1", gpus=1)
+    world.pod_group("g", 2)
+    world.pod("g-0", group="g")
+    world.pod("g-1", group="g")
+    world.run()
+    told = world.pod_condition("g-0")
+    assert told.reason == "Unschedulable"
+    world.pod("g-2", group="g")
+    world.run()
+    found = world.pod_condition("g-2")
+    assert (found.reason, found.message) == (told.reason, told.message)

@@ -100,6 +100,7 @@ def _tell_why(state: State, workload: Workload) -> None:
         announce(state, workload, "Warning", "FailedScheduling", why.message)
     if not _is_news(state, why.reason, why.message, workload.told):
         _put_off(state, workload, why)
+        _tell_newcomers(state, workload, why)
         return
     workload.told, workload.shown = (why.reason, why.message, state.now), why
     if not gathering:
@@ -126,6 +127,16 @@ def tell_in_time(state: State, workload: Workload, looked_at: float = 0.0) -> No
     if workload.tell_at is None:
         workload.tell_at = max(workload.told[2], looked_at) + RETELL_SECONDS
         state.timed.add(workload)
+
+
+def _tell_newcomers(state: State, workload: Workload, why: Explanation) -> None:
+    """Tell members that have come since what the others were told, where that is still the reason."""
+    shown = workload.shown
+    if shown is None or shown.reason != why.reason or shown.reason in SILENT:
+        return
+    for member in workload.members():
+        if not member.told[0]:
+            _tell_pod(state, member, shown)
 
 
 def _tell_pod(state: State, member: Member, why: Explanation) -> None:
