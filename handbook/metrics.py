@@ -80,7 +80,7 @@ def measures() -> list[Measure]:
     registry = metrics.registry
     WireMetrics(registry)
     engine = Engine(TuttiConfiguration())
-    gauges = StateGauges(engine, Catalogue(), registry, leads=lambda: False, local_queues=True)
+    gauges = StateGauges(engine, Catalogue(), registry, leads=lambda: False, failed=lambda _: None, local_queues=True)
     # The library declares labels, and lists what is registered, in private only.
     declared = [one for one in registry._collector_to_names if one is not gauges]  # noqa: SLF001
     found = [(family, family) for family in gauges.describe()]

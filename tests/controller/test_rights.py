@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import aiohttp
 import yaml
 
@@ -12,6 +14,7 @@ from tests.manifests.rbac import allows, asked, granted
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.owners import BUILT_IN, OWNER_KINDS
 from tutti.controller.crds import RESOURCES
+from tutti.kube.errors import ApiError
 from tutti.kube.resources import (
     EVENTS,
     NAMESPACES,
@@ -194,7 +197,8 @@ async def _live(cluster):
     for kind, name in (("ClusterQueue", "cq"), ("ResourceFlavor", "f"), ("Topology", "t")):
         await cluster.delete(RESOURCES[kind], name)
     for one in await cluster.list(PODS):
-        await cluster.delete(PODS, one["metadata"]["name"], "default")
+        with suppress(ApiError):  # one that is told to end by the operator may be gone by now
+            await cluster.delete(PODS, one["metadata"]["name"], "default")
 
     async def gone():
         kept = [await cluster.get(RESOURCES["ClusterQueue"], "cq"), await cluster.list(RESOURCES["Topology"])]

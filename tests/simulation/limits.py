@@ -12,7 +12,7 @@ OF_COHORT = 8
 """GPUs that the queues of the cohort may use together."""
 
 
-def exceeded(server: Server, pod: Json, *, in_parts: bool = False) -> list[str]:
+def exceeded(server: Server, pod: Json, strays: frozenset[str] = frozenset(), *, in_parts: bool = False) -> list[str]:
     """What is used beyond what there is, now that a pod has been bound.
 
     Ours alone never exceed a node, and those of a queue never what it and its cohort may use.
@@ -20,13 +20,14 @@ def exceeded(server: Server, pod: Json, *, in_parts: bool = False) -> list[str]:
     Args:
         server: Knows of all pods.
         pod: The one that has been bound.
+        strays: The uids of pods that were sent to a node before it was gone, and may have reached its successor.
         in_parts: Whether the cohort is not whole, or was not lately: a queue that cannot be read is none of it, so the
             others have their own back at once, though what that queue has borrowed of them runs on.
     """
     told, node, name = [], pod["spec"]["nodeName"], pod["metadata"]["name"]
     home = server.backend.find("nodes", "", node)
     if home is not None and pod["spec"]["schedulerName"] == "tutti":
-        ours = held(server, node, scheduler="tutti")
+        ours = held(server, node, scheduler="tutti", but=strays)
         if ours > int(home["status"]["allocatable"][GPU]):
             told.append(f"{ours} GPUs of ours are on {node}, with {name}")
     used = _used(server)
@@ -36,12 +37,13 @@ def exceeded(server: Server, pod: Json, *, in_parts: bool = False) -> list[str]:
     return told
 
 
-def held(server: Server, node: str, scheduler: str = "") -> int:
+def held(server: Server, node: str, scheduler: str = "", but: frozenset[str] = frozenset()) -> int:
     """GPUs of pods that are on a node and have not ended."""
+    here = [pod for pod in server.all_pods() if pod["spec"].get("nodeName") == node and lives(pod)]
     return sum(
         gpus_of(pod)
-        for pod in server.all_pods()
-        if pod["spec"].get("nodeName") == node and lives(pod) and scheduler in ("", pod["spec"]["schedulerName"])
+        for pod in here
+        if scheduler in ("", pod["spec"]["schedulerName"]) and pod["metadata"]["uid"] not in but
     )
 
 

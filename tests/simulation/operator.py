@@ -77,6 +77,7 @@ class CheckedEngine(Invariants, Engine):
         self._under_way: dict[str, str] = {}
         self._unknown: dict[str, str] = {}
         self._lost: set[str] = set()
+        self.strays: set[str] = set()  # sent to a node that was gone before the answer
         self._named_since: dict[tuple[WorkloadKey, str], float] = {}
         self._at_once = 0
         window = configuration.bind_window_seconds
@@ -92,6 +93,7 @@ class CheckedEngine(Invariants, Engine):
         elif isinstance(observation, NodeGone):
             # What was sent there is placed elsewhere, though a node of that name may come back before the answer.
             self._lost |= {uid for uid, node in self._under_way.items() if node == observation.name}
+            self.strays |= self._lost
             self._unknown = {uid: node for uid, node in self._unknown.items() if node != observation.name}
         super().observe(observation)
 

@@ -333,7 +333,10 @@ class World:
             return
         if new is not None and new.obj["spec"].get("nodeName") and (old is None or not old.obj["spec"].get("nodeName")):
             in_parts = any(self.mistakes.was_spoilt_lately("ClusterQueue", queue) for queue in COHORT)
-            for what in exceeded(self.server, new.obj, in_parts=in_parts):
+            # A node of that name may have come back: what was sent to the former one is none that it was given.
+            engines = [one.engine for one in self.operators.values() if one.engine is not None]
+            strays = frozenset(uid for engine in engines for uid in engine.strays)
+            for what in exceeded(self.server, new.obj, strays, in_parts=in_parts):
                 self.complain(what)
         self._note_together((new or old).key[1])
         self._member_changed(old, new)
