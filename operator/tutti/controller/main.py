@@ -19,7 +19,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -130,10 +130,12 @@ async def _operate(
 ) -> None:
     """Run the engine, and beside it what may fail by itself."""
     supervisor = Supervisor(lambda: room.run(stop), stop=stop, health=around.health)
-    with OwnLoop("deletions", _loop_factory()) as holding_up, OwnLoop("webhooks", _loop_factory()) as serving_reviews:
-        parts = [_deletions(room, credentials, around.configuration, holding_up)]
+    with ExitStack() as loops:
+        loop = loops.enter_context(OwnLoop("deletions", _loop_factory()))
+        parts = [_deletions(room, credentials, around.configuration, loop)]
         if around.configuration.webhook.enabled:
-            parts.append(_webhooks(room, credentials, around, serving_reviews))
+            loop = loops.enter_context(OwnLoop("webhooks", _loop_factory()))
+            parts.append(_webhooks(room, credentials, around, loop))
         supervisor.start()
         try:
             await until_stopped(

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tutti.api.configuration import Conventions
-from tutti.api.core import OwnerReference, Pod
+from tutti.api.core import Pod
 from tutti.api.model import GROUP
+from tutti.api.owners import controller_of
 from tutti.api.wording import agreeing, counted
 from tutti.cli.views.asking import Asked
 from tutti.cli.views.changing import changed, key_of, successors, with_nodes, without_pods
@@ -63,7 +64,7 @@ def checked(asked: Asked, state: State, name: str) -> Drain:
 
 
 def _fate(pod: Pod) -> Fate:
-    owner = _owner(pod)
+    owner = controller_of(pod.metadata.owner_references)
     if _MIRROR in pod.metadata.annotations or (owner is not None and owner.kind == _DAEMON_SET):
         return Fate.STAYS
     if pod.terminated or pod.metadata.deletion_timestamp is not None:
@@ -125,7 +126,7 @@ def _as_ours(pod: Pod, scheduler: str) -> Pod:
 
 
 def _leaver(state: State, pod: Pod, fate: Fate, outcome: Tried) -> Leaver:
-    key, owner = key_of(pod), _owner(pod)
+    key, owner = key_of(pod), controller_of(pod.metadata.owner_references)
     home = state.home.get(key)
     to = outcome.to.get(key, "") if fate is Fate.MOVES else ""
     return Leaver(
@@ -222,7 +223,3 @@ def _problems(pods: Sequence[Leaver], budgets: Sequence[BudgetHit], outcome: Tri
     if outcome.taken_out:
         problems.append(f"Tutti would take out {', '.join(outcome.taken_out)}")
     return problems
-
-
-def _owner(pod: Pod) -> OwnerReference | None:
-    return next((one for one in pod.metadata.owner_references if one.controller), None)
