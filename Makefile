@@ -6,8 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Hundreds of processes are started by the tests; without it each would compile whatever it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 TIMES ?= 5
-FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py)
+FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py) tests/simulation/test_crashes.py
 
 .PHONY: help setup demo test fuzz fuzz-histories lint fix crds reference tutorial docs screens bench bench-envtest bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kubelets e2e-node e2e-kind sim soak test-envtest lock clean
 
@@ -36,7 +39,7 @@ SECONDS ?= 300
 fuzz: $(READY) ## Hostile objects of every kind, read as the operator reads them: SECONDS=n SEED=n, WHOLE=1 for a whole operator
 	@$(BIN)/python -m tests.hostile.command --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(WHOLE),--operator)
 
-fuzz-histories: $(READY) ## Random histories that no run has seen before: TIMES=n times as many as in make test
+fuzz-histories: $(READY) ## Random histories that no run has seen before, TIMES=n times as many as in make test; and a kill at every write
 	@TUTTI_FUZZ=$(TIMES) $(BIN)/python -m pytest -n 2 --dist loadgroup $(FUZZED)
 
 SEEDS ?= 500

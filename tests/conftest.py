@@ -1,18 +1,14 @@
-"""How the random tests draw: the same examples in every run, or new ones when TUTTI_FUZZ says how many times as many.
-
-A run of `make test` must not depend on luck: what passed here passes in CI. The search for what nobody has seen yet
-goes on in `make fuzz-histories`, whose findings become tests of their own.
-"""
+"""How the random tests draw: what passed here passes in CI, so the same examples in every run (`drawing.py`)."""
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import HealthCheck, settings
+
+from tests.drawing import SEARCHES, tries
 
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 """No test depends on how busy the machine is."""
 
-settings.register_profile("fixed", PATIENT, derandomize=True, database=None)
-settings.register_profile("fuzz", PATIENT)
-settings.load_profile("fuzz" if "TUTTI_FUZZ" in os.environ else "fixed")
+settings.register_profile("fixed", PATIENT, derandomize=True, database=None, max_examples=tries(100))
+settings.register_profile("fuzz", PATIENT, max_examples=tries(100))
+settings.load_profile("fuzz" if SEARCHES else "fixed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ DIRECTORY = Path(__file__).parents[2] / "crds"
 ENVIRONMENT = celpy.Environment()
 
 
+@cache
 def schema_of(kind: str) -> dict[str, Any]:
     return crd(KINDS[kind])["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 

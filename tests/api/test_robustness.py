@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.api.manifests import RIGHT, manifest
+from tests.drawing import examples
 from tutti.api.configuration import ConfigurationError, Conventions, TuttiConfiguration, load
 from tutti.api.conventions import Claim, ConventionError, claim_of, koordinator, kueue, tutti, volcano, yunikorn
 from tutti.api.conventions.claim import is_name
@@ -81,7 +82,7 @@ def answer_of(read: Callable[..., Any], *arguments: Any, error: type[Exception])
         return caught
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data())
 def test_an_object_with_anything_anywhere_is_read_or_refused(data):
     kind, raw = data.draw(st.sampled_from(MANIFESTS))
@@ -92,7 +93,7 @@ def test_an_object_with_anything_anywhere_is_read_or_refused(data):
     assert isinstance(answer, KINDS[kind]) or all(problem.message for problem in answer.problems)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.dictionaries(st.sampled_from(KEYS), TEXTS), st.dictionaries(st.sampled_from(KEYS), TEXTS))
 def test_a_pod_that_says_anything_gives_a_claim_or_an_error_that_says_where(labels, annotations):
     raw = {"metadata": {"name": "p", "namespace": "ml", "uid": "u", "labels": labels, "annotations": annotations}}
@@ -106,7 +107,7 @@ def test_a_pod_that_says_anything_gives_a_claim_or_an_error_that_says_where(labe
     assert msgspec.json.decode(msgspec.json.encode(claim), type=Claim) == claim
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_a_configuration_with_anything_anywhere_is_read_or_refused(data):
     raw = TuttiConfiguration().model_dump(by_alias=True)

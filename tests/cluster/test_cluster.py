@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.drawing import examples
 from tutti.api.core import (
     Container,
     Node,
@@ -298,5 +298,5 @@ class Interleavings(RuleBasedStateMachine):
             assert {record.key for record in self.cluster.on_node(name)} == there
 
 
-Interleavings.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Interleavings.TestCase.settings = examples(60, stateful_step_count=40)
 TestInterleavings = Interleavings.TestCase

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.placement.scenes import LABELS, SELECTORS, node, pod
 from tutti.api.labels import LabelSelector
 from tutti.cluster.cluster import Cluster
@@ -82,7 +83,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(steps)
 def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
     cluster = Cluster()
@@ -116,7 +117,7 @@ def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
         assert tenants(cluster) == told(cluster)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.lists(
         st.tuples(

@@ -29,7 +29,7 @@ def load() -> dict[str, dict[str, Any]]:
     """All cases by `file/name`."""
     found = {}
     for path in sorted(CASES.glob("*.yaml")):
-        for case in yaml.safe_load(path.read_text(encoding="utf-8"))["cases"]:
+        for case in yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)["cases"]:
             found[f"{path.stem}/{case['name']}"] = case
     return found
 

@@ -512,7 +512,7 @@ def test_a_head_starts_no_later_than_it_was_first_told(running, pods, stream):
 
 
 def simulated(mode: Mode) -> dict[str, float | None]:
-    simulation = Simulation(mode, hours=6, nodes=4, members=3)
+    simulation = Simulation(mode, hours=5, nodes=2, members=2)
     simulation.run()
     return simulation.figures()
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.engine.world import World
 from tutti.engine.decisions import SetPodCondition
 from tutti.engine.telling.reporting import RETELL_SECONDS
@@ -114,7 +115,7 @@ steps = st.lists(
 
 
 @given(steps)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_nobody_is_told_for_long_of_a_head_that_is_not_there(script):
     world = strict(4)
     there = ["s0"]

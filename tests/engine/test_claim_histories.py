@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.drawing import TIMES, examples
 from tests.engine.storage import ZONE
-from tests.engine.test_invariants import FUZZ, RARELY
+from tests.engine.test_invariants import RARELY
 from tests.engine.test_volume_histories import Stored
 from tests.engine.test_volumes import PROVISIONER
 from tests.placement.storage import HOSTNAME, at, capacity, claim, csi_driver, csi_node, storage_class, volume
@@ -246,11 +247,5 @@ class ClaimHistories(RuleBasedStateMachine):
             self.rest()
 
 
-ClaimHistories.TestCase.settings = settings(
-    max_examples=40 * FUZZ,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-)
-TestClaimHistories = pytest.mark.timeout(120 + 120 * FUZZ)(ClaimHistories.TestCase)
+ClaimHistories.TestCase.settings = examples(40, stateful_step_count=40, suppress_health_check=list(HealthCheck))
+TestClaimHistories = pytest.mark.timeout(120 + 120 * TIMES)(ClaimHistories.TestCase)

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from tests.engine.test_invariants import FUZZ, Histories, Watched
+from tests.drawing import TIMES, examples
+from tests.engine.test_invariants import Histories, Watched
 from tests.engine.world import GPU
 from tutti.engine.decisions import AnyDecision, AskExtender
 from tutti.engine.extending.extension import Enabled
@@ -107,11 +108,5 @@ class ForeignHistories(Histories):
         super().teardown()
 
 
-ForeignHistories.TestCase.settings = settings(
-    max_examples=30 * FUZZ,
-    stateful_step_count=60,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-)
-TestForeignHistories = pytest.mark.timeout(120 + 120 * FUZZ)(ForeignHistories.TestCase)
+ForeignHistories.TestCase.settings = examples(30, stateful_step_count=60, suppress_health_check=list(HealthCheck))
+TestForeignHistories = pytest.mark.timeout(120 + 120 * TIMES)(ForeignHistories.TestCase)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import ResourceRequirements
 from tutti.engine.decisions import Bind, Evict
@@ -181,7 +182,7 @@ def acted(world: World, since: int) -> list[tuple[str, ...]]:
     return sorted(binds) + sorted(("evict", one.name) for one in world.log[since:] if isinstance(one, Evict))
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.lists(STEPS, max_size=14))
 def test_a_fresh_engine_knows_and_decides_the_same_at_every_quiet_point(history):
     world = begin()

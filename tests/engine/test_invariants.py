@@ -7,15 +7,15 @@ the faults stop, and whatever can run must run. TUTTI_FUZZ multiplies how many h
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.drawing import TIMES, examples
 from tests.engine.invariants import Invariants
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
@@ -26,7 +26,6 @@ from tutti.engine.observations import BindAnswer, BindFinished, PriorityClassSee
 from tutti.engine.waiting import past_use
 from tutti.engine.workloads import WorkloadKey
 
-FUZZ = int(os.environ.get("TUTTI_FUZZ", "1"))
 WINDOW, PERMIT, VICTIMS = 20, 10, 30
 # A gang keeps its queue: what has been admitted by one is not moved to another.
 QUEUE_OF = {"g0": "", "g1": "q1", "g2": "q3", "w0": "q2", "w1": "", "a0": "", "a1": "q2", "a2": "q4"}
@@ -642,11 +641,5 @@ class Histories(RuleBasedStateMachine):
         assert self.world.replay().differences == []
 
 
-Histories.TestCase.settings = settings(
-    max_examples=60 * FUZZ,
-    stateful_step_count=60,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-)
-TestHistories = pytest.mark.timeout(120 + 120 * FUZZ)(Histories.TestCase)
+Histories.TestCase.settings = examples(60, stateful_step_count=60, suppress_health_check=list(HealthCheck))
+TestHistories = pytest.mark.timeout(120 + 120 * TIMES)(Histories.TestCase)

@@ -10,9 +10,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import PodCondition
 from tutti.engine.decisions import KeepAdmission
@@ -126,7 +127,7 @@ def submit(world: World, kind: str, queue: str, gpus: int, number: int) -> None:
         world.pod(f"{kind}{number}", queue=queue, gpus=gpus)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(WORK, min_size=1, max_size=5), st.lists(st.tuples(EDITS, st.booleans(), st.booleans()), max_size=8))
 def test_usage_after_a_restart_at_any_moment_equals_usage_before(work, edits):
     world = begin()

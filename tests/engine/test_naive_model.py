@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.engine.world import GPU, World
 from tutti.engine.decisions import Evict
 
@@ -270,7 +271,7 @@ def worlds(draw: st.DrawFn, *, flavors: Sequence[str] = KINDS) -> Given:
     return Given(draw(machines()), draw(parts()), quota, lent, draw(st.sampled_from([None, 0, 1, 3])))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(machines(), parts())
 def test_a_workload_without_quota_is_placed_just_where_some_arrangement_is_valid(there, wanted):
     what = Given(there, wanted)
@@ -279,7 +280,7 @@ def test_a_workload_without_quota_is_placed_just_where_some_arrangement_is_valid
     assert story.check() == what.fits({}, {})
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(worlds(), st.lists(st.sampled_from(KINDS), max_size=2))
 def test_a_workload_is_admitted_just_where_quota_and_nodes_have_room_in_some_flavors(what, before):
     story = Story(what)
@@ -312,7 +313,7 @@ def gangs() -> st.SearchStrategy[list[Gang]]:
     return st.lists(one, min_size=1, max_size=3)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(worlds(flavors=("a",)), gangs(), st.booleans())
 def test_others_leave_only_where_that_lets_it_start_and_gangs_leave_whole(what, running, counted):
     what = Given([Machine(m.name, m.block, m.rack, "a", m.gpus) for m in what.machines], what.parts, what.quota)

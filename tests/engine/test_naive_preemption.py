@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.differential.scheduler_reading import decided
+from tests.drawing import examples
 from tests.placement.naive_preemption import Cleared, World, harm, preempt, priority, violating
 from tests.placement.scenes import KEYS, LABELS, SELECTORS, nodes
 from tests.placement.storage import claim, csi_node, using, volume
@@ -120,7 +121,7 @@ def answer(world: World) -> Cleared | None:
     return Cleared(node, victims)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(worlds(protected=False))
 def test_one_pod_takes_out_whom_kube_scheduler_would(world):
     assume(not any(feasible for feasible, _ in world.assessed().values()))
@@ -134,7 +135,7 @@ def test_one_pod_takes_out_whom_kube_scheduler_would(world):
             assert not world.fits(found.node, [other for other in found.victims if other is not pod])
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(worlds(protected=True))
 def test_budgets_are_counted_over_those_that_leave(world):
     """kube-scheduler counts them over all that might, so that it spares some whom no budget protects.

@@ -6,9 +6,10 @@ import bisect
 from datetime import datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.engine.world import START, World
 from tutti.api.kinds import KINDS
 from tutti.engine.decisions import PatchStatus
@@ -133,7 +134,7 @@ def test_a_restart_writes_no_positions():
     assert told(world) == before == {f"w{index}": index - 1 for index in range(2, 6)}
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(st.tuples(st.sampled_from(["come", "urgent", "end", "wait"]), st.integers(0, 30)), max_size=25))
 def test_positions_are_right_at_rest_whatever_happened(steps):
     world = waiting(3)

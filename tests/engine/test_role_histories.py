@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.engine.test_conventions import KOORD, annotated, put
 from tests.engine.test_yunikorn import PREFIX
 from tests.engine.world import World
@@ -132,7 +133,7 @@ def check(world: World) -> None:
     assert world.used("cq") == charged + held
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS)
 def test_gangs_of_roles_hold_what_must_hold(steps):
     world = World()

@@ -11,9 +11,10 @@ from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.engine.world import World, replaced
 from tutti.api.core import Pod, PodStatus
 from tutti.engine.decisions import Evict
@@ -282,7 +283,7 @@ QUEUES = st.fixed_dictionaries(
 GANGS = st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, 4]), st.sampled_from([0, 9]))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     queues=st.tuples(QUEUES, QUEUES),
     lender=st.booleans(),

@@ -6,11 +6,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from tests.engine.test_invariants import FUZZ, GANGS, NODES, RARELY, Histories, Watched
+from tests.drawing import TIMES, examples
+from tests.engine.test_invariants import GANGS, NODES, RARELY, Histories, Watched
 from tests.placement.storage import HOSTNAME, at, claim, csi_node, storage_class, volume
 from tutti.api.storage import PersistentVolumeClaim
 from tutti.cluster.binding_progress import Stage, progress
@@ -159,11 +160,5 @@ class VolumeHistories(Histories):
         super().teardown()
 
 
-VolumeHistories.TestCase.settings = settings(
-    max_examples=40 * FUZZ,
-    stateful_step_count=60,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-)
-TestVolumeHistories = pytest.mark.timeout(120 + 120 * FUZZ)(VolumeHistories.TestCase)
+VolumeHistories.TestCase.settings = examples(40, stateful_step_count=60, suppress_health_check=list(HealthCheck))
+TestVolumeHistories = pytest.mark.timeout(120 + 120 * TIMES)(VolumeHistories.TestCase)

@@ -6,9 +6,10 @@ import json
 import pytest
 import structlog
 from aiohttp import web
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.kube.consumer import Named, Thing, World, anew, informing, metric
 from tutti.kube.changes import Gone, Key, Seen
 from tutti.kube.informer import Informer
@@ -381,7 +382,7 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=25), st.integers(1, 3), st.booleans(), st.sampled_from([Thing, Named]))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_happens_the_consumer_ends_with_what_the_server_has(kube, script, page_size, streams_lists, view):
     asyncio.run(follow(kube, script, page_size, streams_lists, view))
 

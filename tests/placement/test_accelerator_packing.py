@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.placement.scenes import pod, service, with_packing
 from tests.placement.single_decision import decide
 from tutti.api.core import Node, Pod
@@ -200,7 +201,7 @@ def scenes(draw: st.DrawFn) -> tuple[Cluster, Pod]:
     return cluster, gpu_pod("p", draw(st.sampled_from([1, 1, 2, 3])), labels={"app": "x"}, **spec)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(scenes(), st.integers(1, 24), st.sampled_from([1, 3, 10, 100]))
 def test_a_gang_goes_where_deciding_pod_by_pod_would_put_it(scene, count, weight):
     cluster, one = scene
@@ -214,7 +215,7 @@ def test_a_gang_goes_where_deciding_pod_by_pod_would_put_it(scene, count, weight
     assert (cluster.nodes.requested == cluster.recount()).all()
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(scenes(), st.integers(0, 24))
 def test_packing_never_leaves_a_pod_behind_that_fits(scene, beyond):
     cluster, one = scene
@@ -232,7 +233,7 @@ def test_packing_never_leaves_a_pod_behind_that_fits(scene, beyond):
         assert place(cluster.nodes, transaction, Ask(klass, fits + 1), PACKED) is None
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.integers(0, 8), min_size=1, max_size=8), st.integers(1, 30))
 def test_no_gang_is_on_more_nodes_than_it_must_be(free, count):
     cluster = cluster_with(*free)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.placement.scenes import LABELS, node, one_after_another, pod, service, specs, with_packing
 from tutti.cluster.cluster import Cluster
 from tutti.placement.alike import Kinds
@@ -35,7 +36,7 @@ def alike_clusters(draw: st.DrawFn) -> Cluster:
     return cluster
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     alike_clusters(),
     specs(),

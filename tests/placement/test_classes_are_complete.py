@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
 
+from tests.drawing import examples
 from tests.placement.scenes import KEYS, LABELS, ZONES, clusters, pod, specs
 from tests.placement.single_decision import decide
 from tutti.api.core import ContainerImage, ContainerPort, ObjectMeta, OwnerReference, Pod, PodSpec
@@ -170,7 +171,7 @@ def judge(cluster: Cluster, one: Pod, other: Pod) -> bool:
 
 
 @pytest.mark.parametrize("field", [field.name for field in TYPES.fields])
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data(), cluster=clusters(), base=specs(), labels=st.sampled_from(LABELS))
 def test_whatever_a_plugin_reads_of_a_spec_tells_classes_apart(field, data, cluster, base, labels):
     draw = data.draw
@@ -195,7 +196,7 @@ METAS = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(clusters(), specs(), METAS, METAS)
 def test_whatever_a_plugin_reads_of_metadata_tells_classes_apart(cluster, spec, one, other):
     pods = []

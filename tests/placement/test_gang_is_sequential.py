@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.placement.scenes import LABELS, clusters, node, one_after_another, pod, specs, with_packing
 from tutti.cluster.cluster import Cluster
 from tutti.placement.gang import Ask, place, place_in_turn
@@ -14,7 +15,7 @@ from tutti.placement.scores import Packing
 PACKINGS = [Packing(), Packing(most=True), Packing(shape=((0, 0), (50, 10), (100, 3)))]
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(
     clusters(),
     specs(),
@@ -58,7 +59,7 @@ sizes = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     sizes,
     st.lists(st.sampled_from([1, 5, 10, 100]), min_size=3, max_size=3),
@@ -86,7 +87,7 @@ def test_preferences_are_scaled_anew_when_the_best_nodes_are_full(sizes, weights
     assert in_turn(cluster, klass, count, profile) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.lists(st.tuples(st.sampled_from([2, 8, 64]), st.sampled_from([1, 16, 64])), min_size=1, max_size=8),
     st.integers(1, 60),

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.placement.scenes import LABELS, node, nodes, pod, specs
 from tutti.api.labels import LabelSelector
 from tutti.cluster.cluster import Cluster
@@ -295,7 +296,7 @@ BUDGETS = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(scenes(), specs(), st.integers(1, 4), st.sampled_from(["1", "2"]), st.integers(0, 2), BUDGETS, st.booleans())
 def test_a_gang_fits_without_its_victims_and_needs_each_of_them(made, spec, count, cpu, leaders, budgets, close):
     scene, together = made
@@ -329,7 +330,7 @@ def parties_or_budgets() -> st.SearchStrategy[tuple[Any, list[Budget]]]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(parties_or_budgets(), st.integers(1, 4), st.sampled_from(["1", "2", "3"]))
 def test_no_other_choice_would_hurt_fewer_budgets_or_lower_priorities_only(made, count, cpu):
     (scene, together), budgets = made
@@ -384,7 +385,7 @@ def closed_scenes(draw: st.DrawFn) -> Scene:
     return scene
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(closed_scenes(), st.integers(1, 3), st.sampled_from([{}, taken_port("1"), {"affinity": APART}]))
 def test_no_priority_is_taken_out_that_closed_nodes_would_have_spared(scene, count, spec):
     ask, units = scene.ask(count, labels={"app": "x"}, **spec), scene.units(3)

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.placement.scenes import LABELS, clusters, node, pod, specs
 from tutti.api.labels import LabelSelector
 from tutti.cluster.cluster import Cluster
@@ -156,7 +157,7 @@ def crowds(draw: st.DrawFn) -> Cluster:
     return cluster
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(crowds(), specs(), st.sampled_from(["1", "3"]))
 def test_nothing_is_changed_and_the_pod_would_fit(cluster, spec, cpu):
     before = (cluster.nodes.requested.copy(), cluster.nodes.scored.copy(), cluster.nodes.residents.snapshot())

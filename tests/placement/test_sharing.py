@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.placement.scenes import node, pod
 from tests.placement.storage import HOSTNAME, ZONE, at, claim, csi_node, storage_class, using, volume
 from tutti.cluster.cluster import Cluster
@@ -79,7 +80,7 @@ def test_nothing_is_kept_for_pods_whose_claims_are_all_bound():
     assert not cluster.nodes.volumes.pledges._earmarks
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     zones=ZONES,
     rooms=st.lists(st.integers(1, 4), min_size=4, max_size=4),

@@ -6,9 +6,10 @@ from itertools import permutations, product
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.placement.scenes import node, pod, with_packing
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
@@ -263,7 +264,7 @@ def reaches(cluster: Cluster, pods: list[PodClass], credit: list[bool], where, o
         return all(has_company(pods[i], [where[i]], cluster.nodes) for i in owing)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(gangs(), st.sampled_from([False, True]))
 def test_a_gang_is_placed_whenever_any_arrangement_of_it_fits(scene, most):
     cluster, asks = scene

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.placement.scenes import node, pod
 from tests.placement.single_decision import decide
 from tests.placement.storage import HOSTNAME, ZONE, at, claim, csi_node, storage_class, using, volume
@@ -78,7 +79,7 @@ def trace(cluster: Cluster) -> Any:
     return taken, counts, cluster.nodes.requested.copy().tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(stores(), st.integers(1, 6), st.lists(st.sampled_from(SIZES), min_size=1, max_size=3))
 def test_equal_pods_with_volumes_go_where_sequential_decisions_put_them(cluster, count, sizes):
     klass = members(cluster, count, sizes)
@@ -112,7 +113,7 @@ def test_equal_pods_with_volumes_go_where_sequential_decisions_put_them(cluster,
     assert {id(cluster.pods["default", f"m{i}"].klass) for i in range(count)} == {id(klass)}
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(stores(), st.lists(st.sampled_from(SIZES), min_size=1, max_size=3))
 def test_nodes_are_found_as_they_would_be_one_at_a_time(cluster, sizes):
     klass = members(cluster, 1, sizes)

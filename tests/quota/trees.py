@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tutti.quota.policy import PreemptionPolicy, Who
 from tutti.quota.snapshot import Demand, Holder, Snapshot
 from tutti.quota.tree import Quota, QuotaTree
 
-unhurried = settings(deadline=None, max_examples=60)
+unhurried = examples(60)
 """Enough examples, however busy the machine is."""
 
 PAIRS = (("f0", "cpu"), ("f1", "cpu"), ("f0", "gpu"))

@@ -9,9 +9,10 @@ import sys
 
 import aiohttp
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tests.sim.conftest import Client
 from tutti.sim.cluster import EmbeddedCluster
 from tutti.sim.durable.file import Batch, DataFile, NoDataFile
@@ -39,7 +40,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.integers(1, 6), st.data())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_what_is_loaded_is_what_was_stored_with_its_history(tmp_path_factory, steps, history, data):
     folder = tmp_path_factory.mktemp("data")
     cut = data.draw(st.integers(0, len(steps)))

@@ -5,9 +5,10 @@ import json
 import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tutti.sim.cluster import EmbeddedCluster
 
 # Go's own API server answers these with 500, as recorded: a version that is no number on watch or create, targets of
@@ -375,12 +376,7 @@ def server():
     made.close()
 
 
-FUZZ = settings(
-    max_examples=250,
-    derandomize=True,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+UNBOUNDED = {"suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 
 
 def check(status, answer, asked):
@@ -390,7 +386,7 @@ def check(status, answer, asked):
 
 
 @given(REQUESTS)
-@FUZZ
+@examples(250, **UNBOUNDED)
 def test_any_request_gets_an_answer(server, asked):
     method, path, query, kind, accept, body = asked
     status, answer = server.ask(method, path, query=query, kind=kind, accept=accept, body=body)
@@ -398,7 +394,7 @@ def test_any_request_gets_an_answer(server, asked):
 
 
 @given(path=OBJECTS_AT, kind=TYPES, body=BODIES, method=st.sampled_from(["POST", "PUT", "PATCH"]))
-@FUZZ
+@examples(250, **UNBOUNDED)
 def test_any_body_gets_an_answer(server, path, kind, body, method):
     query = {"fieldManager": "m"} if method == "PATCH" else {}
     status, answer = server.ask(method, path, query=query, kind=kind, body=body)
@@ -409,7 +405,7 @@ def test_any_body_gets_an_answer(server, path, kind, body, method):
     spoiled(THINGS["spec"]["versions"][0]["schema"]["openAPIV3Schema"]),
     spoiled({"spec": {"replicas": 1, "values": [{"name": "a"}]}}),
 )
-@settings(FUZZ, max_examples=80)
+@examples(80, **UNBOUNDED)
 def test_any_schema_gets_an_answer_and_so_do_its_objects(server, schema, thing):
     name = f"s{random.getrandbits(40):x}"
     versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]
@@ -428,7 +424,7 @@ def test_any_schema_gets_an_answer_and_so_do_its_objects(server, schema, thing):
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
-@settings(FUZZ, max_examples=60)
+@examples(60, **UNBOUNDED)
 def test_anything_on_the_wire_gets_an_answer(server, data):
     status, answer = server.loop.run_until_complete(server.raw(b"GET " + data + b"\r\n\r\n\r\n"))
     check(status, answer, data)

@@ -1,9 +1,9 @@
 """Any interleaving of writes, watches, forgetting and paging, against a model that remembers everything."""
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
+from tests.drawing import examples
 from tutti.sim.store.collection import FIRST, Compacted
 from tutti.sim.store.store import Store
 
@@ -135,5 +135,5 @@ class Model(RuleBasedStateMachine):
             self.check(watch)
 
 
-Model.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Model.TestCase.settings = examples(60, stateful_step_count=40)
 TestAnyInterleaving = Model.TestCase

@@ -57,9 +57,9 @@ def failures(seeds: Sequence[int]) -> tuple[int, list[str]]:
     return len(seeds), [text for seed in seeds if (text := failure(seed))]
 
 
-def played(seeds: range, processes: int) -> Iterator[tuple[int, list[str]]]:
-    """Play seeds in so many processes; yields as `failures` does, whichever part is through first."""
-    parts = [seeds[start : start + AT_ONCE] for start in range(0, len(seeds), AT_ONCE)]
+def played(seeds: range, processes: int, at_once: int = AT_ONCE) -> Iterator[tuple[int, list[str]]]:
+    """Play seeds in so many processes, each so many at once; yields as `failures` does, whichever part is through first."""
+    parts = [seeds[start : start + at_once] for start in range(0, len(seeds), at_once)]
     if processes == 1 or len(parts) == 1:
         yield from map(failures, parts)
         return

@@ -189,6 +189,22 @@ BREAKAGES: dict[str, Break] = {
 }
 
 
+SHOWN_IN = {
+    "a gated member counts as one that can be bound": 0,
+    "a gang is satisfied with one member less": 0,
+    "queues have one GPU too many": 0,
+    "members are sent twice": 1,
+    "a lease is taken from whoever holds it": 0,
+    "groups that were made for pods are not deleted": 1,
+    "a deleted member counts as one that can be bound": 22,
+    "the head of a strict line is overtaken": 7,
+    "what vanished while nobody watched is not missed": 1,
+    "members that end on dead nodes count": 5,
+    "members leave one by one though their gang needs them": 11,
+    "successors are placed one by one": 7,
+}
+"""Which seed has shown a breakage: it is played first. Where it shows it no longer, the others are played as well."""
+
 CROWD = [gang(f"rival{i}", 1, at=4.0, how="Pod", gpus=2, seconds=40) for i in range(8)]
 LOST = [Step(15.0, "delete_pod", {"name": "life-1"})]
 REFUSED = {"what": "pods/binding", "method": "POST", "how": "refuse", "code": 403, "times": 10_000, "name": "life-2"}
@@ -217,5 +233,6 @@ def test_what_every_gang_comes_across_ends_well(scenario):
 @pytest.mark.parametrize("breakage", BREAKAGES)
 def test_the_simulation_finds_it(monkeypatch: pytest.MonkeyPatch, breakage: str):
     BREAKAGES[breakage](monkeypatch)
-    found = (one for one in chain(TOLD, map(drawn, range(SEEDS))) if play(one).violations)
+    likely = [drawn(SHOWN_IN[breakage])] if breakage in SHOWN_IN else []
+    found = (one for one in chain(likely, TOLD, map(drawn, range(SEEDS))) if play(one).violations)
     assert next(found, None) is not None, f"{SEEDS} seeds did not show that {breakage}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import examples
 from tutti.cli.migrate.editing import restated
 from tutti.cli.migrate.yamltext import compose, construct
 
@@ -63,7 +64,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, VALUES, st.sampled_from([None, False]), st.booleans())
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_whatever_is_wanted_the_text_says_it(found, wanted, style, indented):
     class Dumper(yaml.SafeDumper):
         def increase_indent(self, flow=False, indentless=False):

@@ -7,11 +7,12 @@ from functools import partial
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.migrate.golden import FOLDER, NAMES, migrated, report
 from tests.cli.migrate.golden import given as manifest
+from tests.drawing import examples
 from tutti.api.kinds import KINDS, parse_object
 from tutti.api.kinds.unsupported import Unsupported
 from tutti.api.model import API_VERSION
@@ -292,7 +293,7 @@ WHAT = st.sampled_from(
 
 
 @given(WHAT, JUNK, JUNK)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_whatever_is_written_in_a_manifest_the_result_can_be_read_or_is_told_of_and_stays(what, metadata, spec):
     version, kind = what
     given = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}

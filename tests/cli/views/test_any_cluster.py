@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.views.scene import GPU, RACK, Json, group, node, ours, pod, queue, told
+from tests.drawing import examples
 from tutti.cli.views.drain.checking import checked
 from tutti.cli.views.drain.drawing import draw_drain
 from tutti.cli.views.drain.model import Fate
@@ -98,7 +99,7 @@ def adds_up(branch: Branch) -> None:
 
 
 @given(made=clusters())
-@settings(max_examples=60)
+@examples(60)
 def test_every_view_has_an_answer_that_adds_up(made: list[Json]) -> None:
     asked = told(made)
     state = asked.stock().state
@@ -116,7 +117,7 @@ def test_every_view_has_an_answer_that_adds_up(made: list[Json]) -> None:
 
 
 @given(made=clusters())
-@settings(max_examples=60)
+@examples(60)
 def test_every_workload_is_explained_and_the_state_is_left_as_it_was(made: list[Json]) -> None:
     asked = told(made)
     state = asked.stock().state
@@ -139,7 +140,7 @@ def test_every_workload_is_explained_and_the_state_is_left_as_it_was(made: list[
 
 
 @given(made=clusters())
-@settings(max_examples=40)
+@examples(40)
 def test_every_node_can_be_checked(made: list[Json]) -> None:
     asked = told(made)
     state = asked.stock().state
