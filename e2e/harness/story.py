@@ -6,6 +6,7 @@ import contextlib
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,15 @@ class Story:
         if not self.cluster.kubelets:
             for pod in self.pods(prefix):
                 if pod.metadata.deletion_timestamp:
-                    self.core.delete_namespaced_pod(pod.metadata.name, self.namespace, grace_period_seconds=0)
+                    self._end(pod.metadata.name)
+
+    def _end(self, pod: str) -> None:
+        """Have a pod be gone, unless it is by now."""
+        try:
+            self.core.delete_namespaced_pod(pod, self.namespace, grace_period_seconds=0)
+        except client.ApiException as gone:
+            if gone.status != HTTPStatus.NOT_FOUND:
+                raise
 
     # ---- what is seen
 

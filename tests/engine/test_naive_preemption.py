@@ -13,11 +13,13 @@ from tests.drawing import examples
 from tests.placement.naive_preemption import Cleared, World, harm, preempt, priority, violating
 from tests.placement.scenes import KEYS, LABELS, SELECTORS, nodes
 from tests.placement.storage import claim, csi_node, using, volume
-from tutti.api.core import Pod
+from tutti.api.core import Node, Pod
 from tutti.api.disruption import PodDisruptionBudget
 from tutti.engine.decisions import Bind, Evict, SetPodCondition
 
 DRIVER = "csi.example.com"
+PLAIN = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+OFFERED = {"allocatable": {"cpu": "6", "memory": "4Gi", "pods": "8"}}
 PORTS = [{"hostPort": 80}, {"hostPort": 80, "protocol": "UDP"}, {"hostPort": 80, "hostIP": "10.0.0.1"}]
 
 
@@ -133,6 +135,34 @@ def test_one_pod_takes_out_whom_kube_scheduler_would(world):
     elif found is not None:  # pods on several nodes, which kube-scheduler does not look for
         for pod in found.victims:
             assert not world.fits(found.node, [other for other in found.victims if other is not pod])
+
+
+def test_nobody_leaves_who_was_in_the_way_only_before_others_were_put_back():
+    """A pod that must be near any pod may go anywhere while there is none, and to no empty node once there is one."""
+    racks = [{"kubernetes.io/hostname": "n0", "rack": "r"}, {"kubernetes.io/hostname": "n1"}]
+    there = [
+        msgspec.convert({"metadata": {"name": one["kubernetes.io/hostname"], "labels": one}, "status": OFFERED}, Node)
+        for one in racks
+    ]
+    anybody = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}]
+    away = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": anybody}}}
+    near = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": anybody}}}
+    in_racks = {"topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    pods = [
+        on("alone", "n0", priority=2, **away),
+        on("elsewhere", "n1", priority=2),
+        on("beside", "n0", priority=1),
+    ]
+    probe = made("probe", {**PLAIN, **near, "topologySpreadConstraints": [in_racks], "priority": 3}, {}, {})
+    found = answer(World(there, pods, probe))
+    assert found is not None
+    assert (found.node, found.names) == ("n0", ["default/alone"])
+
+
+def on(name: str, node: str, **spec: Any) -> Pod:
+    """A pod that runs on a node."""
+    running = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+    return made(name, {**PLAIN, "nodeName": node, **spec}, {}, running)
 
 
 @examples(120)

@@ -69,7 +69,11 @@ class ByTrial:
         there[self.units.of[used[self.cluster.tenants.row[self.units.slots]]]] = True
         if self._fits(needed & there):
             needed = needed & there
-        return self._put_back(most_important_first[needed[most_important_first]], needed)
+        while True:
+            left = self._put_back(most_important_first[needed[most_important_first]], needed)
+            if not (needed & ~left).any():
+                return left
+            needed = left  # who was put back may be whom another pod must be near: then the others may not need to go
 
     def _put_back(self, some: Numbers, needed: Mask) -> Mask:
         """Put back what can be of some units, in order; returns bool[units] that must still go."""
