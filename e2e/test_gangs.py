@@ -41,7 +41,9 @@ def test_a_gang_over_quota_waits_its_turn(story: Story) -> None:
     assert "needs 2 nvidia.com/gpu" in story.why("second")["message"]
     assert "1 free now (1 of its own 4" in story.why("second")["message"]
     assert not story.where("second")
-    assert story.pod_condition("second-0")[0] == "WaitingForQuota"  # nothing to add nodes for
+    story.wait(
+        lambda: story.pod_condition("second-0")[0] == "WaitingForQuota", "its pods to say so: no nodes are missing"
+    )
     story.wait(
         lambda: story.get("ClusterQueue", story.namespace).get("status", {}).get("pendingWorkloads") == 1,
         "the queue to count what waits",

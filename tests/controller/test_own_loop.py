@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -67,6 +67,41 @@ async def test_whoever_is_cancelled_goes_on_when_the_other_has_ended(own):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert said == ["ended"]
+
+
+async def test_whoever_is_cancelled_goes_on_though_the_other_loop_had_not_come_to_begin(own):
+    free, said = threading.Event(), []
+
+    async def late():
+        said.append("began")
+
+    own.soon(free.wait)  # that loop does nothing else meanwhile
+    task = asyncio.ensure_future(own.run(late()))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    free.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert said == []
+
+
+async def test_whoever_is_cancelled_goes_on_though_the_other_does_not_heed_it(own, monkeypatch):
+    monkeypatch.setattr("tutti.controller.own_loop._PATIENCE_SECONDS", 0.01)
+    began, over = threading.Event(), asyncio.Event()
+
+    async def heedless():
+        began.set()
+        while not over.is_set():
+            with suppress(asyncio.CancelledError):
+                await over.wait()
+
+    task = asyncio.ensure_future(own.run(heedless()))
+    await asyncio.to_thread(began.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    own.soon(over.set)
 
 
 async def test_what_is_held_there_is_let_go_of_there(own):

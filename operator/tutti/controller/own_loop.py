@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -55,24 +55,38 @@ class OwnLoop:
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Have a coroutine run there, and return what it returns or raise what it raises.
 
-        Whoever is cancelled meanwhile goes on once the coroutine has been cancelled and has ended.
+        Whoever is cancelled meanwhile goes on once the coroutine has been cancelled and has ended, or has not for five
+        seconds: one that does not heed it is cancelled once more at the end of that loop.
         """
         assert self._loop is not None  # it was entered
-        here, ended = asyncio.get_running_loop(), asyncio.Event()
+        there, here, ended = self._loop, asyncio.get_running_loop(), asyncio.Event()
+        begun: list[asyncio.Task[T]] = []
 
-        async def watched() -> T:
-            """Do the work, and say here when it has ended."""
-            try:
-                return await work
-            finally:
+        def begin() -> None:
+            task = there.create_task(work)
+            task.add_done_callback(end)
+            begun.append(task)
+
+        def end(task: asyncio.Task[T]) -> None:
+            # Of the task, not of the coroutine, which ends without a word where it is cancelled before it begins.
+            if not task.cancelled():
+                task.exception()  # whoever was cancelled does not look at it
+            if not here.is_closed():
                 here.call_soon_threadsafe(ended.set)
 
-        future = asyncio.run_coroutine_threadsafe(watched(), self._loop)
+        def cancel() -> None:
+            begun[0].cancel()
+
+        there.call_soon_threadsafe(begin)
         try:
-            return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
             await ended.wait()
+        except asyncio.CancelledError:
+            there.call_soon_threadsafe(cancel)  # after `begin`, whenever that is
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE_SECONDS):
+                    await ended.wait()
             raise
+        return begun[0].result()
 
     def soon(self, callback: Callable[[], None]) -> None:
         """Have something called there soon; nothing is, where that loop has come to its end."""
