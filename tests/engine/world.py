@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import io
 import itertools
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -104,8 +105,10 @@ class World:
 
     `hold_binds` keeps binds in `pending_binds` until `answer`; `outcomes` names the next outcomes of a pod's binds;
     `hold_evictions` keeps evicted pods there, being deleted, until `delete`; `refuse_evictions` and
-    `refuse_deactivation` have these writes fail.
+    `refuse_deactivation` have these writes fail. `opened` gives what the journal of each engine is written to.
     """
+
+    opened: ClassVar[Callable[[], io.BytesIO]] = io.BytesIO
 
     def __init__(
         self,
@@ -142,7 +145,7 @@ class World:
 
     def _start(self, *, synced: bool) -> None:
         self.engine = Engine(self.configuration, self.plugins)
-        self.journal = io.BytesIO()
+        self.journal = type(self).opened()
         self._writer = JournalWriter(self.journal, self.configuration)
         for name in self.namespaces:
             self.tell(NamespaceSeen(Namespace(ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name}))))
