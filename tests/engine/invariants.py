@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from tutti.engine.engine import Engine
-from tutti.engine.explanation import Explanation
+from tutti.engine.records.explanation import Explanation
 from tutti.engine.waiting.queues import through_local_queue
 from tutti.engine.workloads import Phase, WorkloadKey
 from tutti.quota.overuse import overused

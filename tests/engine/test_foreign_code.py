@@ -12,9 +12,9 @@ from hypothesis.stateful import precondition, rule
 
 from tests.engine.test_invariants import FUZZ, Histories, Watched
 from tests.engine.world import GPU
-from tutti.engine.decisions import AnyDecision, AskExtender
 from tutti.engine.extending.extension import Enabled
-from tutti.engine.observations import ExtenderAnswered
+from tutti.engine.records.decisions import AnyDecision, AskExtender
+from tutti.engine.records.observations import ExtenderAnswered
 from tutti.plugins import Go, Wait
 
 KEPT_FREE, FORBIDDEN = "n4", "n3"

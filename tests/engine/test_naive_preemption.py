@@ -14,7 +14,7 @@ from tests.placement.scenes import KEYS, LABELS, SELECTORS, nodes
 from tests.placement.storage import claim, csi_node, using, volume
 from tutti.api.core import Pod
 from tutti.api.disruption import PodDisruptionBudget
-from tutti.engine.decisions import Bind, Evict, SetPodCondition
+from tutti.engine.records.decisions import Bind, Evict, SetPodCondition
 
 DRIVER = "csi.example.com"
 PORTS = [{"hostPort": 80}, {"hostPort": 80, "protocol": "UDP"}, {"hostPort": 80, "hostIP": "10.0.0.1"}]

@@ -35,7 +35,11 @@ from tutti.api.core import (
 )
 from tutti.api.owners import OWNER_KINDS, OwnerObject, owner_object
 from tutti.api.taints import Taint, Toleration
-from tutti.engine.decisions import (
+from tutti.engine.engine import Engine
+from tutti.engine.extending.hosting import Plugins
+from tutti.engine.journal import JournalWriter, Replay, Share, replay
+from tutti.engine.reading.admissions import ADMITTED_CONDITION
+from tutti.engine.records.decisions import (
     AnyDecision,
     AskExtender,
     Bind,
@@ -52,11 +56,8 @@ from tutti.engine.decisions import (
     SelectNode,
     SetPodCondition,
 )
-from tutti.engine.engine import Engine
-from tutti.engine.explanation import Explanation
-from tutti.engine.extending.hosting import Plugins
-from tutti.engine.journal import JournalWriter, Replay, Share, replay
-from tutti.engine.observations import (
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.observations import (
     AllowanceGone,
     AllowanceSeen,
     AnyObservation,
@@ -78,7 +79,6 @@ from tutti.engine.observations import (
     PodSeen,
     Synced,
 )
-from tutti.engine.reading.admissions import ADMITTED_CONDITION
 
 START = 1_000_000.0
 NAMESPACED = {"Workload", "PodGroup", "LocalQueue"}

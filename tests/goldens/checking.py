@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from tests.goldens.recording import SUFFIX
-from tutti.engine.decisions import AnyDecision
 from tutti.engine.journal import Decided, Difference, JournalError, read, replay
+from tutti.engine.records.decisions import AnyDecision
 
 
 class Checked(msgspec.Struct, frozen=True):

@@ -37,8 +37,8 @@ from tutti.cli.children import Child, Children
 from tutti.cli.demo.performance import Options, Performance
 from tutti.cli.demo.shows import PlainShow
 from tutti.cli.demo.summary import Summary
-from tutti.engine.decisions import NoteFault
 from tutti.engine.journal import Decided, JournalError, JournalWriter, read, replay
+from tutti.engine.records.decisions import NoteFault
 
 MACHINES: dict[str, type[RuleBasedStateMachine]] = {
     "engine": Histories,

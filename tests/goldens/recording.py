@@ -15,8 +15,8 @@ import msgspec
 
 from tests.goldens import histories
 from tests.goldens.histories import MACHINES, WEEKS, Broken
-from tutti.engine.decisions import NoteFault
 from tutti.engine.journal import Decided, read
+from tutti.engine.records.decisions import NoteFault
 
 SUFFIX = ".jsonl"
 AT_ONCE = 5

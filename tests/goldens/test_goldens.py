@@ -11,8 +11,8 @@ import pytest
 from tests.goldens.__main__ import main
 from tests.goldens.checking import check, checked
 from tests.goldens.recording import RANDOM, Job, jobs, record
-from tutti.engine.decisions import NoteFault
 from tutti.engine.journal import Decided, read
+from tutti.engine.records.decisions import NoteFault
 
 TWO = [Job("engine", 7, 2), Job("roles", 3, 1)]
 

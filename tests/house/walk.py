@@ -11,7 +11,7 @@ from types import FrameType
 
 import tutti
 from tests.engine.world import World
-from tutti.engine.decisions import Bind
+from tutti.engine.records.decisions import Bind
 
 PACKAGE = f"{Path(tutti.__file__).parent}/"
 NODES = 20

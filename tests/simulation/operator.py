@@ -23,9 +23,9 @@ from tutti.controller.health import Health
 from tutti.controller.metrics import Metrics
 from tutti.controller.room import Room, Surroundings
 from tutti.controller.supervisor import leaves
-from tutti.engine.decisions import AnyDecision, Bind, Evict
 from tutti.engine.engine import Engine
-from tutti.engine.observations import AnyObservation, BindAnswer, BindFinished, NodeGone
+from tutti.engine.records.decisions import AnyDecision, Bind, Evict
+from tutti.engine.records.observations import AnyObservation, BindAnswer, BindFinished, NodeGone
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.kube.fencing import LeadershipLost
 from tutti.kube.metrics import WireMetrics

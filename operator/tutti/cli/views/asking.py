@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.cli.views.listing import Listed
-from tutti.engine.decisions import AnyDecision
 from tutti.engine.engine import Engine
-from tutti.engine.explanation import Explanation
 from tutti.engine.extending.hosting import Plugins
-from tutti.engine.observations import AnyObservation, Synced
+from tutti.engine.records.decisions import AnyDecision
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.observations import AnyObservation, Synced
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload, WorkloadKey
 

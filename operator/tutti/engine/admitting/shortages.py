@@ -10,8 +10,8 @@ import numpy as np
 from tutti.api.resources import describe
 from tutti.api.wording import HAS, IS, agreeing, counted
 from tutti.cluster.supply import summed
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.members import Group
+from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.state import State
 from tutti.engine.workloads import Phase, Workload
 from tutti.placement.misfit import Misfit

@@ -30,8 +30,8 @@ from tutti.engine.admitting.choices import nominate
 from tutti.engine.backfilling import owing
 from tutti.engine.backfilling.shadowing import Prospect, fits_before, foresee, kept_quota, kept_room, still_fits
 from tutti.engine.backfilling.shadows import Shadow
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.living import life, limits
+from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.state import State
 from tutti.engine.telling.naming import named_by
 from tutti.engine.waiting import holding_back

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from tutti.api.core import PodSpec, PriorityClass
 from tutti.api.kinds.workload import WorkloadSpec
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.members import Group
+from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.state import State
 from tutti.engine.workloads import Workload
 

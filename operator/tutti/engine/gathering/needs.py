@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Doing
 from tutti.engine.admitting.shortages import gathering, not_covered
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.nearness import Near
 from tutti.engine.members import Charge, Group, Member, Tally
+from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.workloads import Phase, Workload
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tutti.api.conventions import Claim
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.members import Group
+from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.workloads import Workload
 
 IMPLICIT_LABEL = "scheduling.tutti.dev/implicit"

@@ -13,7 +13,7 @@ from tutti.engine.gathering import eager
 from tutti.engine.gathering.wishes import read_workload
 from tutti.engine.living import approval, binding, charges, eviction, limits, replacement, reservation, volumes
 from tutti.engine.members import Tally
-from tutti.engine.milestones import Step
+from tutti.engine.records.milestones import Step
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
 from tutti.engine.workloads import ADMITTED, UNDER_WAY, Phase, Workload

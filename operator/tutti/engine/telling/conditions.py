@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from tutti.api.conditions import Json, Status, as_json
 from tutti.api.wording import HAS, agreeing
 from tutti.engine.degraded import describe
-from tutti.engine.explanation import Explanation
 from tutti.engine.members import Tally
-from tutti.engine.reasons import Reason
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.reasons import Reason
 from tutti.engine.state import State
 from tutti.engine.workloads import ADMITTED, Phase, Workload
 

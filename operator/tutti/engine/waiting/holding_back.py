@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tutti.api.resources import describe
-from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.state import State
 from tutti.engine.telling.naming import named_by
 from tutti.engine.waiting.lines import Standing

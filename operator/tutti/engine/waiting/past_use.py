@@ -19,8 +19,8 @@ from tutti.api import quantity
 from tutti.api.conditions import timestamp
 from tutti.api.kinds import LocalQueue
 from tutti.api.resources import in_bytes, to_milli
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.members import Charge
+from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.state import State
 from tutti.engine.telling.naming import queue_named
 from tutti.engine.workloads import Workload
