@@ -17,8 +17,8 @@ from tutti.cluster.cluster import Cluster
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import EmitEvent, NoteFault, SetPodCondition
 from tutti.engine.records.observations import PodSeen
+from tutti.engine.records.workloads import Workload
 from tutti.engine.waiting.lines import Standing
-from tutti.engine.workloads import Workload
 
 TURNS = {
     "settling": "tutti.engine.living.life.read_workload",

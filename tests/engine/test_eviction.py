@@ -14,7 +14,7 @@ from tests.engine.world import World
 from tutti.engine.living import eviction, limits
 from tutti.engine.records.decisions import Deactivate, Evict
 from tutti.engine.records.reasons import Reason
-from tutti.engine.workloads import Phase
+from tutti.engine.records.workloads import Phase
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from tutti.api.core import ObjectMeta, PriorityClass, ResourceRequirements
 from tutti.cluster.muster import Doing
 from tutti.engine.records.decisions import AnyDecision, Bind, Evict
 from tutti.engine.records.observations import BindAnswer, BindFinished, PriorityClassSeen
+from tutti.engine.records.workloads import WorkloadKey
 from tutti.engine.waiting import past_use
-from tutti.engine.workloads import WorkloadKey
 
 FUZZ = int(os.environ.get("TUTTI_FUZZ", "1"))
 WINDOW, PERMIT, VICTIMS = 20, 10, 30

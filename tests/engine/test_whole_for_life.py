@@ -11,7 +11,7 @@ from tutti.api.taints import Taint
 from tutti.engine.living.replacement import kept_from
 from tutti.engine.records.decisions import Evict
 from tutti.engine.records.observations import NodeSeen
-from tutti.engine.workloads import Phase, Workload
+from tutti.engine.records.workloads import Phase, Workload
 
 GONE_QUIET = [Taint("node.kubernetes.io/unreachable", effect="NoExecute")]
 WINDOW = 300

@@ -26,7 +26,7 @@ from tutti.controller.supervisor import leaves
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import AnyDecision, Bind, Evict
 from tutti.engine.records.observations import AnyObservation, BindAnswer, BindFinished, NodeGone
-from tutti.engine.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.kube.fencing import LeadershipLost
 from tutti.kube.metrics import WireMetrics
 

@@ -39,6 +39,7 @@ from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.milestones import Milestone, Step
 from tutti.engine.records.observations import AnyObservation, Synced
+from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.telling import overuse, queue_statuses, retelling, statuses
 from tutti.engine.telling.counting import NOWHERE
@@ -47,7 +48,6 @@ from tutti.engine.unobserved import unobserved
 from tutti.engine.waiting import holding_back, past_use
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.waiting.turns import Candidates
-from tutti.engine.workloads import ADMITTED, Phase, Workload, WorkloadKey
 
 _MOST_FAILURES = 3
 """How many turns on end may raise at nobody in particular; then there is no use in going on."""

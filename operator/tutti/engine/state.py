@@ -22,17 +22,17 @@ from tutti.engine.gathering.ancestry import Ancestry
 from tutti.engine.gathering.gang_objects import GangObjects
 from tutti.engine.gathering.sayings import Sayings
 from tutti.engine.living.timers import Timers
-from tutti.engine.members import Charge, Kept, Member
 from tutti.engine.reading.catalog import Catalog
 from tutti.engine.reading.profiles import profiles_of, rules_of
 from tutti.engine.records.decisions import AnyDecision
+from tutti.engine.records.members import Charge, Kept, Member
 from tutti.engine.records.milestones import Milestone, Step
+from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.telling.counting import QueueCounts
 from tutti.engine.telling.overuses import Overuses
 from tutti.engine.telling.waiting_counts import WaitingCounts
 from tutti.engine.waiting.owners import Owners
 from tutti.engine.waiting.places import Places
-from tutti.engine.workloads import Workload, WorkloadKey
 from tutti.placement.preemption.budgets import Budget
 from tutti.placement.profile import Profile
 from tutti.queueing.backoff import delay

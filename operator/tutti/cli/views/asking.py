@@ -16,8 +16,8 @@ from tutti.engine.extending.hosting import Plugins
 from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.observations import AnyObservation, Synced
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload, WorkloadKey
 
 FITS = "it fits now, and is not placed yet"
 """Of a workload that waits for nothing and has no nodes."""

@@ -32,11 +32,11 @@ from tutti.engine.backfilling.shadowing import Prospect, fits_before, foresee, k
 from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.living import life, limits
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.telling.naming import named_by
 from tutti.engine.waiting import holding_back
 from tutti.engine.waiting.lines import Standing
-from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.queueing.backfill import lasting, pause
 from tutti.quota.flavors import Queue
 from tutti.quota.outcome import NoFit

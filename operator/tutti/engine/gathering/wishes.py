@@ -23,10 +23,10 @@ from tutti.engine.gathering.history import recall
 from tutti.engine.gathering.inheritance import inherited
 from tutti.engine.gathering.nearness import disagreement, of_pod_group, of_workload
 from tutti.engine.living import limits
-from tutti.engine.members import Group
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Group
+from tutti.engine.records.workloads import Style, Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Style, Workload
 
 
 def read_workload(state: State, workload: Workload) -> None:

@@ -18,7 +18,7 @@ from itertools import islice
 
 from tutti.engine.gathering.needs import Lacking, Need
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.workloads import Workload
+from tutti.engine.records.workloads import Workload
 from tutti.queueing.heads import HeadKey
 from tutti.quota.asked import Known
 from tutti.quota.flavors import Queue

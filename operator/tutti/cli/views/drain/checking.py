@@ -23,8 +23,8 @@ from tutti.cli.views.drain.trying import Course, Scene, Tried, cordoned, look, t
 from tutti.cli.views.drawing import first_few
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.records.observations import AnyObservation, PodSeen
+from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload, WorkloadKey
 
 _MIRROR = "kubernetes.io/config.mirror"
 _DAEMON_SET = "DaemonSet"

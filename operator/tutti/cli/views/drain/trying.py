@@ -22,8 +22,8 @@ from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import AnyDecision, Evict
 from tutti.engine.records.observations import NodeGone, NodeSeen, PodGone, PodSeen
 from tutti.engine.records.reasons import Reason
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload, WorkloadKey
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from tutti.engine.degraded import restarts_at, short_groups
 from tutti.engine.gathering.needs import Need
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.observations import AnyObservation
-from tutti.engine.workloads import Workload, WorkloadKey
+from tutti.engine.records.workloads import Workload, WorkloadKey
 
 
 def with_successors(asked: Asked, workload: Workload, lacks: Degraded) -> Asked | None:

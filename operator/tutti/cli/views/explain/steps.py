@@ -14,8 +14,8 @@ from tutti.cli.views.explain.rooms import by_nodes
 from tutti.engine.gathering.needs import Need, never_admitted
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.reasons import Reason
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload
 from tutti.quota.flavors import Queue
 
 ALWAYS = (Gate.GATHER, Gate.QUEUE, Gate.QUOTA, Gate.PLACEMENT)
