@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TIMES ?= 5
 FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py) tests/simulation/test_crashes.py
 
-.PHONY: help setup demo test fuzz fuzz-histories lint fix crds reference tutorial docs screens bench bench-envtest bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kubelets e2e-node e2e-kind sim soak test-envtest lock clean
+.PHONY: help setup demo test fuzz fuzz-histories lint house fix crds reference tutorial docs screens bench bench-envtest bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kubelets e2e-node e2e-kind sim soak test-envtest lock clean
 
 help: ## Show this list
 	@if [ -t 1 ]; then on='\033[1m' off='\033[0m'; fi; \
@@ -57,6 +57,9 @@ lint: $(READY) ## ruff, mypy --strict, import contracts, docstrings
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/interrogate --quiet operator/tutti
+
+house: $(READY) ## How the code is doing against what it is to come to: rooms, names, files, the way of one pod (ARGS='-o json')
+	@$(BIN)/python -m tests.house $(ARGS)
 
 fix: $(READY) ## Let ruff mend what it can
 	@$(BIN)/ruff check --fix .

@@ -25,9 +25,9 @@ from tutti.api.core import (
     PodStatus,
     ResourceRequirements,
 )
-from tutti.engine.decisions import Bind
 from tutti.engine.engine import Engine
-from tutti.engine.observations import NamespaceSeen, NodeSeen, ObjectSeen, PodSeen, Synced
+from tutti.engine.records.decisions import Bind
+from tutti.engine.records.observations import NamespaceSeen, NodeSeen, ObjectSeen, PodSeen, Synced
 
 NOW = 1_700_000_000.0
 WHEN = datetime.fromtimestamp(NOW, UTC)

@@ -25,9 +25,9 @@ from rich.table import Table
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Container, Namespace, Node, NodeStatus, ObjectMeta, Pod, PodSpec, ResourceRequirements
-from tutti.engine.decisions import Bind
 from tutti.engine.engine import Engine
-from tutti.engine.observations import (
+from tutti.engine.records.decisions import Bind
+from tutti.engine.records.observations import (
     BindAnswer,
     BindFinished,
     NamespaceSeen,

@@ -22,7 +22,7 @@ from tutti.controller.crds import RESOURCES
 from tutti.controller.streams import STREAMS
 from tutti.controller.usage import charged
 from tutti.engine.engine import Engine
-from tutti.engine.observations import Synced
+from tutti.engine.records.observations import Synced
 from tutti.kube.changes import Change, Gone
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.mirror import Mirror

@@ -9,7 +9,7 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING
 
 from tutti.api.core import Pod
-from tutti.engine.workloads import Phase
+from tutti.engine.records.workloads import Phase
 
 if TYPE_CHECKING:
     from bench.simulation.cluster import Cluster, Job

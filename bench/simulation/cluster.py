@@ -20,7 +20,10 @@ import msgspec
 from bench.simulation.audit import Audit
 from bench.simulation.mixes import Mix
 from tutti.api.core import Pod, PodCondition
-from tutti.engine.decisions import (
+from tutti.engine.engine import Engine
+from tutti.engine.journal import JournalWriter
+from tutti.engine.reading.admissions import ADMITTED_CONDITION
+from tutti.engine.records.decisions import (
     AnyDecision,
     Bind,
     Deactivate,
@@ -30,9 +33,7 @@ from tutti.engine.decisions import (
     PatchStatus,
     SetPodCondition,
 )
-from tutti.engine.engine import Engine
-from tutti.engine.journal import JournalWriter
-from tutti.engine.observations import (
+from tutti.engine.records.observations import (
     AnyObservation,
     BindAnswer,
     BindFinished,
@@ -43,7 +44,6 @@ from tutti.engine.observations import (
     PodGone,
     PodSeen,
 )
-from tutti.engine.reading.admissions import ADMITTED_CONDITION
 
 START = 1_700_000_000.0
 NAMESPACE = "team"

@@ -16,7 +16,7 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Container, Namespace, Node, NodeStatus, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from tutti.engine.engine import Engine
 from tutti.engine.journal import JournalWriter
-from tutti.engine.observations import NamespaceSeen, NodeSeen, ObjectSeen, Synced
+from tutti.engine.records.observations import NamespaceSeen, NodeSeen, ObjectSeen, Synced
 
 QUEUE_NAME, WORKLOAD, POD_GROUP = (f"scheduling.tutti.dev/{key}" for key in ("queue-name", "workload", "pod-group"))
 GRACE = 30 / 10080

@@ -9,8 +9,8 @@ import pytest
 
 from tutti.controller.cycle import Cycle
 from tutti.controller.metrics import Metrics
-from tutti.engine.decisions import DeletePodGroup
-from tutti.engine.observations import NodeGone, Synced
+from tutti.engine.records.decisions import DeletePodGroup
+from tutti.engine.records.observations import NodeGone, Synced
 from tutti.kube.fencing import LeadershipDoubted, LeadershipLost
 
 

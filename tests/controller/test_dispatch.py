@@ -12,7 +12,7 @@ from tests.kube.conftest import serving, status
 from tutti.controller.dispatch import Dispatch, composed
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.metrics import Metrics
-from tutti.engine.decisions import (
+from tutti.engine.records.decisions import (
     Bind,
     CreatePodGroup,
     Deactivate,
@@ -22,7 +22,7 @@ from tutti.engine.decisions import (
     PatchStatus,
     SetPodCondition,
 )
-from tutti.engine.observations import BindAnswer, BindFinished, Deactivated, EvictFinished, PodGroupWritten
+from tutti.engine.records.observations import BindAnswer, BindFinished, Deactivated, EvictFinished, PodGroupWritten
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.fencing import LeadershipLost

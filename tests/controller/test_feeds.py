@@ -15,7 +15,7 @@ from tutti.cluster.surroundings import Selecting
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.feeds import Feeds
 from tutti.controller.health import Check, Health
-from tutti.engine.observations import AnyObservation, BudgetGone, BudgetSeen, SelectingGone, SelectingSeen
+from tutti.engine.records.observations import AnyObservation, BudgetGone, BudgetSeen, SelectingGone, SelectingSeen
 from tutti.kube.fencing import LeadershipLost
 from tutti.kube.resources import POD_DISRUPTION_BUDGETS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
 

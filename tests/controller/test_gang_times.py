@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from tutti.api.core import ObjectMeta, Pod, PodSpec, SchedulingGate
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.metrics import Metrics
-from tutti.engine.decisions import Bind
+from tutti.engine.records.decisions import Bind
 
 
 def pod(name, created, node="", *, gated=False):

@@ -12,7 +12,7 @@ from prometheus_client import Counter as Counted
 from tests.engine.world import GPU, World
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.gauges.collector import StateGauges
-from tutti.engine.workloads import Phase
+from tutti.engine.records.workloads import Phase
 
 ANY = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
 

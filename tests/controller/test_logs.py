@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from tutti.controller import logs
-from tutti.engine.decisions import AskExtender, Bind
+from tutti.engine.records.decisions import AskExtender, Bind
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from tutti.api.configuration import Conventions
 from tutti.controller.crds import CRDS
 from tutti.controller.health import Check
 from tutti.controller.served_feeds import PATIENCE_SECONDS, ServedFeeds
-from tutti.engine.observations import (
+from tutti.engine.records.observations import (
     AnyObservation,
     GangObjectGone,
     GangObjectSeen,

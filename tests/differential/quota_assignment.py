@@ -14,7 +14,7 @@ from tests.differential.quota_flavors import flavor_assignment
 from tests.differential.quota_reading import Record
 from tests.differential.quota_rules import Answer
 from tests.differential.quota_world import scene_of
-from tutti.engine.workloads import ADMITTED
+from tutti.engine.records.workloads import ADMITTED
 
 NAME = "default/asked"
 

@@ -14,8 +14,8 @@ from functools import partial
 from tests.differential.quota_reading import Record, amount, requeuing, when
 from tests.differential.quota_rules import Answer
 from tests.differential.quota_world import Scene, named, scene_of
-from tutti.engine.members import Member
-from tutti.engine.workloads import ADMITTED
+from tutti.engine.records.members import Member
+from tutti.engine.records.workloads import ADMITTED
 from tutti.queueing.heads import HeadKey, head_key
 from tutti.queueing.timestamps import Requeuing
 

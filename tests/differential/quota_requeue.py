@@ -13,7 +13,7 @@ from typing import Any
 from tests.differential.quota_reading import Record
 from tests.differential.quota_rules import Answer
 from tests.engine.world import World
-from tutti.engine.decisions import Evict
+from tutti.engine.records.decisions import Evict
 
 HEAD, BEHIND = "head", "later"
 

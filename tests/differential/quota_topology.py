@@ -12,7 +12,7 @@ from tests.differential.quota_cycle import domains, members
 from tests.differential.quota_reading import Record
 from tests.differential.quota_rules import Answer
 from tests.differential.quota_world import MUCH, Scene, scene_of
-from tutti.engine.workloads import ADMITTED
+from tutti.engine.records.workloads import ADMITTED
 
 NAME = "default/asked"
 

@@ -23,8 +23,8 @@ from tutti.api.conditions import timestamp
 from tutti.api.core import Namespace, Node, ObjectMeta, Pod
 from tutti.api.quantity import parse
 from tutti.api.resources import amounts
-from tutti.engine.observations import NamespaceSeen, NodeSeen, ObjectSeen, PodSeen, Synced
-from tutti.engine.workloads import Workload
+from tutti.engine.records.observations import NamespaceSeen, NodeSeen, ObjectSeen, PodSeen, Synced
+from tutti.engine.records.workloads import Workload
 from tutti.placement.topology.request import HOSTNAME
 
 MUCH = "1000000000000"

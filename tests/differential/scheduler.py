@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.differential.scheduler_reading import Case, decided, world_of
 from tests.placement.naive_preemption import World
 from tests.placement.single_decision import decide
-from tutti.engine.decisions import Bind, Decision, Evict, SetPodCondition
+from tutti.engine.records.decisions import Bind, Decision, Evict, SetPodCondition
 
 LEFT_OUT = "namespace-selector-quirk"
 """A defect of kube-scheduler (kubernetes issue 141526): we follow what the API documents."""

@@ -23,9 +23,9 @@ from tutti.api.storage import (
     VolumeAttachment,
 )
 from tutti.cluster.surroundings import Selecting
-from tutti.engine import observations as seen
-from tutti.engine.decisions import Decision
 from tutti.engine.engine import Engine
+from tutti.engine.records import observations as seen
+from tutti.engine.records.decisions import Decision
 
 Case = dict[str, Any]
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.engine.explanation import Gate
-from tutti.engine.reasons import Cause, Reason
+from tutti.engine.records.explanation import Gate
+from tutti.engine.records.reasons import Cause, Reason
 from tutti.quota.outcome import NoFit
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ from collections import Counter
 from typing import Any
 
 from tutti.engine.engine import Engine
-from tutti.engine.explanation import Explanation
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.workloads import Phase, WorkloadKey
 from tutti.engine.waiting.queues import through_local_queue
-from tutti.engine.workloads import Phase, WorkloadKey
 from tutti.quota.overuse import overused
 from tutti.quota.tree import QuotaTree
 

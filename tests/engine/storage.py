@@ -25,8 +25,8 @@ from tutti.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from tutti.engine.decisions import ReserveVolume, SelectNode
-from tutti.engine.observations import (
+from tutti.engine.records.decisions import ReserveVolume, SelectNode
+from tutti.engine.records.observations import (
     AnyObservation,
     AttachmentSeen,
     CapacitySeen,

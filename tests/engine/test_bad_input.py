@@ -8,8 +8,8 @@ import pytest
 
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import Container, ResourceRequirements
-from tutti.engine.decisions import EmitEvent
-from tutti.engine.observations import ObjectSeen
+from tutti.engine.records.decisions import EmitEvent
+from tutti.engine.records.observations import ObjectSeen
 
 PFNET = "gang-scheduling.preferred.jp/gang"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.world import World
-from tutti.engine.decisions import Evict
-from tutti.engine.observations import BindAnswer, BindFinished, EvictFinished, PodSeen
-from tutti.engine.workloads import Phase
+from tutti.engine.records.decisions import Evict
+from tutti.engine.records.observations import BindAnswer, BindFinished, EvictFinished, PodSeen
+from tutti.engine.records.workloads import Phase
 
 
 def test_a_member_whose_bind_failed_is_placed_again():

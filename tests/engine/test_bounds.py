@@ -9,7 +9,7 @@ from tests.engine.world import GPU, World, replaced
 from tutti.api.core import NodeStatus, ResourceRequirements
 from tutti.cluster.axis import MOST
 from tutti.cluster.supply import offered, summed
-from tutti.engine.observations import NodeSeen
+from tutti.engine.records.observations import NodeSeen
 
 HUGE = "8Ei"  # 2**63, which is read as 2**63 - 1
 

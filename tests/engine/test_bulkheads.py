@@ -14,11 +14,11 @@ from tests.engine.world import GPU
 from tutti.api.conventions import reading
 from tutti.cluster.classes import ClassBook
 from tutti.cluster.cluster import Cluster
-from tutti.engine.decisions import EmitEvent, NoteFault, SetPodCondition
 from tutti.engine.engine import Engine
-from tutti.engine.observations import PodSeen
+from tutti.engine.records.decisions import EmitEvent, NoteFault, SetPodCondition
+from tutti.engine.records.observations import PodSeen
+from tutti.engine.records.workloads import Workload
 from tutti.engine.waiting.lines import Standing
-from tutti.engine.workloads import Workload
 
 TURNS = {
     "settling": "tutti.engine.living.life.read_workload",

@@ -21,9 +21,9 @@ from tests.engine.test_volumes import PROVISIONER
 from tests.placement.storage import HOSTNAME, at, capacity, claim, csi_driver, csi_node, storage_class, volume
 from tutti.api.core import Namespace, ObjectMeta
 from tutti.api.storage import PersistentVolumeClaim
-from tutti.engine.decisions import AnyDecision, Bind, Evict, ReserveVolume, SelectNode
 from tutti.engine.engine import Engine
-from tutti.engine.observations import NamespaceSeen, NodeSeen, ObjectSeen, PodSeen, Synced
+from tutti.engine.records.decisions import AnyDecision, Bind, Evict, ReserveVolume, SelectNode
+from tutti.engine.records.observations import NamespaceSeen, NodeSeen, ObjectSeen, PodSeen, Synced
 
 GANGS = st.sampled_from(["x", "y"])
 NODES = st.sampled_from([f"n{i}" for i in range(4)])

@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.test_turns import evaluated
 from tests.engine.world import GPU, World
-from tutti.engine.decisions import Bind, SetPodCondition
+from tutti.engine.records.decisions import Bind, SetPodCondition
 
 
 def cohort_of(*queues: tuple[str, int], fair: bool = False, nodes: int = 64, **spec) -> World:

@@ -14,7 +14,7 @@ import yaml
 
 from tests.engine.world import World
 from tutti.api.core import Pod
-from tutti.engine.decisions import CreatePodGroup, Evict
+from tutti.engine.records.decisions import CreatePodGroup, Evict
 
 PFNET = "gang-scheduling.preferred.jp/gang"
 KOORD = "gang.scheduling.koordinator.sh"

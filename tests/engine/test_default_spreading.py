@@ -16,7 +16,7 @@ from tests.engine.world import World
 from tutti.api.core import OwnerReference
 from tutti.api.labels import LabelSelector, LabelSelectorRequirement
 from tutti.cluster.surroundings import Selecting
-from tutti.engine.observations import SelectingGone, SelectingSeen
+from tutti.engine.records.observations import SelectingGone, SelectingSeen
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 
 from tests.engine.world import World
-from tutti.engine.decisions import PatchStatus
-from tutti.engine.observations import ObjectSeen
+from tutti.engine.records.decisions import PatchStatus
+from tutti.engine.records.observations import ObjectSeen
 
 
 def waiting() -> World:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.world import World
-from tutti.engine.decisions import Evict
 from tutti.engine.displacing.nominations import LOOK_SECONDS
+from tutti.engine.records.decisions import Evict
 
 RANK = {"withinClusterQueue": "LowerPriority"}
 

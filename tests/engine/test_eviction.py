@@ -11,10 +11,10 @@ import pytest
 
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import World
-from tutti.engine.decisions import Deactivate, Evict
 from tutti.engine.living import eviction, limits
-from tutti.engine.reasons import Reason
-from tutti.engine.workloads import Phase
+from tutti.engine.records.decisions import Deactivate, Evict
+from tutti.engine.records.reasons import Reason
+from tutti.engine.records.workloads import Phase
 
 
 @pytest.fixture

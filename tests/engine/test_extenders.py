@@ -8,8 +8,8 @@ import pytest
 
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World
-from tutti.engine.decisions import AskExtender
-from tutti.engine.observations import ExtenderAnswered
+from tutti.engine.records.decisions import AskExtender
+from tutti.engine.records.observations import ExtenderAnswered
 
 URL, OTHER = "http://first", "http://second"
 FILTER: dict[str, Any] = {"urlPrefix": URL, "filterVerb": "filter"}

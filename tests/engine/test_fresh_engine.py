@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.drawing import examples
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import ResourceRequirements
-from tutti.engine.decisions import Bind, Evict
+from tutti.engine.records.decisions import Bind, Evict
 
 RACKS = ("r0", "r1")
 NEAR: list[dict[str, Any]] = [

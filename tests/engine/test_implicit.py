@@ -6,7 +6,7 @@ import msgspec
 
 from tests.engine.world import World
 from tutti.api.core import OwnerReference
-from tutti.engine.decisions import CreatePodGroup, DeletePodGroup
+from tutti.engine.records.decisions import CreatePodGroup, DeletePodGroup
 
 PFNET = "gang-scheduling.preferred.jp/gang"
 

@@ -9,8 +9,8 @@ import pytest
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import World
 from tutti.api.core import ObjectMeta, PriorityClass
-from tutti.engine.decisions import Evict
-from tutti.engine.observations import PriorityClassGone, PriorityClassSeen
+from tutti.engine.records.decisions import Evict
+from tutti.engine.records.observations import PriorityClassGone, PriorityClassSeen
 
 
 def put_class(world: World, name: str, value: int, *, default: bool = False, policy: str = "") -> None:

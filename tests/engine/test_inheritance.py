@@ -11,7 +11,7 @@ import pytest
 from tests.engine.world import World
 from tutti.api.core import OwnerReference
 from tutti.engine.gathering.inheritance import PATIENCE_SECONDS
-from tutti.engine.observations import OwnerKindFollowed, OwnerSeen
+from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen
 
 OURS = "scheduling.tutti.dev/queue-name"
 KUEUES = "kueue.x-k8s.io/queue-name"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.test_whole_for_life import WINDOW, come_back, die, evicted, running, successors
 from tests.engine.world import World
-from tutti.engine.workloads import Phase
+from tutti.engine.records.workloads import Phase
 
 # A gang that was restarted whole, with members of before that are there still.
 

@@ -12,7 +12,7 @@ import pytest
 from tests.engine.test_importance import put_class, template
 from tests.engine.world import World, replaced
 from tutti.api.core import SchedulingGroup
-from tutti.engine.decisions import Evict
+from tutti.engine.records.decisions import Evict
 
 NATIVE = "scheduling.k8s.io/v1alpha2"
 OF_PODS = {"group": "scheduling.k8s.io", "kind": "PriorityClass"}

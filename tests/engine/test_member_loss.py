@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.world import World, replaced
-from tutti.engine.decisions import Evict
+from tutti.engine.records.decisions import Evict
 
 
 def lose(world: World, name: str, how: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.world import World
-from tutti.engine.milestones import Milestone, Step
+from tutti.engine.records.milestones import Milestone, Step
 
 ANNOTATION = "scheduling.tutti.dev/gate"
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.drawing import examples
 from tests.engine.world import GPU, World
-from tutti.engine.decisions import Evict
+from tutti.engine.records.decisions import Evict
 
 LEVELS = ("block", "rack", "kubernetes.io/hostname")
 KINDS = ("a", "b")

@@ -15,7 +15,7 @@ from tests.placement.scenes import KEYS, LABELS, SELECTORS, nodes
 from tests.placement.storage import claim, csi_node, using, volume
 from tutti.api.core import Node, Pod
 from tutti.api.disruption import PodDisruptionBudget
-from tutti.engine.decisions import Bind, Evict, SetPodCondition
+from tutti.engine.records.decisions import Bind, Evict, SetPodCondition
 
 DRIVER = "csi.example.com"
 PLAIN = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.engine.world import GPU, World
-from tutti.engine.decisions import Evict
+from tutti.engine.records.decisions import Evict
 
 WEIGHTS = (1, 2, 4)
 CAPACITY = 16

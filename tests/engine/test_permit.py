@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.world import World
 from tutti.api.taints import Toleration
-from tutti.engine.decisions import Evict
+from tutti.engine.records.decisions import Evict
 
 TEMPLATE = {
     "spec": {

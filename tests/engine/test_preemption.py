@@ -10,8 +10,8 @@ from tests.engine.world import World, replaced
 from tutti.api.core import ObjectMeta, PriorityClass
 from tutti.api.disruption import BudgetName, BudgetSpec, BudgetStatus, PodDisruptionBudget
 from tutti.api.labels import LabelSelector
-from tutti.engine.decisions import Evict
-from tutti.engine.observations import BudgetSeen, PriorityClassSeen
+from tutti.engine.records.decisions import Evict
+from tutti.engine.records.observations import BudgetSeen, PriorityClassSeen
 
 
 def evicted(world: World) -> list[str]:

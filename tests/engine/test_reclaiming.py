@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.world import GPU, World
-from tutti.engine.decisions import Bind, Evict
+from tutti.engine.records.decisions import Bind, Evict
 
 ANY = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
 

@@ -12,7 +12,7 @@ from tests.engine.world import World, replaced
 from tests.placement.storage import HOSTNAME, at, claim, csi_node, storage_class, volume
 from tutti.api.core import Affinity, PodAffinity, PodAffinityTerm
 from tutti.api.labels import LabelSelector
-from tutti.engine.decisions import ReserveVolume, SelectNode
+from tutti.engine.records.decisions import ReserveVolume, SelectNode
 
 ONCE = ("ReadWriteOncePod",)
 MANY = ("ReadWriteMany",)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.drawing import examples
 from tests.engine.world import World, replaced
 from tutti.api.core import Pod, PodStatus
-from tutti.engine.decisions import Evict
+from tutti.engine.records.decisions import Evict
 
 ANY = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
 STEP = 20.0

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.engine.living.timers import Timers, times_of
-from tutti.engine.workloads import Workload
+from tutti.engine.records.workloads import Workload
 
 FIELDS = ("deadline", "alarm", "tell_at", "not_before")
 SET = st.tuples(st.just("set"), st.integers(0, 4), st.sampled_from(FIELDS), st.integers(0, 20))

@@ -11,8 +11,8 @@ import pytest
 from tests.engine.world import World, replaced
 from tutti.api.core import Pod, TopologySpreadConstraint
 from tutti.engine.admitting import together
-from tutti.engine.decisions import AnyDecision, Bind
-from tutti.engine.workloads import Phase
+from tutti.engine.records.decisions import AnyDecision, Bind
+from tutti.engine.records.workloads import Phase
 
 QUEUES = ("", "a", "b", "c")
 POLICIES = ({}, {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"})

@@ -6,9 +6,9 @@ import pytest
 
 from tests.engine.world import START, World
 from tutti.api.taints import Taint
-from tutti.engine.decisions import Bind, EmitEvent, Evict, PatchStatus, SetPodCondition
-from tutti.engine.observations import Synced
-from tutti.engine.workloads import Phase
+from tutti.engine.records.decisions import Bind, EmitEvent, Evict, PatchStatus, SetPodCondition
+from tutti.engine.records.observations import Synced
+from tutti.engine.records.workloads import Phase
 
 
 def evaluated(world: World) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.engine.world import World
-from tutti.engine.decisions import Bind, Evict
-from tutti.engine.observations import BindAnswer, BindFinished
+from tutti.engine.records.decisions import Bind, Evict
+from tutti.engine.records.observations import BindAnswer, BindFinished
 
 
 def held_gang() -> tuple[World, list[Bind]]:

@@ -15,7 +15,7 @@ from tests.engine.test_invariants import GANGS, NODES, RARELY, Histories, Watche
 from tests.placement.storage import HOSTNAME, at, claim, csi_node, storage_class, volume
 from tutti.api.storage import PersistentVolumeClaim
 from tutti.cluster.binding_progress import Stage, progress
-from tutti.engine.decisions import Bind
+from tutti.engine.records.decisions import Bind
 
 DRIVER = "csi.example.com"
 CLAIMS = st.sampled_from([f"c{i}" for i in range(6)])

@@ -8,7 +8,7 @@ from tests.engine.storage import ZONE
 from tests.engine.world import World
 from tests.placement.storage import HOSTNAME, at, claim, csi_node, storage_class, volume
 from tutti.api.storage import SELECTED_NODE
-from tutti.engine.decisions import ReserveVolume, SelectNode
+from tutti.engine.records.decisions import ReserveVolume, SelectNode
 
 PROVISIONER = "kubernetes.io/no-provisioner"
 

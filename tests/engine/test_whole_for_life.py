@@ -8,10 +8,10 @@ from tests.engine.test_extenders import FILTER, tell
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import PodCondition
 from tutti.api.taints import Taint
-from tutti.engine.decisions import Evict
 from tutti.engine.living.replacement import kept_from
-from tutti.engine.observations import NodeSeen
-from tutti.engine.workloads import Phase, Workload
+from tutti.engine.records.decisions import Evict
+from tutti.engine.records.observations import NodeSeen
+from tutti.engine.records.workloads import Phase, Workload
 
 GONE_QUIET = [Taint("node.kubernetes.io/unreachable", effect="NoExecute")]
 WINDOW = 300

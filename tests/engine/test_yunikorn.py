@@ -13,7 +13,7 @@ import pytest
 from tests.engine.test_conventions import annotated, put
 from tests.engine.test_permit import free
 from tests.engine.world import World
-from tutti.engine.decisions import CreatePodGroup, Evict
+from tutti.engine.records.decisions import CreatePodGroup, Evict
 
 PREFIX = "yunikorn.apache.org"
 GPU = {"nvidia.com/gpu": "1"}

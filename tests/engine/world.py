@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import io
 import itertools
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -34,7 +35,11 @@ from tutti.api.core import (
 )
 from tutti.api.owners import OWNER_KINDS, OwnerObject, owner_object
 from tutti.api.taints import Taint, Toleration
-from tutti.engine.decisions import (
+from tutti.engine.engine import Engine
+from tutti.engine.extending.hosting import Plugins
+from tutti.engine.journal import JournalWriter, Replay, Share, replay
+from tutti.engine.reading.admissions import ADMITTED_CONDITION
+from tutti.engine.records.decisions import (
     AnyDecision,
     AskExtender,
     Bind,
@@ -51,11 +56,8 @@ from tutti.engine.decisions import (
     SelectNode,
     SetPodCondition,
 )
-from tutti.engine.engine import Engine
-from tutti.engine.explanation import Explanation
-from tutti.engine.extending.hosting import Plugins
-from tutti.engine.journal import JournalWriter, Replay, Share, replay
-from tutti.engine.observations import (
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.observations import (
     AllowanceGone,
     AllowanceSeen,
     AnyObservation,
@@ -77,7 +79,6 @@ from tutti.engine.observations import (
     PodSeen,
     Synced,
 )
-from tutti.engine.reading.admissions import ADMITTED_CONDITION
 
 START = 1_000_000.0
 NAMESPACED = {"Workload", "PodGroup", "LocalQueue"}
@@ -104,8 +105,10 @@ class World:
 
     `hold_binds` keeps binds in `pending_binds` until `answer`; `outcomes` names the next outcomes of a pod's binds;
     `hold_evictions` keeps evicted pods there, being deleted, until `delete`; `refuse_evictions` and
-    `refuse_deactivation` have these writes fail.
+    `refuse_deactivation` have these writes fail. `opened` gives what the journal of each engine is written to.
     """
+
+    opened: ClassVar[Callable[[], io.BytesIO]] = io.BytesIO
 
     def __init__(
         self,
@@ -142,7 +145,7 @@ class World:
 
     def _start(self, *, synced: bool) -> None:
         self.engine = Engine(self.configuration, self.plugins)
-        self.journal = io.BytesIO()
+        self.journal = type(self).opened()
         self._writer = JournalWriter(self.journal, self.configuration)
         for name in self.namespaces:
             self.tell(NamespaceSeen(Namespace(ObjectMeta(name=name, labels={"kubernetes.io/metadata.name": name}))))

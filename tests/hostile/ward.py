@@ -25,8 +25,8 @@ from tutti.controller.catalogue import Catalogue
 from tutti.controller.other_kinds import other_kinds
 from tutti.controller.references import judge
 from tutti.controller.streams import STREAMS
-from tutti.engine.decisions import CreatePodGroup, Deactivate, NoteFault
-from tutti.engine.observations import (
+from tutti.engine.records.decisions import CreatePodGroup, Deactivate, NoteFault
+from tutti.engine.records.observations import (
     AllowanceSeen,
     AnyObservation,
     Deactivated,

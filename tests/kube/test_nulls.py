@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from tests.engine.world import World
 from tutti.api.core import Node
 from tutti.controller.streams import STREAMS
-from tutti.engine.observations import NodeSeen, ObjectUnread
+from tutti.engine.records.observations import NodeSeen, ObjectUnread
 from tutti.kube.changes import Gone, Seen, Unread
 from tutti.kube.depth import DEEPEST, cut
 from tutti.kube.metrics import WireMetrics

@@ -18,14 +18,15 @@ from tests.simulation.loop import OWNER, VirtualLoop
 from tests.simulation.wire import Network, Wire
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.kinds.pod_group import OnMemberLoss
+from tutti.controller.cycle import Journal
 from tutti.controller.health import Health
 from tutti.controller.metrics import Metrics
 from tutti.controller.room import Room, Surroundings
 from tutti.controller.supervisor import leaves
-from tutti.engine.decisions import AnyDecision, Bind, Evict
 from tutti.engine.engine import Engine
-from tutti.engine.observations import AnyObservation, BindAnswer, BindFinished, NodeGone
-from tutti.engine.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.records.decisions import AnyDecision, Bind, Evict
+from tutti.engine.records.observations import AnyObservation, BindAnswer, BindFinished, NodeGone
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.kube.fencing import LeadershipLost
 from tutti.kube.metrics import WireMetrics
 
@@ -48,6 +49,10 @@ CONFIGURATION = TuttiConfiguration(
     victims_timeout_seconds=30,
     on_member_loss=OnMemberLoss(window_seconds=LOSS_WINDOW),
 )
+
+
+Journals = Callable[[TuttiConfiguration], Journal]
+"""Gives what a life of a process records what it sees and decides in."""
 
 
 class CheckedEngine(Invariants, Engine):
@@ -223,6 +228,7 @@ class Operator:
         lacks: Callable[[str, frozenset[str]], str],
         was_whole: Callable[[str], bool],
         configuration: TuttiConfiguration = CONFIGURATION,
+        journals: Journals | None = None,
     ) -> None:
         self.replica = replica
         self.name = ""
@@ -234,6 +240,7 @@ class Operator:
         self._complain = complain
         self._local_queues = local_queues
         self._configuration = configuration
+        self._journals = journals
         self._draw = draw
         self._lacks = lacks
         self._was_whole = was_whole
@@ -295,8 +302,9 @@ class Operator:
             lacks=self._lacks,
             was_whole=self._was_whole,
         )
+        journal = self._journals(self._configuration) if self._journals is not None else None
         around = Surroundings(
-            wire, self._configuration, Health(), metrics, clock=self._loop.wall, ticks=self._loop.time
+            wire, self._configuration, Health(), metrics, journal, clock=self._loop.wall, ticks=self._loop.time
         )
         self.room = Room(self.engine, around)
         self.identify(self.room)

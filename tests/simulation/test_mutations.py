@@ -22,9 +22,9 @@ from tutti.engine.displacing import preemption
 from tutti.engine.engine import Engine
 from tutti.engine.gathering import needs
 from tutti.engine.living import binding, charges, eviction, life, replacement, reservation
+from tutti.engine.records.workloads import Phase
 from tutti.engine.waiting.lines import Line
 from tutti.engine.waiting.turns import Candidates
-from tutti.engine.workloads import Phase
 from tutti.kube.changes import Change, Gone
 from tutti.kube.lease import Elector
 from tutti.kube.mirror import Mirror

@@ -15,7 +15,7 @@ from tests.simulation.limits import COHORT, exceeded, held
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.machines import Machines
 from tests.simulation.mistakes import Mistakes
-from tests.simulation.operator import CONFIGURATION, Operator
+from tests.simulation.operator import CONFIGURATION, Journals, Operator
 from tests.simulation.pods import GPU, HOLD, is_held_back, lives, plain, pod_of
 from tests.simulation.server import Json, Server
 from tests.simulation.wire import Network, Sent, Trouble
@@ -61,6 +61,7 @@ class World:
         self.violations: list[str] = []
         self.trace: list[str] = []
         self.state: Json = {}
+        self.journals: Journals | None = None
         self.failed = asyncio.Event()
         self._draw = random.Random(f"{seed}/users")
         self._gang_of: dict[str, str] = {}
@@ -276,6 +277,7 @@ class World:
                 lacks=self.lacks,
                 was_whole=lambda name: name in self.gangs and self.gangs[name].whole,
                 configuration=self.configuration,
+                journals=self.journals,
             )
         one.start()
 

@@ -17,9 +17,9 @@ from typing import Protocol, get_args
 from tutti.controller.logs import tell_decisions
 from tutti.controller.metrics import Metrics
 from tutti.controller.steady_time import SteadyTime
-from tutti.engine.decisions import AnyDecision
 from tutti.engine.journal import Share
-from tutti.engine.observations import AnyObservation, Synced
+from tutti.engine.records.decisions import AnyDecision
+from tutti.engine.records.observations import AnyObservation, Synced
 from tutti.kube.fencing import Fence, LeadershipDoubted, unfenced
 from tutti.kube.lease import boot_clock
 

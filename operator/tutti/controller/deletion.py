@@ -14,7 +14,7 @@ import structlog
 from tutti.api.model import API_VERSION
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.references import listed, users
-from tutti.engine.decisions import EmitEvent
+from tutti.engine.records.decisions import EmitEvent
 
 log = structlog.get_logger(__name__)
 

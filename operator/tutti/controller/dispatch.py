@@ -22,7 +22,8 @@ from tutti.controller.extending import Extending
 from tutti.controller.gang_times import GangTimes
 from tutti.controller.logs import details_are_told
 from tutti.controller.metrics import Metrics
-from tutti.engine.decisions import (
+from tutti.engine.reading.admissions import ADMITTED_CONDITION
+from tutti.engine.records.decisions import (
     AnyDecision,
     AskExtender,
     Bind,
@@ -39,7 +40,7 @@ from tutti.engine.decisions import (
     SelectNode,
     SetPodCondition,
 )
-from tutti.engine.observations import (
+from tutti.engine.records.observations import (
     AnyObservation,
     BindAnswer,
     BindFinished,
@@ -49,7 +50,6 @@ from tutti.engine.observations import (
     ExtenderAnswered,
     PodGroupWritten,
 )
-from tutti.engine.reading.admissions import ADMITTED_CONDITION
 from tutti.kube.binder import Binder, Binding, BindOutcome
 from tutti.kube.claims import ClaimWriter
 from tutti.kube.client import Client

@@ -17,8 +17,8 @@ import structlog
 
 from tutti.api.extensions import Extender
 from tutti.controller.metrics import Metrics
-from tutti.engine.decisions import AskExtender
-from tutti.engine.observations import AnyObservation, ExtenderAnswered
+from tutti.engine.records.decisions import AskExtender
+from tutti.engine.records.observations import AnyObservation, ExtenderAnswered
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.extender import Candidates, ExtenderClient, ExtenderError

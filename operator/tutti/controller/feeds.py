@@ -12,7 +12,7 @@ from tutti.controller.catalogue import Catalogue
 from tutti.controller.crds import RESOURCES
 from tutti.controller.health import Check, Health
 from tutti.controller.streams import STREAMS, Stream
-from tutti.engine.observations import AnyObservation, ObjectUnread
+from tutti.engine.records.observations import AnyObservation, ObjectUnread
 from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
 from tutti.kube.fencing import LeadershipLost

@@ -9,7 +9,7 @@ from typing import Final
 
 from tutti.api.core import Pod
 from tutti.controller.metrics import Metrics
-from tutti.engine.decisions import Bind
+from tutti.engine.records.decisions import Bind
 
 _NEVER: Final = float("inf")
 

@@ -25,9 +25,9 @@ import structlog
 from prometheus_client import Counter
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.decisions import AnyDecision
 from tutti.engine.journal import ENDED, Header, JournalWriter
-from tutti.engine.observations import AnyObservation
+from tutti.engine.records.decisions import AnyDecision
+from tutti.engine.records.observations import AnyObservation
 
 MOST_BYTES = 128 * 2**20
 """How large a part becomes."""

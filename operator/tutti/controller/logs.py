@@ -18,7 +18,7 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from tutti.api.printable import shown
-from tutti.engine.decisions import AnyDecision
+from tutti.engine.records.decisions import AnyDecision
 
 log = structlog.get_logger(__name__)
 

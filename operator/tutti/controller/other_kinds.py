@@ -12,7 +12,7 @@ from typing import Any
 from tutti.api.configuration import Conventions
 from tutti.api.conventions.gang_objects import GANG_KINDS, GangKind
 from tutti.api.owners import BUILT_IN, OWNER_KINDS, OwnerKind, OwnerView, owner_object
-from tutti.engine.observations import (
+from tutti.engine.records.observations import (
     AnyObservation,
     GangObjectGone,
     GangObjectSeen,

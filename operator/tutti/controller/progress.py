@@ -11,7 +11,7 @@ from tutti.api.kinds import LocalQueue
 from tutti.controller.gauges.degraded import degraded_since
 from tutti.controller.metrics import Metrics
 from tutti.controller.queue_metrics import drop_others
-from tutti.engine.milestones import Milestone, Step
+from tutti.engine.records.milestones import Milestone, Step
 from tutti.engine.state import State
 
 log = structlog.get_logger(__name__)

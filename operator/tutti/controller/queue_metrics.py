@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from tutti.engine.milestones import Milestone, Step
+from tutti.engine.records.milestones import Milestone, Step
 
 Labels = tuple[str, ...]
 """The values of the labels that name a queue, in their order."""

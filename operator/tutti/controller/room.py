@@ -39,9 +39,9 @@ from tutti.controller.served_feeds import ServedFeeds
 from tutti.controller.specs import ObjectKey
 from tutti.controller.supervisor import first_of, is_lost_lease, leaves
 from tutti.controller.usage import charged, overused
-from tutti.engine.decisions import EmitEvent
 from tutti.engine.engine import Engine
-from tutti.engine.observations import AnyObservation, PodGone, PodSeen
+from tutti.engine.records.decisions import EmitEvent
+from tutti.engine.records.observations import AnyObservation, PodGone, PodSeen
 from tutti.kube.client import Client
 from tutti.kube.fencing import Fence, Term, unfenced
 from tutti.kube.lease import Elector, boot_clock, default_identity

@@ -20,7 +20,7 @@ from tutti.controller.discovery import version_of
 from tutti.controller.feeds import told_of
 from tutti.controller.health import Check
 from tutti.controller.other_kinds import OtherKind, other_kinds
-from tutti.engine.observations import AnyObservation
+from tutti.engine.records.observations import AnyObservation
 from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
 from tutti.kube.informer import Informer

@@ -21,7 +21,7 @@ from tutti.api.templates import prune_workload
 from tutti.cluster.storage import StorageKind
 from tutti.cluster.surroundings import Selecting
 from tutti.controller.crds import RESOURCES
-from tutti.engine.observations import (
+from tutti.engine.records.observations import (
     AllowanceGone,
     AllowanceSeen,
     AnyObservation,

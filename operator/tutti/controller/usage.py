@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tutti.controller.specs import ObjectKey
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload
 
 
 def charged(state: State) -> dict[ObjectKey, str]:

@@ -20,12 +20,12 @@ from typing import Final
 from tutti.api.conditions import timestamp
 from tutti.engine.backfilling import backfill
 from tutti.engine.displacing import nominations
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.faults import note, said
 from tutti.engine.living import reservation
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.waiting import holding_back
-from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.queueing.backoff import delay
 
 _FORGIVEN_SECONDS: Final = 3600.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tutti.api.conditions import timestamp
 from tutti.api.wording import HAS, IS, agreeing, counted
-from tutti.engine.members import Group, Loss
-from tutti.engine.reasons import Reason
-from tutti.engine.workloads import Phase, Workload
+from tutti.engine.records.members import Group, Loss
+from tutti.engine.records.reasons import Reason
+from tutti.engine.records.workloads import Phase, Workload
 
 _WAITS = ("waits", "wait")
 

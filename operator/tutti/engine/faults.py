@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tutti.api.lengths import shortened
-from tutti.engine.decisions import NoteFault
+from tutti.engine.records.decisions import NoteFault
 from tutti.engine.state import State
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")

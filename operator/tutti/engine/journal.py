@@ -17,10 +17,10 @@ import msgspec
 
 from tutti import __version__
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.decisions import AnyDecision
 from tutti.engine.engine import Engine
 from tutti.engine.extending.hosting import Plugins
-from tutti.engine.observations import AnyObservation
+from tutti.engine.records.decisions import AnyDecision
+from tutti.engine.records.observations import AnyObservation
 
 _ENCODER = msgspec.json.Encoder()
 

@@ -14,7 +14,8 @@ from tutti.engine.gathering import implicit, inheritance, promises
 from tutti.engine.gathering.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
 from tutti.engine.living import binding, charges, eviction, limits, volumes
 from tutti.engine.living.reservation import lost_node, note_loss
-from tutti.engine.observations import (
+from tutti.engine.reading.objects import SHARED
+from tutti.engine.records.observations import (
     AllowanceGone,
     AllowanceSeen,
     AnyObservation,
@@ -54,7 +55,6 @@ from tutti.engine.observations import (
     Synced,
     VolumeSeen,
 )
-from tutti.engine.reading.objects import SHARED
 from tutti.engine.state import State
 from tutti.engine.telling.statuses import FENCE
 from tutti.placement.preemption.budgets import budget_of

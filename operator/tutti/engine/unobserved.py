@@ -10,10 +10,11 @@ from __future__ import annotations
 from tutti.api.core import Pod
 from tutti.api.owners import OwnerObject
 from tutti.cluster.surroundings import Selecting
-from tutti.engine.decisions import EmitEvent, SetPodCondition
 from tutti.engine.faults import note, said
 from tutti.engine.gathering.gathering import drop_member, refile
-from tutti.engine.observations import (
+from tutti.engine.observing import concerned
+from tutti.engine.records.decisions import EmitEvent, SetPodCondition
+from tutti.engine.records.observations import (
     AnyObservation,
     GangObjectSeen,
     NodeSeen,
@@ -21,7 +22,6 @@ from tutti.engine.observations import (
     Observation,
     PodSeen,
 )
-from tutti.engine.observing import concerned
 from tutti.engine.state import State
 
 

@@ -15,7 +15,7 @@ from tutti.api.configuration import Conventions
 from tutti.cli.views.asking import Asked
 from tutti.cli.views.gangs.model import gangs
 from tutti.cli.views.listing import Listed, list_cluster
-from tutti.engine.observations import GangObjectSeen, PodSeen
+from tutti.engine.records.observations import GangObjectSeen, PodSeen
 
 VOLCANO = "scheduling.volcano.sh"
 LOOSE = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.cli.views.listing import Listed
-from tutti.engine.decisions import AnyDecision
 from tutti.engine.engine import Engine
-from tutti.engine.explanation import Explanation
 from tutti.engine.extending.hosting import Plugins
-from tutti.engine.observations import AnyObservation, Synced
+from tutti.engine.records.decisions import AnyDecision
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.observations import AnyObservation, Synced
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload, WorkloadKey
 
 FITS = "it fits now, and is not placed yet"
 """Of a workload that waits for nothing and has no nodes."""

@@ -11,7 +11,7 @@ import msgspec
 from tutti.api.core import Node, Pod, PodStatus
 from tutti.api.model import GROUP
 from tutti.cluster.pods import PodKey
-from tutti.engine.observations import AnyObservation, NodeSeen, ObjectSeen, PodSeen
+from tutti.engine.records.observations import AnyObservation, NodeSeen, ObjectSeen, PodSeen
 
 Seen = Sequence[AnyObservation]
 _HOSTNAME = "kubernetes.io/hostname"

@@ -23,7 +23,7 @@ from tutti.api.storage import (
     VolumePhase,
 )
 from tutti.cli.views.changing import Seen, changed
-from tutti.engine.observations import AnyObservation, ClaimSeen, StorageClassSeen, VolumeSeen
+from tutti.engine.records.observations import AnyObservation, ClaimSeen, StorageClassSeen, VolumeSeen
 
 _OF_BINDING = (BIND_COMPLETED, SELECTED_NODE)
 

@@ -15,9 +15,9 @@ from tutti.api.resources import describe
 from tutti.api.wording import IS, agreeing, counted
 from tutti.cli.views.drawing import ago
 from tutti.engine.degraded import losses_of, restarts_at, short_groups
-from tutti.engine.explanation import Explanation
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload
 from tutti.quota.flavors import VIRTUAL
 from tutti.quota.tree import Usage, add_to
 

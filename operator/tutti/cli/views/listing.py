@@ -20,7 +20,7 @@ from tutti.controller.crds import RESOURCES
 from tutti.controller.discovery import served_version
 from tutti.controller.other_kinds import OtherKind, other_kinds
 from tutti.controller.streams import STREAMS, Stream
-from tutti.engine.observations import AnyObservation
+from tutti.engine.records.observations import AnyObservation
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError

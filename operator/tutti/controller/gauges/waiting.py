@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from tutti.controller.gauges.families import counters, gauges
-from tutti.engine.explanation import Gate
+from tutti.engine.records.explanation import Gate
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.engine.telling.waiting_counts import Place
-from tutti.engine.workloads import Workload
 
 _BACKING_OFF = "BackingOff"
 

@@ -23,15 +23,15 @@ from tutti.engine.admitting.shortages import (
     short_of_resources,
 )
 from tutti.engine.displacing import holders
-from tutti.engine.explanation import Explanation
 from tutti.engine.extending import extenders
 from tutti.engine.gathering.needs import Lacking, Need, hopeless, needs_of, pod_sets_of
-from tutti.engine.members import Hold
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.members import Hold
+from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.engine.waiting import holding_back, past_use
 from tutti.engine.waiting.lines import Standing
 from tutti.engine.waiting.queues import queue_of
-from tutti.engine.workloads import Phase, Workload
 from tutti.placement.gang import place
 from tutti.placement.sharing import are_apart
 from tutti.placement.together import Shortfall, place_together

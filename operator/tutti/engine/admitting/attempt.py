@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from tutti.cluster.transaction import Transaction
 from tutti.engine.extending.consultation import Query
 from tutti.engine.gathering.needs import Lacking, Need
-from tutti.engine.members import Charge
+from tutti.engine.records.members import Charge
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload
 from tutti.placement.framework import ANYWHERE, Rows
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile

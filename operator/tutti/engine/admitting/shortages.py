@@ -10,10 +10,10 @@ import numpy as np
 from tutti.api.resources import describe
 from tutti.api.wording import HAS, IS, agreeing, counted
 from tutti.cluster.supply import summed
-from tutti.engine.explanation import Explanation, Gate
-from tutti.engine.members import Group
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Group
+from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload
 from tutti.placement.misfit import Misfit
 from tutti.placement.plugins.users import FAILED
 from tutti.quota.flavors import Assignment, Queue, uncovered

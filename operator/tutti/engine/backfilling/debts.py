@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tutti.engine.workloads import WorkloadKey
+from tutti.engine.records.workloads import WorkloadKey
 from tutti.queueing.heads import HeadKey
 from tutti.quota.proportion import Pending
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tutti.cluster.columns import longer
-from tutti.engine.workloads import WorkloadKey
+from tutti.engine.records.workloads import WorkloadKey
 from tutti.quota.holdings import Holdings
 from tutti.quota.tree import FlavorResource, Usage
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.engine.backfilling.returns import Returns
-from tutti.engine.explanation import Explanation
-from tutti.engine.workloads import WorkloadKey
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.workloads import WorkloadKey
 from tutti.queueing.heads import HeadKey
 from tutti.quota.tree import Usage
 

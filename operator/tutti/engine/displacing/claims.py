@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
-from tutti.engine.explanation import Explanation
-from tutti.engine.members import Charge
-from tutti.engine.workloads import WorkloadKey
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.members import Charge
+from tutti.engine.records.workloads import WorkloadKey
 from tutti.placement.preemption.units import Units
 from tutti.quota.accounts import Handed
 from tutti.quota.tree import Usage

@@ -16,10 +16,10 @@ import numpy as np
 from tutti.cluster.classes import PodClass
 from tutti.engine.displacing.claims import Nomination
 from tutti.engine.displacing.nominations import LOOK_SECONDS, without
-from tutti.engine.explanation import Explanation
 from tutti.engine.gathering.needs import Need, needs_of
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload
 
 
 def elsewhere(state: State, freed: int) -> list[Workload]:

@@ -6,8 +6,8 @@ import math
 
 from tutti.api.kinds import PodGroup
 from tutti.engine.living.limits import protected_until
+from tutti.engine.records.workloads import ADMITTED, Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import ADMITTED, Phase, Workload
 from tutti.quota.snapshot import Holder
 from tutti.quota.tree import Usage
 

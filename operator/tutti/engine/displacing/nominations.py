@@ -21,10 +21,10 @@ from contextlib import contextmanager
 from tutti.api.core import Pod
 from tutti.cluster.pods import PodKey
 from tutti.engine.displacing.claims import Nomination, Spot, Wants
-from tutti.engine.explanation import Explanation
 from tutti.engine.gathering.needs import Need
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload, WorkloadKey
 from tutti.quota.tree import Usage, add_to
 
 LOOK_SECONDS = 1.0

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from tutti.engine.displacing.claims import Precedence
 from tutti.engine.gathering.needs import Need, asked_by
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.engine.waiting.lines import Standing
-from tutti.engine.workloads import Workload
 from tutti.quota.flavors import Queue
 from tutti.quota.policy import allows
 from tutti.quota.snapshot import Demand, Holder

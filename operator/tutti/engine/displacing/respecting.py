@@ -13,8 +13,8 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.transaction import Transaction
 from tutti.engine.displacing.claims import Covered, Nomination, Precedence
 from tutti.engine.living import replacement
+from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload
 
 _LEAST = -(2**31) - 1
 """Below every priority that a pod can have."""

@@ -11,12 +11,12 @@ from collections.abc import Collection
 
 from tutti.cluster.pods import PodKey
 from tutti.engine.displacing.claims import Nomination
-from tutti.engine.members import Member
-from tutti.engine.milestones import Step
-from tutti.engine.reasons import Reason
+from tutti.engine.records.members import Member
+from tutti.engine.records.milestones import Step
+from tutti.engine.records.reasons import Reason
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import Phase, Workload, WorkloadKey
 
 
 def spare(state: State) -> None:

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from tutti.cluster.pods import PodRecord
 from tutti.engine.displacing.holders import PART, workload_of
-from tutti.engine.members import Group, Member
+from tutti.engine.records.members import Group, Member
+from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload
 from tutti.placement.preemption.harm import started
 from tutti.quota.snapshot import Holder, Snapshot
 from tutti.quota.tree import Usage, add_to

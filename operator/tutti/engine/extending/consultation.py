@@ -14,9 +14,9 @@ from tutti.api.extensions import Extender
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pods import PodRecord
-from tutti.engine.decisions import AskExtender
-from tutti.engine.observations import ExtenderAnswered
-from tutti.engine.workloads import WorkloadKey
+from tutti.engine.records.decisions import AskExtender
+from tutti.engine.records.observations import ExtenderAnswered
+from tutti.engine.records.workloads import WorkloadKey
 from tutti.placement.framework import MAX_SCORE, Mask, Rejection
 from tutti.placement.gang import Ask
 from tutti.placement.plugins.extended import Answer, ExtenderFilter, ExtenderScore

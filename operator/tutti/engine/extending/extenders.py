@@ -17,11 +17,11 @@ from collections.abc import Sequence
 
 from tutti.api.extensions import Extender
 from tutti.api.wording import counted
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.extending.consultation import Consultation, Inputs, Query, interested
-from tutti.engine.observations import ExtenderAnswered
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.observations import ExtenderAnswered
+from tutti.engine.records.workloads import WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.workloads import WorkloadKey
 from tutti.placement.gang import Ask
 from tutti.placement.judging import assess
 from tutti.placement.plugins.extended import lay_down

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tutti.api.core import OwnerReference
 from tutti.api.owners import OwnerObject
-from tutti.engine.members import Member
+from tutti.engine.records.members import Member
 
 MOST_LEVELS = 10
 """How far up owners are followed, as in Kueue (`managedOwnersChainLimit`, 0.20)."""

@@ -9,11 +9,11 @@ found no nodes for as long is placed pod by pod (style Soft) or given up (Hard).
 from __future__ import annotations
 
 from tutti.api.wording import IS, WAS, agreeing, counted
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.living import reservation
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.workloads import Phase, Style, Workload
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import Phase, Style, Workload
 
 TIMED_OUT = "ResourceReservationTimeout"
 """YuniKorn's word for the end of its patience."""

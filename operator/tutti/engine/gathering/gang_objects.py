@@ -10,8 +10,8 @@ from typing import Any
 
 from tutti.api.conventions import Claim
 from tutti.api.conventions.gang_objects import GangObject, gangs_in
-from tutti.engine.members import Group
-from tutti.engine.workloads import Workload
+from tutti.engine.records.members import Group
+from tutti.engine.records.workloads import Workload
 
 Source = tuple[str, str, str, str]
 """API group, kind, namespace and name of an object."""

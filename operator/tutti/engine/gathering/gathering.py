@@ -21,10 +21,10 @@ from tutti.engine.gathering.gang_objects import task_of
 from tutti.engine.gathering.nearness import of_claim
 from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Saying
 from tutti.engine.living.reservation import give_back, note_loss
-from tutti.engine.members import Member, Told
 from tutti.engine.reading.admissions import kept_of
+from tutti.engine.records.members import Member, Told
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import Address, State
-from tutti.engine.workloads import Workload
 
 
 def put_member(state: State, pod: Pod) -> None:

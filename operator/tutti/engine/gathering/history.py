@@ -8,9 +8,9 @@ from tutti.api import resources
 from tutti.api.conditions import Condition, find, is_true
 from tutti.api.kinds import PodGroup, Workload
 from tutti.api.kinds.statuses import KeptMember
-from tutti.engine import workloads
-from tutti.engine.members import Loss
-from tutti.engine.workloads import Eviction, Phase
+from tutti.engine.records import workloads
+from tutti.engine.records.members import Loss
+from tutti.engine.records.workloads import Eviction, Phase
 from tutti.quota.flavors import VIRTUAL
 
 MOST_LOST = 100_000

@@ -10,12 +10,12 @@ from typing import Any
 
 from tutti.api.core import OwnerReference
 from tutti.api.kinds import PodGroup
-from tutti.engine.decisions import CreatePodGroup, DeletePodGroup
 from tutti.engine.gathering.sizes import IMPLICIT_LABEL, are_told
-from tutti.engine.members import Member
-from tutti.engine.observations import PodGroupWritten
+from tutti.engine.records.decisions import CreatePodGroup, DeletePodGroup
+from tutti.engine.records.members import Member
+from tutti.engine.records.observations import PodGroupWritten
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload
 
 ASK_AGAIN_SECONDS = 10.0
 """How long after a PodGroup could not be written it is tried again."""

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from tutti.api.core import PodSpec, PriorityClass
 from tutti.api.kinds.workload import WorkloadSpec
-from tutti.engine.explanation import Explanation, Gate
-from tutti.engine.members import Group
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Group
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload
 
 NEVER = "Never"
 """The preemptionPolicy of pods that take out nobody."""

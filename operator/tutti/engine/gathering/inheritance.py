@@ -13,11 +13,11 @@ from tutti.api.conventions import kueue
 from tutti.api.conventions.claim import ConventionError, existing_name, label
 from tutti.api.core import OwnerReference
 from tutti.api.owners import QUEUE_LABELS, OwnerObject
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.ancestry import MOST_LEVELS, Kind
-from tutti.engine.members import Member
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Member
+from tutti.engine.records.workloads import UNDER_WAY, Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import UNDER_WAY, Workload
 
 PATIENCE_SECONDS = 10.0
 """How long pods whose owner has not been seen wait for it: watches tell of both in any order."""

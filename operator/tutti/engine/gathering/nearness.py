@@ -1,82 +1,14 @@
-"""How near one another the members of a pod group must be, as users said it, and what that means on the nodes.
-
-Levels are those of the flavor's Topology, where it has one, else the node labels that are named themselves.
-"""
+"""How near one another the members of a pod group must be, read from what users said."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from tutti.api.conventions import TopologyClaim
 from tutti.api.kinds.pod_group import TopologyConstraint
 from tutti.api.kinds.workload import TopologyRequest as TopologySaid
-from tutti.placement.topology.nearness import Nearness
-from tutti.placement.topology.request import Slice, Together, TopologyRequest
-
-NAMED = "groupName"
-"""Begins the name of what users have named themselves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Near:
-    """What was said.
-
-    Attributes:
-        required: Node labels of each of which members share one value.
-        preferred: Those of which they rather do, the widest first.
-        slices: So many members that share a value, the widest first.
-        balanced: Whether the domains used should get about as many members each.
-        together: The name of what goes to one domain together; "" where members of one class do.
-    """
-
-    required: tuple[str, ...] = ()
-    preferred: tuple[str, ...] = ()
-    slices: tuple[Slice, ...] = ()
-    balanced: bool = False
-    together: str = ""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """All node labels that are named, the widest first."""
-        return tuple(dict.fromkeys((*self.required, *self.preferred, *(one.level for one in self.slices))))
-
-    @property
-    def wish(self) -> str:
-        """Where all of them want to be, in words; slices left aside."""
-        firm = [f"{mode} {', '.join(keys)}" for mode, keys in self._firm() if keys]
-        return " and ".join(firm) or "Unconstrained"
-
-    def _firm(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return ("Required", self.required), ("Preferred", self.preferred)
-
-    @property
-    def is_a_name(self) -> bool:
-        """Whether it only says who belongs together: that takes one flavor, but no Topology."""
-        return self.together.startswith(NAMED) and not self.keys
-
-    def request(self, levels: Sequence[str] = ()) -> TopologyRequest:
-        """Return the request in some levels, the widest first; labels that are no level stand before those that are."""
-        order = {level: index for index, level in enumerate(levels)}
-        required = sorted(self.required, key=lambda key: order.get(key, -1) if order else 0)
-        unknown = [key for key in required if order and key not in order]
-        widest, finest = (unknown or required)[-1:], self.preferred[-1:]
-        if finest:
-            return TopologyRequest(Together.PREFERRED, finest[0], self.slices, "".join(widest), self.balanced)
-        together = Together.REQUIRED if widest else Together.ANYWHERE
-        return TopologyRequest(together, "".join(widest), self.slices)
-
-    def on(self, levels: Sequence[str], party: object, group: str, growth: int) -> Nearness | None:
-        """Return what it means for an ask in the levels of a Topology, or by the labels themselves; None for nothing.
-
-        Args:
-            levels: Of the Topology; nothing where there is none.
-            party: Asks of equal parties go to one domain together.
-            group: The pod group they are of.
-            growth: How many members more are expected.
-        """
-        chosen = tuple(levels) or self.keys
-        return Nearness(chosen, self.request(chosen), party, group, growth=growth) if chosen else None
+from tutti.engine.records.near import NAMED, Near
+from tutti.placement.topology.request import Slice
 
 
 def disagreement(said: Iterable[tuple[Near, str]]) -> str:

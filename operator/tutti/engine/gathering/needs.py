@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Doing
 from tutti.engine.admitting.shortages import gathering, not_covered
-from tutti.engine.explanation import Explanation, Gate
-from tutti.engine.gathering.nearness import Near
-from tutti.engine.members import Charge, Group, Member, Tally
-from tutti.engine.workloads import Phase, Workload
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Charge, Group, Member, Tally
+from tutti.engine.records.near import Near
+from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
 from tutti.placement.toil import MOST_TERMS, MOST_TERMS_TOGETHER, toil_of, toil_of_all

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from tutti.engine.members import Group
+from tutti.engine.records.members import Group
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload, WorkloadKey
 
 
 def settle(state: State, workload: Workload) -> None:

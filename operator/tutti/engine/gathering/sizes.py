@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tutti.api.conventions import Claim
-from tutti.engine.explanation import Explanation, Gate
-from tutti.engine.members import Group
-from tutti.engine.workloads import Workload
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Group
+from tutti.engine.records.workloads import Workload
 
 IMPLICIT_LABEL = "scheduling.tutti.dev/implicit"
 """On PodGroups that were made for gangs which exist only as labels and annotations: these say how large they are."""

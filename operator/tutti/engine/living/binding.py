@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from tutti.api.wording import IS, Forms, counted
 from tutti.cluster.muster import Doing
-from tutti.engine.decisions import Bind
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering import eager
 from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION
 from tutti.engine.living import volumes
 from tutti.engine.living.eviction import evict
 from tutti.engine.living.reservation import give_back, held_seconds, permit_seconds
-from tutti.engine.members import Member
-from tutti.engine.milestones import Step
-from tutti.engine.observations import BindAnswer, BindFinished
 from tutti.engine.reading import admissions
-from tutti.engine.reasons import Reason
+from tutti.engine.records.decisions import Bind
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Member
+from tutti.engine.records.milestones import Step
+from tutti.engine.records.observations import BindAnswer, BindFinished
+from tutti.engine.records.reasons import Reason
+from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import Phase, Workload
 
 
 def send(state: State, workload: Workload) -> None:

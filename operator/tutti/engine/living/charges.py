@@ -13,11 +13,11 @@ from datetime import datetime
 
 from tutti.api.kinds import LocalQueue
 from tutti.api.kinds import Workload as WorkloadObject
-from tutti.engine.decisions import KeepAdmission
-from tutti.engine.members import Charge, Member
 from tutti.engine.reading import admissions
+from tutti.engine.records.decisions import KeepAdmission
+from tutti.engine.records.members import Charge, Member
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload
 from tutti.quota.flavors import Assignment, ResourceGroup, uncovered
 from tutti.quota.tree import Usage, add_to
 

@@ -24,15 +24,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tutti.api.wording import IS, counted
-from tutti.engine.decisions import Deactivate, Evict
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.living.reservation import give_back_all, note_given_back
-from tutti.engine.members import Member
-from tutti.engine.milestones import Milestone, Step
-from tutti.engine.reasons import Cause, Reason
+from tutti.engine.records.decisions import Deactivate, Evict
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Member
+from tutti.engine.records.milestones import Milestone, Step
+from tutti.engine.records.reasons import Cause, Reason
+from tutti.engine.records.workloads import ADMITTED, Eviction, Phase, Workload
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import ADMITTED, Eviction, Phase, Workload
 from tutti.queueing.backoff import delay
 
 _MARKS: dict[str, str] = {Reason.PREEMPTED: "PreemptionByScheduler", Reason.BIND_WINDOW_OVER: "GangRolledBack"}

@@ -1,6 +1,7 @@
 """The life of a workload: what its phase becomes when something was observed or a deadline has passed.
 
-Each rule is a few lines; `settle` applies them to one workload. What the phases mean is drawn in `engine/workloads.py`.
+Each rule is a few lines; `settle` applies them to one workload. What the phases mean is drawn in
+`engine/records/workloads.py`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from tutti.engine.extending import permits
 from tutti.engine.gathering import eager
 from tutti.engine.gathering.wishes import read_workload
 from tutti.engine.living import approval, binding, charges, eviction, limits, replacement, reservation, volumes
-from tutti.engine.members import Tally
-from tutti.engine.milestones import Step
+from tutti.engine.records.members import Tally
+from tutti.engine.records.milestones import Step
+from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import ADMITTED, UNDER_WAY, Phase, Workload
 
 _WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
 """Phases in which no nodes are looked for: members are to have none any more, or all that wait have theirs."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.wording import IS, agreeing, counted
 from tutti.engine.living.eviction import ask_to_deactivate, deactivate, evict
-from tutti.engine.members import Member
-from tutti.engine.observations import Deactivated
-from tutti.engine.reasons import Cause, Reason
+from tutti.engine.records.members import Member
+from tutti.engine.records.observations import Deactivated
+from tutti.engine.records.reasons import Cause, Reason
+from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import ADMITTED, UNDER_WAY, Phase, Workload
 from tutti.queueing.backoff import delay
 
 MOST_NAMES = 3

@@ -15,13 +15,13 @@ from tutti.api.wording import HAS, WAS, counted
 from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Doing
 from tutti.cluster.pods import PodRecord
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.living import charges
-from tutti.engine.members import Group, Hold, Loss, Member
-from tutti.engine.milestones import Step
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Group, Hold, Loss, Member
+from tutti.engine.records.milestones import Step
+from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import Phase, Workload
 
 ADDED_TOLERATIONS = tuple(
     Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoExecute", toleration_seconds=300)

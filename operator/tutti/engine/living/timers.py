@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from tutti.engine.workloads import Workload, WorkloadKey
+from tutti.engine.records.workloads import Workload, WorkloadKey
 
 
 class Timers:

@@ -15,14 +15,14 @@ from tutti.cluster.binding_progress import Progress, Stage, progress, stands_wri
 from tutti.cluster.pledges import Pledge
 from tutti.cluster.pods import PodKey
 from tutti.cluster.storage import StorageKind, StorageObject
-from tutti.engine.decisions import ReserveVolume, SelectNode
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.living.reservation import break_up, give_back
-from tutti.engine.members import Member
-from tutti.engine.observations import ClaimWritten
+from tutti.engine.records.decisions import ReserveVolume, SelectNode
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Member
+from tutti.engine.records.observations import ClaimWritten
+from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce
-from tutti.engine.workloads import Phase, Workload
 
 _NAMED = 3
 """How many claims a message names."""

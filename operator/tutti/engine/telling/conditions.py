@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from tutti.api.conditions import Json, Status, as_json
 from tutti.api.wording import HAS, agreeing
 from tutti.engine.degraded import describe
-from tutti.engine.explanation import Explanation
-from tutti.engine.members import Tally
-from tutti.engine.reasons import Reason
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.members import Tally
+from tutti.engine.records.reasons import Reason
+from tutti.engine.records.workloads import ADMITTED, Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import ADMITTED, Phase, Workload
 
 AT_ONCE = (Reason.PREEMPTED.value, Reason.NODE_FAILURES.value, Reason.MEMBER_LOST.value)
 """Reasons after which a workload is queued again without waiting for anything."""

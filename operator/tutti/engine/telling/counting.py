@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tutti.engine.workloads import Counted, Workload, WorkloadKey
+from tutti.engine.records.workloads import Counted, Workload, WorkloadKey
 from tutti.quota.tree import Usage, add_to
 
 NOWHERE: Counted = ("", "", "")

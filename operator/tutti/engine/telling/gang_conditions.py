@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tutti.api import conditions as cond
-from tutti.engine.decisions import PatchStatus
-from tutti.engine.explanation import Gate
+from tutti.engine.records.decisions import PatchStatus
+from tutti.engine.records.explanation import Gate
+from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload
 
 SCHEDULED = (Phase.SCHEDULED, Phase.FINISHED)
 

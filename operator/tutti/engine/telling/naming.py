@@ -9,8 +9,8 @@ may list.
 from __future__ import annotations
 
 from tutti.cluster.pods import PodRecord
+from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload, WorkloadKey
 
 
 def named(state: State, other: Workload, reader: str) -> str:

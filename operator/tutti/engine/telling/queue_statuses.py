@@ -12,8 +12,8 @@ from typing import Any
 
 from tutti.api.resources import describe
 from tutti.cluster.supply import Room, free
-from tutti.engine.decisions import PatchStatus
 from tutti.engine.reading.spoilt import ObjectKey
+from tutti.engine.records.decisions import PatchStatus
 from tutti.engine.state import State
 from tutti.engine.telling.counting import Count
 from tutti.engine.telling.statuses import as_found, news_of

@@ -11,15 +11,15 @@ from contextlib import AbstractContextManager
 
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
-from tutti.engine.decisions import EmitEvent, PatchStatus, SetPodCondition
-from tutti.engine.explanation import IN_LINE, Explanation, Gate
 from tutti.engine.extending.extenders import WAITING
 from tutti.engine.gathering.implicit import keep_pod_group
-from tutti.engine.members import Member, Told
+from tutti.engine.records.decisions import EmitEvent, PatchStatus, SetPodCondition
+from tutti.engine.records.explanation import IN_LINE, Explanation, Gate
+from tutti.engine.records.members import Member, Told
+from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.telling import gang_conditions, overuse, queue_statuses, statuses
 from tutti.engine.waiting import past_use
-from tutti.engine.workloads import Workload, WorkloadKey
 
 RETELL_SECONDS = 10.0
 """How long a text stands before a newer one under the same reason replaces it."""

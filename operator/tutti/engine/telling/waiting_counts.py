@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tutti.engine.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 
 _WAITING_FOR_NOTHING = (Phase.FINISHED, Phase.LEAVING)
 """Phases in which nobody is counted, whatever its members do."""

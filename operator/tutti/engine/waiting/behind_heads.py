@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.state import State
 from tutti.engine.telling.naming import named
 from tutti.engine.waiting.lines import Line, Standing

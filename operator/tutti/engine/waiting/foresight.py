@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tutti.engine.explanation import Explanation
 from tutti.engine.gathering.needs import Need, needs_of, never_admitted
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload, WorkloadKey
 from tutti.placement.judging import standing
 from tutti.placement.profile import Profile
 from tutti.queueing.estimate import Amounts, End, Pods, Waiting, Way, starts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tutti.engine.workloads import WorkloadKey
+from tutti.engine.records.workloads import WorkloadKey
 from tutti.queueing.entries import EntryKey
 from tutti.quota.tree import FlavorResource
 

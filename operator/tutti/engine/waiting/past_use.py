@@ -19,11 +19,11 @@ from tutti.api import quantity
 from tutti.api.conditions import timestamp
 from tutti.api.kinds import LocalQueue
 from tutti.api.resources import in_bytes, to_milli
-from tutti.engine.explanation import Explanation, Gate
-from tutti.engine.members import Charge
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Charge
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.engine.telling.naming import queue_named
-from tutti.engine.workloads import Workload
 from tutti.queueing.local_usage import Consumed, PastUse, decay, local_usage, penalty
 from tutti.quota.snapshot import Holder
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, add_to

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tutti.engine.workloads import Workload, WorkloadKey
+from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.queueing.order import OrderKey
 
 UNTOLD = 0

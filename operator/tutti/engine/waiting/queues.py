@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tutti.api.kinds import ClusterQueue, LocalQueue
-from tutti.engine.explanation import Explanation, Gate
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.workloads import UNDER_WAY, Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import UNDER_WAY, Workload
 from tutti.quota.flavors import Queue
 
 

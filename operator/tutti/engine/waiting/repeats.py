@@ -7,7 +7,7 @@ before, only by other numbers: they go on sleeping, and are tried again when the
 from __future__ import annotations
 
 from tutti.engine.backfilling import owing
-from tutti.engine.explanation import Gate
+from tutti.engine.records.explanation import Gate
 from tutti.engine.state import State
 from tutti.engine.waiting.lines import Bunch, Standing
 from tutti.quota.flavors import Queue

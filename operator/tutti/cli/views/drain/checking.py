@@ -22,9 +22,9 @@ from tutti.cli.views.drain.model import NOBODY_MAKES_THEM, BudgetHit, Drain, Fat
 from tutti.cli.views.drain.trying import Course, Scene, Tried, cordoned, look, tried
 from tutti.cli.views.drawing import first_few
 from tutti.cluster.pods import PodKey, PodRecord
-from tutti.engine.observations import AnyObservation, PodSeen
+from tutti.engine.records.observations import AnyObservation, PodSeen
+from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload, WorkloadKey
 
 _MIRROR = "kubernetes.io/config.mirror"
 _DAEMON_SET = "DaemonSet"

@@ -10,8 +10,8 @@ from tutti.cli.views.explain.model import Explained, Step, Told, Verdict
 from tutti.cli.views.explain.naming import KINDS
 from tutti.cli.views.explain.steps import ALWAYS
 from tutti.cli.views.listing import Listed
-from tutti.engine.explanation import Gate
-from tutti.engine.observations import ObjectSeen, PodSeen
+from tutti.engine.records.explanation import Gate
+from tutti.engine.records.observations import ObjectSeen, PodSeen
 
 
 def as_told(listed: Listed, namespace: str, name: str) -> Explained | None:

@@ -17,7 +17,7 @@ from tutti.cli.views.explain.model import Remedy
 from tutti.cli.views.explain.rooms import by_nodes
 from tutti.cli.views.explain.trials import Case, Idea, helping
 from tutti.cluster.pods import PodRecord
-from tutti.engine.workloads import WorkloadKey
+from tutti.engine.records.workloads import WorkloadKey
 from tutti.placement.preemption.lifting import Lifting
 
 _SINGLES = 2

@@ -7,9 +7,9 @@ import difflib
 from tutti.cli.views.changing import key_of
 from tutti.cli.views.drawing import first_few
 from tutti.cli.views.listing import Listed
-from tutti.engine.observations import PodSeen
+from tutti.engine.records.observations import PodSeen
+from tutti.engine.records.workloads import WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.workloads import WorkloadKey
 
 KINDS = ("Workload", "PodGroup", "Pod")
 """What is queued and admitted together, the largest first."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from tutti.cli.views.explain import having_nodes, leaving, mending
 from tutti.cli.views.explain.model import Remedy
 from tutti.cli.views.explain.trials import Case, Idea, helping, tried
-from tutti.engine.explanation import LACKS_NODE, Explanation, Gate
-from tutti.engine.workloads import Workload
+from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
+from tutti.engine.records.workloads import Workload
 
 _GOOD = 2
 _MOST = 6

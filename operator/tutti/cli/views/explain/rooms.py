@@ -14,10 +14,10 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.engine.admitting.attempt import Attempt, ask_for
 from tutti.engine.admitting.shortages import closest, misfit
-from tutti.engine.explanation import Explanation
 from tutti.engine.gathering.needs import Need
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload
 from tutti.placement.gang import Ask, place, prospect
 from tutti.placement.judging import ruled_out
 from tutti.placement.profile import Profile

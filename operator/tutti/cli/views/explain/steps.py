@@ -11,11 +11,11 @@ from tutti.cli.views.asking import missing
 from tutti.cli.views.explain.model import QuotaUse, Step, Verdict
 from tutti.cli.views.explain.quota import by_quota
 from tutti.cli.views.explain.rooms import by_nodes
-from tutti.engine.explanation import Explanation, Gate
 from tutti.engine.gathering.needs import Need, never_admitted
-from tutti.engine.reasons import Reason
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.reasons import Reason
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Workload
 from tutti.quota.flavors import Queue
 
 ALWAYS = (Gate.GATHER, Gate.QUEUE, Gate.QUOTA, Gate.PLACEMENT)

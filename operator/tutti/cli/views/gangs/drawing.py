@@ -11,7 +11,7 @@ from rich.text import Text
 from tutti.cli.views.degraded import end, numbers
 from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, Page, ago, table
 from tutti.cli.views.gangs.model import Gang
-from tutti.engine.workloads import Phase
+from tutti.engine.records.workloads import Phase
 
 _STYLES: Mapping[str, str] = MappingProxyType(
     {

@@ -6,8 +6,8 @@ import msgspec
 
 from tutti.cli.views.asking import FITS, Asked, waits_for
 from tutti.cli.views.degraded import Degraded, degraded_of, waiting_for
+from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import Phase, Workload
 
 
 class Gang(msgspec.Struct, frozen=True, rename="camel"):

@@ -10,8 +10,8 @@ from collections.abc import Collection
 import msgspec
 
 from tutti.cli.views.degraded import Degraded, degraded_of
+from tutti.engine.records.workloads import ADMITTED, Workload
 from tutti.engine.state import State
-from tutti.engine.workloads import ADMITTED, Workload
 from tutti.quota.tree import UNLIMITED, FlavorResource, QuotaNode
 
 MOST_WAITING = 50

@@ -21,9 +21,9 @@ from typing import Any
 
 from tutti.api.conventions.gang_objects import GangObject
 from tutti.api.kinds.workload import Requeue
-from tutti.engine.explanation import Explanation
-from tutti.engine.members import Group, Loss, Member, Tally, Told
-from tutti.engine.reasons import Reason
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.members import Group, Loss, Member, Tally, Told
+from tutti.engine.records.reasons import Reason
 from tutti.queueing.order import OrderKey, order_key
 from tutti.queueing.timestamps import queued_at
 

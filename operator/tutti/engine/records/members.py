@@ -13,7 +13,7 @@ from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Muster
 from tutti.cluster.pods import PodKey, PodRecord
-from tutti.engine.gathering.nearness import Near
+from tutti.engine.records.near import Near
 from tutti.quota.flavors import Assignment
 from tutti.quota.tree import Usage
 
