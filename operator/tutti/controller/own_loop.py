@@ -63,25 +63,27 @@ class OwnLoop:
         begun: list[asyncio.Task[T]] = []
 
         def begin() -> None:
+            """Begin it there."""
             task = there.create_task(work)
             task.add_done_callback(end)
             begun.append(task)
 
         def end(task: asyncio.Task[T]) -> None:
-            # Of the task, not of the coroutine, which ends without a word where it is cancelled before it begins.
+            """Say here that it has ended; a coroutine that is cancelled before it begins could not say it itself."""
             if not task.cancelled():
                 task.exception()  # whoever was cancelled does not look at it
             if not here.is_closed():
                 here.call_soon_threadsafe(ended.set)
 
         def cancel() -> None:
+            """Cancel it there, once it has begun."""
             begun[0].cancel()
 
         there.call_soon_threadsafe(begin)
         try:
             await ended.wait()
         except asyncio.CancelledError:
-            there.call_soon_threadsafe(cancel)  # after `begin`, whenever that is
+            there.call_soon_threadsafe(cancel)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE_SECONDS):
                     await ended.wait()
