@@ -186,13 +186,15 @@ def test_no_bound_is_tighter_than_that_of_pods(cluster, place):
 def before(cluster):
     """Our Workloads by another name, first as if templates had no schema, so that one can be stored, then with it."""
     strict = yaml.safe_load((CRDS / file_name(KINDS["Workload"])).read_text())
-    strict["spec"]["group"], strict["metadata"]["name"] = "old.tutti.dev", "workloads.old.tutti.dev"
+    strict["spec"]["group"], strict["metadata"]["name"] = "old.tutti.dev", "oldworkloads.old.tutti.dev"
+    names = {"kind": "OldWorkload", "listKind": "OldWorkloadList", "plural": "oldworkloads", "singular": "oldworkload"}
+    strict["spec"]["names"] = names
     loose = copy.deepcopy(strict)
     schema = loose["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     groups = schema["properties"]["spec"]["properties"]["podGroups"]["items"]["properties"]
     groups["template"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     assert cluster.kubectl("apply", "-f", "-", given=loose).returncode == 0
-    given = pod_templates.stored() | {"apiVersion": "old.tutti.dev/v1alpha1"}
+    given = pod_templates.stored() | {"apiVersion": "old.tutti.dev/v1alpha1", "kind": "OldWorkload"}
     deadline = time.monotonic() + 60
     while (said := cluster.kubectl("create", "-f", "-", given=given)).returncode != 0:
         assert time.monotonic() < deadline, said.stderr
@@ -201,7 +203,7 @@ def before(cluster):
     while cluster.kubectl("create", "--dry-run=server", "-f", "-", given=given).returncode == 0:
         assert time.monotonic() < deadline
     yield cluster
-    cluster.kubectl("delete", "crd/workloads.old.tutti.dev")
+    cluster.kubectl("delete", "crd/oldworkloads.old.tutti.dev")
 
 
 @pytest.mark.parametrize("name", RATCHETS)
@@ -209,7 +211,7 @@ def test_what_was_stored_before_templates_had_a_schema_can_be_written(before, na
     changes, place = RATCHETS[name]
     part = ["--subresource=status"] if changes[0]["path"] == "/status" else []
     flags = (*part, "--dry-run=server", "--type=json", "-p", json.dumps(changes))
-    patched = before.kubectl("patch", "workloads.old.tutti.dev/sample", *flags)
+    patched = before.kubectl("patch", "oldworkload/sample", *flags)
     assert (patched.returncode == 0) is not bool(place), patched.stderr
     assert not place or f"{place}: " in patched.stderr
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,12 @@ def test_every_rule_on_creation_is_broken_by_some_manifest(kind):
         if wrong.kind == kind:
             broken |= broken_rules(schema, defaulted(schema, manifest(kind, wrong.spec)))
     assert rules_of(kind) - broken == {rule["message"] for rule in rules(schema) if "oldSelf" in rule["rule"]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kubectl_apply_can_keep_a_definition_in_an_annotation(kind):
+    """262,144 bytes of annotations are the most that an object may have (apimachinery, pkg/api/validation)."""
+    assert len(json.dumps(crd(KINDS[kind]))) < 262_144 / 2
 
 
 def test_defaults_are_written_as_users_would():
