@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 import os
 import secrets
@@ -14,8 +15,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.api import pod_templates
 from tests.api.manifests import RIGHT, WRONG, manifest
+from tests.api.pod_templates import BEYOND, RATCHETS, REFUSED, TAKEN
 from tutti.api.crds import file_name
 from tutti.api.kinds import KINDS
 
@@ -127,6 +131,89 @@ def test_what_the_parser_refuses_the_server_refuses(cluster, name):
     assert (created.returncode != 0) is wrong.server, created.stderr
     if wrong.server and any(words in wrong.message for words in ("not supported", "need", "exactly", "cannot be")):
         assert wrong.message in created.stderr
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_template_that_pods_are_made_of_is_taken(cluster, name):
+    given = pod_templates.workload(TAKEN[name])
+    created = cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", given=given)
+    assert created.returncode == 0, created.stderr
+
+
+def test_the_template_of_a_job_is_taken_as_the_server_has_it(cluster):
+    given = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}}
+    spec = {"template": TAKEN["as a server has it in a Job"]}
+    made = cluster.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", given={**given, "spec": spec})
+    assert made.returncode == 0, made.stderr
+    template = json.loads(made.stdout)["spec"]["template"]
+    taken = cluster.kubectl(
+        "create", "--dry-run=server", "-o", "json", "-f", "-", given=pod_templates.workload(template)
+    )
+    assert taken.returncode == 0, taken.stderr
+    kept = json.loads(taken.stdout)["spec"]["podGroups"][0]["template"]
+    assert kept == template
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_template_is_refused_where_it_is_wrong(cluster, name):
+    template, path, message = REFUSED[name]
+    given = pod_templates.workload(template)
+    created = cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", given=given)
+    assert created.returncode != 0
+    place = f"{pod_templates.AT}{path}"
+    assert f"{place}: " in created.stderr or f'"{place}" {message}' in created.stderr
+    assert message in created.stderr
+
+
+@pytest.mark.parametrize("place", BEYOND, ids=lambda place: f"{place[0].__name__}.{place[1]}")
+def test_no_bound_is_tighter_than_that_of_pods(cluster, place):
+    for template, path, message in BEYOND[place]:
+        given = pod_templates.workload(template)
+        created = cluster.kubectl("create", "--dry-run=server", "-f", "-", given=given)
+        assert f"{pod_templates.AT}{path}: " in created.stderr
+        assert message in created.stderr
+        spec = {"containers": [{"name": "c", "image": "x"}], **template.get("spec", {})}
+        of_pods = {"template": {**template, "spec": spec}, "metadata": {"name": "sample"}}
+        of_pods |= {"apiVersion": "v1", "kind": "PodTemplate"}
+        refused = cluster.kubectl("create", "--dry-run=server", "-f", "-", given=of_pods)
+        assert refused.returncode != 0
+        where = path.removesuffix(".a").replace(".metadata", "")
+        last = where.rpartition("[")[0] or where  # some it tells of the whole item, and some without its index
+        assert f"template{last}" in refused.stderr, refused.stderr
+
+
+@pytest.fixture(scope="module")
+def before(cluster):
+    """Our Workloads by another name, first as if templates had no schema, so that one can be stored, then with it."""
+    strict = yaml.safe_load((CRDS / file_name(KINDS["Workload"])).read_text())
+    strict["spec"]["group"], strict["metadata"]["name"] = "old.tutti.dev", "oldworkloads.old.tutti.dev"
+    names = {"kind": "OldWorkload", "listKind": "OldWorkloadList", "plural": "oldworkloads", "singular": "oldworkload"}
+    strict["spec"]["names"] = names
+    loose = copy.deepcopy(strict)
+    schema = loose["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    groups = schema["properties"]["spec"]["properties"]["podGroups"]["items"]["properties"]
+    groups["template"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    assert cluster.kubectl("apply", "-f", "-", given=loose).returncode == 0
+    given = pod_templates.stored() | {"apiVersion": "old.tutti.dev/v1alpha1", "kind": "OldWorkload"}
+    deadline = time.monotonic() + 60
+    while (said := cluster.kubectl("create", "-f", "-", given=given)).returncode != 0:
+        assert time.monotonic() < deadline, said.stderr
+    assert cluster.kubectl("apply", "-f", "-", given=strict).returncode == 0
+    given["metadata"]["name"] = "other"
+    while cluster.kubectl("create", "--dry-run=server", "-f", "-", given=given).returncode == 0:
+        assert time.monotonic() < deadline
+    yield cluster
+    cluster.kubectl("delete", "crd/oldworkloads.old.tutti.dev")
+
+
+@pytest.mark.parametrize("name", RATCHETS)
+def test_what_was_stored_before_templates_had_a_schema_can_be_written(before, name):
+    changes, place = RATCHETS[name]
+    part = ["--subresource=status"] if changes[0]["path"] == "/status" else []
+    flags = (*part, "--dry-run=server", "--type=json", "-p", json.dumps(changes))
+    patched = before.kubectl("patch", "oldworkload/sample", *flags)
+    assert (patched.returncode == 0) is not bool(place), patched.stderr
+    assert not place or f"{place}: " in patched.stderr
 
 
 TRANSITIONS = [

@@ -47,6 +47,12 @@ def test_stray_nulls_are_dropped_and_then_defaulted():
             ("a", 'Invalid value: "number": a in body must be of type integer: "number"'),
             ("<nil>", 'Invalid value: "": Checked value must be of type integer (default format) in a'),
         ]),
+        (2**63, {"type": "integer", "format": "int64"}, [
+            ("a", 'Invalid value: "float64": a in body must be of type int64: "float64"'),
+            ("<nil>", 'Invalid value: "": Checked value must be of type integer with format int64 in a'),
+        ]),
+        (2**63 - 1, {"type": "integer", "format": "int64"}, []),
+        ("1\n", {"type": "string", "pattern": "^1$"}, [("a", "Invalid value: \"1\\n\": a in body should match '^1$'")]),
         ([1], INTEGER_OR_TEXT, [
             ("a", 'Invalid value: "array": a in body must be of type integer,string: "array"'),
             ("<nil>", 'Invalid value: "": "a" must validate at least one schema (anyOf)'),
@@ -96,6 +102,28 @@ def test_rules_are_evaluated(rule, holds):
     value = {"n": 3, "words": ["one", "two"], "text": "aaa", "amount": "1"}
 
     assert bool(broken(value, cel.ABSENT, {"rule": rule, "message": "no"})) is not holds
+
+
+SIZES = {"type": "array", "items": {"type": "integer", "maximum": 9}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fields"),
+    [
+        ({"a": 10}, {"a": 10, "b": 1}, []),
+        ({"a": 10}, {"a": 11}, ["a"]),
+        ({"a": "x"}, {"a": "x", "parts": []}, []),
+        ({}, {"a": 10}, ["a"]),
+        ({"parts": [{"name": "p", "size": "x"}]}, {"parts": [{"name": "o"}, {"name": "p", "size": "x"}]}, []),
+        ({"parts": ["x", {"name": "p", "size": "x"}]}, {"parts": [{"name": "p", "size": "x"}]}, []),
+        ({"sizes": [10]}, {"sizes": [10], "b": 1}, []),
+        ({"sizes": [10]}, {"sizes": [10, 1]}, ["sizes[0]"]),
+    ],
+)
+def test_what_an_update_leaves_as_it_was_is_not_held_against_it(old, new, fields):
+    """KEP-4008; lists whose items no key tells apart are compared as a whole."""
+    declared = schema(a={"type": "integer", "maximum": 9}, b={"type": "integer"}, parts=PARTS, sizes=SIZES)
+    assert [fault.field for fault in validate(new, declared, "", old)] == fields
 
 
 def test_a_transition_rule_needs_an_earlier_value():

@@ -13,8 +13,10 @@ from functools import lru_cache
 MAX_UNITS = 2**63 - 1
 """The largest whole-unit value; Kubernetes caps greater ones, as the int64 of `Value()` holds no more."""
 
+MAX_LENGTH = 256
+"""Characters of the longest text that is read."""
+
 _MAX_MILLI = MAX_UNITS * 1000
-_MAX_LENGTH = 256
 _FORM = re.compile(
     r"(?P<sign>[+-]?)(?P<digits>(?=\.?[0-9])[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
     r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]+))?",
@@ -52,7 +54,7 @@ def parse(value: str | float) -> int:
 
 @lru_cache(maxsize=16384)
 def _parse(text: str) -> int:
-    form = _FORM.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    form = _FORM.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if form is None:
         raise QuantityError(text)
     fraction = form["fraction"] or ""

@@ -29,7 +29,9 @@ _KEPT = (
     "maxLength",
     "minItems",
     "maxItems",
+    "minProperties",
     "maxProperties",
+    "not",
 )
 
 

@@ -1,8 +1,8 @@
 """Pod templates in objects of ours, cut down to what is read of them.
 
-A template is kept as it was written by the API server (the kind's schema preserves what it does not know), so 0.9 MB
-of made-up small maps were 12.6 MB in memory. What is left of one is what the view of a pod has a field for
-(`api/core.py`), and of its metadata the labels; one that is too large all the same is replaced by how large it is.
+A template is kept as it was written by the API server (its schema, `api/podschema.py`, preserves what it does not
+know), so 0.9 MB of made-up small maps were 12.6 MB in memory. What is left of one is what its view has a field for:
+what pods are placed by; one that is too large all the same is replaced by how large it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, get_args, get_origin
 
 import msgspec
 
-from tutti.api.core import PodSpec
+from tutti.api.core import PodSpec, View
 
 MOST_BYTES: Final = 64 * 1024
 """How much JSON the rest of a template may be."""
@@ -22,6 +22,19 @@ TOO_LARGE: Final = "tooLarge"
 
 _Shape: TypeAlias = "Mapping[str, _Shape] | None"
 """The fields of an object, or of each object of a list, by the names on the wire; None for what has no such fields."""
+
+
+class TemplateMeta(View, frozen=True):
+    """What pods of a template are selected by."""
+
+    labels: dict[str, str] = {}
+
+
+class PodTemplate(View, frozen=True):
+    """What is read of a template, and what its schema is made from."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: PodSpec = PodSpec()
 
 
 def prune_workload(raw: Any) -> Any:
@@ -40,11 +53,7 @@ def prune_workload(raw: Any) -> Any:
 
 def pruned(template: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is read of a template; what is of another type than it should be stays of that type, but empty."""
-    out = {}
-    if "metadata" in template:
-        out["metadata"] = _fitted(template["metadata"], {"labels": None})
-    if "spec" in template:
-        out["spec"] = _fitted(template["spec"], _shape_of(PodSpec))
+    out: dict[str, Any] = _fitted(template, _shape_of(PodTemplate))
     size = len(msgspec.json.encode(out))
     return {TOO_LARGE: size} if size > MOST_BYTES else out
 

@@ -11,6 +11,7 @@ from tutti.api.kinds.frame import AGE, Column, Object
 from tutti.api.kinds.pod_group import OnBindFailure, OnMemberLoss
 from tutti.api.kinds.statuses import Conditions, KeptMembers, Pending, Written
 from tutti.api.model import ATOMIC, GROUP, Count, LabelKey, Lenient, Model, Name, Rule, ShortName, list_map
+from tutti.api.podschema import template_schema
 
 Seconds = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Members = Annotated[int, Field(ge=1, le=100_000)]
@@ -95,10 +96,7 @@ class WorkloadPodGroup(Model):
     """How many members it has."""
     min_count: Members | None = None
     """How many must be placed together; left out: all."""
-    template: dict[str, Any] | None = Field(
-        default=None,
-        json_schema_extra={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-    )
+    template: dict[str, Any] | None = Field(default=None, json_schema_extra=lambda said: said.update(template_schema()))
     """A pod template, so that it can be admitted before its pods exist: in a queue, or as far as ResourceQuotas have
     room for them. Of it counts what pods are placed by, up to 64 KiB."""
     topology: TopologyRequest | None = None

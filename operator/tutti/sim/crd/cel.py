@@ -121,17 +121,17 @@ def check(value: Any, old: Any, schema: Schema, at: str) -> list[FieldError]:
                 errors.extend(check(inner, before.get(key, ABSENT), child, f"{at}.{key}" if at else key))
     elif isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         for index, item in enumerate(value):
-            errors.extend(check(item, _counterpart(item, old, schema), schema["items"], f"{at}[{index}]"))
+            errors.extend(check(item, counterpart(item, old, schema), schema["items"], f"{at}[{index}]"))
     return errors
 
 
-def _counterpart(item: Any, old: Any, schema: Schema) -> Any:
+def counterpart(item: Any, old: Any, schema: Schema) -> Any:
     """The old item that a list item took the place of: only keyed lists can tell."""
     keys = schema.get("x-kubernetes-list-map-keys")
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list) or not isinstance(item, dict):
         return ABSENT
     for other in old:
-        if all(other.get(key) == item.get(key) for key in keys or ()):
+        if isinstance(other, dict) and all(other.get(key) == item.get(key) for key in keys or ()):
             return other
     return ABSENT
 

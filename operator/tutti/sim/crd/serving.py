@@ -92,7 +92,7 @@ class CustomCodec:
     def validate(self, obj: Json, old: Json | None) -> list[FieldError]:
         """What schema and rules say is wrong."""
         body = {key: value for key, value in obj.items() if key != "metadata"}
-        errors = validate(body, self.schema, "")
+        errors = validate(body, self.schema, "", cel.ABSENT if old is None else old)
         if not self._rules:
             return errors
         if any(error.reason in BLOCKING for error in errors):

@@ -1,4 +1,8 @@
-"""Validation of custom resources against their schema, in the words of kube-openapi's validator."""
+"""Validation of custom resources against their schema, in the words of kube-openapi's validator.
+
+What an update leaves as it was is not held against it (KEP-4008, ratcheting: from 1.30 on): a field of an object, or
+of an item of a keyed list, that is equal to what it was; items of other lists only where the whole list is.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from tutti.sim.crd.cel import ABSENT, counterpart
 from tutti.sim.crd.structural import INT_OR_STRING, LIST_KEYS, LIST_TYPE
 from tutti.sim.meta import clock
 from tutti.sim.meta.errors import FieldError, duplicate, invalid, required, unsupported, wrong_type
@@ -30,11 +35,14 @@ FORMATS = {
 @lru_cache(maxsize=1024)
 def pattern(text: str) -> re.Pattern[str]:
     """A pattern of a schema; the few places where RE2 and Python differ are bridged."""
-    return re.compile(text.replace("\\z", "\\Z"), re.ASCII)
+    ended = re.sub(r"(?<!\\)\$$", r"\\Z", text)  # that of Python is before a last line feed, too
+    return re.compile(ended.replace("\\z", "\\Z"), re.ASCII)
 
 
-def validate(value: Any, schema: Schema, at: str) -> list[FieldError]:
-    """What is wrong with a value."""
+def validate(value: Any, schema: Schema, at: str, old: Any = ABSENT) -> list[FieldError]:
+    """What is wrong with a value that was not wrong with `old`, which is ABSENT where there is nothing to compare."""
+    if old is not ABSENT and value == old:
+        return []
     if value is None:
         return [] if schema.get("nullable") else [_type_error(value, schema.get("type", "object"), at)]
     fault = _type(value, schema, at)
@@ -42,9 +50,9 @@ def validate(value: Any, schema: Schema, at: str) -> list[FieldError]:
         return [fault, *_fraction(value, schema, at), *_enumerated(value, schema, at), *_combined(value, schema, at)]
     errors: list[FieldError] = []
     if isinstance(value, dict):
-        errors.extend(_object(value, schema, at))
+        errors.extend(_object(value, schema, at, old))
     elif isinstance(value, list):
-        errors.extend(_list(value, schema, at))
+        errors.extend(_list(value, schema, at, old))
     elif isinstance(value, str):
         errors.extend(_string(value, schema, at))
     elif not isinstance(value, bool):
@@ -62,9 +70,10 @@ def _enumerated(value: Any, schema: Schema, at: str) -> list[FieldError]:
 
 def _fraction(value: Any, schema: Schema, at: str) -> list[FieldError]:
     """A fraction in place of an integer is said twice, as the original's number check comes on top."""
-    if schema.get("type") != "integer" or not isinstance(value, float):
+    if schema.get("type") != "integer" or isinstance(value, bool) or not isinstance(value, int | float):
         return []
-    return [_unplaced(f"Checked value must be of type integer (default format) in {at}")]
+    kind = "with format int64" if schema.get("format") == "int64" else "(default format)"
+    return [_unplaced(f"Checked value must be of type integer {kind} in {at}")]
 
 
 def _unplaced(text: str) -> FieldError:
@@ -84,6 +93,9 @@ def _type(value: Any, schema: Schema, at: str) -> FieldError | None:
     if not wanted:
         return None
     have = JSON_TYPES.get(type(value), "null")
+    if wanted == "integer" and schema.get("format") == "int64" and have in ("integer", "number"):
+        exact = float(value).is_integer() and -(2**63) <= value < 2**63
+        return None if exact else wrong_type(at, "float64", f'{at} in body must be of type int64: "float64"')
     if have == wanted or (wanted == "number" and have == "integer"):
         return None
     if wanted == "integer" and have == "number" and float(value).is_integer():
@@ -91,15 +103,16 @@ def _type(value: Any, schema: Schema, at: str) -> FieldError | None:
     return _type_error(value, wanted, at)
 
 
-def _object(value: Json, schema: Schema, at: str) -> list[FieldError]:
+def _object(value: Json, schema: Schema, at: str, old: Any) -> list[FieldError]:
     errors: list[FieldError] = []
     properties = schema.get("properties") or {}
     extra = schema.get("additionalProperties")
+    before = old if isinstance(old, dict) else {}
     errors.extend(required(f"{at}.{name}" if at else name) for name in schema.get("required", ()) if name not in value)
     for key, inner in value.items():
         child = properties.get(key) or (extra if isinstance(extra, dict) else None)
         if child is not None:
-            errors.extend(validate(inner, child, f"{at}.{key}" if at else key))
+            errors.extend(validate(inner, child, f"{at}.{key}" if at else key, before.get(key, ABSENT)))
     if len(value) > schema.get("maxProperties", len(value)):
         text = f"Too many: {len(value)}: must have at most {schema['maxProperties']} items"
         errors.append(FieldError("FieldValueTooMany", at, text))
@@ -110,7 +123,7 @@ def _object(value: Json, schema: Schema, at: str) -> list[FieldError]:
     return errors
 
 
-def _list(value: list[Any], schema: Schema, at: str) -> list[FieldError]:
+def _list(value: list[Any], schema: Schema, at: str, old: Any) -> list[FieldError]:
     errors: list[FieldError] = []
     if len(value) > schema.get("maxItems", len(value)):
         text = f"Too many: {len(value)}: must have at most {schema['maxItems']} items"
@@ -120,7 +133,7 @@ def _list(value: list[Any], schema: Schema, at: str) -> list[FieldError]:
     items = schema.get("items")
     if isinstance(items, dict):
         for index, item in enumerate(value):
-            errors.extend(validate(item, items, f"{at}[{index}]"))
+            errors.extend(validate(item, items, f"{at}[{index}]", counterpart(item, old, schema)))
     errors.extend(_unique(value, schema, at))
     return errors
 
