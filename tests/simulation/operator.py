@@ -20,8 +20,9 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.controller.health import Health
 from tutti.controller.metrics import Metrics
-from tutti.controller.room import Room, Surroundings
+from tutti.controller.room import Room
 from tutti.controller.supervisor import leaves
+from tutti.controller.surroundings import Surroundings
 from tutti.engine.decisions import AnyDecision, Bind, Evict
 from tutti.engine.engine import Engine
 from tutti.engine.observations import AnyObservation, BindAnswer, BindFinished, NodeGone
@@ -207,7 +208,7 @@ class Operator:
 
     Attributes:
         name: Who it is to the network; another for each life.
-        engine: That of its present life.
+        engine: That of its present life, the last one where it has had several.
         lives: How often it was started.
     """
 
@@ -288,17 +289,10 @@ class Operator:
         self._stop = asyncio.Event()
         metrics = Metrics()
         wire: Any = Wire(self._network, self.name, WireMetrics(metrics.registry))
-        self.engine = CheckedEngine(
-            self._configuration,
-            complain=self._complain,
-            local_queues=self._local_queues,
-            lacks=self._lacks,
-            was_whole=self._was_whole,
-        )
         around = Surroundings(
             wire, self._configuration, Health(), metrics, clock=self._loop.wall, ticks=self._loop.time
         )
-        self.room = Room(self.engine, around)
+        self.room = Room(self._make_engine, around)
         self.identify(self.room)
         try:
             await self.room.run(self._stop)
@@ -306,6 +300,16 @@ class Operator:
             lost = all(isinstance(leaf, LeadershipLost) for leaf in leaves(error))
             if not lost:
                 raise
+
+    def _make_engine(self) -> CheckedEngine:
+        self.engine = CheckedEngine(
+            self._configuration,
+            complain=self._complain,
+            local_queues=self._local_queues,
+            lacks=self._lacks,
+            was_whole=self._was_whole,
+        )
+        return self.engine
 
     def identify(self, room: Room) -> None:
         """Give the process a name that is the same in every run of a seed."""
