@@ -204,9 +204,22 @@ ALERTS = (
         ("The log: `plugin_failed` has the error. docs/plugins.md says what a plugin may do.",),
     ),
     Alert(
+        "TuttiEngineFails",
+        "critical",
+        'sum(increase(tutti_part_failures_total{part="engine"}[15m])) > 0',
+        "0m",
+        "The engine has failed and was begun again from what is listed",
+        "Nothing new is scheduled until the next one has listed everything; what runs goes on and stays charged, and "
+        "the lease is kept. Where it fails again at once, up to a minute goes by between two of them.",
+        (
+            "The log: `engine_failed` says what it raised and where, and `part_failed` when another begins.",
+            "With `--journal` the run that crashed is kept. Please report it: nothing should be able to do this.",
+        ),
+    ),
+    Alert(
         "TuttiPartFails",
         "warning",
-        "sum by (part) (increase(tutti_part_failures_total[15m])) > 3",
+        'sum by (part) (increase(tutti_part_failures_total{part!="engine"}[15m])) > 3',
         "0m",
         "{{ $labels.part }} of the operator fails again and again",
         "Scheduling goes on. Without `deletions` queues, flavors and topologies that are deleted stay; without "

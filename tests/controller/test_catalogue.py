@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.controller.objects import local_queue, obj
 from tutti.controller.catalogue import Catalogue
 
 
@@ -53,6 +54,21 @@ def test_users_are_counted_only_while_a_queue_waits_to_be_deleted():
     assert not catalogue.count_users()
     holds.clear()
     assert catalogue.count_users()
+
+
+def test_what_a_new_list_does_not_show_is_gone_and_what_it_shows_stays_known_meanwhile():
+    catalogue = Catalogue()
+    for name in ("a", "b"):
+        catalogue.seen("ResourceFlavor", obj("ResourceFlavor", name))
+    catalogue.seen("LocalQueue", local_queue())
+    before = catalogue.version
+    catalogue.keep({("ResourceFlavor", "", "a"), ("LocalQueue", "default", "lq")})
+    assert sorted(catalogue.stored) == [("LocalQueue", "default", "lq"), ("ResourceFlavor", "", "a")]
+    assert list(catalogue.specs.flavors) == ["a"]
+    assert catalogue.version > before
+    before = catalogue.version
+    catalogue.keep(catalogue.stored.keys())
+    assert catalogue.version == before
 
 
 def test_what_was_never_seen_can_go_without_waking_anybody():

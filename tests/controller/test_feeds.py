@@ -14,7 +14,7 @@ from tutti.api.labels import LabelSelector, LabelSelectorRequirement
 from tutti.cluster.surroundings import Selecting
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.feeds import Feeds
-from tutti.controller.health import Check, Health
+from tutti.controller.health import Check
 from tutti.engine.records.observations import AnyObservation, BudgetGone, BudgetSeen, SelectingGone, SelectingSeen
 from tutti.kube.fencing import LeadershipLost
 from tutti.kube.resources import POD_DISRUPTION_BUDGETS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
@@ -36,7 +36,6 @@ async def feeds(cluster, seen):
         observe=seen.append,
         forget=lambda *_: None,
         catalogue=Catalogue(dict),
-        health=Health(),
     )
     running = asyncio.create_task(feeds.run())
     await feeds.synced.wait()
@@ -143,11 +142,10 @@ async def test_what_happens_to_a_list_that_has_come_does_not_cost_the_lease_whil
 
 
 async def test_a_stream_that_is_interrupted_for_long_is_not_ready_and_says_for_how_long(cluster, seen, monkeypatch):
-    health = Health()
-    feeds = Feeds(cluster.client, observe=seen.append, forget=lambda *_: None, catalogue=Catalogue(dict), health=health)
+    feeds = Feeds(cluster.client, observe=seen.append, forget=lambda *_: None, catalogue=Catalogue(dict))
     task = asyncio.create_task(feeds.run())
     await feeds.synced.wait()
-    probe = health.ready["informer/nodes"]
+    probe = feeds.probes["informer/nodes"]
     assert probe() == Check(ok=True)
     await refuse(cluster, "nodes")
     listing = asyncio.create_task(feeds.list_anew(patience_seconds=60.0))

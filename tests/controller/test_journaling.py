@@ -90,6 +90,20 @@ def test_earlier_runs_stay_and_the_last_that_crashed_longest(tmp_path):
     assert all(one.read_bytes().endswith(b'{"line":"ended"}\n') for one in [*found[1:], path])
 
 
+def test_a_run_whose_engine_has_failed_stays_as_one_that_crashed_and_the_next_is_replayed_by_itself(tmp_path):
+    path = tmp_path / "journal"
+    with journal_at(path, CONFIGURATION, counter()) as recording:
+        for number in range(MOST_RUNS + 2):
+            record(lived(), recording)
+            if number <= MOST_RUNS:
+                recording.begin_anew()
+    found = aside(path)
+    assert len(found) == MOST_RUNS
+    for one in (*found, path):
+        assert one.read_bytes().endswith(b'{"line":"ended"}\n') is (one == path)
+        assert replay(lines_of(one)).differences == []
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_ends_the_journal_and_nothing_else(tmp_path, monkeypatch):
     failures, path = counter(), tmp_path / "journal"

@@ -117,9 +117,13 @@ CASES = {
         'tutti_plugin_faults_total{{plugin="p",point="filter"}} {n}\n',
         'tutti_plugin_faults_total{{plugin="p",point="filter"}} 3\n',
     ),
+    "TuttiEngineFails": (
+        'tutti_part_failures_total{{part="engine"}} {n}\n',
+        'tutti_part_failures_total{{part="deletions"}} {n}\ntutti_part_failures_total{{part="engine"}} 3\n',
+    ),
     "TuttiPartFails": (
         'tutti_part_failures_total{{part="deletions"}} {n}\n',
-        'tutti_part_failures_total{{part="deletions"}} 3\n',
+        'tutti_part_failures_total{{part="deletions"}} 3\ntutti_part_failures_total{{part="engine"}} {n}\n',
     ),
     "TuttiSetsAside": (
         'tutti_set_aside_total{{kind="Pod",during="settling"}} {n}\n',

@@ -84,6 +84,7 @@ class Aside(Watched):
 
 def begin() -> Watched:
     world = Aside()
+    world.may_raise = True
     world.flavor()
     world.queue("cq", 16)
     for name in ("n1", "n2"):

@@ -105,7 +105,7 @@ class World:
 
     `hold_binds` keeps binds in `pending_binds` until `answer`; `outcomes` names the next outcomes of a pod's binds;
     `hold_evictions` keeps evicted pods there, being deleted, until `delete`; `refuse_evictions` and
-    `refuse_deactivation` have these writes fail. `opened` gives what the journal of each engine is written to.
+    `refuse_deactivation` have these writes fail; with `may_raise` the engine may set aside what makes it raise. `opened` gives what the journal of each engine is written to.
     """
 
     opened: ClassVar[Callable[[], io.BytesIO]] = io.BytesIO
@@ -137,6 +137,7 @@ class World:
         self.hold_evictions = False
         self.refuse_evictions = False
         self.refuse_deactivation = False
+        self.may_raise = False
         self.outcomes: dict[str, list[str]] = {}
         self.log: list[AnyDecision] = []
         self.storage = Storage(self)
@@ -588,7 +589,9 @@ class World:
                 self.remove_object("PodGroup", decision.name, decision.namespace)
             case AskExtender():
                 self.asks.append(decision)
-            case EmitEvent() | NotePluginFault() | NoteFault():
+            case NoteFault():
+                assert self.may_raise, f"{decision.during} {decision.kind} {decision.name} raised {decision.error}"
+            case EmitEvent() | NotePluginFault():
                 pass
 
     def _nominate(self, decision: SetPodCondition) -> None:

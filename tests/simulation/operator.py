@@ -11,7 +11,7 @@ import contextvars
 import re
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.engine.invariants import Invariants
 from tests.simulation.loop import OWNER, VirtualLoop
@@ -21,10 +21,11 @@ from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.controller.cycle import Journal
 from tutti.controller.health import Health
 from tutti.controller.metrics import Metrics
-from tutti.controller.room import Room, Surroundings
+from tutti.controller.room import Room
 from tutti.controller.supervisor import leaves
+from tutti.controller.surroundings import Surroundings
 from tutti.engine.engine import Engine
-from tutti.engine.records.decisions import AnyDecision, Bind, Evict
+from tutti.engine.records.decisions import AnyDecision, Bind, Evict, NoteFault
 from tutti.engine.records.observations import AnyObservation, BindAnswer, BindFinished, NodeGone
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.kube.fencing import LeadershipLost
@@ -60,8 +61,11 @@ class CheckedEngine(Invariants, Engine):
 
     `lacks` says of a pod that is about to be bound, and of those that have nodes together with it, what its gang would
     lack of what its user has asked for. `was_whole` says of a gang that is found bound in part whether it has been whole
-    before: what it has lost since, in an earlier life too, makes it no gang that is half started.
+    before: what it has lost since, in an earlier life too, makes it no gang that is half started. With `may_fail` engines may
+    raise: another one follows in the same process.
     """
+
+    may_fail: ClassVar = False
 
     def __init__(
         self,
@@ -177,6 +181,7 @@ class CheckedEngine(Invariants, Engine):
                 assert held <= LONGEST_PERMIT_SECONDS, f"{key} holds a reservation since {one.reserved_at}"
 
     def _check(self, decision: AnyDecision) -> None:
+        assert self.may_fail or not isinstance(decision, NoteFault), f"the engine raised: {decision}"
         pods = self.state.cluster.pods
         if isinstance(decision, Evict):
             known = pods[decision.namespace, decision.name]
@@ -212,7 +217,7 @@ class Operator:
 
     Attributes:
         name: Who it is to the network; another for each life.
-        engine: That of its present life.
+        engine: That of its present life, the last one where it has had several.
         lives: How often it was started.
     """
 
@@ -293,20 +298,14 @@ class Operator:
 
     async def _live(self) -> None:
         self._stop = asyncio.Event()
+        self.engine = None
         metrics = Metrics()
         wire: Any = Wire(self._network, self.name, WireMetrics(metrics.registry))
-        self.engine = CheckedEngine(
-            self._configuration,
-            complain=self._complain,
-            local_queues=self._local_queues,
-            lacks=self._lacks,
-            was_whole=self._was_whole,
-        )
         journal = self._journals(self._configuration) if self._journals is not None else None
         around = Surroundings(
             wire, self._configuration, Health(), metrics, journal, clock=self._loop.wall, ticks=self._loop.time
         )
-        self.room = Room(self.engine, around)
+        self.room = Room(self._make_engine, around)
         self.identify(self.room)
         try:
             await self.room.run(self._stop)
@@ -314,6 +313,18 @@ class Operator:
             lost = all(isinstance(leaf, LeadershipLost) for leaf in leaves(error))
             if not lost:
                 raise
+
+    def _make_engine(self) -> CheckedEngine:
+        if self.engine is not None and not self.engine.may_fail:
+            self._complain(f"the engine of {self.name} failed")
+        self.engine = CheckedEngine(
+            self._configuration,
+            complain=self._complain,
+            local_queues=self._local_queues,
+            lacks=self._lacks,
+            was_whole=self._was_whole,
+        )
+        return self.engine
 
     def identify(self, room: Room) -> None:
         """Give the process a name that is the same in every run of a seed."""

@@ -48,7 +48,8 @@ def test_the_one_that_woke_stands_by_until_it_is_needed_again():
         Step(70.0, "crash", {"replica": "leader"}),
     ]
     gangs = [*gang("g", 2, queue="q1"), *gang("h", 2, at=71.0, queue="q1")]
-    outcome = play(story(cluster(replicas="ab"), gangs, steps, heal_at=120))
+    # The one that died is back before its lease has run out, and asks for it as often: a seed in which it is not first.
+    outcome = play(story(cluster(replicas="ab"), gangs, steps, heal_at=120, seed=6))
     assert outcome.violations == []
     binds = bound(outcome)
     assert (binds["g-0"][1], binds["h-0"][1]) == ("a.1", "a.2")

@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, NoReturn
 
@@ -41,7 +42,8 @@ def start(options: Options) -> NoReturn:
     logging = configuration.logging
     logs.configure(options.log_format or logging.format, level=logging.level)
     try:
-        sys.exit(run(Launch(configuration, options.kubeconfig, options.context, options.journal, load(configuration))))
+        plugins = partial(load, configuration)
+        sys.exit(run(Launch(configuration, options.kubeconfig, options.context, options.journal, plugins)))
     except ConfigurationError as error:
         _fail(f"configuration {error}")
     except CredentialsError as error:

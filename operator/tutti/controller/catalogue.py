@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +64,11 @@ class Catalogue:
         self.specs.broken.pop((kind, namespace, name), None)
         if self.specs.remove(kind, namespace, name) or known:
             self.touch()
+
+    def keep(self, found: AbstractSet[ObjectKey]) -> None:
+        """Forget whatever was not found by streams that have listed everything, and know nothing from before."""
+        for key in self.stored.keys() - found:
+            self.gone(*key)
 
     def count_users(self) -> bool:
         """Bring up to date who holds quota, where a ClusterQueue waits for that; return whether it has changed."""

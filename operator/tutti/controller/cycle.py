@@ -69,6 +69,9 @@ class Journal(Protocol):
     ) -> None:
         """Record when the engine was asked and what it answered, and when it was told that it is enough."""
 
+    def begin_anew(self) -> None:
+        """The engine that this was about has failed: what is recorded from now on is about another one."""
+
 
 class Cycle:
     """Runs one engine. Everything happens in one loop, so nothing here is locked.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 import msgspec
 import structlog
@@ -78,6 +78,18 @@ _ANSWERS: Mapping[BindOutcome, BindAnswer] = {
     BindOutcome.UNKNOWN: BindAnswer.UNKNOWN,
 }
 _BOUND: Final = BindAnswer.BOUND  # looked up once: a member of an enum takes longer to find than to compare
+
+
+class Drained(NamedTuple):
+    """Whether nothing is under way any more; a late event does no harm.
+
+    Attributes:
+        writes: Binds, evictions and whatever else has an answer.
+        statuses: Late ones are refused only where another generation of the lease has written after them.
+    """
+
+    writes: bool
+    statuses: bool
 
 
 class Dispatch:
@@ -193,20 +205,18 @@ class Dispatch:
         self._wanted.pop(target, None)
         self._statuses.forget(target, parts=("", "PodScheduled", ADMITTED_CONDITION))
 
-    async def drain(self, *, within_seconds: float) -> bool:
-        """Wait until everything started has been written, or the time is over; nothing more may be started.
-
-        Returns:
-            Whether nothing is under way; statuses and events do not count, for late ones do no harm.
-        """
+    async def drain(self, *, within_seconds: float) -> Drained:
+        """Wait until everything started has been written, or the time is over; nothing more may be started."""
         deadline = asyncio.get_running_loop().time() + within_seconds
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=within_seconds)
-        for flush in (self._statuses.flush, self._events.flush):
+        unsaid, _ = [
             await flush(within_seconds=max(0.0, deadline - asyncio.get_running_loop().time()))
+            for flush in (self._statuses.flush, self._events.flush)
+        ]
         if self._under_way:
             log.warning("writes_abandoned", left=len(self._under_way))
-        return not self._under_way
+        return Drained(writes=not self._under_way, statuses=not unsaid)
 
     def _spawn(self, decision: AnyDecision, write: Coroutine[Any, Any, None]) -> None:
         if self._group is None:

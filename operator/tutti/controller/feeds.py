@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
 
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.crds import RESOURCES
-from tutti.controller.health import Check, Health
+from tutti.controller.health import Check, Probe
+from tutti.controller.specs import ObjectKey
 from tutti.controller.streams import STREAMS, Stream
 from tutti.engine.records.observations import AnyObservation, ObjectUnread
 from tutti.kube.changes import Change, Gone
@@ -39,16 +41,20 @@ class Feeds:
         observe: Callable[[AnyObservation], None],
         forget: Callable[[Resource, str, str, str], None],
         catalogue: Catalogue,
-        health: Health,
     ) -> None:
         self._observe = observe
         self._forget = forget
         self._catalogue = catalogue
         self.synced = asyncio.Event()
-        self._informers = [self._informer(client, stream, health) for stream in STREAMS]
+        self._informers = [self._informer(client, stream) for stream in STREAMS]
 
-    def _informer(self, client: Client, stream: Stream, health: Health) -> Informer[Any]:
-        informer: Informer[Any] = Informer(
+    @property
+    def probes(self) -> dict[str, Probe]:
+        """Return what tells of each stream whether it is ready."""
+        return {f"informer/{one.resource.plural}": partial(check, one) for one in self._informers}
+
+    def _informer(self, client: Client, stream: Stream) -> Informer[Any]:
+        return Informer(
             client,
             stream.resource,
             view=stream.view,
@@ -56,8 +62,6 @@ class Feeds:
             deliver=lambda changes: self._deliver(stream, changes),
             unread=lambda found: self._observe(ObjectUnread(stream.kind, *found.key, found.problem)),
         )
-        health.ready[f"informer/{stream.resource.plural}"] = lambda: check(informer)
-        return informer
 
     def _deliver(self, stream: Stream, changes: Sequence[Change[Any]]) -> None:
         ours = stream.kind in RESOURCES
@@ -80,7 +84,15 @@ class Feeds:
                 group.create_task(informer.run(), name=f"informer {informer.resource.label}")
             for informer in self._informers:
                 await informer.synced.wait()
+            self._catalogue.keep(self._ours())
             self.synced.set()
+
+    def _ours(self) -> frozenset[ObjectKey]:
+        """Return the objects of ours that exist."""
+        known = zip(STREAMS, self._informers, strict=True)
+        return frozenset(
+            (stream.kind, *key) for stream, informer in known if stream.kind in RESOURCES for key in informer.keys
+        )
 
     async def list_anew(self, *, patience_seconds: float) -> None:
         """Return once what the former leader has bound is known: by lists that began after it can bind no more.

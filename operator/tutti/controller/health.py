@@ -5,7 +5,8 @@ Each part of the operator registers a probe that reads its own state; nothing is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -39,6 +40,16 @@ class Health:
     def passed(self, name: str) -> None:
         """Record that a readiness check holds from now on."""
         self.ready[name] = lambda: Check(ok=True)
+
+    @contextmanager
+    def asking(self, probes: Mapping[str, Probe]) -> Iterator[None]:
+        """Have these gate readiness within the block: what they ask is there for no longer."""
+        self.ready.update(probes)
+        try:
+            yield
+        finally:
+            for name in probes:
+                self.ready.pop(name, None)
 
     def died(self, name: str, detail: str) -> None:
         """Record that a part of the process has ended when it should run."""

@@ -1,5 +1,7 @@
 """The journal's files: a run begins its own, by size it goes on in another, and nothing about it stops the operator.
 
+A run is what one engine has seen and decided: a process has one, and another one for each engine after one that failed.
+
     FILE                         what is being written
     FILE.20261122T183000Z.001    parts of this run that are full, and of earlier runs: when the run began, which part
 
@@ -8,7 +10,7 @@ earlier runs a few stay, and the last one that did not end by itself stays in an
 for.
 
 Lines are handed to the system one by one, so that a crash of the process loses none. Where that fails (a full disk),
-recording ends there until the next start: a journal with a hole could not be replayed.
+recording ends there until the next run: a journal with a hole could not be replayed.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ log = structlog.get_logger(__name__)
 
 
 class Recording:
-    """The journal of one run; what fails is logged and counted, and ends it.
+    """The journal of one run after the other; what fails is logged and counted, and ends that run.
 
     Args:
         path: Where to write; what is there already is put aside as the last part of an earlier run.
@@ -68,12 +70,12 @@ class Recording:
         self._run, self._part, self._bytes = "", 0, 0
         self._file: int | None = None
         self._writer: JournalWriter | None = None
-        try:
-            self._run = _put_aside(path)
-            _forget_runs(path, MOST_RUNS)
-            self._open()
-        except OSError as error:
-            self._fail(error)
+        self._begin()
+
+    def begin_anew(self) -> None:
+        """End this run as a crash does, and begin another one."""
+        self._shut()
+        self._begin()
 
     def saw(self, observation: AnyObservation) -> None:
         """Record an observation, before the engine is told."""
@@ -110,6 +112,15 @@ class Recording:
         """End as a crash does: the journal is kept until the next one."""
         self._shut()
 
+    def _begin(self) -> None:
+        """Begin a run, with its first part."""
+        try:
+            self._run, self._part = _put_aside(self._path), 0
+            _forget_runs(self._path, MOST_RUNS)
+            self._open()
+        except OSError as error:
+            self._fail(error)
+
     def _try(self, write: Callable[[JournalWriter], None], writer: JournalWriter) -> None:
         try:
             write(writer)
@@ -136,7 +147,7 @@ class Recording:
 
     def _fail(self, error: OSError) -> None:
         self._failures.inc()
-        log.warning("journal_ended", path=str(self._path), error=str(error), goes_on="at the next start")
+        log.warning("journal_ended", path=str(self._path), error=str(error), goes_on="with the next run")
         self._shut()
 
 

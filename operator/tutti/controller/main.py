@@ -1,8 +1,8 @@
 """The process: what is started in which order, what stops it, and with which exit code it ends.
 
-A signal and a crash of the engine end in the same place: nothing more is decided, what was decided is written, the
-lease is given back (or left to run out, where something may be under way still), and the process ends; with exit code
-0 only if it was asked to. What is embedded beside the engine, kopf above all, fails and begins again by itself.
+A signal and a lost lease end in the same place: nothing more is decided, what was decided is written, the lease is
+given back (or left to run out, where something may be under way still), and the process ends; with exit code 0 only if
+it was asked to. The engine, and what is embedded beside it, kopf above all, fail and begin again by themselves.
 
     thread              what runs in its loop
     main                streams, engine, writers; metrics are read, deletions and reviews judged
@@ -20,7 +20,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -40,10 +40,11 @@ from tutti.controller.metrics import Metrics
 from tutti.controller.operator import holding, reviewing, run_kopf, settings_for
 from tutti.controller.own_loop import Elsewhere, OwnLoop
 from tutti.controller.parts import Part, keep_up, until_stopped
-from tutti.controller.room import Room, Surroundings
+from tutti.controller.room import Room
 from tutti.controller.scraping import Readers
 from tutti.controller.serving import application, guarded, serving
 from tutti.controller.supervisor import Supervisor, is_lost_lease, leaves
+from tutti.controller.surroundings import Surroundings
 from tutti.controller.webhooks import Reviewer
 from tutti.engine.engine import Engine
 from tutti.engine.extending.hosting import Plugins
@@ -64,13 +65,37 @@ class Crashed(Exception):  # noqa: N818 - it says what has happened to the proce
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What the process was started with."""
+    """What the process was started with.
+
+    Attributes:
+        plugins: Makes those of one engine; may raise a ConfigurationError.
+    """
 
     configuration: TuttiConfiguration
     kubeconfig: Path | None = None
     context: str | None = None
     journal: Path | None = None
-    plugins: Plugins = field(default_factory=dict)
+    plugins: Callable[[], Plugins] = dict
+
+
+class _Engines:
+    """Makes one engine after the other, each with plugins of its own: these may remember what they have let go.
+
+    Raises:
+        ConfigurationError: The plugins cannot be made; those of the first engine are made here.
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._first: Plugins | None = launch.plugins()
+
+    def __call__(self) -> Engine:
+        """Make an engine; what one before it has left is given back first, for two of them may be too much."""
+        if gc.get_freeze_count():
+            gc.unfreeze()
+            gc.collect()
+        plugins, self._first = self._first, None
+        return Engine(self._launch.configuration, self._launch.plugins() if plugins is None else plugins)
 
 
 async def operate(
@@ -88,11 +113,13 @@ async def operate(
 
     Raises:
         CredentialsError: there is no usable way to a cluster.
+        ConfigurationError: the plugins cannot be made.
         OSError: the port for probes or metrics cannot be listened on, or there is no folder for the journal.
-        Crashed: the engine could not go on.
+        Crashed: the operator could not go on.
     """
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody asks for
     configuration = launch.configuration
+    engines = _Engines(launch)
     credentials = await Credentials.load(launch.kubeconfig, launch.context)
     stop = asyncio.Event()
     health, metrics = Health(), Metrics(local_queues=configuration.metrics.local_queues)
@@ -117,7 +144,7 @@ async def operate(
             aside = Aside(own, holder, pulse)
             around = Surroundings(client, configuration, health, metrics, journal, aside=aside)
             try:
-                room = Room(Engine(configuration, launch.plugins), around, once_synced=once_synced)
+                room = Room(engines, around, once_synced=once_synced)
                 await _operate(room, around, credentials, stop, pulse=pulse)
             except Exception as error:
                 said = dict.fromkeys(str(leaf) or repr(leaf) for leaf in leaves(error))
@@ -252,6 +279,7 @@ def run(launch: Launch) -> int:
 
     Raises:
         CredentialsError: there is no usable way to a cluster.
+        ConfigurationError: the plugins cannot be made.
         OSError: the port for probes or metrics cannot be listened on, or there is no folder for the journal.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -260,7 +288,7 @@ def run(launch: Launch) -> int:
 
 
 def _keep_for_good() -> None:
-    """Have the garbage collector never again walk through what was listed: most of it lives as long as the process.
+    """Have the garbage collector not walk through what was listed again: most of it lives as long as the engine.
 
     Only what is youngest is collected before: a walk through everything would stall the loop for as long as what it
     is to spare, and the views and records that a list leaves behind hold no cycles.

@@ -53,7 +53,7 @@ class Metrics:
             registry=self.registry,
         )  # fmt: skip
         self.part_failures = Counter(
-            "tutti_part_failures", "How often a part failed that the scheduler goes on without, and was begun again.",
+            "tutti_part_failures", "How often a part failed and was begun again; the engine is one.",
             ["part"], registry=self.registry,
         )  # fmt: skip
         self.binds = Counter(

@@ -1,4 +1,4 @@
-"""Parts of the process that may fail by themselves: what the scheduler does not need in order to schedule.
+"""Parts of the process that may fail by themselves: the engine, and what it does not need in order to schedule.
 
 Such a part that fails, or that ends by itself, is begun again after a growing backoff, and everything else goes on
 meanwhile. The log, a metric and /readyz say so.

@@ -1,4 +1,4 @@
-"""Everything that turns round one engine: streams in, the cycle, writers out, and the lease that lets them write.
+"""What lasts as long as the process: the lease, and the sessions that it covers, one engine after the other.
 
     CRDs served ─▶ all listed ─▶ lease acquired ─▶ nodes and pods listed anew ─▶ deciding
       ─▶ (asked to stop) ─▶ writers drained ─▶ lease released
@@ -7,141 +7,100 @@ A standby goes as far as the second step and waits there with everything known, 
 what the former leader has bound, of which a watch tells in its own time. Who had the lease at the first try may have to
 list that anew as well, for it may have been given up while the first list was under way. Only where nobody held the
 lease before that list, and nobody has written it since, did that list begin after the last bind of anybody.
+
+An engine that fails is followed by another one, fed from the beginning, and the lease is kept meanwhile (`session.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
 
 import structlog
 
-from tutti.api.configuration import TuttiConfiguration
 from tutti.controller.catalogue import Catalogue
 from tutti.controller.conditions import ConditionKeeper
 from tutti.controller.crds import installed
-from tutti.controller.cycle import Cycle, Journal
-from tutti.controller.dispatch import Dispatch
-from tutti.controller.election import Aside, Election, elector_in, times_of
-from tutti.controller.feeds import Feeds
-from tutti.controller.gang_times import GangTimes
+from tutti.controller.election import Election, elector_in, times_of
 from tutti.controller.gauges.collector import StateGauges
-from tutti.controller.health import Check, Health
-from tutti.controller.metrics import Metrics
+from tutti.controller.health import Check
 from tutti.controller.parts import Part, keep_up, note_failure
-from tutti.controller.progress import Progress
 from tutti.controller.reviews import Classes
-from tutti.controller.served_feeds import ServedFeeds
+from tutti.controller.session import Session
 from tutti.controller.specs import ObjectKey
 from tutti.controller.supervisor import first_of, is_lost_lease, leaves
+from tutti.controller.surroundings import Standing, Surroundings
 from tutti.controller.usage import charged, overused
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import EmitEvent
-from tutti.engine.records.observations import AnyObservation, PodGone, PodSeen
-from tutti.kube.client import Client
-from tutti.kube.fencing import Fence, Term, unfenced
-from tutti.kube.lease import Elector, boot_clock, default_identity
+from tutti.engine.state import State
+from tutti.kube.fencing import Term, unfenced
+from tutti.kube.lease import Elector, default_identity
 from tutti.kube.statuses import StatusWriter
 
 log = structlog.get_logger(__name__)
 
-_DRAIN_SECONDS = 15.0
-_PATIENCE_LEASES: Final = 3
-"""How many times as long as a lease lasts a new leader may fail to list what others have bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a room is given by the process it runs in.
-
-    Attributes:
-        clock: The time of day, in Unix seconds.
-        ticks: Seconds that go on while the machine sleeps, from any beginning: what a lease is counted in.
-        aside: Where the lease is held; None: in the loop of the room, and with its client.
-    """
-
-    client: Client
-    configuration: TuttiConfiguration
-    health: Health
-    metrics: Metrics
-    journal: Journal | None = None
-    clock: Callable[[], float] = time.time
-    ticks: Callable[[], float] = boot_clock
-    aside: Aside | None = None
-
 
 class Room:
-    """Runs one engine against one cluster.
+    """Runs engines against one cluster, one at a time.
 
     Attributes:
         catalogue: What is known of our kinds; kopf's handlers read it.
-        classes: Who knows the classes of priority.
-        synced: Set once everything was listed.
-        deciding: Set once this process leads and the engine has settled what it found.
+        synced: Set once everything was listed for the first time.
+        deciding: Set while this process leads and the engine has settled what it found.
+
+    Args:
+        engines: Makes an engine that has been told nothing yet; called again when one has failed.
+        around: What the process gives.
+        once_synced: Called whenever everything was listed, once for each engine.
     """
 
-    def __init__(self, engine: Engine, around: Surroundings, *, once_synced: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, engines: Callable[[], Engine], around: Surroundings, *, once_synced: Callable[[], None] = lambda: None
+    ) -> None:
+        self._engines = engines
         self._once_synced = once_synced
-        self.catalogue = Catalogue(lambda: charged(engine.state))
-        self._state = engine.state
+        self._session: Session | None = None
+        self._classes: Classes | None = None
         self._overuses = 0  # the version of what was told of them
-        self.classes: Classes = engine.state.catalog
+        self.catalogue = Catalogue(self._charged)
         self.synced = asyncio.Event()
         self.deciding = asyncio.Event()
         self._around = around
-        self._leads = False
+        self._may_act = asyncio.Event()  # set once this process has the lease, or needs none
+        self._has_led = False
+        self._resting = False
         self._elector = _elector(around)
-        fence: Fence = self._elector.check if self._elector else unfenced
-        self._times = GangTimes(around.metrics, clock=around.clock)
-        self._dispatch = Dispatch(
-            around.client,
-            fence=fence,
-            observe=self._observe,
-            metrics=around.metrics,
-            times=self._times,
-            term=self._term,
-            instance=self._elector.identity if self._elector else default_identity(),
-            extenders=around.configuration.extenders,
+        self._standing = Standing(
+            self._elector.check if self._elector else unfenced,
+            self._term,
+            self._elector.identity if self._elector else default_identity(),
         )
-        self._cycle = Cycle(
-            engine,
-            self._dispatch.carry_out,
-            metrics=around.metrics,
-            journal=around.journal,
-            decided=self._decided,
-            fence=fence,
-            clock=around.clock,
-            ticks=around.ticks,
-        )
-        self._progress = Progress(engine, around.metrics)
         StateGauges(
-            engine,
+            self,
             self.catalogue,
             around.metrics.registry,
-            leads=lambda: self._leads and (self._elector is None or self._elector.leading),
+            leads=self._is_leading,
             failed=lambda error: note_failure("metrics", error, around.metrics),
             local_queues=around.configuration.metrics.local_queues,
         )
-        self._conditions = StatusWriter(around.client, fence=fence, term=self._term, concurrency=2)
+        self._conditions = StatusWriter(around.client, fence=self._standing.fence, term=self._term, concurrency=2)
         around.health.waiting("crds", "not looked for yet")
-        around.health.ready["synced"] = lambda: Check(self.synced.is_set(), "ok" if self.synced.is_set() else "listing")
-        self._feeds = Feeds(
-            around.client,
-            observe=self._observe,
-            forget=self._dispatch.forget,
-            catalogue=self.catalogue,
-            health=around.health,
-        )
-        self._served_feeds = ServedFeeds(
-            around.client, around.configuration.conventions, observe=self._observe, forget=self._dispatch.forget
-        )
-        around.health.ready["other kinds"] = self._served_feeds.check
+        around.health.ready["synced"] = self._check_listed
         if self._elector is not None:
             around.health.ready["leadership"] = partial(_check_leadership, self._elector)
+
+    @property
+    def state(self) -> State:
+        """What the engine knows; there is one to be asked while this process leads."""
+        assert self._session is not None
+        return self._session.engine.state
+
+    def classes(self) -> Classes:
+        """Return who knows the classes of priority: the last engine that was told of all; once `synced` is set."""
+        assert self._classes is not None
+        return self._classes
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then finish what was begun.
@@ -160,62 +119,94 @@ class Room:
             work.cancel()
             await asyncio.wait({work})
             if self._elector is not None:
-                await self._elector.end(under_way=self._leads and not drained)
+                await self._elector.end(under_way=self._has_led and not drained)
         if not work.cancelled():
             _judge(work, asked=asked)
 
     def record(self, event: EmitEvent) -> None:
-        """Record an event about an object of ours; only while leading."""
-        self._dispatch.record(event)
+        """Record an event about an object of ours; only while an engine leads."""
+        if self._session is not None:
+            self._session.record(event)
 
     async def _work(self) -> None:
-        await installed(self._around.client, self._around.health)
+        around = self._around
+        await installed(around.client, around.health)
         if self._elector is not None:
             await self._elector.look()
+        engine = Part("engine", self._have_session, gates=True)
+        keeper = ConditionKeeper(self.catalogue, self._conditions, overused=self._overused, clock=around.clock)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._feeds.run(), name="feeds")
-            group.create_task(self._served_feeds.run(), name="served feeds")
-            group.create_task(self._cycle.run(), name="cycle")
-            group.create_task(self._dispatch.run(), name="dispatch")
             group.create_task(self._conditions.run(), name="condition writer")
-            await self._feeds.synced.wait()
-            await self._served_feeds.synced.wait()
-            self._cycle.synced()
-            self.synced.set()
-            log.info("synced")
-            self._once_synced()
+            group.create_task(
+                keep_up(engine, health=around.health, metrics=around.metrics, ticks=around.ticks), name="engine"
+            )
+            await self.synced.wait()
             if self._elector is not None:
                 log.info("waiting_for_lease", identity=self._elector.identity)
                 await self._elector.acquire()
                 group.create_task(self._elector.hold(), name="lease")
-                if not self._elector.alone:
-                    lease_seconds = self._around.configuration.leader_election.lease_duration_seconds
-                    await self._feeds.list_anew(patience_seconds=_PATIENCE_LEASES * lease_seconds)
             else:
-                self._around.client.metrics.leader.set(1)  # whoever acts leads, by a lease or without
-            self._lead(group)
+                around.client.metrics.leader.set(1)  # whoever acts leads, by a lease or without
+            self._may_act.set()
+            group.create_task(
+                keep_up(Part("conditions", keeper.run), health=around.health, metrics=around.metrics),
+                name="conditions",
+            )
+
+    async def _have_session(self) -> None:
+        """Have an engine work, one that has been told nothing yet, until it fails."""
+        session = self._session = Session(
+            self._engines(),
+            self._around,
+            self._standing,
+            catalogue=self.catalogue,
+            turned=self._turned,
+            failed=self.deciding.clear,
+        )
+        try:
+            await session.run(partial(self._lead, session, within_term=self._may_act.is_set()))
+        finally:
+            self._session = None
+
+    async def _lead(self, session: Session, *, within_term: bool) -> None:
+        """Have a session that has listed everything decide as soon as it may.
+
+        Args:
+            session: That one.
+            within_term: Whether its lists began when this process could already act.
+        """
+        self._classes = session.engine.state.catalog
+        self.synced.set()
+        log.info("synced")
+        self._once_synced()
+        await self._may_act.wait()
+        if self._elector is not None and not (within_term or self._elector.alone):
+            await session.list_anew()
+        if not self._resting:
+            self._has_led = True
+            session.lead()
 
     def _term(self) -> Term | None:
         return self._elector.term if self._elector else None
 
-    def _lead(self, group: asyncio.TaskGroup) -> None:
-        self._leads = True
-        self._cycle.lead()
-        keeper = ConditionKeeper(self.catalogue, self._conditions, overused=self._overused, clock=self._around.clock)
-        group.create_task(
-            keep_up(Part("conditions", keeper.run), health=self._around.health, metrics=self._around.metrics),
-            name="conditions",
-        )
+    def _is_leading(self) -> bool:
+        """Whether an engine decides for this process, which may act."""
+        led = self._session is not None and self._session.leads
+        return led and (self._elector is None or self._elector.leading)
+
+    def _check_listed(self) -> Check:
+        listed = self._session is not None and self._session.listed
+        return Check(listed, "ok" if listed else "listing")
+
+    def _charged(self) -> Mapping[ObjectKey, str]:
+        """Return who holds quota; while no engine has looked, what was last said of it."""
+        return charged(self.state) if self.deciding.is_set() else self.catalogue.specs.admitted
 
     def _overused(self) -> dict[ObjectKey, str] | None:
-        return overused(self._state) if self.deciding.is_set() else None
+        return overused(self.state) if self.deciding.is_set() else None
 
-    def _decided(self, seconds: float) -> None:
-        """Tell what has come of a turn; wake who waits for the engine to have looked, or for what has changed."""
-        try:
-            self._progress.turned(seconds)
-        except Exception as error:  # noqa: BLE001 - a bulkhead: what is told of a turn is not what came of it
-            note_failure("progress", error, self._around.metrics)
+    def _turned(self) -> None:
+        """Wake who waits for the engine to have looked, or for what has changed."""
         if not self.deciding.is_set():
             self.deciding.set()
             log.info("deciding")
@@ -225,16 +216,16 @@ class Room:
 
     def _is_news(self) -> bool:
         """Whether the last turn has changed what conditions are about."""
-        before, self._overuses = self._overuses, self._state.overuses.version
+        before, self._overuses = self._overuses, self.state.overuses.version
         emptied = self.catalogue.specs.queue_is_leaving and self.catalogue.count_users()
         return emptied or before != self._overuses
 
     async def _finish(self, work: asyncio.Task[None]) -> bool:
         """Decide nothing more, and let writers end what was decided; return whether they have."""
-        self._cycle.rest()
+        self._resting = True
         if self._elector is not None:
             self._elector.leave()
-        if not self._leads:
+        if not self._has_led:
             return True
         log.info("draining")
         draining = asyncio.create_task(self._drain(), name="drain")
@@ -246,16 +237,9 @@ class Room:
         return False
 
     async def _drain(self) -> bool:
-        drained = await self._dispatch.drain(within_seconds=_DRAIN_SECONDS)
+        drained = self._session is None or await self._session.finish()
         await self._conditions.flush(within_seconds=1.0)
         return drained
-
-    def _observe(self, observation: AnyObservation) -> None:
-        if isinstance(observation, PodSeen):
-            self._times.seen(observation.pod)
-        elif isinstance(observation, PodGone):
-            self._times.gone(observation.namespace, observation.name)
-        self._cycle.observe(observation)
 
 
 def _check_leadership(elector: Election) -> Check:

@@ -1,6 +1,7 @@
-"""Keeps the engine and the process to one fate: when it ends, everything stops, and the process says why.
+"""Keeps the room and the process to one fate: when it ends, everything stops, and the process says why.
 
-What is embedded beside it would not notice that the engine has died, and would keep answering webhooks for it.
+What is embedded beside it would not notice that it has died, and would keep answering webhooks for it. An engine that
+fails does not end the room (`session.py`); a lost lease does.
 """
 
 from __future__ import annotations

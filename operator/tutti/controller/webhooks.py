@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import kopf
@@ -42,14 +43,14 @@ def defaults(kind: str, raw: Raw, specs: Specs, *, queue: str) -> dict[str, Any]
 class Reviewer:
     """Reviews against what is known at that moment; to be asked in the loop that keeps this up to date."""
 
-    def __init__(self, catalogue: Catalogue, classes: Classes, *, default_queue: str) -> None:
+    def __init__(self, catalogue: Catalogue, classes: Callable[[], Classes], *, default_queue: str) -> None:
         self._catalogue = catalogue
         self._classes = classes
         self._default_queue = default_queue
 
     async def review(self, kind: str, raw: Raw, old: Raw | None) -> Review:
         """Review one write (`review`)."""
-        return review(kind, raw, old, self._catalogue.specs, classes=self._classes)
+        return review(kind, raw, old, self._catalogue.specs, classes=self._classes())
 
     async def defaults(self, kind: str, raw: Raw) -> dict[str, Any]:
         """Return what is to be filled in (`defaults`)."""

@@ -50,7 +50,7 @@ from tutti.engine.waiting.lines import Standing
 from tutti.engine.waiting.turns import Candidates
 
 _MOST_FAILURES = 3
-"""How many turns on end may raise at nobody in particular; then there is no use in going on."""
+"""How many turns on end may raise at nobody in particular; then there is no use in going on with this engine."""
 
 
 class Engine:
