@@ -23,26 +23,26 @@ from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.admitting.admission import look, reserve, why_surplus_waits
 from tutti.engine.admitting.together import reserve_in_turn
 from tutti.engine.backfilling import backfill, owing
-from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.bulkhead import Bulkheads
 from tutti.engine.displacing import nominations, preemption, reclaiming, respecting, sparing
-from tutti.engine.displacing.claims import Nomination
 from tutti.engine.displacing.holders import is_spared
 from tutti.engine.displacing.precedence import precedence
 from tutti.engine.extending import permits
-from tutti.engine.extending.hosting import Plugins
 from tutti.engine.faults import note
 from tutti.engine.gathering import eager, promises
 from tutti.engine.living import approval, binding, life, replacement, reservation
 from tutti.engine.observing import observe
+from tutti.engine.records.claims import Nomination
+from tutti.engine.records.counting import NOWHERE
 from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.hosting import Plugins
 from tutti.engine.records.milestones import Milestone, Step
 from tutti.engine.records.observations import AnyObservation, Synced
+from tutti.engine.records.shadows import Shadow
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.telling import overuse, queue_statuses, retelling, statuses
-from tutti.engine.telling.counting import NOWHERE
 from tutti.engine.telling.reporting import report, tells_later
 from tutti.engine.unobserved import unobserved
 from tutti.engine.waiting import holding_back, past_use

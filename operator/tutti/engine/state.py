@@ -13,26 +13,26 @@ from tutti.api.resources import Amounts
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
 from tutti.cluster.supply import Room, offered
-from tutti.engine.backfilling.debts import Debts
-from tutti.engine.backfilling.shadows import Shadows
-from tutti.engine.displacing.claims import Nominations
-from tutti.engine.extending.consultation import Consultations
-from tutti.engine.extending.hosting import Held, Hosting, Plugins
-from tutti.engine.gathering.ancestry import Ancestry
-from tutti.engine.gathering.gang_objects import GangObjects
-from tutti.engine.gathering.sayings import Sayings
-from tutti.engine.living.timers import Timers
 from tutti.engine.reading.catalog import Catalog
 from tutti.engine.reading.profiles import profiles_of, rules_of
+from tutti.engine.records.ancestry import Ancestry
+from tutti.engine.records.claims import Nominations
+from tutti.engine.records.consultation import Consultations
+from tutti.engine.records.counting import QueueCounts
+from tutti.engine.records.debts import Debts
 from tutti.engine.records.decisions import AnyDecision
+from tutti.engine.records.gang_objects import GangObjects
+from tutti.engine.records.hosting import Held, Hosting, Plugins
 from tutti.engine.records.members import Charge, Kept, Member
 from tutti.engine.records.milestones import Milestone, Step
+from tutti.engine.records.overuses import Overuses
+from tutti.engine.records.owners import Owners
+from tutti.engine.records.places import Places
+from tutti.engine.records.sayings import Sayings
+from tutti.engine.records.shadows import Shadows
+from tutti.engine.records.timers import Timers
+from tutti.engine.records.waiting_counts import WaitingCounts
 from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.engine.telling.counting import QueueCounts
-from tutti.engine.telling.overuses import Overuses
-from tutti.engine.telling.waiting_counts import WaitingCounts
-from tutti.engine.waiting.owners import Owners
-from tutti.engine.waiting.places import Places
 from tutti.placement.preemption.budgets import Budget
 from tutti.placement.profile import Profile
 from tutti.queueing.backoff import delay

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tutti.cluster.transaction import Transaction
-from tutti.engine.extending.consultation import Query
 from tutti.engine.gathering.needs import Lacking, Need
+from tutti.engine.records.consultation import Query
 from tutti.engine.records.members import Charge
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State

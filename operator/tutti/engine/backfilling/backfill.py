@@ -29,9 +29,9 @@ from tutti.engine.admitting.admission import look
 from tutti.engine.admitting.choices import nominate
 from tutti.engine.backfilling import owing
 from tutti.engine.backfilling.shadowing import Prospect, fits_before, foresee, kept_quota, kept_room, still_fits
-from tutti.engine.backfilling.shadows import Shadow
 from tutti.engine.living import life, limits
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.shadows import Shadow
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.telling.naming import named_by

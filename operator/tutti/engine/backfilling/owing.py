@@ -28,8 +28,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tutti.engine.backfilling.debts import Claim, Debt
 from tutti.engine.displacing import holders
+from tutti.engine.records.debts import Claim, Debt
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.waiting.lines import Standing

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tutti.cluster.tenants import Slots
 from tutti.engine.admitting.admission import look
 from tutti.engine.admitting.attempt import Taken
-from tutti.engine.backfilling.shadows import Shadow
+from tutti.engine.records.shadows import Shadow
 from tutti.engine.state import State
 from tutti.engine.waiting.lines import Standing
 from tutti.placement.preemption.lifting import Lifting

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 
 from tutti.api.core import Pod
 from tutti.cluster.pods import PodKey
-from tutti.engine.displacing.claims import Nomination, Spot, Wants
 from tutti.engine.gathering.needs import Need
+from tutti.engine.records.claims import Nomination, Spot, Wants
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tutti.engine.displacing.claims import Precedence
 from tutti.engine.gathering.needs import Need, asked_by
+from tutti.engine.records.claims import Precedence
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.engine.waiting.lines import Standing

@@ -21,13 +21,13 @@ from tutti.api.kinds import PodGroup
 from tutti.api.wording import counted
 from tutti.cluster.pods import PodRecord
 from tutti.engine.displacing import nominations, respecting
-from tutti.engine.displacing.claims import Nomination, Spot
 from tutti.engine.displacing.precedence import is_entitled, would_borrow
 from tutti.engine.displacing.surplus import all_surplus_of, surplus_of
 from tutti.engine.gathering.importance import promised_reach
 from tutti.engine.gathering.needs import Lacking, Need, needs_of
 from tutti.engine.living.eviction import evict, evict_members
 from tutti.engine.living.limits import protected_until
+from tutti.engine.records.claims import Nomination, Spot
 from tutti.engine.records.decisions import EmitEvent, Evict
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Member

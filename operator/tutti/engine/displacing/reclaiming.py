@@ -17,13 +17,13 @@ import numpy as np
 from tutti.api.conditions import timestamp
 from tutti.api.wording import counted
 from tutti.engine.displacing import holders, nominations, respecting
-from tutti.engine.displacing.claims import Nomination
 from tutti.engine.displacing.precedence import precedence
 from tutti.engine.displacing.preemption import REASON, may_preempt, priority_of, spots_of, tell_preempted
 from tutti.engine.displacing.surplus import set_apart
 from tutti.engine.gathering.needs import Lacking
 from tutti.engine.living.eviction import evict, evict_members
 from tutti.engine.living.limits import protected_until
+from tutti.engine.records.claims import Nomination
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Member
 from tutti.engine.records.milestones import Step

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.transaction import Transaction
-from tutti.engine.displacing.claims import Covered, Nomination, Precedence
 from tutti.engine.living import replacement
+from tutti.engine.records.claims import Covered, Nomination, Precedence
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tutti.cluster.pods import PodKey
-from tutti.engine.displacing.claims import Nomination
+from tutti.engine.records.claims import Nomination
 from tutti.engine.records.members import Member
 from tutti.engine.records.milestones import Step
 from tutti.engine.records.reasons import Reason

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from tutti.api.extensions import Extender
 from tutti.api.wording import counted
-from tutti.engine.extending.consultation import Consultation, Inputs, Query, interested
+from tutti.engine.records.consultation import Consultation, Inputs, Query, interested
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.observations import ExtenderAnswered
 from tutti.engine.records.workloads import WorkloadKey

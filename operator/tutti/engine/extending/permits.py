@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from tutti.cluster.classes import PodClass
-from tutti.engine.extending.extension import Go, Placed, Refuse, Reservation, Verdict, Wait, Waiting
-from tutti.engine.extending.hosting import Held, Permit
 from tutti.engine.living import approval
 from tutti.engine.living.reservation import break_up, give_back
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.extension import Go, Placed, Refuse, Reservation, Verdict, Wait, Waiting
+from tutti.engine.records.hosting import Held, Permit
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State

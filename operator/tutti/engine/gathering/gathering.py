@@ -17,12 +17,12 @@ from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.owners import controller_of
 from tutti.cluster.pods import PodKey
 from tutti.engine import faults
-from tutti.engine.gathering.gang_objects import task_of
 from tutti.engine.gathering.nearness import of_claim
-from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Saying
 from tutti.engine.living.reservation import give_back, note_loss
 from tutti.engine.reading.admissions import kept_of
+from tutti.engine.records.gang_objects import task_of
 from tutti.engine.records.members import Member, Told
+from tutti.engine.records.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Saying
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import Address, State
 

@@ -13,7 +13,7 @@ from tutti.api.conventions import kueue
 from tutti.api.conventions.claim import ConventionError, existing_name, label
 from tutti.api.core import OwnerReference
 from tutti.api.owners import QUEUE_LABELS, OwnerObject
-from tutti.engine.gathering.ancestry import MOST_LEVELS, Kind
+from tutti.engine.records.ancestry import MOST_LEVELS, Kind
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import UNDER_WAY, Workload

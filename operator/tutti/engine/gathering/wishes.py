@@ -18,12 +18,12 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
 from tutti.engine.gathering import importance, promises, sizes
-from tutti.engine.gathering.gang_objects import take_sizes, task_of
 from tutti.engine.gathering.history import recall
 from tutti.engine.gathering.inheritance import inherited
 from tutti.engine.gathering.nearness import disagreement, of_pod_group, of_workload
 from tutti.engine.living import limits
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.gang_objects import take_sizes, task_of
 from tutti.engine.records.members import Group
 from tutti.engine.records.workloads import Style, Workload
 from tutti.engine.state import State

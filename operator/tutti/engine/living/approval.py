@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
-from tutti.engine.gathering.sayings import GATE_ANNOTATION
 from tutti.engine.living.reservation import break_up, permit_seconds
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.sayings import GATE_ANNOTATION
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce

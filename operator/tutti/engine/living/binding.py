@@ -5,7 +5,6 @@ from __future__ import annotations
 from tutti.api.wording import IS, Forms, counted
 from tutti.cluster.muster import Doing
 from tutti.engine.gathering import eager
-from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION
 from tutti.engine.living import volumes
 from tutti.engine.living.eviction import evict
 from tutti.engine.living.reservation import give_back, held_seconds, permit_seconds
@@ -16,6 +15,7 @@ from tutti.engine.records.members import Member
 from tutti.engine.records.milestones import Step
 from tutti.engine.records.observations import BindAnswer, BindFinished
 from tutti.engine.records.reasons import Reason
+from tutti.engine.records.sayings import ADMISSION_ANNOTATION
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import announce

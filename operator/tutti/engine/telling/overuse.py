@@ -13,10 +13,10 @@ from tutti.api.conditions import is_true
 from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.model import API_VERSION
 from tutti.api.resources import describe
-from tutti.engine.reading.spoilt import ObjectKey
 from tutti.engine.records.decisions import EmitEvent
+from tutti.engine.records.overuses import Told
+from tutti.engine.records.spoilt import ObjectKey
 from tutti.engine.state import State
-from tutti.engine.telling.overuses import Told
 from tutti.quota.overuse import Overuse, overused
 from tutti.quota.tree import FlavorResource, QuotaNode
 

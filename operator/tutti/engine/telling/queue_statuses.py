@@ -12,10 +12,10 @@ from typing import Any
 
 from tutti.api.resources import describe
 from tutti.cluster.supply import Room, free
-from tutti.engine.reading.spoilt import ObjectKey
+from tutti.engine.records.counting import Count
 from tutti.engine.records.decisions import PatchStatus
+from tutti.engine.records.spoilt import ObjectKey
 from tutti.engine.state import State
-from tutti.engine.telling.counting import Count
 from tutti.engine.telling.statuses import as_found, news_of
 from tutti.engine.waiting import past_use
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage

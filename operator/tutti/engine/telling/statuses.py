@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from tutti.api import conditions as cond
 from tutti.api.kinds import Object, PodGroup
 from tutti.api.resources import describe
-from tutti.engine.reading.spoilt import Spoilt
+from tutti.engine.records.counting import NOWHERE
 from tutti.engine.records.members import Group, Loss, Tally
+from tutti.engine.records.spoilt import Spoilt
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload
 from tutti.engine.state import State
 from tutti.engine.telling.conditions import conditions_of
-from tutti.engine.telling.counting import NOWHERE
 from tutti.quota.flavors import VIRTUAL
 
 FENCE = "fence"

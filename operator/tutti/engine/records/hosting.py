@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tutti.cluster.classes import ClassBook
-from tutti.engine.extending.extension import Enabled, PermitPlugin, ReadsAnnotations, SortPlugin, Waiting
 from tutti.engine.records.decisions import NotePluginFault
+from tutti.engine.records.extension import Enabled, PermitPlugin, ReadsAnnotations, SortPlugin, Waiting
 from tutti.placement.extension import FilterPlugin, ReadsPodLabels, ScorePlugin
 from tutti.placement.plugins.users import UserFilter, UserScore
 from tutti.placement.profile import Profile

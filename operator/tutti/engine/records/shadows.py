@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.engine.backfilling.returns import Returns
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.returns import Returns
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.queueing.heads import HeadKey
 from tutti.quota.tree import Usage

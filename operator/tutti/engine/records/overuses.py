@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tutti.engine.reading.spoilt import ObjectKey
+from tutti.engine.records.spoilt import ObjectKey
 from tutti.quota.tree import QuotaTree
 
 
