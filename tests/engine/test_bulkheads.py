@@ -16,9 +16,9 @@ from tutti.cluster.classes import ClassBook
 from tutti.cluster.cluster import Cluster
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import EmitEvent, NoteFault, SetPodCondition
+from tutti.engine.records.lines import Standing
 from tutti.engine.records.observations import PodSeen
 from tutti.engine.records.workloads import Workload
-from tutti.engine.waiting.lines import Standing
 
 TURNS = {
     "settling": "tutti.engine.living.life.read_workload",

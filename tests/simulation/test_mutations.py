@@ -20,10 +20,10 @@ from tutti.cluster.pods import PodRecord
 from tutti.controller.dispatch import Dispatch
 from tutti.engine.displacing import preemption
 from tutti.engine.engine import Engine
-from tutti.engine.gathering import needs
 from tutti.engine.living import binding, charges, eviction, life, replacement, reservation
+from tutti.engine.records import needs
+from tutti.engine.records.lines import Line
 from tutti.engine.records.workloads import Phase
-from tutti.engine.waiting.lines import Line
 from tutti.engine.waiting.turns import Candidates
 from tutti.kube.changes import Change, Gone
 from tutti.kube.lease import Elector

@@ -37,6 +37,7 @@ from tutti.engine.records.counting import NOWHERE
 from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.hosting import Plugins
+from tutti.engine.records.lines import Standing
 from tutti.engine.records.milestones import Milestone, Step
 from tutti.engine.records.observations import AnyObservation, Synced
 from tutti.engine.records.shadows import Shadow
@@ -46,7 +47,6 @@ from tutti.engine.telling import overuse, queue_statuses, retelling, statuses
 from tutti.engine.telling.reporting import report, tells_later
 from tutti.engine.unobserved import unobserved
 from tutti.engine.waiting import holding_back, past_use
-from tutti.engine.waiting.lines import Standing
 from tutti.engine.waiting.turns import Candidates
 
 _MOST_FAILURES = 3

@@ -24,13 +24,13 @@ from tutti.engine.admitting.shortages import (
 )
 from tutti.engine.displacing import holders
 from tutti.engine.extending import extenders
-from tutti.engine.gathering.needs import Lacking, Need, hopeless, needs_of, pod_sets_of
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.lines import Standing
 from tutti.engine.records.members import Hold
+from tutti.engine.records.needs import Lacking, Need, hopeless, needs_of, pod_sets_of
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.engine.waiting import holding_back, past_use
-from tutti.engine.waiting.lines import Standing
 from tutti.engine.waiting.queues import queue_of
 from tutti.placement.gang import place
 from tutti.placement.sharing import are_apart

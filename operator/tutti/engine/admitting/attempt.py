@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tutti.cluster.transaction import Transaction
-from tutti.engine.gathering.needs import Lacking, Need
 from tutti.engine.records.consultation import Query
 from tutti.engine.records.members import Charge
+from tutti.engine.records.needs import Lacking, Need
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.placement.framework import ANYWHERE, Rows

@@ -5,10 +5,10 @@ Every head in a cohort tree is asked about whenever anything in the tree moves; 
 
 from __future__ import annotations
 
+from tutti.engine.records.lines import Bunch, Standing
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.engine.waiting import repeats
-from tutti.engine.waiting.lines import Bunch, Standing
 from tutti.quota.asked import Known
 from tutti.quota.choice import Chooser
 from tutti.quota.flavors import Queue

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tutti.engine.gathering.needs import Need, hopeless
+from tutti.engine.records.needs import Need, hopeless
 from tutti.quota.flavors import Queue
 from tutti.quota.partial import largest_counts
 

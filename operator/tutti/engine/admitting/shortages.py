@@ -8,10 +8,11 @@ from types import MappingProxyType
 import numpy as np
 
 from tutti.api.resources import describe
-from tutti.api.wording import HAS, IS, agreeing, counted
+from tutti.api.wording import HAS, agreeing, counted
 from tutti.cluster.supply import summed
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Group
+from tutti.engine.records.needs import not_covered
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.placement.misfit import Misfit
@@ -34,50 +35,6 @@ RECLAIMABLE: Mapping[Who, str] = MappingProxyType(
     }
 )
 """Whether a queue may take back what it has lent, by its policy."""
-
-
-def gathering(groups: Sequence[Group]) -> Explanation:
-    """Say of the pod groups of one workload that have too few members for it to be placed what each of them lacks."""
-    least, there = sum(group.min_count for group in groups), str(sum(_ungated(group) for group in groups))
-    said = [_absent(group) if _lacks_pods(group) else _gated(group) for group in groups[:MOST_NAMES]]
-    if len(groups) > MOST_NAMES:
-        said.append(f"{counted(len(groups) - MOST_NAMES, 'more pod group', verb=HAS)} too few")
-    text = f"{'; '.join(said)}; it is placed when"
-    if any(_lacks_pods(group) for group in groups):
-        text += f" {least} {agreeing(least, IS)}" if len(groups) == 1 else " each of them has all that it needs"
-        return Explanation(Gate.GATHER, "WaitingForMembers", text, {"members": there, "minCount": str(least)})
-    text += f" {least} {agreeing(least, HAS)} no scheduling gates"
-    gated = str(sum(group.tally().gated for group in groups))
-    return Explanation(Gate.GATHER, "SchedulingGated", text, {"members": there, "gated": gated})
-
-
-def _ungated(group: Group) -> int:
-    """Return how many members count that nothing holds back."""
-    tally = group.tally()
-    return tally.waiting + tally.reserved + tally.placed
-
-
-def _lacks_pods(group: Group) -> bool:
-    """Whether there are too few members even if all gates were taken off."""
-    return _ungated(group) + group.tally().gated < group.min_count
-
-
-def _absent(group: Group) -> str:
-    tally, there = group.tally(), _ungated(group)
-    said = f"{there} of {counted(group.min_count, 'member')} of pod group {group.name}"
-    said += f" {agreeing(there or group.min_count, IS)}"
-    apart = [
-        f"{count} {word}"
-        for count, word in ((tally.gated, "gated"), (tally.leaving, "terminating"), (tally.failed, "failed"))
-        if count
-    ]
-    return f"{said} there" + (f" ({', '.join(apart)} not counted)" if apart else "")
-
-
-def _gated(group: Group) -> str:
-    gated = group.tally().gated
-    there = _ungated(group) + gated
-    return f"{counted(there, 'member')} of pod group {group.name} {agreeing(there, IS)} there, {gated} gated"
 
 
 def with_strangers(state: State, workload: Workload, why: Explanation) -> Explanation:
@@ -147,12 +104,6 @@ def _all_needed(whys: Mapping[Attempt, Explanation | None]) -> list[Explanation]
 
 def _unsuited(queue: Queue, problem: str) -> Explanation:
     return Explanation(Gate.QUOTA, NoFit.NO_MATCHING_FLAVOR.reason, f"ClusterQueue {queue.name}: {problem}")
-
-
-def not_covered(queue: Queue, missing: Sequence[str]) -> Explanation:
-    """Say that a queue has no quota of some resources."""
-    text = f"ClusterQueue {queue.name} has no quota of {', '.join(missing)}; add it to coveredResources, "
-    return Explanation(Gate.QUOTA, "ResourceNotCovered", text + "or do not request it")
 
 
 def _short_of(

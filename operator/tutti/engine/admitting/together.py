@@ -16,11 +16,11 @@ from tutti.cluster.volumes import NO_VOLUMES
 from tutti.engine.admitting.attempt import Attempt, terms_of
 from tutti.engine.admitting.choices import nominate
 from tutti.engine.displacing import holders
+from tutti.engine.records.lines import Standing
 from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.engine.waiting.contest import Turn
-from tutti.engine.waiting.lines import Standing
 from tutti.placement.gang import place_in_turn
 from tutti.quota.accounts import Account
 from tutti.quota.outcome import Verdict

@@ -31,12 +31,12 @@ from tutti.engine.backfilling import owing
 from tutti.engine.backfilling.shadowing import Prospect, fits_before, foresee, kept_quota, kept_room, still_fits
 from tutti.engine.living import life, limits
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.lines import Standing
 from tutti.engine.records.shadows import Shadow
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.telling.naming import named_by
 from tutti.engine.waiting import holding_back
-from tutti.engine.waiting.lines import Standing
 from tutti.queueing.backfill import lasting, pause
 from tutti.quota.flavors import Queue
 from tutti.quota.outcome import NoFit

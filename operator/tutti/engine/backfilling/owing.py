@@ -30,9 +30,9 @@ from fractions import Fraction
 
 from tutti.engine.displacing import holders
 from tutti.engine.records.debts import Claim, Debt
+from tutti.engine.records.lines import Standing
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.waiting.lines import Standing
 from tutti.quota.proportion import First, Proportion
 from tutti.quota.share import Ordering
 from tutti.quota.tree import QuotaNode, add_to

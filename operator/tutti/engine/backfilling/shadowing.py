@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from tutti.cluster.tenants import Slots
 from tutti.engine.admitting.admission import look
 from tutti.engine.admitting.attempt import Taken
+from tutti.engine.records.lines import Standing
 from tutti.engine.records.shadows import Shadow
 from tutti.engine.state import State
-from tutti.engine.waiting.lines import Standing
 from tutti.placement.preemption.lifting import Lifting
 from tutti.queueing.backfill import Departures, departures, earliest, withheld
 from tutti.quota.tree import Usage, add_to

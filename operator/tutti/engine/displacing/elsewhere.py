@@ -15,9 +15,9 @@ import numpy as np
 
 from tutti.cluster.classes import PodClass
 from tutti.engine.displacing.nominations import LOOK_SECONDS, without
-from tutti.engine.gathering.needs import Need, needs_of
 from tutti.engine.records.claims import Nomination
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.needs import Need, needs_of
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 

@@ -20,9 +20,9 @@ from contextlib import contextmanager
 
 from tutti.api.core import Pod
 from tutti.cluster.pods import PodKey
-from tutti.engine.gathering.needs import Need
 from tutti.engine.records.claims import Nomination, Spot, Wants
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.needs import Need
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.quota.tree import Usage, add_to

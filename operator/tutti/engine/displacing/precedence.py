@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tutti.engine.gathering.needs import Need, asked_by
 from tutti.engine.records.claims import Precedence
+from tutti.engine.records.lines import Standing
+from tutti.engine.records.needs import Need, asked_by
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.waiting.lines import Standing
 from tutti.quota.flavors import Queue
 from tutti.quota.policy import allows
 from tutti.quota.snapshot import Demand, Holder

@@ -24,19 +24,19 @@ from tutti.engine.displacing import nominations, respecting
 from tutti.engine.displacing.precedence import is_entitled, would_borrow
 from tutti.engine.displacing.surplus import all_surplus_of, surplus_of
 from tutti.engine.gathering.importance import promised_reach
-from tutti.engine.gathering.needs import Lacking, Need, needs_of
 from tutti.engine.living.eviction import evict, evict_members
 from tutti.engine.living.limits import protected_until
 from tutti.engine.records.claims import Nomination, Spot
 from tutti.engine.records.decisions import EmitEvent, Evict
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.lines import Standing
 from tutti.engine.records.members import Member
 from tutti.engine.records.milestones import Step
+from tutti.engine.records.needs import Lacking, Need, needs_of
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.telling.naming import named, pod_named
-from tutti.engine.waiting.lines import Standing
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.gang import Chosen, choose
 from tutti.placement.preemption.units import Party, Units

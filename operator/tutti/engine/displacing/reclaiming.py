@@ -20,18 +20,18 @@ from tutti.engine.displacing import holders, nominations, respecting
 from tutti.engine.displacing.precedence import precedence
 from tutti.engine.displacing.preemption import REASON, may_preempt, priority_of, spots_of, tell_preempted
 from tutti.engine.displacing.surplus import set_apart
-from tutti.engine.gathering.needs import Lacking
 from tutti.engine.living.eviction import evict, evict_members
 from tutti.engine.living.limits import protected_until
 from tutti.engine.records.claims import Nomination
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.lines import Standing
 from tutti.engine.records.members import Member
 from tutti.engine.records.milestones import Step
+from tutti.engine.records.needs import Lacking
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.telling.naming import named
-from tutti.engine.waiting.lines import Standing
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.by_room import looks_around
 from tutti.placement.preemption.gang import choose

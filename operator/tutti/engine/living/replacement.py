@@ -20,12 +20,12 @@ from tutti.api.resources import Amounts
 from tutti.api.wording import HAS, counted
 from tutti.engine.degraded import describe, is_restarting, losses_of, restarts_at, short_groups
 from tutti.engine.displacing import holders
-from tutti.engine.gathering.needs import Need, needs_of
 from tutti.engine.living import charges
 from tutti.engine.living.eviction import evict
 from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
 from tutti.engine.records.members import Charge, Group, Kept, Loss
 from tutti.engine.records.milestones import Step
+from tutti.engine.records.needs import Need, needs_of
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State

@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Final
 
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.lines import Line, Standing
 from tutti.engine.state import State
 from tutti.engine.telling.naming import named
-from tutti.engine.waiting.lines import Line, Standing
 from tutti.quota.outcome import NoFit
 
 BEHIND_HEAD = "BehindHead"

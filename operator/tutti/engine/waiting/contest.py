@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tutti.engine.admitting.choices import nominate
+from tutti.engine.records.lines import Line, Standing
 from tutti.engine.state import State
-from tutti.engine.waiting.lines import Line, Standing
 from tutti.queueing.entries import EntryKey, entry_key
 from tutti.queueing.tournament import Tournament
 from tutti.quota.proportion import Pending, Proportion

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tutti.engine.gathering.needs import Need, needs_of, never_admitted
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.needs import Need, needs_of, never_admitted
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.placement.judging import standing

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping
 
 from tutti.api.resources import describe
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.lines import Standing
 from tutti.engine.records.owners import Owner
 from tutti.engine.records.workloads import UNDER_WAY, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.telling.naming import named_by
-from tutti.engine.waiting.lines import Standing
 from tutti.queueing.entries import entry_key
 from tutti.quota.flavors import Queue
 from tutti.quota.holdback import hold_back

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from tutti.engine.backfilling import owing
 from tutti.engine.records.explanation import Gate
+from tutti.engine.records.lines import Bunch, Standing
 from tutti.engine.state import State
-from tutti.engine.waiting.lines import Bunch, Standing
 from tutti.quota.flavors import Queue
 from tutti.quota.outcome import NoFit, Verdict
 from tutti.quota.policy import NOBODY

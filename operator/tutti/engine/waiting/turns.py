@@ -20,15 +20,15 @@ from tutti.engine.bulkhead import Bulkheads
 from tutti.engine.displacing import nominations, preemption
 from tutti.engine.displacing.elsewhere import elsewhere
 from tutti.engine.extending.extenders import WAITING
-from tutti.engine.gathering.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
 from tutti.engine.living import approval, life
 from tutti.engine.records.explanation import IN_LINE, Explanation, Gate
+from tutti.engine.records.lines import Bunch, Line, LineKey, Shape, Standing
+from tutti.engine.records.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.telling.reporting import tell_in_time
 from tutti.engine.waiting import behind_heads, holding_back, past_use, repeats
 from tutti.engine.waiting.contest import Turn, contest
-from tutti.engine.waiting.lines import Bunch, Line, LineKey, Shape, Standing
 from tutti.engine.waiting.queues import queue_of
 from tutti.placement.toil import toil_of_all
 from tutti.queueing.backoff import delay

@@ -19,9 +19,9 @@ from tutti.cli.views.explain.steps import Way, steps
 from tutti.cli.views.explain.trials import Case
 from tutti.cluster.muster import Doing
 from tutti.engine.degraded import is_restarting
-from tutti.engine.gathering.needs import Need, needs_of
 from tutti.engine.living.replacement import lent
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.needs import Need, needs_of
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tutti.api.wording import HAS, IS, agreeing, counted
 from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Doing
-from tutti.engine.admitting.shortages import gathering, not_covered
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Charge, Group, Member, Tally
 from tutti.engine.records.near import Near
@@ -23,6 +23,9 @@ from tutti.quota.tree import FlavorResource
 
 TOO_MANY_TERMS = "TooManyTerms"
 """Why a pod, or a workload, waits that asks for more than is weighed."""
+
+MOST_GROUPS = 3
+"""How many pod groups are told of that have too few members."""
 
 
 @dataclass(slots=True)
@@ -107,7 +110,7 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
         if not short:
             needs.extend(_split(group, waiting, missing, promised))
     if short:
-        return gathering(sorted(short, key=lambda group: group.name))
+        return _gathering(sorted(short, key=lambda group: group.name))
     for need in needs:
         if need.near is not None:
             _look_around(need, workload)
@@ -192,6 +195,12 @@ def unplaceable(klass: PodClass) -> Explanation | None:
         return None
     text = f"Tutti cannot place by {', '.join(beyond)} yet; leave it out, or let another scheduler place the pod"
     return Explanation(Gate.PLACEMENT, "UnsupportedConstraint", text)
+
+
+def not_covered(queue: Queue, missing: Sequence[str]) -> Explanation:
+    """Say that a queue has no quota of some resources."""
+    text = f"ClusterQueue {queue.name} has no quota of {', '.join(missing)}; add it to coveredResources, "
+    return Explanation(Gate.QUOTA, "ResourceNotCovered", text + "or do not request it")
 
 
 def pod_sets_of(needs: Sequence[Need]) -> list[PodSet]:
@@ -279,3 +288,47 @@ def _by_rank(members: list[Member]) -> list[Member]:
     names = [member.pod.name for member in members]
     keys = list(zip(map(len, names), names, strict=True))
     return [members[at] for at in sorted(range(len(members)), key=keys.__getitem__)]
+
+
+def _gathering(groups: Sequence[Group]) -> Explanation:
+    """Say of the pod groups of one workload that have too few members for it to be placed what each of them lacks."""
+    least, there = sum(group.min_count for group in groups), str(sum(_ungated(group) for group in groups))
+    said = [_absent(group) if _lacks_pods(group) else _gated(group) for group in groups[:MOST_GROUPS]]
+    if len(groups) > MOST_GROUPS:
+        said.append(f"{counted(len(groups) - MOST_GROUPS, 'more pod group', verb=HAS)} too few")
+    text = f"{'; '.join(said)}; it is placed when"
+    if any(_lacks_pods(group) for group in groups):
+        text += f" {least} {agreeing(least, IS)}" if len(groups) == 1 else " each of them has all that it needs"
+        return Explanation(Gate.GATHER, "WaitingForMembers", text, {"members": there, "minCount": str(least)})
+    text += f" {least} {agreeing(least, HAS)} no scheduling gates"
+    gated = str(sum(group.tally().gated for group in groups))
+    return Explanation(Gate.GATHER, "SchedulingGated", text, {"members": there, "gated": gated})
+
+
+def _ungated(group: Group) -> int:
+    """Return how many members count that nothing holds back."""
+    tally = group.tally()
+    return tally.waiting + tally.reserved + tally.placed
+
+
+def _lacks_pods(group: Group) -> bool:
+    """Whether there are too few members even if all gates were taken off."""
+    return _ungated(group) + group.tally().gated < group.min_count
+
+
+def _absent(group: Group) -> str:
+    tally, there = group.tally(), _ungated(group)
+    said = f"{there} of {counted(group.min_count, 'member')} of pod group {group.name}"
+    said += f" {agreeing(there or group.min_count, IS)}"
+    apart = [
+        f"{count} {word}"
+        for count, word in ((tally.gated, "gated"), (tally.leaving, "terminating"), (tally.failed, "failed"))
+        if count
+    ]
+    return f"{said} there" + (f" ({', '.join(apart)} not counted)" if apart else "")
+
+
+def _gated(group: Group) -> str:
+    gated = group.tally().gated
+    there = _ungated(group) + gated
+    return f"{counted(there, 'member')} of pod group {group.name} {agreeing(there, IS)} there, {gated} gated"

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from tutti.engine.gathering.needs import Lacking, Need
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.needs import Lacking, Need
 from tutti.engine.records.workloads import Workload
 from tutti.queueing.heads import HeadKey
 from tutti.quota.asked import Known
