@@ -20,9 +20,9 @@ from typing import Final
 from tutti.api.conditions import timestamp
 from tutti.engine.backfilling import backfill
 from tutti.engine.displacing import nominations
-from tutti.engine.faults import note, said
 from tutti.engine.living import reservation
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.faults import fault_of, said
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.waiting import holding_back
@@ -86,7 +86,7 @@ class Bulkheads:
         fault.times = fault.times + 1 if state.now < fault.at + _FORGIVEN_SECONDS else 1
         wait = delay(fault.times, state.random, base=backoff.base_seconds, most=backoff.max_seconds)
         fault.at, fault.again_at = state.now, state.now + wait
-        note(state, key, error, during)
+        state.out.append(fault_of(key, error, during))
         if workload.phase in (Phase.WAITING, Phase.RESERVED):
             _let_go(state, workload)
         text = (
@@ -107,4 +107,4 @@ def _let_go(state: State, workload: Workload) -> None:
         holding_back.drop(state, workload.key, workload.cluster_queue)
         reservation.break_up(state, workload)
     except Exception as error:  # noqa: BLE001 - the fault may lie in what is given back; the engine goes on without it
-        note(state, workload.key, error, "giving back")
+        state.out.append(fault_of(workload.key, error, "giving back"))

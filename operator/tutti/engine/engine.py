@@ -28,7 +28,6 @@ from tutti.engine.displacing import nominations, preemption, reclaiming, respect
 from tutti.engine.displacing.holders import is_spared
 from tutti.engine.displacing.precedence import precedence
 from tutti.engine.extending import permits
-from tutti.engine.faults import note
 from tutti.engine.gathering import eager, promises
 from tutti.engine.living import approval, binding, life, replacement, reservation
 from tutti.engine.observing import observe
@@ -36,6 +35,7 @@ from tutti.engine.records.claims import Nomination
 from tutti.engine.records.counting import NOWHERE
 from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.faults import fault_of
 from tutti.engine.records.hosting import Plugins
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.milestones import Milestone, Step
@@ -135,7 +135,7 @@ class Engine:
         What was decided before it did stands: it has been reserved and is on its way.
         """
         state = self.state
-        note(state, ("Engine", "", ""), error, "deciding")
+        state.out.append(fault_of(("Engine", "", ""), error, "deciding"))
         state.debts.pending.clear()
         self._candidates = Candidates(self._bulkheads, state.debts.pending)
         state.owners.clear()

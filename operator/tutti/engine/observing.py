@@ -55,8 +55,8 @@ from tutti.engine.records.observations import (
     Synced,
     VolumeSeen,
 )
+from tutti.engine.records.workloads import FENCE
 from tutti.engine.state import State
-from tutti.engine.telling.statuses import FENCE
 from tutti.placement.preemption.budgets import budget_of
 
 _QUEUES: Final = ("ClusterQueue", "LocalQueue")

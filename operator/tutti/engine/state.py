@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
+from tutti.api.model import API_VERSION
 from tutti.api.resources import Amounts
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
@@ -20,7 +21,8 @@ from tutti.engine.records.claims import Nominations
 from tutti.engine.records.consultation import Consultations
 from tutti.engine.records.counting import QueueCounts
 from tutti.engine.records.debts import Debts
-from tutti.engine.records.decisions import AnyDecision
+from tutti.engine.records.decisions import AnyDecision, EmitEvent
+from tutti.engine.records.explanation import RETELL_SECONDS
 from tutti.engine.records.gang_objects import GangObjects
 from tutti.engine.records.hosting import Held, Hosting, Plugins
 from tutti.engine.records.members import Charge, Kept, Member
@@ -176,6 +178,12 @@ class State:
         workload.alarm = at if workload.alarm is None else min(workload.alarm, at)
         self.timed.add(workload)
 
+    def tell_in_time(self, workload: Workload, looked_at: float = 0.0) -> None:
+        """Have a workload looked at when what it was told, or found when last `looked_at`, has stood long enough."""
+        if workload.tell_at is None:
+            workload.tell_at = max(workload.told[2], looked_at) + RETELL_SECONDS
+            self.timed.add(workload)
+
     def leads_to(self, namespace: str, local_queue: str) -> str:
         """Return the ClusterQueue that a LocalQueue leads to, or "" where there is none."""
         found = self.catalog.local_queue(namespace, local_queue) if local_queue else None
@@ -254,3 +262,16 @@ class State:
         """Note what a workload has come to."""
         found = Milestone(step, workload.key, workload.cluster_queue, workload.queue, seconds, pods, reason)
         self.milestones.append(found)
+
+    def announce(self, workload: Workload, kind: str, reason: str, note: str) -> None:
+        """Record one event about a workload: on its object, or on a pod where it has none (yet)."""
+        what, namespace, name = workload.key
+        if what == "Pod" or not workload.uid:
+            pod = next((m.pod for m in workload.members()), None)
+            if pod is None:
+                return
+            api_version, what, name, uid = "v1", "Pod", pod.name, pod.uid
+        else:
+            api_version, uid = API_VERSION, workload.uid
+        action = "Binding" if reason == "Scheduled" else "Scheduling"
+        self.out.append(EmitEvent(api_version, what, namespace, name, uid, kind, reason, action, note))

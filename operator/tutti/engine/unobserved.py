@@ -10,10 +10,10 @@ from __future__ import annotations
 from tutti.api.core import Pod
 from tutti.api.owners import OwnerObject
 from tutti.cluster.surroundings import Selecting
-from tutti.engine.faults import note, said
 from tutti.engine.gathering.gathering import drop_member, refile
 from tutti.engine.observing import concerned
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition
+from tutti.engine.records.faults import fault_of, said
 from tutti.engine.records.observations import (
     AnyObservation,
     GangObjectSeen,
@@ -28,7 +28,7 @@ from tutti.engine.state import State
 def unobserved(state: State, observation: AnyObservation, error: Exception) -> None:
     """Go on without an observation that could not be taken in."""
     whose = _whose(observation)
-    note(state, whose, error, "observing")
+    state.out.append(fault_of(whose, error, "observing"))
     match observation:
         case PodSeen(pod=pod):
             _lose_pod(state, pod, error)

@@ -24,7 +24,7 @@ from tutti.engine.admitting.shortages import (
 )
 from tutti.engine.displacing import holders
 from tutti.engine.extending import extenders
-from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.explanation import ASKING, Explanation
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.members import Hold
 from tutti.engine.records.needs import Lacking, Need, hopeless, needs_of, pod_sets_of
@@ -178,7 +178,7 @@ def _take_required(
         found = _place(attempt, needs, pod_sets, choice) if kept is None else _Unplaced(_borrowing(choice), kept)
         if found is None:
             return None
-        if found.why.reason == extenders.WAITING:
+        if found.why.reason == ASKING:
             return found.why  # the next flavor is for when this one is refused
         whys.append(found.why)
         short = pod_sets[found.index].name

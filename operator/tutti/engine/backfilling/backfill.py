@@ -32,10 +32,10 @@ from tutti.engine.backfilling.shadowing import Prospect, fits_before, foresee, k
 from tutti.engine.living import life, limits
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.lines import Standing
+from tutti.engine.records.naming import named_by
 from tutti.engine.records.shadows import Shadow
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.telling.naming import named_by
 from tutti.engine.waiting import holding_back
 from tutti.queueing.backfill import lasting, pause
 from tutti.quota.flavors import Queue
@@ -158,7 +158,7 @@ def why_kept_off(state: State, standing: Standing, why: Explanation, shadows: Se
         return why
     first = min(shadows, key=lambda one: one.number)
     more = f" and {len(shadows) - 1} more" if len(shadows) > 1 else ""
-    name = named_by(state, first.workload, standing.workload.key[1])
+    name = named_by(first.workload, standing.workload.key[1], known=state.workloads, discreet=state.discreet)
     text = f"would delay {name}{more}, "
     if first.starts_at is None:
         text += f"for which room is kept until {timestamp(first.until)}"

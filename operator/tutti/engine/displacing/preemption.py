@@ -32,11 +32,11 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.members import Member
 from tutti.engine.records.milestones import Step
+from tutti.engine.records.naming import named, pod_named
 from tutti.engine.records.needs import Lacking, Need, needs_of
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.telling.naming import named, pod_named
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.gang import Chosen, choose
 from tutti.placement.preemption.units import Party, Units
@@ -256,7 +256,8 @@ def spots_of(state: State, needs: Sequence[Need], rows: Sequence[Rows]) -> Itera
 def _waiting_for(
     state: State, workload: Workload, victims: Sequence[PodRecord], pods: int, until: float
 ) -> Explanation:
-    names = [f"{pod_named(state, pod, workload.key[1])} on {pod.place}" for pod in victims[:MOST_NAMES]]
+    reader, discreet = workload.key[1], state.discreet
+    names = [f"{pod_named(pod, reader, discreet=discreet)} on {pod.place}" for pod in victims[:MOST_NAMES]]
     more = f" and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
     again = timestamp(until)
     text = f"waits for {counted(len(victims), 'pod')} of lower priority to leave ({', '.join(names)}{more}); "
@@ -292,7 +293,7 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
 
 
 def _for_whom(state: State, workload: Workload, priority: int, reader: str) -> str:
-    return f"{named(state, workload, reader)}, whose pods have priority {priority}"
+    return f"{named(workload, reader, discreet=state.discreet)}, whose pods have priority {priority}"
 
 
 def _are_needed(workload: Workload, members: Iterable[Member]) -> bool:

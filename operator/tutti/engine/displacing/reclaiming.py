@@ -27,11 +27,11 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.members import Member
 from tutti.engine.records.milestones import Step
+from tutti.engine.records.naming import named
 from tutti.engine.records.needs import Lacking
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.telling.naming import named
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.by_room import looks_around
 from tutti.placement.preemption.gang import choose
@@ -238,14 +238,15 @@ def _take_out(state: State, standing: Standing, queue: Queue, lacking: Lacking, 
             continue
         leaving.append(other)
         by = _BY[victim.reason].format(queue=queue.name)
-        text = f"it makes room for {named(state, workload, other.key[1])} of ClusterQueue {queue.name}: {by}"
+        preemptor = named(workload, other.key[1], discreet=state.discreet)
+        text = f"it makes room for {preemptor} of ClusterQueue {queue.name}: {by}"
         if other.phase is Phase.WAITING:  # it holds what others have left for it
             nominations.give_up(state, other.key)
             state.touch(other.key)
         else:
             evict(state, other, Reason.PREEMPTED, text, preempted=victim.reason.value, for_queue=queue.name)
     for key, members in fewer.items():
-        for_whom = f"{named(state, workload, key[1])} of ClusterQueue {queue.name}"
+        for_whom = f"{named(workload, key[1], discreet=state.discreet)} of ClusterQueue {queue.name}"
         text = f"it makes room for {for_whom}; its gang does without it"
         evict_members(state, state.workloads[key], members, REASON, text)
         for member in members:
@@ -288,7 +289,7 @@ def _waiting_for(state: State, workload: Workload, victims: Sequence[Victim], po
     names = []
     for one in victims[:MOST_NAMES]:
         other = holders.workload_of(state, one.holder)
-        name = one.holder.name if other is None else named(state, other, workload.key[1])
+        name = one.holder.name if other is None else named(other, workload.key[1], discreet=state.discreet)
         names.append(f"{name} of {one.holder.queue}, {one.reason}")
     more = f"; and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
     again = timestamp(until)

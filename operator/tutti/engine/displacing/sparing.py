@@ -16,7 +16,6 @@ from tutti.engine.records.milestones import Step
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.telling.reporting import announce
 
 
 def spare(state: State) -> None:
@@ -67,5 +66,5 @@ def _keep(state: State, workload: Workload) -> None:
     state.reached(workload, Step.SPARED)
     workload.phase, workload.evicted, workload.explanation = Phase.SCHEDULED, None, None
     workload.refusals, workload.ask_at, workload.running_since = 0, 0.0, state.now
-    announce(state, workload, "Normal", "Spared", "it need not make room any more: nobody waits for it to leave")
+    state.announce(workload, "Normal", "Spared", "it need not make room any more: nobody waits for it to leave")
     state.touch(workload.key)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from tutti.api.extensions import Extender
 from tutti.api.wording import counted
 from tutti.engine.records.consultation import Consultation, Inputs, Query, interested
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import ASKING, Explanation, Gate
 from tutti.engine.records.observations import ExtenderAnswered
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.engine.state import State
@@ -27,9 +27,6 @@ from tutti.placement.judging import assess
 from tutti.placement.plugins.extended import lay_down
 from tutti.placement.profile import Profile
 from tutti.queueing.backoff import delay
-
-WAITING = "WaitingForExtender"
-"""The reason of a workload that waits for an answer."""
 
 
 def begin_try(state: State, workload: WorkloadKey) -> None:
@@ -175,7 +172,7 @@ def _failed(known: Consultation) -> Explanation:
 def _waiting(known: Consultation) -> Explanation:
     asked = ", ".join(extender.url_prefix for extender, _ in known.out.values())
     text = f"extender {asked} has been asked about {counted(len(known.left), 'node')}"
-    return Explanation(Gate.PLACEMENT, WAITING, text, {"nodes": str(len(known.left))})
+    return Explanation(Gate.PLACEMENT, ASKING, text, {"nodes": str(len(known.left))})
 
 
 def _key(ask: Ask) -> tuple[str, object]:

@@ -17,7 +17,6 @@ from tutti.engine.records.hosting import Held, Permit
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.telling.reporting import announce
 from tutti.placement.extension import Pods, Rooms
 
 STARTING = (Phase.WAITING, Phase.RESERVED)
@@ -133,7 +132,7 @@ def _hold(state: State, workload: Workload, plugin: str, wait: Wait) -> None:
     text += f" (given back after {wait.timeout_seconds:g} s)"
     workload.explanation = Explanation(Gate.PERMIT, "HeldByPlugin", text, {"plugin": plugin})
     if news:
-        announce(state, workload, "Normal", "HeldByPlugin", text)
+        state.announce(workload, "Normal", "HeldByPlugin", text)
 
 
 def _refuse(state: State, workload: Workload, members: list[Member], why: str) -> None:
@@ -150,4 +149,4 @@ def _refuse(state: State, workload: Workload, members: list[Member], why: str) -
 def _tell(state: State, workload: Workload, reason: str, text: str) -> None:
     state.back_off(workload)
     workload.explanation = Explanation(Gate.PERMIT, reason, text, {"attempts": str(workload.attempts)})
-    announce(state, workload, "Warning", reason, text)
+    state.announce(workload, "Warning", reason, text)

@@ -13,7 +13,6 @@ from tutti.engine.living import reservation
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.workloads import Phase, Style, Workload
 from tutti.engine.state import State
-from tutti.engine.telling.reporting import announce
 
 TIMED_OUT = "ResourceReservationTimeout"
 """YuniKorn's word for the end of its patience."""
@@ -62,7 +61,7 @@ def time_out(state: State, workload: Workload) -> None:
         f"not all of its members have come in time; {counted(held, 'node')} that {agreeing(held, WAS)} kept "
         f"{agreeing(held, IS)} given back, and what runs goes on"
     )
-    announce(state, workload, "Normal", TIMED_OUT, text)
+    state.announce(workload, "Normal", TIMED_OUT, text)
     state.touch(workload.key)
 
 
@@ -86,5 +85,5 @@ def lose_patience(state: State, workload: Workload) -> None:
     else:
         text = f"there were no nodes for all of it together for {patience} s; it is given up (Hard)"
         workload.given_up = text
-    announce(state, workload, "Warning", TIMED_OUT, text)
+    state.announce(workload, "Warning", TIMED_OUT, text)
     state.touch(workload.key)

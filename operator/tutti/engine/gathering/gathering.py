@@ -16,10 +16,10 @@ from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
 from tutti.api.owners import controller_of
 from tutti.cluster.pods import PodKey
-from tutti.engine import faults
 from tutti.engine.gathering.nearness import of_claim
 from tutti.engine.living.reservation import give_back, note_loss
 from tutti.engine.reading.admissions import kept_of
+from tutti.engine.records import faults
 from tutti.engine.records.gang_objects import task_of
 from tutti.engine.records.members import Member, Told
 from tutti.engine.records.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Saying
@@ -136,7 +136,7 @@ def _read(state: State, member: Member, pod: Pod, said: Saying) -> None:
     try:
         claim, member.problem = state.sayings.read(said, pod)
     except Exception as error:  # noqa: BLE001 - a bulkhead: it is this pod's, and what it has of quota stays charged
-        faults.note(state, ("Pod", *member.pod.key), error, "reading")
+        state.out.append(faults.fault_of(("Pod", *member.pod.key), error, "reading"))
         claim = Claim(namespace=pod.metadata.namespace)
         member.problem = f"what it says of its gang raises {faults.said(error)}"
     if claim != member.claim:

@@ -14,7 +14,6 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.sayings import GATE_ANNOTATION
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.telling.reporting import announce
 
 REASON = "WaitingForApproval"
 
@@ -37,7 +36,7 @@ def is_given(state: State, workload: Workload) -> bool:
     if said is None or said.reason != REASON or not said.message.startswith(text):
         text += f" (given back after {seconds} s)"
         workload.explanation = Explanation(Gate.PERMIT, REASON, text, {"gate": what})
-        announce(state, workload, "Normal", REASON, text)
+        state.announce(workload, "Normal", REASON, text)
     return False
 
 
@@ -65,7 +64,7 @@ def time_out(state: State, workload: Workload) -> None:
     break_up(state, workload)
     state.back_off(workload)
     workload.explanation = Explanation(Gate.PERMIT, "PermitTimeout", text, {"attempts": str(workload.attempts)})
-    announce(state, workload, "Warning", "PermitTimeout", text)
+    state.announce(workload, "Warning", "PermitTimeout", text)
 
 
 def _asking(state: State, workload: Workload) -> tuple[str, str] | None:

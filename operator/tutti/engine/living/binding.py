@@ -18,7 +18,6 @@ from tutti.engine.records.reasons import Reason
 from tutti.engine.records.sayings import ADMISSION_ANNOTATION
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.telling.reporting import announce
 
 
 def send(state: State, workload: Workload) -> None:
@@ -88,7 +87,7 @@ def finished(state: State, result: BindFinished) -> None:
         return  # the same bind is sent again after the backoff, which is safe: the server knows the pod's uid
     text = f"pod {result.name} was not bound to {result.node}: {result.message}"
     workload.explanation = Explanation(Gate.PERMIT, "BindFailed", text, {"attempts": str(workload.attempts)})
-    announce(state, workload, "Warning", "BindFailed", text)
+    state.announce(workload, "Warning", "BindFailed", text)
 
 
 def roll_back(state: State, workload: Workload) -> None:
@@ -104,7 +103,7 @@ def keep_trying(state: State, workload: Workload) -> None:
         return
     workload.window_told = True
     text = f"{_came_to(state, workload, ('stays', 'stay'))}, and the others are tried on (onBindFailure: Retry)"
-    announce(state, workload, "Warning", Reason.BIND_WINDOW_OVER.value, text)
+    state.announce(workload, "Warning", Reason.BIND_WINDOW_OVER.value, text)
 
 
 def _came_to(state: State, workload: Workload, verb: Forms) -> str:

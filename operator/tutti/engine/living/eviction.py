@@ -32,7 +32,6 @@ from tutti.engine.records.milestones import Milestone, Step
 from tutti.engine.records.reasons import Cause, Reason
 from tutti.engine.records.workloads import ADMITTED, Eviction, Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.telling.reporting import announce
 from tutti.queueing.backoff import delay
 
 _MARKS: dict[str, str] = {Reason.PREEMPTED: "PreemptionByScheduler", Reason.BIND_WINDOW_OVER: "GangRolledBack"}
@@ -73,7 +72,7 @@ def evict(
     elif reason is Reason.BIND_WINDOW_OVER:
         state.back_off(workload)
     event = _EVENTS.get(reason, f"EvictedDueTo{reason.value}")
-    announce(state, workload, "Warning", event, message)
+    state.announce(workload, "Warning", event, message)
 
 
 def deactivate(state: State, workload: Workload, cause: Cause, message: str) -> None:
@@ -82,7 +81,7 @@ def deactivate(state: State, workload: Workload, cause: Cause, message: str) -> 
         return
     workload.deactivated, workload.inactive_from = cause.value, 0
     _take_out(state, workload, Eviction(f"{Reason.DEACTIVATED}DueTo{cause.value}", message, state.now))
-    announce(state, workload, "Warning", cause.value, message)
+    state.announce(workload, "Warning", cause.value, message)
     ask_to_deactivate(state, workload)
 
 
@@ -146,7 +145,7 @@ def leave_together(state: State, workload: Workload) -> None:
         pod = member.pod
         state.out.append(Evict(pod.namespace, pod.name, pod.uid, *member.leave))
     note = f"{counted(len(left), 'pod', verb=IS)} deleted: {text}"
-    announce(state, workload, "Warning", "DeletedAsPartOfGang", note)
+    state.announce(workload, "Warning", "DeletedAsPartOfGang", note)
 
 
 def refused(state: State, workload: Workload, member: Member) -> None:

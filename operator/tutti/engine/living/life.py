@@ -17,7 +17,6 @@ from tutti.engine.records.members import Tally
 from tutti.engine.records.milestones import Step
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.telling.reporting import announce
 
 _WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
 """Phases in which no nodes are looked for: members are to have none any more, or all that wait have theirs."""
@@ -258,5 +257,5 @@ def _scheduled(state: State, workload: Workload) -> None:
         where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
         pods = "1 pod" if count == 1 else f"all {count} pods"
         state.reached(workload, Step.SCHEDULED, seconds=reservation.held_seconds(state, workload), pods=count)
-        announce(state, workload, "Normal", "Scheduled", f"Successfully assigned {pods} of {workload.name} to {where}")
+        state.announce(workload, "Normal", "Scheduled", f"Successfully assigned {pods} of {workload.name} to {where}")
     _settle_scheduled(state, workload)

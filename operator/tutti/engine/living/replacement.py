@@ -29,7 +29,6 @@ from tutti.engine.records.needs import Need, needs_of
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.telling.reporting import announce
 from tutti.engine.waiting.queues import through_local_queue
 from tutti.quota.flavors import usage_of
 from tutti.quota.tree import Usage, add_to
@@ -55,7 +54,7 @@ def follow(state: State, workload: Workload) -> None:
     if workload.phase is Phase.SCHEDULED and workload.degraded_since is None:
         workload.degraded_since = state.now
         state.reached(workload, Step.DEGRADED, pods=sum(group.lacking for group in short))
-        announce(state, workload, "Warning", "Degraded", describe(workload))
+        state.announce(workload, "Warning", "Degraded", describe(workload))
     if is_restarting(workload) and _turn_is_over(state, workload, short):
         workload.had_turn = True
         short = []
@@ -116,8 +115,8 @@ def _close(state: State, workload: Workload) -> None:
     workload.degraded_since = None
     state.reached(workload, Step.RECOVERED, seconds=seconds, reason=workload.phase.value)
     if workload.phase is Phase.SCHEDULED:
-        announce(
-            state, workload, "Normal", "WholeAgain", f"all required members have a node again after {int(seconds)} s"
+        state.announce(
+            workload, "Normal", "WholeAgain", f"all required members have a node again after {int(seconds)} s"
         )
 
 

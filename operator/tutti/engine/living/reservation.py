@@ -21,7 +21,6 @@ from tutti.engine.records.members import Group, Hold, Loss, Member
 from tutti.engine.records.milestones import Step
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.telling.reporting import announce
 
 ADDED_TOLERATIONS = tuple(
     Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoExecute", toleration_seconds=300)
@@ -204,7 +203,7 @@ def time_out(state: State, workload: Workload) -> None:
     break_up(state, workload)
     state.back_off(workload)
     workload.explanation = Explanation(Gate.PERMIT, "PermitTimeout", text, {"attempts": str(workload.attempts)})
-    announce(state, workload, "Warning", "PermitTimeout", text)
+    state.announce(workload, "Warning", "PermitTimeout", text)
 
 
 def break_up(state: State, workload: Workload) -> None:

@@ -22,7 +22,6 @@ from tutti.engine.records.members import Member
 from tutti.engine.records.observations import ClaimWritten
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.telling.reporting import announce
 
 _NAMED = 3
 """How many claims a message names."""
@@ -173,7 +172,7 @@ def _give_up(state: State, workload: Workload, members: list[PodKey], why: str) 
     workload.explanation = Explanation(
         Gate.PERMIT, "VolumeBindingFailed", text, {"attempts": str(workload.attempts), "members": str(len(members))}
     )
-    announce(state, workload, "Warning", "VolumeBindingFailed", text)
+    state.announce(workload, "Warning", "VolumeBindingFailed", text)
 
 
 def _waits(state: State, workload: Workload, outlook: Outlook) -> Explanation:

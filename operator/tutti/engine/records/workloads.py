@@ -59,6 +59,9 @@ ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
 UNDER_WAY = (Phase.BINDING, Phase.SCHEDULED)
 """Those of them in which its members are being bound, or have been."""
 
+FENCE = "fence"
+"""Stands in a status as it was found, and no more once this process has written to it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Eviction:

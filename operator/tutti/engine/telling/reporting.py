@@ -11,20 +11,16 @@ from contextlib import AbstractContextManager
 
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
-from tutti.engine.extending.extenders import WAITING
 from tutti.engine.gathering.implicit import keep_pod_group
 from tutti.engine.records.decisions import EmitEvent, PatchStatus, SetPodCondition
-from tutti.engine.records.explanation import IN_LINE, Explanation, Gate
+from tutti.engine.records.explanation import ASKING, IN_LINE, RETELL_SECONDS, Explanation, Gate
 from tutti.engine.records.members import Member, Told
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.telling import gang_conditions, overuse, queue_statuses, statuses
 from tutti.engine.waiting import past_use
 
-RETELL_SECONDS = 10.0
-"""How long a text stands before a newer one under the same reason replaces it."""
-
-PASSING = (WAITING, IN_LINE)
+PASSING = (ASKING, IN_LINE)
 """Reasons that are not written: they last for a moment."""
 
 Guard = Callable[[State, Workload, str, dict[WorkloadKey, Workload]], AbstractContextManager[None]]
@@ -32,20 +28,6 @@ Guard = Callable[[State, Workload, str, dict[WorkloadKey, Workload]], AbstractCo
 
 SILENT = ("WaitingForMembers", "SchedulingGated")
 """Reasons that are told in the status only: a gang that is still gathering has not failed at anything."""
-
-
-def announce(state: State, workload: Workload, kind: str, reason: str, note: str) -> None:
-    """Record one event about a workload: on its object, or on a pod where it has none (yet)."""
-    what, namespace, name = workload.key
-    if what == "Pod" or not workload.uid:
-        pod = next((m.pod for m in workload.members()), None)
-        if pod is None:
-            return
-        api_version, what, name, uid = "v1", "Pod", pod.name, pod.uid
-    else:
-        api_version, uid = API_VERSION, workload.uid
-    action = "Binding" if reason == "Scheduled" else "Scheduling"
-    state.out.append(EmitEvent(api_version, what, namespace, name, uid, kind, reason, action, note))
 
 
 def report(state: State, changed: dict[WorkloadKey, Workload], *, guard: Guard) -> None:
@@ -68,7 +50,7 @@ def report(state: State, changed: dict[WorkloadKey, Workload], *, guard: Guard) 
             _tell_all(state, workload)
     for workload in failed.values():
         if workload.explanation is not None:
-            announce(state, workload, "Warning", "SetAside", workload.explanation.message)
+            state.announce(workload, "Warning", "SetAside", workload.explanation.message)
     _tell_broken(state)
     moved = dict.fromkeys(name for name in state.changed_queues if "/" not in name)
     state.places.moved.update(moved)
@@ -97,7 +79,7 @@ def _tell_why(state: State, workload: Workload) -> None:
     gathering = why.gate is Gate.GATHER and why.reason in SILENT
     announced = why.gate is Gate.PERMIT  # by whoever gave the reservation back
     if why.reason != workload.told[0] and not gathering and not announced:
-        announce(state, workload, "Warning", "FailedScheduling", why.message)
+        state.announce(workload, "Warning", "FailedScheduling", why.message)
     if not _is_news(state, why.reason, why.message, workload.told):
         _put_off(state, workload, why)
         _tell_newcomers(state, workload, why)
@@ -119,14 +101,7 @@ def tells_later(state: State, workload: Workload) -> bool:
 
 def _put_off(state: State, workload: Workload, why: Explanation) -> None:
     if why.message != workload.told[1]:
-        tell_in_time(state, workload)
-
-
-def tell_in_time(state: State, workload: Workload, looked_at: float = 0.0) -> None:
-    """Have a workload looked at when what it was told, or found when it was last `looked_at`, has stood long enough."""
-    if workload.tell_at is None:
-        workload.tell_at = max(workload.told[2], looked_at) + RETELL_SECONDS
-        state.timed.add(workload)
+        state.tell_in_time(workload)
 
 
 def _tell_newcomers(state: State, workload: Workload, why: Explanation) -> None:

@@ -16,13 +16,11 @@ from tutti.api.resources import describe
 from tutti.engine.records.counting import NOWHERE
 from tutti.engine.records.members import Group, Loss, Tally
 from tutti.engine.records.spoilt import Spoilt
-from tutti.engine.records.workloads import ADMITTED, Phase, Workload
+from tutti.engine.records.workloads import ADMITTED, FENCE, Phase, Workload
 from tutti.engine.state import State
 from tutti.engine.telling.conditions import conditions_of
 from tutti.quota.flavors import VIRTUAL
 
-FENCE = "fence"
-"""Stands in a status as it was found, and no more once this process has written to it."""
 MOST_KEPT = 128
 """How many entries `status.kept` has at most, as the CRDs have it."""
 OF_A_PART = ("Scheduled", "PodsReady", "Degraded", "Finished")

@@ -14,8 +14,8 @@ from typing import Final
 
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.lines import Line, Standing
+from tutti.engine.records.naming import named
 from tutti.engine.state import State
-from tutti.engine.telling.naming import named
 from tutti.quota.outcome import NoFit
 
 BEHIND_HEAD = "BehindHead"
@@ -56,6 +56,6 @@ def why(state: State, line: Line, head: Standing, *, reader: str, near: bool) ->
     strict = f"ClusterQueue {line.name[0]} is {'StrictFIFO' if head.queue is None else head.queue.strategy}"
     if not near:
         return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{strict} and others are before it")
-    text = f"{strict} and {named(state, head.workload, reader)} is before it"
+    text = f"{strict} and {named(head.workload, reader, discreet=state.discreet)} is before it"
     hopeless = HOPELESS.get(head.bunch.why.reason) if head.bunch.why is not None else None
     return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{text}, which {hopeless}" if hopeless else text)

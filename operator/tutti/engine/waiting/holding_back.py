@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from tutti.api.resources import describe
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.lines import Standing
+from tutti.engine.records.naming import named_by
 from tutti.engine.records.owners import Owner
 from tutti.engine.records.workloads import UNDER_WAY, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.telling.naming import named_by
 from tutti.queueing.entries import entry_key
 from tutti.quota.flavors import Queue
 from tutti.quota.holdback import hold_back
@@ -106,7 +106,7 @@ def refused(
     if workload.phase is Phase.WAITING:
         state.owners.refused.setdefault(state.holdings.root_of(queue.name), {})[workload.key] = None
     whose = next(one for one in against if short in one.usage)
-    name = named_by(state, whose.workload, workload.key[1])
+    name = named_by(whose.workload, workload.key[1], known=state.workloads, discreet=state.discreet)
     return _held_back(queue, whose, name, short, wanted[short], free[short])
 
 

@@ -21,9 +21,9 @@ from tutti.api.kinds import LocalQueue
 from tutti.api.resources import in_bytes, to_milli
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Charge
+from tutti.engine.records.naming import queue_named
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.telling.naming import queue_named
 from tutti.queueing.local_usage import Consumed, PastUse, decay, local_usage, penalty
 from tutti.quota.snapshot import Holder
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, add_to
@@ -112,7 +112,7 @@ def explained(state: State, workload: Workload, why: Explanation) -> Explanation
     if not before:
         return why
     before.sort(key=lambda one: _weighed(state, one))
-    names = [(queue_named(state, one.name, workload.key[1]), one) for one in before[:MOST_NAMED]]
+    names = [(queue_named(one.name, workload.key[1], discreet=state.discreet), one) for one in before[:MOST_NAMED]]
     others = ", ".join(f"{name} {_hours(state, one.use, lacking)}" for name, one in names)
     text = f"{door.name} has used {_hours(state, door.use, lacking)} {lacking} hours lately, {others}"
     message = f"{why.message}; who has used less, by weight, goes first: {text}"

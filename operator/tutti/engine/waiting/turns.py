@@ -19,14 +19,12 @@ from tutti.engine.backfilling import backfill
 from tutti.engine.bulkhead import Bulkheads
 from tutti.engine.displacing import nominations, preemption
 from tutti.engine.displacing.elsewhere import elsewhere
-from tutti.engine.extending.extenders import WAITING
 from tutti.engine.living import approval, life
-from tutti.engine.records.explanation import IN_LINE, Explanation, Gate
+from tutti.engine.records.explanation import ASKING, IN_LINE, Explanation, Gate
 from tutti.engine.records.lines import Bunch, Line, LineKey, Shape, Standing
 from tutti.engine.records.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.telling.reporting import tell_in_time
 from tutti.engine.waiting import behind_heads, holding_back, past_use, repeats
 from tutti.engine.waiting.contest import Turn, contest
 from tutti.engine.waiting.queues import queue_of
@@ -234,7 +232,7 @@ class Candidates:
         lacks_nodes = why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or standing.needs_room
         if lacks_nodes or unlike:  # of unlike surplus members, only what the first lacks is told
             self._for_nodes[bunch] = None
-        if why.reason == WAITING:
+        if why.reason == ASKING:
             self._for_answers[bunch] = None
         for one in [standing] if line.strict else bunch.standings():
             _explain(one.workload, why, changed)
@@ -252,7 +250,7 @@ class Candidates:
             holding_back.note(state, standing, bunch.before)
             bunch.stale = True
             self._by_root.setdefault(bunch.root, {})[bunch] = None
-            tell_in_time(state, standing.workload, bunch.looked_at)
+            state.tell_in_time(standing.workload, bunch.looked_at)
 
     def drop(self, workload: Workload) -> None:
         """Take a workload out, because it has been admitted or is gone."""

@@ -6,7 +6,6 @@ import re
 
 from tutti.api.lengths import shortened
 from tutti.engine.records.decisions import NoteFault
-from tutti.engine.state import State
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
@@ -17,10 +16,10 @@ def said(error: Exception) -> str:
     return shortened(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
-def note(state: State, key: tuple[str, str, str], error: Exception, during: str) -> None:
-    """Have a fault logged and counted; `key` is the kind, namespace and name of whose it is."""
+def fault_of(key: tuple[str, str, str], error: Exception, during: str) -> NoteFault:
+    """Return what has a fault logged and counted; `key` is the kind, namespace and name of whose it is."""
     where = error.__traceback__
     while where is not None and where.tb_next is not None:
         where = where.tb_next
     line = "" if where is None else f"{where.tb_frame.f_globals.get('__name__', '')}:{where.tb_lineno}"
-    state.out.append(NoteFault(*key, during, said(error), line))
+    return NoteFault(*key, during, said(error), line)
