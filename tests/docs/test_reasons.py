@@ -20,7 +20,7 @@ CHOSEN_ELSEWHERE = {
     "engine/gathering/wishes.py, _missing": {
         "InvalidWorkload", "InvalidPodGroup", "WorkloadNotFound", "PodGroupNotFound",
     },
-    "engine/extending/permits.py, _tell": {"PermitTimeout", "RefusedByPlugin"},
+    "engine/living/permits.py, _tell": {"PermitTimeout", "RefusedByPlugin"},
     "engine/living/eviction.py, _take_out": {*map(str, Reason), *(f"{Reason.DEACTIVATED}DueTo{why}" for why in Cause)},
 }  # fmt: skip
 """Reasons that do not stand as text where the explanation is made, by where they come from."""

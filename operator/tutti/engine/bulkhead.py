@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tutti.api.conditions import timestamp
+from tutti.engine.admitting import holding_back
 from tutti.engine.backfilling import backfill
 from tutti.engine.displacing import nominations
 from tutti.engine.living import reservation
@@ -25,7 +26,6 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.faults import fault_of, said
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.waiting import holding_back
 from tutti.queueing.backoff import delay
 
 _FORGIVEN_SECONDS: Final = 3600.0

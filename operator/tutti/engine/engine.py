@@ -20,16 +20,16 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
+from tutti.engine.admitting import holding_back, past_use
 from tutti.engine.admitting.admission import look, reserve, why_surplus_waits
 from tutti.engine.admitting.together import reserve_in_turn
 from tutti.engine.backfilling import backfill, owing
 from tutti.engine.bulkhead import Bulkheads
 from tutti.engine.displacing import nominations, preemption, reclaiming, respecting, sparing
-from tutti.engine.displacing.holders import is_spared
 from tutti.engine.displacing.precedence import precedence
-from tutti.engine.extending import permits
-from tutti.engine.gathering import eager, promises
-from tutti.engine.living import approval, binding, life, replacement, reservation
+from tutti.engine.gathering import promises
+from tutti.engine.living import approval, binding, eager, life, permits, replacement, reservation
+from tutti.engine.living.holders import is_spared
 from tutti.engine.observing import observe
 from tutti.engine.records.claims import Nomination
 from tutti.engine.records.counting import NOWHERE
@@ -46,7 +46,6 @@ from tutti.engine.state import State
 from tutti.engine.telling import overuse, queue_statuses, retelling, statuses
 from tutti.engine.telling.reporting import report, tells_later
 from tutti.engine.unobserved import unobserved
-from tutti.engine.waiting import holding_back, past_use
 from tutti.engine.waiting.turns import Candidates
 
 _MOST_FAILURES = 3

@@ -8,8 +8,8 @@ from typing import Any, Final, assert_never
 from tutti.api.allowances import room_of
 from tutti.api.kinds import PodGroup
 from tutti.cluster.pods import PodRecord
+from tutti.engine.admitting import extenders
 from tutti.engine.displacing import nominations
-from tutti.engine.extending import extenders
 from tutti.engine.gathering import implicit, inheritance, promises
 from tutti.engine.gathering.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
 from tutti.engine.living import binding, charges, eviction, limits, volumes

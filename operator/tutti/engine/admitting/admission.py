@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tutti.engine.admitting import partial
+from tutti.engine.admitting import extenders, holding_back, partial, past_use
 from tutti.engine.admitting.attempt import Attempt, Taken, ask_for, charge_for, query_of, terms_of, ways_of
 from tutti.engine.admitting.choices import chooser, nominate
 from tutti.engine.admitting.shortages import (
@@ -22,15 +22,13 @@ from tutti.engine.admitting.shortages import (
     short_of_quota,
     short_of_resources,
 )
-from tutti.engine.displacing import holders
-from tutti.engine.extending import extenders
+from tutti.engine.living import holders
 from tutti.engine.records.explanation import ASKING, Explanation
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.members import Hold
 from tutti.engine.records.needs import Lacking, Need, hopeless, needs_of, pod_sets_of
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.waiting import holding_back, past_use
 from tutti.engine.waiting.queues import queue_of
 from tutti.placement.gang import place
 from tutti.placement.sharing import are_apart

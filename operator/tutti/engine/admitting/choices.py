@@ -8,12 +8,12 @@ from __future__ import annotations
 from tutti.engine.records.lines import Bunch, Standing
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.waiting import repeats
 from tutti.quota.asked import Known
 from tutti.quota.choice import Chooser
 from tutti.quota.flavors import Queue
 from tutti.quota.oracle import Oracle
 from tutti.quota.outcome import Choice, Verdict
+from tutti.quota.policy import NOBODY
 
 
 def nominate(state: State, standing: Standing) -> Choice | None:
@@ -34,7 +34,7 @@ def nominate(state: State, standing: Standing) -> Choice | None:
 def _stands(state: State, queue: Queue, bunch: Bunch, choice: Choice) -> bool:
     """Whether a choice would be made again: it still fits without borrowing, or nothing can be had now either."""
     if choice.verdict is not Verdict.FIT:
-        return repeats.is_short(state, queue, bunch)
+        return _is_short(state, queue, bunch)
     if choice.level or not state.holdings.tight_since(queue.name, bunch.version):
         return False
     node = state.holdings.tree.queues[queue.name]
@@ -42,6 +42,22 @@ def _stands(state: State, queue: Queue, bunch: Bunch, choice: Choice) -> bool:
         not amount or (amount <= node.available(what) and not node.borrows(what, amount))
         for what, amount in choice.usage.items()
     )
+
+
+def _is_short(state: State, queue: Queue, bunch: Bunch) -> bool:
+    """Whether what did not fit its quota surely does not fit it now either, and nobody may be preempted for it.
+
+    Only asked of pods of one shape that need one resource group: then no flavor of it has enough for all resources.
+    """
+    known = bunch.known.asked
+    if queue.policy != NOBODY or len(known) != 1 or len(known[0].groups) != 1 or known[0].uncovered:
+        return False
+    node, requests = state.holdings.tree.queues[queue.name], known[0].requests
+    for index, resources in known[0].groups.items():
+        for flavor in queue.groups[index].flavors:
+            if all(requests[one] <= max(0, node.available((flavor, one))) for one in resources):
+                return False
+    return True
 
 
 def chooser(state: State, queue: Queue, workload: Workload, known: Known | None = None) -> Chooser:

@@ -9,18 +9,17 @@ asked, or where their quota would be borrowed, each is tried by itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice, takewhile
 
 from tutti.cluster.volumes import NO_VOLUMES
 from tutti.engine.admitting.attempt import Attempt, terms_of
 from tutti.engine.admitting.choices import nominate
-from tutti.engine.displacing import holders
+from tutti.engine.living import holders
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.waiting.contest import Turn
 from tutti.placement.gang import place_in_turn
 from tutti.quota.accounts import Account
 from tutti.quota.outcome import Verdict
@@ -29,13 +28,12 @@ MOST = 1024
 """So many are admitted together at most."""
 
 
-def run_of(state: State, turn: Turn, most: float) -> list[Standing]:
-    """Return whose turn it is, and those behind it that may be admitted together with it; `most` of them at most."""
-    head = turn.head
+def run_of(state: State, head: Standing, behind: Iterable[Standing], most: float) -> list[Standing]:
+    """Return whose turn it is, and those `behind` it that may be admitted together with it; `most` of them at most."""
     if not _stands_alone(state, head):
         return [head]
     count = min(math.ceil(min(MOST, most)), _without_borrowing(state, head))
-    followers = takewhile(_is_single, turn.followers())
+    followers = takewhile(_is_single, behind)
     return [head, *islice(followers, max(0, count - 1))]
 
 

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tutti.api.conditions import timestamp
+from tutti.engine.admitting import holding_back
 from tutti.engine.admitting.admission import look
 from tutti.engine.admitting.choices import nominate
 from tutti.engine.backfilling import owing
@@ -36,7 +37,6 @@ from tutti.engine.records.naming import named_by
 from tutti.engine.records.shadows import Shadow
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.waiting import holding_back
 from tutti.queueing.backfill import lasting, pause
 from tutti.quota.flavors import Queue
 from tutti.quota.outcome import NoFit

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tutti.engine.displacing import holders
+from tutti.engine.living import holders
 from tutti.engine.records.debts import Claim, Debt
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey

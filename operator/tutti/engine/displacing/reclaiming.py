@@ -16,10 +16,11 @@ import numpy as np
 
 from tutti.api.conditions import timestamp
 from tutti.api.wording import counted
-from tutti.engine.displacing import holders, nominations, respecting
+from tutti.engine.displacing import nominations, respecting
 from tutti.engine.displacing.precedence import precedence
 from tutti.engine.displacing.preemption import REASON, may_preempt, priority_of, spots_of, tell_preempted
 from tutti.engine.displacing.surplus import set_apart
+from tutti.engine.living import holders
 from tutti.engine.living.eviction import evict, evict_members
 from tutti.engine.living.limits import protected_until
 from tutti.engine.records.claims import Nomination

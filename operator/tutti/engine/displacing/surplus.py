@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tutti.cluster.pods import PodRecord
-from tutti.engine.displacing.holders import PART, workload_of
+from tutti.engine.living.holders import PART, workload_of
 from tutti.engine.records.members import Group, Member
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tutti.api.wording import IS, Forms, counted
 from tutti.cluster.muster import Doing
-from tutti.engine.gathering import eager
-from tutti.engine.living import volumes
+from tutti.engine.living import eager, volumes
 from tutti.engine.living.eviction import evict
 from tutti.engine.living.reservation import give_back, held_seconds, permit_seconds
 from tutti.engine.reading import admissions

@@ -7,12 +7,21 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 from __future__ import annotations
 
 from tutti.cluster.muster import Doing
-from tutti.engine.degraded import awaits_successors, is_found_so
-from tutti.engine.displacing import holders
-from tutti.engine.extending import permits
-from tutti.engine.gathering import eager
 from tutti.engine.gathering.wishes import read_workload
-from tutti.engine.living import approval, binding, charges, eviction, limits, replacement, reservation, volumes
+from tutti.engine.living import (
+    approval,
+    binding,
+    charges,
+    eager,
+    eviction,
+    holders,
+    limits,
+    permits,
+    replacement,
+    reservation,
+    volumes,
+)
+from tutti.engine.living.degraded import awaits_successors, is_found_so
 from tutti.engine.records.members import Tally
 from tutti.engine.records.milestones import Step
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload

@@ -18,9 +18,8 @@ from contextlib import contextmanager
 from tutti.api.conditions import timestamp
 from tutti.api.resources import Amounts
 from tutti.api.wording import HAS, counted
-from tutti.engine.degraded import describe, is_restarting, losses_of, restarts_at, short_groups
-from tutti.engine.displacing import holders
-from tutti.engine.living import charges
+from tutti.engine.living import charges, holders
+from tutti.engine.living.degraded import describe, is_restarting, losses_of, restarts_at, short_groups
 from tutti.engine.living.eviction import evict
 from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
 from tutti.engine.records.members import Charge, Group, Kept, Loss

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tutti.api.conditions import Json, Status, as_json
 from tutti.api.wording import HAS, agreeing
-from tutti.engine.degraded import describe
+from tutti.engine.living.degraded import describe
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import Tally
 from tutti.engine.records.reasons import Reason

@@ -12,12 +12,12 @@ from typing import Any
 
 from tutti.api.resources import describe
 from tutti.cluster.supply import Room, free
+from tutti.engine.admitting import past_use
 from tutti.engine.records.counting import Count
 from tutti.engine.records.decisions import PatchStatus
 from tutti.engine.records.spoilt import ObjectKey
 from tutti.engine.state import State
 from tutti.engine.telling.statuses import as_found, news_of
-from tutti.engine.waiting import past_use
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
 from tutti.quota.usage_report import Used, usage_report
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
+from tutti.engine.admitting import past_use
 from tutti.engine.gathering.implicit import keep_pod_group
 from tutti.engine.records.decisions import EmitEvent, PatchStatus, SetPodCondition
 from tutti.engine.records.explanation import ASKING, IN_LINE, RETELL_SECONDS, Explanation, Gate
@@ -18,7 +19,6 @@ from tutti.engine.records.members import Member, Told
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.telling import gang_conditions, overuse, queue_statuses, statuses
-from tutti.engine.waiting import past_use
 
 PASSING = (ASKING, IN_LINE)
 """Reasons that are not written: they last for a moment."""

@@ -8,27 +8,10 @@ from __future__ import annotations
 
 from tutti.engine.backfilling import owing
 from tutti.engine.records.explanation import Gate
-from tutti.engine.records.lines import Bunch, Standing
+from tutti.engine.records.lines import Standing
 from tutti.engine.state import State
-from tutti.quota.flavors import Queue
 from tutti.quota.outcome import NoFit, Verdict
 from tutti.quota.policy import NOBODY
-
-
-def is_short(state: State, queue: Queue, bunch: Bunch) -> bool:
-    """Whether what did not fit its quota surely does not fit it now either, and nobody may be preempted for it.
-
-    Only asked of pods of one shape that need one resource group: then no flavor of it has enough for all resources.
-    """
-    known = bunch.known.asked
-    if queue.policy != NOBODY or len(known) != 1 or len(known[0].groups) != 1 or known[0].uncovered:
-        return False
-    node, requests = state.holdings.tree.queues[queue.name], known[0].requests
-    for index, resources in known[0].groups.items():
-        for flavor in queue.groups[index].flavors:
-            if all(requests[one] <= max(0, node.available((flavor, one))) for one in resources):
-                return False
-    return True
 
 
 def fails_again(state: State, standing: Standing) -> bool:

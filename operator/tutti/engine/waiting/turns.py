@@ -13,7 +13,7 @@ from itertools import chain
 from math import inf
 
 from tutti.api.conditions import timestamp
-from tutti.engine.admitting import together
+from tutti.engine.admitting import holding_back, past_use, together
 from tutti.engine.admitting.shortages import with_strangers
 from tutti.engine.backfilling import backfill
 from tutti.engine.bulkhead import Bulkheads
@@ -25,7 +25,7 @@ from tutti.engine.records.lines import Bunch, Line, LineKey, Shape, Standing
 from tutti.engine.records.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.waiting import behind_heads, holding_back, past_use, repeats
+from tutti.engine.waiting import behind_heads, repeats
 from tutti.engine.waiting.contest import Turn, contest
 from tutti.engine.waiting.queues import queue_of
 from tutti.placement.toil import toil_of_all
@@ -185,7 +185,7 @@ class Candidates:
         out_of_date = is_enough = False
         times = 0
         while tries > 0 and pods > 0 and not (out_of_date or is_enough) and (turn := next(heads, None)) is not None:
-            run = together.run_of(state, turn, min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods))
+            run = together.run_of(state, turn.head, turn.followers(), min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods))
             yield run
             tried = [turn.head, *(one for one in run[1:] if one.left)]
             tries -= 1 + (len(tried) - 1) / _TOGETHER_PER_TRY + _toil(turn.head) // _TERMS_PER_TRY
