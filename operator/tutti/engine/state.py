@@ -189,12 +189,6 @@ class State:
         found = self.catalog.local_queue(namespace, local_queue) if local_queue else None
         return found.cluster_queue if found else ""
 
-    def lets_in(self, cluster_queue: str, namespace: str) -> bool:
-        """Whether there is a ClusterQueue of that name, and its namespaceSelector lets a namespace in."""
-        queue = self.catalog.queues.get(cluster_queue)
-        selector = None if queue is None else queue.selector
-        return selector is not None and selector.matches(self.catalog.namespace_labels(namespace))
-
     def renew(self) -> None:
         """Take over what many workloads refer to, where any of it has changed, and look at all of them again.
 

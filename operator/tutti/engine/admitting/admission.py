@@ -23,13 +23,13 @@ from tutti.engine.admitting.shortages import (
     short_of_resources,
 )
 from tutti.engine.living import holders
+from tutti.engine.reading.queues import queue_of
 from tutti.engine.records.explanation import ASKING, Explanation
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.members import Hold
 from tutti.engine.records.needs import Lacking, Need, hopeless, needs_of, pod_sets_of
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.waiting.queues import queue_of
 from tutti.placement.gang import place
 from tutti.placement.sharing import are_apart
 from tutti.placement.together import Shortfall, place_together
@@ -134,7 +134,7 @@ def look(state: State, standing: Standing) -> list[Taken] | Explanation:
 
 def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     """Return why the members that are still without a node, beyond the required ones, have none; None if none are."""
-    queue = queue_of(state, workload)
+    queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
     if isinstance(queue, Explanation):
         return queue
     if not workload.tally().waiting:

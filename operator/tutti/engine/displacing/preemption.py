@@ -23,9 +23,9 @@ from tutti.cluster.pods import PodRecord
 from tutti.engine.displacing import nominations, respecting
 from tutti.engine.displacing.precedence import is_entitled, would_borrow
 from tutti.engine.displacing.surplus import all_surplus_of, surplus_of
-from tutti.engine.gathering.importance import promised_reach
 from tutti.engine.living.eviction import evict, evict_members
 from tutti.engine.living.limits import protected_until
+from tutti.engine.reading.importance import promised_reach
 from tutti.engine.records.claims import Nomination, Spot
 from tutti.engine.records.decisions import EmitEvent, Evict
 from tutti.engine.records.explanation import Explanation, Gate
@@ -88,7 +88,7 @@ def may_preempt(needs: Sequence[Need]) -> bool:
 def _priorities(state: State, need: Need) -> list[int]:
     """Return the priorities of the pods of a need; those that are only promised have one together."""
     said = [member.pod.priority for member in need.members]
-    return [promised_reach(state, need.group), *said] if need.required > len(need.members) else said
+    return [promised_reach(state.catalog, need.group), *said] if need.required > len(need.members) else said
 
 
 def make_room(state: State, standing: Standing, why: Explanation) -> Explanation | None:

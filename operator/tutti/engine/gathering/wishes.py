@@ -17,11 +17,12 @@ from tutti.api.templates import MOST_BYTES, TOO_LARGE
 from tutti.cluster.classes import PodClass
 from tutti.cluster.requests import as_created
 from tutti.cluster.volumes import has_claims
-from tutti.engine.gathering import importance, promises, sizes
+from tutti.engine.gathering import promises, sizes
 from tutti.engine.gathering.history import recall
 from tutti.engine.gathering.inheritance import inherited
 from tutti.engine.gathering.nearness import disagreement, of_pod_group, of_workload
 from tutti.engine.living import limits
+from tutti.engine.reading import importance
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_objects import take_sizes, task_of
 from tutti.engine.records.members import Group
@@ -42,7 +43,7 @@ def read_workload(state: State, workload: Workload) -> None:
     _drop_empty_groups(workload)
     _read_claims(state, workload)
     promises.settle(state, workload)
-    workload.reach = importance.reach_of(state, workload)
+    workload.reach = importance.reach_of(state.catalog, workload)
     _compare_nearness(workload)
 
 
@@ -64,7 +65,7 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
         group.promised = _promised(state, workload, group, one.template) if one.template else None
         group.near = of_workload(one.topology, one.name)
         group.on_loss = one.on_member_loss or state.configuration.on_member_loss
-    workload.priority = importance.of_object(state, workload, spec)
+    workload.priority = importance.of_object(state.catalog, workload, spec)
     ref = spec.priority_class_ref
     if ref is not None and ref.kind == "PriorityClass" and workload.problem is None:
         workload.problem = importance.refused(ref.name)
@@ -109,7 +110,7 @@ def _promised(state: State, workload: Workload, group: Group, template: dict[str
     except msgspec.ValidationError as error:
         workload.problem = Explanation(Gate.GATHER, "InvalidTemplate", f"a template of members cannot be read: {error}")
         return None
-    importance.promise(state, group, spec)
+    importance.promise(state.catalog, group, spec)
     return None if has_claims(spec) else state.cluster.classes.of(spec, workload.key[1], labels)
 
 

@@ -104,7 +104,7 @@ def is_believed(state: State, workload: Workload, queue: str, since: float) -> b
     namespace = workload.key[1]
     if queue and queue in (state.leads_to(namespace, workload.queue), _told_in_status(state, workload)):
         return True
-    if not state.lets_in(queue, namespace):
+    if not state.catalog.lets_in(queue, namespace):
         return False
     if queue in state.catalog.led_to(namespace):
         return True

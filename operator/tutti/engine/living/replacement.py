@@ -21,6 +21,7 @@ from tutti.api.wording import HAS, counted
 from tutti.engine.living import charges, holders
 from tutti.engine.living.degraded import describe, is_restarting, losses_of, restarts_at, short_groups
 from tutti.engine.living.eviction import evict
+from tutti.engine.reading.queues import through_local_queue
 from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
 from tutti.engine.records.members import Charge, Group, Kept, Loss
 from tutti.engine.records.milestones import Step
@@ -28,7 +29,6 @@ from tutti.engine.records.needs import Need, needs_of
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.engine.waiting.queues import through_local_queue
 from tutti.quota.flavors import usage_of
 from tutti.quota.tree import Usage, add_to
 
@@ -252,7 +252,7 @@ def _tells_queue(state: State, workload: Workload, loss: Loss) -> bool:
 def _restart_in_time(state: State, workload: Workload, short: list[Group]) -> None:
     """Take a degraded gang out when its window is over, or when it is clear that the window cannot help."""
     at = restarts_at(workload)
-    if at is None or (workload.queue and isinstance(through_local_queue(state, workload), Explanation)):
+    if at is None or (workload.queue and isinstance(through_local_queue(state.catalog, workload), Explanation)):
         return  # in a queue that admits nothing now it could not start again
     hopeless = _hopeless(state, workload, short)
     if (state.now < at and not hopeless) or not any(group.missing for group in short):

@@ -20,6 +20,7 @@ from tutti.engine.bulkhead import Bulkheads
 from tutti.engine.displacing import nominations, preemption
 from tutti.engine.displacing.elsewhere import elsewhere
 from tutti.engine.living import approval, life
+from tutti.engine.reading.queues import queue_of
 from tutti.engine.records.explanation import ASKING, IN_LINE, Explanation, Gate
 from tutti.engine.records.lines import Bunch, Line, LineKey, Shape, Standing
 from tutti.engine.records.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
@@ -27,7 +28,6 @@ from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.waiting import behind_heads, repeats
 from tutti.engine.waiting.contest import Turn, contest
-from tutti.engine.waiting.queues import queue_of
 from tutti.placement.toil import toil_of_all
 from tutti.queueing.backoff import delay
 from tutti.queueing.heads import head_key
@@ -303,7 +303,7 @@ class Candidates:
             if workload.explanation in (None, NEXT) and workload.phase is Phase.WAITING:
                 workload.explanation = _backing_off(workload)
             return
-        queue = queue_of(state, workload)
+        queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
         if isinstance(queue, Explanation):
             nominations.abandon(state, workload.key)  # it may not have it
             self.put_aside(workload, queue)
@@ -371,7 +371,8 @@ class Candidates:
 
     def _look_elsewhere(self, state: State, workload: Workload) -> None:
         """Have one tried that waits for its victims."""
-        queue, needs = queue_of(state, workload), needs_of(workload)
+        queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
+        needs = needs_of(workload)
         if isinstance(queue, Explanation) or isinstance(needs, Explanation):
             return
         if workload.key in self._aside:

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from tutti.api.core import PodSpec, PriorityClass
 from tutti.api.kinds.workload import WorkloadSpec
+from tutti.engine.reading.catalog import Catalog
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Group
 from tutti.engine.records.workloads import Workload
-from tutti.engine.state import State
 
 NEVER = "Never"
 """The preemptionPolicy of pods that take out nobody."""
@@ -37,11 +37,11 @@ def refused(name: str) -> Explanation | None:
     return Explanation(Gate.GATHER, "SystemPriorityClass", text)
 
 
-def of_object(state: State, workload: Workload, spec: WorkloadSpec) -> int:
+def of_object(catalog: Catalog, workload: Workload, spec: WorkloadSpec) -> int:
     """Return the priority of a Workload object: its class's, else its pods'; its number where that is lower."""
     ref, value = spec.priority_class_ref, None
     if ref is not None:
-        find = state.catalog.pod_class if ref.kind == "PriorityClass" else state.catalog.workload_class
+        find = catalog.pod_class if ref.kind == "PriorityClass" else catalog.workload_class
         value = find(ref.name)
         workload.ranked = value is not None and ref.kind != "PriorityClass"
     if value is None:
@@ -56,31 +56,31 @@ def of_members(workload: Workload) -> int:
     return max(found, default=0)
 
 
-def reach_of(state: State, workload: Workload) -> int:
+def reach_of(catalog: Catalog, workload: Workload) -> int:
     """Return by which priority a workload takes out others by the rules of queues."""
     if workload.ranked:
         return workload.priority
     found = [member.pod.priority for member in workload.members()]
-    found += [promised_reach(state, group) for group in workload.groups.values() if _is_to_come(group)]
+    found += [promised_reach(catalog, group) for group in workload.groups.values() if _is_to_come(group)]
     return min(workload.priority, max(found, default=workload.priority))
 
 
-def promised_reach(state: State, group: Group) -> int:
+def promised_reach(catalog: Catalog, group: Group) -> int:
     """Return by which priority members that are only promised take out others: no more than those of no class have."""
-    usual = state.catalog.default_priority_class()
+    usual = catalog.default_priority_class()
     return min(group.promised_priority, 0 if usual is None else usual.value)
 
 
-def promise(state: State, group: Group, spec: PodSpec) -> None:
+def promise(catalog: Catalog, group: Group, spec: PodSpec) -> None:
     """Take over how important the pods of a template will be, and whether they may take out others."""
-    named = _class_of(state, spec.priority_class_name)
+    named = _class_of(catalog, spec.priority_class_name)
     said = spec.preemption_policy or (named.preemption_policy if named is not None else "")
     group.promised_priority = named.value if named is not None else 0
     group.promised_preempts = said != NEVER
 
 
-def _class_of(state: State, name: str) -> PriorityClass | None:
-    return state.catalog.priority_class(name) if name else state.catalog.default_priority_class()
+def _class_of(catalog: Catalog, name: str) -> PriorityClass | None:
+    return catalog.priority_class(name) if name else catalog.default_priority_class()
 
 
 def _is_to_come(group: Group) -> bool:
