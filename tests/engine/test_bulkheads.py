@@ -21,7 +21,7 @@ from tutti.engine.records.observations import PodSeen
 from tutti.engine.records.workloads import Workload
 
 TURNS = {
-    "settling": "tutti.engine.living.life.read_workload",
+    "settling": "tutti.engine.engine.read_workload",
     "settling, to its end": "tutti.engine.engine.backfill.note_end",
     "queueing": "tutti.engine.waiting.turns.queue_of",
     "queueing, half way": "tutti.engine.waiting.turns.needs_of",

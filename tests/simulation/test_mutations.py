@@ -18,9 +18,10 @@ from tutti.cluster.cluster import Cluster
 from tutti.cluster.muster import Doing
 from tutti.cluster.pods import PodRecord
 from tutti.controller.dispatch import Dispatch
+from tutti.engine import engine
 from tutti.engine.displacing import preemption
 from tutti.engine.engine import Engine
-from tutti.engine.living import binding, charges, eviction, life, replacement, reservation
+from tutti.engine.living import binding, charges, eviction, replacement, reservation
 from tutti.engine.records import needs
 from tutti.engine.records.lines import Line
 from tutti.engine.records.workloads import Phase
@@ -78,14 +79,14 @@ def always(owner: Any, name: str, value: Any) -> Break:
 
 def one_member_less(patch: pytest.MonkeyPatch) -> None:
     """A gang is satisfied with one member less than it needs."""
-    read = life.read_workload
+    read = engine.read_workload
 
     def wrongly(state: Any, workload: Any) -> None:
         read(state, workload)
         for group in workload.groups.values():
             group.min_count = max(1, group.min_count - 1)
 
-    patch.setattr(life, "read_workload", wrongly)
+    patch.setattr(engine, "read_workload", wrongly)
 
 
 def quota_is_never_given_back(patch: pytest.MonkeyPatch) -> None:

@@ -28,9 +28,11 @@ from tutti.engine.bulkhead import Bulkheads
 from tutti.engine.displacing import nominations, preemption, reclaiming, respecting, sparing
 from tutti.engine.displacing.precedence import precedence
 from tutti.engine.gathering import promises
+from tutti.engine.gathering.observing import observe
+from tutti.engine.gathering.unobserved import unobserved
+from tutti.engine.gathering.wishes import read_workload
 from tutti.engine.living import approval, binding, eager, life, permits, replacement, reservation
 from tutti.engine.living.holders import is_spared
-from tutti.engine.observing import observe
 from tutti.engine.records.claims import Nomination
 from tutti.engine.records.counting import NOWHERE
 from tutti.engine.records.decisions import AnyDecision
@@ -45,7 +47,6 @@ from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKe
 from tutti.engine.state import State
 from tutti.engine.telling import overuse, queue_statuses, retelling, statuses
 from tutti.engine.telling.reporting import report, tells_later
-from tutti.engine.unobserved import unobserved
 from tutti.engine.waiting.turns import Candidates
 
 _MOST_FAILURES = 3
@@ -210,6 +211,7 @@ class Engine:
                     continue
                 if not self._bulkheads.is_shut(state, workload):
                     try:
+                        read_workload(state, workload)
                         life.settle(state, workload)
                         backfill.note_end(state, workload)
                     except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's

@@ -7,7 +7,6 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 from __future__ import annotations
 
 from tutti.cluster.muster import Doing
-from tutti.engine.gathering.wishes import read_workload
 from tutti.engine.living import (
     approval,
     binding,
@@ -32,8 +31,7 @@ _WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
 
 
 def settle(state: State, workload: Workload) -> None:
-    """Bring one workload up to date with what has been observed."""
-    read_workload(state, workload)
+    """Bring one workload, as it has just been read, up to date with what has been observed."""
     workload.rank = permits.rank(state, workload)
     leaving = workload.tally().leaving
     if leaving:

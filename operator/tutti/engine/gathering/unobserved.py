@@ -11,7 +11,7 @@ from tutti.api.core import Pod
 from tutti.api.owners import OwnerObject
 from tutti.cluster.surroundings import Selecting
 from tutti.engine.gathering.gathering import drop_member, refile
-from tutti.engine.observing import concerned
+from tutti.engine.gathering.observing import concerned
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition
 from tutti.engine.records.faults import fault_of, said
 from tutti.engine.records.observations import (
