@@ -24,7 +24,6 @@ from tutti.engine.admitting import holding_back, past_use
 from tutti.engine.admitting.admission import look, reserve, why_surplus_waits
 from tutti.engine.admitting.together import reserve_in_turn
 from tutti.engine.backfilling import backfill, owing
-from tutti.engine.bulkhead import Bulkheads
 from tutti.engine.displacing import nominations, preemption, reclaiming, respecting, sparing
 from tutti.engine.displacing.precedence import precedence
 from tutti.engine.gathering import promises
@@ -47,6 +46,7 @@ from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKe
 from tutti.engine.state import State
 from tutti.engine.telling import overuse, queue_statuses, retelling, statuses
 from tutti.engine.telling.reporting import report, tells_later
+from tutti.engine.waiting.bulkhead import Bulkheads
 from tutti.engine.waiting.turns import Candidates
 
 _MOST_FAILURES = 3

@@ -7,7 +7,7 @@ those whose position is most wrong (told 50 and now 10 before told 50 and now 40
 there are never more than `MOST_WRITES` in `LOOK_SECONDS`, whatever happens; who is next is told soonest; and in a queue
 that has come to rest every position becomes right.
 
-With them goes when the first few of a queue start, where that can be known (`waiting/foresight.py`); that is worked out
+With them goes when the first few of a queue start, where that can be known (`telling/foresight.py`); that is worked out
 for one queue after the other, so that no turn takes long. It is written when it has become known, is known no more, or
 lies elsewhere by more than a minute and a tenth of the wait.
 """
@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tutti.engine.state import State
+from tutti.engine.telling.foresight import FORESEEN, foresee
 from tutti.engine.telling.reporting import tell_status
 from tutti.engine.telling.statuses import Place, told_start
-from tutti.engine.waiting.foresight import FORESEEN, foresee
 
 LOOK_SECONDS = 10.0
 """How often it is looked at who is told what is not so any more."""

@@ -16,7 +16,6 @@ from tutti.api.conditions import timestamp
 from tutti.engine.admitting import holding_back, past_use, together
 from tutti.engine.admitting.shortages import with_strangers
 from tutti.engine.backfilling import backfill
-from tutti.engine.bulkhead import Bulkheads
 from tutti.engine.displacing import nominations, preemption
 from tutti.engine.displacing.elsewhere import elsewhere
 from tutti.engine.living import approval, life
@@ -27,6 +26,7 @@ from tutti.engine.records.needs import Need, asked_by, needs_of, never_admitted,
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.waiting import behind_heads, repeats
+from tutti.engine.waiting.bulkhead import Bulkheads
 from tutti.engine.waiting.contest import Turn, contest
 from tutti.placement.toil import toil_of_all
 from tutti.queueing.backoff import delay
