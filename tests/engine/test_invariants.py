@@ -21,7 +21,7 @@ from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import ObjectMeta, PriorityClass, ResourceRequirements
 from tutti.cluster.muster import Doing
-from tutti.engine.admitting import past_use
+from tutti.engine.admission import past_use
 from tutti.engine.records.decisions import AnyDecision, Bind, Evict
 from tutti.engine.records.observations import BindAnswer, BindFinished, PriorityClassSeen
 from tutti.engine.records.workloads import WorkloadKey

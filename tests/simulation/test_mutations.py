@@ -19,13 +19,13 @@ from tutti.cluster.muster import Doing
 from tutti.cluster.pods import PodRecord
 from tutti.controller.dispatch import Dispatch
 from tutti.engine import engine
-from tutti.engine.displacing import preemption
 from tutti.engine.engine import Engine
-from tutti.engine.living import binding, charges, eviction, replacement, reservation
+from tutti.engine.lifecycle import binding, charges, eviction, replacement, reservation
+from tutti.engine.preemption import preemption
+from tutti.engine.queue.turns import Candidates
 from tutti.engine.records import needs
 from tutti.engine.records.lines import Line
 from tutti.engine.records.workloads import Phase
-from tutti.engine.waiting.turns import Candidates
 from tutti.kube.changes import Change, Gone
 from tutti.kube.lease import Elector
 from tutti.kube.mirror import Mirror

@@ -20,18 +20,20 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.admitting import holding_back, past_use
-from tutti.engine.admitting.admission import look, reserve, why_surplus_waits
-from tutti.engine.admitting.together import reserve_in_turn
-from tutti.engine.backfilling import backfill, owing
-from tutti.engine.displacing import nominations, preemption, reclaiming, respecting, sparing
-from tutti.engine.displacing.precedence import precedence
-from tutti.engine.gathering import promises
-from tutti.engine.gathering.observing import observe
-from tutti.engine.gathering.unobserved import unobserved
-from tutti.engine.gathering.wishes import read_workload
-from tutti.engine.living import approval, binding, eager, life, permits, replacement, reservation
-from tutti.engine.living.holders import is_spared
+from tutti.engine.admission import holding_back, past_use
+from tutti.engine.admission.admission import look, reserve, why_surplus_waits
+from tutti.engine.admission.together import reserve_in_turn
+from tutti.engine.backfill import backfill, owing
+from tutti.engine.ingest import promises
+from tutti.engine.ingest.observing import observe
+from tutti.engine.ingest.unobserved import unobserved
+from tutti.engine.ingest.wishes import read_workload
+from tutti.engine.lifecycle import approval, binding, eager, life, permits, replacement, reservation
+from tutti.engine.lifecycle.holders import is_spared
+from tutti.engine.preemption import nominations, preemption, reclaiming, respecting, sparing
+from tutti.engine.preemption.precedence import precedence
+from tutti.engine.queue.bulkhead import Bulkheads
+from tutti.engine.queue.turns import Candidates
 from tutti.engine.records.claims import Nomination
 from tutti.engine.records.counting import NOWHERE
 from tutti.engine.records.decisions import AnyDecision
@@ -44,10 +46,8 @@ from tutti.engine.records.observations import AnyObservation, Synced
 from tutti.engine.records.shadows import Shadow
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.telling import overuse, queue_statuses, retelling, statuses
-from tutti.engine.telling.reporting import report, tells_later
-from tutti.engine.waiting.bulkhead import Bulkheads
-from tutti.engine.waiting.turns import Candidates
+from tutti.engine.status import overuse, queue_statuses, retelling, statuses
+from tutti.engine.status.reporting import report, tells_later
 
 _MOST_FAILURES = 3
 """How many turns on end may raise at nobody in particular; then there is no use in going on."""

@@ -18,8 +18,8 @@ from tutti.cli.views.explain.rooms import rooms
 from tutti.cli.views.explain.steps import Way, steps
 from tutti.cli.views.explain.trials import Case
 from tutti.cluster.muster import Doing
-from tutti.engine.living.degraded import is_restarting
-from tutti.engine.living.replacement import lent
+from tutti.engine.lifecycle.degraded import is_restarting
+from tutti.engine.lifecycle.replacement import lent
 from tutti.engine.reading.queues import queue_of
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.needs import Need, needs_of
