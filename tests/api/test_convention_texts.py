@@ -16,7 +16,7 @@ from tutti.api.conventions.gang_objects import gangs_in
 from tutti.api.conventions.texts import DEEPEST, LONGEST_TEXT, MOST_GANGS, MOST_MEMBERS, duration, is_too_deep
 from tutti.api.core import ObjectMeta, Pod
 from tutti.api.resources import AmountError, amounts_from_zero
-from tutti.engine.gathering.sayings import Sayings
+from tutti.engine.records.sayings import Sayings
 
 LAYERS = "slice_required_topology_constraints"
 

@@ -16,12 +16,12 @@ ENGINE = ROOT / "operator" / "tutti" / "engine"
 PAGE = ROOT / "docs" / "operations" / "troubleshooting.md"
 CHOSEN_ELSEWHERE = {
     "reasons of quota": {reason.reason for reason in NoFit if reason},
-    "engine/admitting/shortages.py, _reason": {"Unschedulable", "Impossible", "PluginFailed"},
-    "engine/gathering/wishes.py, _missing": {
+    "engine/admission/shortages.py, _reason": {"Unschedulable", "Impossible", "PluginFailed"},
+    "engine/ingest/wishes.py, _missing": {
         "InvalidWorkload", "InvalidPodGroup", "WorkloadNotFound", "PodGroupNotFound",
     },
-    "engine/extending/permits.py, _tell": {"PermitTimeout", "RefusedByPlugin"},
-    "engine/living/eviction.py, _take_out": {*map(str, Reason), *(f"{Reason.DEACTIVATED}DueTo{why}" for why in Cause)},
+    "engine/lifecycle/permits.py, _tell": {"PermitTimeout", "RefusedByPlugin"},
+    "engine/lifecycle/eviction.py, _take_out": {*map(str, Reason), *(f"{Reason.DEACTIVATED}DueTo{why}" for why in Cause)},
 }  # fmt: skip
 """Reasons that do not stand as text where the explanation is made, by where they come from."""
 

@@ -9,9 +9,9 @@ from collections import Counter
 from typing import Any
 
 from tutti.engine.engine import Engine
+from tutti.engine.reading.queues import through_local_queue
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.workloads import Phase, WorkloadKey
-from tutti.engine.waiting.queues import through_local_queue
 from tutti.quota.overuse import overused
 from tutti.quota.tree import QuotaTree
 
@@ -226,7 +226,9 @@ class Invariants:
             windows = [one.window_seconds for one in windows if one.action == "Restart"]
             runs = key[0] != "Pod" and workload.phase is Phase.SCHEDULED and workload.problem is None
             # In a queue that admits nothing now it could not start again, so it is left alone until it could.
-            closed = workload.queue and isinstance(through_local_queue(self.engine.state, workload), Explanation)
+            closed = workload.queue and isinstance(
+                through_local_queue(self.engine.state.catalog, workload), Explanation
+            )
             if not runs or not windows or closed:
                 self.short.pop(key, None)
                 continue

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from tests.engine.world import World
-from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION
 from tutti.engine.records.decisions import CreatePodGroup, Evict, PatchStatus
 from tutti.engine.records.observations import EvictFinished, PodGroupWritten
+from tutti.engine.records.sayings import ADMISSION_ANNOTATION
 
 PREFIX = "gang-scheduling.preferred.jp/gang"
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.drawing import examples
 from tests.engine.world import World
+from tutti.engine.queue.behind_heads import MOST_NAMED, MOST_NAMED_PODS
 from tutti.engine.records.decisions import SetPodCondition
-from tutti.engine.telling.reporting import RETELL_SECONDS
-from tutti.engine.waiting.behind_heads import MOST_NAMED, MOST_NAMED_PODS
+from tutti.engine.records.explanation import RETELL_SECONDS
 
 NAMED = "ClusterQueue cq is StrictFIFO and Pod/default/{} is before it"
 UNNAMED = "ClusterQueue cq is StrictFIFO and others are before it"

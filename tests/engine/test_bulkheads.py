@@ -16,23 +16,23 @@ from tutti.cluster.classes import ClassBook
 from tutti.cluster.cluster import Cluster
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import EmitEvent, NoteFault, SetPodCondition
+from tutti.engine.records.lines import Standing
 from tutti.engine.records.observations import PodSeen
 from tutti.engine.records.workloads import Workload
-from tutti.engine.waiting.lines import Standing
 
 TURNS = {
-    "settling": "tutti.engine.living.life.read_workload",
+    "settling": "tutti.engine.engine.read_workload",
     "settling, to its end": "tutti.engine.engine.backfill.note_end",
-    "queueing": "tutti.engine.waiting.turns.queue_of",
-    "queueing, half way": "tutti.engine.waiting.turns.needs_of",
+    "queueing": "tutti.engine.queue.turns.queue_of",
+    "queueing, half way": "tutti.engine.queue.turns.needs_of",
     "admitting": "tutti.engine.engine.reserve",
-    "admitting, its nodes": "tutti.engine.admitting.admission._place",
-    "admitting, beyond the required": "tutti.engine.admitting.admission._take_most",
+    "admitting, its nodes": "tutti.engine.admission.admission._place",
+    "admitting, beyond the required": "tutti.engine.admission.admission._take_most",
     "admitting, to its binds": "tutti.engine.engine.binding.send",
     "settling, its patience": "tutti.engine.engine.eager.lose_patience",
-    "counting": "tutti.engine.telling.reporting.statuses.count",
-    "telling": "tutti.engine.telling.reporting._tell_all",
-    "telling, its status": "tutti.engine.telling.reporting.tell_status",
+    "counting": "tutti.engine.status.reporting.statuses.count",
+    "telling": "tutti.engine.status.reporting._tell_all",
+    "telling, its status": "tutti.engine.status.reporting.tell_status",
 }
 """Where a workload's turn may raise: what it is called in messages, and the function that does."""
 ERRORS = {"RecursionError": RecursionError, "MemoryError": MemoryError, "KeyError": KeyError, "OSError": OSError}

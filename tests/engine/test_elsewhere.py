@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.world import World
-from tutti.engine.displacing.nominations import LOOK_SECONDS
+from tutti.engine.preemption.nominations import LOOK_SECONDS
 from tutti.engine.records.decisions import Evict
 
 RANK = {"withinClusterQueue": "LowerPriority"}

@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import World
-from tutti.engine.living import eviction, limits
+from tutti.engine.lifecycle import eviction, limits
 from tutti.engine.records.decisions import Deactivate, Evict
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import Phase

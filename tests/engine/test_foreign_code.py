@@ -13,8 +13,8 @@ from hypothesis.stateful import precondition, rule
 from tests.drawing import TIMES, examples
 from tests.engine.test_invariants import Histories, Watched
 from tests.engine.world import GPU
-from tutti.engine.extending.extension import Enabled
 from tutti.engine.records.decisions import AnyDecision, AskExtender
+from tutti.engine.records.extension import Enabled
 from tutti.engine.records.observations import ExtenderAnswered
 from tutti.plugins import Go, Wait
 

@@ -21,10 +21,10 @@ from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import ObjectMeta, PriorityClass, ResourceRequirements
 from tutti.cluster.muster import Doing
+from tutti.engine.admission import past_use
 from tutti.engine.records.decisions import AnyDecision, Bind, Evict
 from tutti.engine.records.observations import BindAnswer, BindFinished, PriorityClassSeen
 from tutti.engine.records.workloads import WorkloadKey
-from tutti.engine.waiting import past_use
 
 WINDOW, PERMIT, VICTIMS = 20, 10, 30
 # A gang keeps its queue: what has been admitted by one is not moved to another.

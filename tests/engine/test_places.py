@@ -13,9 +13,9 @@ from tests.drawing import examples
 from tests.engine.world import START, World
 from tutti.api.kinds import KINDS
 from tutti.engine.records.decisions import PatchStatus
+from tutti.engine.records.places import Places
 from tutti.engine.records.workloads import Workload
-from tutti.engine.telling.retelling import LOOK_SECONDS, MOST_WRITES
-from tutti.engine.waiting.places import Places
+from tutti.engine.status.retelling import LOOK_SECONDS, MOST_WRITES
 
 
 def waiting(number: int, *, quota: int = 1, **spec) -> World:

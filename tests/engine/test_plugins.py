@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.engine.world import GPU, START, World, merged
-from tutti.engine.extending.extension import Enabled
 from tutti.engine.records.decisions import NotePluginFault
+from tutti.engine.records.extension import Enabled
 from tutti.plugins import Go, Refuse, Wait
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.world import GPU, World
 from tutti.api.taints import Taint, Toleration
-from tutti.engine.admitting.shortages import _shortage
+from tutti.engine.admission.shortages import _shortage
 from tutti.quota.policy import PreemptionPolicy, Who
 
 

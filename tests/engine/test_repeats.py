@@ -7,7 +7,7 @@ import pytest
 from tests.engine.test_contest import cohort_of, submit
 from tests.engine.test_turns import evaluated
 from tests.engine.world import World
-from tutti.engine.telling.reporting import RETELL_SECONDS
+from tutti.engine.records.explanation import RETELL_SECONDS
 
 RUNNING = tuple(f"running-{i}" for i in range(4))
 THREES = ("a-three", "b-three")

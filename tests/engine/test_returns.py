@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.engine.backfilling.returns import Returns
+from tutti.engine.records.returns import Returns
 from tutti.quota.flavors import Queue
 from tutti.quota.holdings import Holdings
 from tutti.quota.tree import Quota

@@ -11,7 +11,7 @@ from tests.engine.world import World
 from tutti.api.configuration import Conventions
 from tutti.api.conventions import Claim, ConventionError, claim_of, keys_read
 from tutti.api.core import ObjectMeta, OwnerReference, Pod, PodSpec, SchedulingGroup
-from tutti.engine.gathering.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Sayings
+from tutti.engine.records.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Sayings
 
 SETTINGS = Conventions()
 JOB = OwnerReference(api_version="batch/v1", kind="Job", name="job", uid="u-job", controller=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.engine.living.timers import Timers, times_of
+from tutti.engine.records.timers import Timers, times_of
 from tutti.engine.records.workloads import Workload
 
 FIELDS = ("deadline", "alarm", "tell_at", "not_before")

@@ -36,7 +36,6 @@ from tutti.api.core import (
 from tutti.api.owners import OWNER_KINDS, OwnerObject, owner_object
 from tutti.api.taints import Taint, Toleration
 from tutti.engine.engine import Engine
-from tutti.engine.extending.hosting import Plugins
 from tutti.engine.journal import JournalWriter, Replay, Share, replay
 from tutti.engine.reading.admissions import ADMITTED_CONDITION
 from tutti.engine.records.decisions import (
@@ -57,6 +56,7 @@ from tutti.engine.records.decisions import (
     SetPodCondition,
 )
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.hosting import Plugins
 from tutti.engine.records.observations import (
     AllowanceGone,
     AllowanceSeen,

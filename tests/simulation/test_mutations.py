@@ -18,13 +18,14 @@ from tutti.cluster.cluster import Cluster
 from tutti.cluster.muster import Doing
 from tutti.cluster.pods import PodRecord
 from tutti.controller.dispatch import Dispatch
-from tutti.engine.displacing import preemption
+from tutti.engine import engine
 from tutti.engine.engine import Engine
-from tutti.engine.gathering import needs
-from tutti.engine.living import binding, charges, eviction, life, replacement, reservation
+from tutti.engine.lifecycle import binding, charges, eviction, replacement, reservation
+from tutti.engine.preemption import preemption
+from tutti.engine.queue.turns import Candidates
+from tutti.engine.records import needs
+from tutti.engine.records.lines import Line
 from tutti.engine.records.workloads import Phase
-from tutti.engine.waiting.lines import Line
-from tutti.engine.waiting.turns import Candidates
 from tutti.kube.changes import Change, Gone
 from tutti.kube.lease import Elector
 from tutti.kube.mirror import Mirror
@@ -78,14 +79,14 @@ def always(owner: Any, name: str, value: Any) -> Break:
 
 def one_member_less(patch: pytest.MonkeyPatch) -> None:
     """A gang is satisfied with one member less than it needs."""
-    read = life.read_workload
+    read = engine.read_workload
 
     def wrongly(state: Any, workload: Any) -> None:
         read(state, workload)
         for group in workload.groups.values():
             group.min_count = max(1, group.min_count - 1)
 
-    patch.setattr(life, "read_workload", wrongly)
+    patch.setattr(engine, "read_workload", wrongly)
 
 
 def quota_is_never_given_back(patch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ValidationError
 from tutti.api.configuration import ConfigurationError, TuttiConfiguration
 from tutti.api.extensions import PluginUse
 from tutti.api.problems import Problem, nearest, problems_of
-from tutti.engine.extending.extension import Enabled, PermitPlugin, SortPlugin
-from tutti.engine.extending.hosting import Plugins
+from tutti.engine.records.extension import Enabled, PermitPlugin, SortPlugin
+from tutti.engine.records.hosting import Plugins
 from tutti.placement.extension import FilterPlugin, ScorePlugin
 
 GROUP = "tutti.plugins"

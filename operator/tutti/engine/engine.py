@@ -20,34 +20,34 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.admitting.admission import look, reserve, why_surplus_waits
-from tutti.engine.admitting.together import reserve_in_turn
-from tutti.engine.backfilling import backfill, owing
-from tutti.engine.backfilling.shadows import Shadow
-from tutti.engine.bulkhead import Bulkheads
-from tutti.engine.displacing import nominations, preemption, reclaiming, respecting, sparing
-from tutti.engine.displacing.claims import Nomination
-from tutti.engine.displacing.holders import is_spared
-from tutti.engine.displacing.precedence import precedence
-from tutti.engine.extending import permits
-from tutti.engine.extending.hosting import Plugins
-from tutti.engine.faults import note
-from tutti.engine.gathering import eager, promises
-from tutti.engine.living import approval, binding, life, replacement, reservation
-from tutti.engine.observing import observe
+from tutti.engine.admission import holding_back, past_use
+from tutti.engine.admission.admission import look, reserve, why_surplus_waits
+from tutti.engine.admission.together import reserve_in_turn
+from tutti.engine.backfill import backfill, owing
+from tutti.engine.ingest import promises
+from tutti.engine.ingest.observing import observe
+from tutti.engine.ingest.unobserved import unobserved
+from tutti.engine.ingest.wishes import read_workload
+from tutti.engine.lifecycle import approval, binding, eager, life, permits, replacement, reservation
+from tutti.engine.lifecycle.holders import is_spared
+from tutti.engine.preemption import nominations, preemption, reclaiming, respecting, sparing
+from tutti.engine.preemption.precedence import precedence
+from tutti.engine.queue.bulkhead import Bulkheads
+from tutti.engine.queue.turns import Candidates
+from tutti.engine.records.claims import Nomination
+from tutti.engine.records.counting import NOWHERE
 from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.faults import fault_of
+from tutti.engine.records.hosting import Plugins
+from tutti.engine.records.lines import Standing
 from tutti.engine.records.milestones import Milestone, Step
 from tutti.engine.records.observations import AnyObservation, Synced
+from tutti.engine.records.shadows import Shadow
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.telling import overuse, queue_statuses, retelling, statuses
-from tutti.engine.telling.counting import NOWHERE
-from tutti.engine.telling.reporting import report, tells_later
-from tutti.engine.unobserved import unobserved
-from tutti.engine.waiting import holding_back, past_use
-from tutti.engine.waiting.lines import Standing
-from tutti.engine.waiting.turns import Candidates
+from tutti.engine.status import overuse, queue_statuses, retelling, statuses
+from tutti.engine.status.reporting import report, tells_later
 
 _MOST_FAILURES = 3
 """How many turns on end may raise at nobody in particular; then there is no use in going on with this engine."""
@@ -135,7 +135,7 @@ class Engine:
         What was decided before it did stands: it has been reserved and is on its way.
         """
         state = self.state
-        note(state, ("Engine", "", ""), error, "deciding")
+        state.out.append(fault_of(("Engine", "", ""), error, "deciding"))
         state.debts.pending.clear()
         self._candidates = Candidates(self._bulkheads, state.debts.pending)
         state.owners.clear()
@@ -211,6 +211,7 @@ class Engine:
                     continue
                 if not self._bulkheads.is_shut(state, workload):
                     try:
+                        read_workload(state, workload)
                         life.settle(state, workload)
                         backfill.note_end(state, workload)
                     except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's

@@ -18,8 +18,8 @@ import msgspec
 from tutti import __version__
 from tutti.api.configuration import TuttiConfiguration
 from tutti.engine.engine import Engine
-from tutti.engine.extending.hosting import Plugins
 from tutti.engine.records.decisions import AnyDecision
+from tutti.engine.records.hosting import Plugins
 from tutti.engine.records.observations import AnyObservation
 
 _ENCODER = msgspec.json.Encoder()

@@ -9,30 +9,32 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
+from tutti.api.model import API_VERSION
 from tutti.api.resources import Amounts
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
 from tutti.cluster.supply import Room, offered
-from tutti.engine.backfilling.debts import Debts
-from tutti.engine.backfilling.shadows import Shadows
-from tutti.engine.displacing.claims import Nominations
-from tutti.engine.extending.consultation import Consultations
-from tutti.engine.extending.hosting import Held, Hosting, Plugins
-from tutti.engine.gathering.ancestry import Ancestry
-from tutti.engine.gathering.gang_objects import GangObjects
-from tutti.engine.gathering.sayings import Sayings
-from tutti.engine.living.timers import Timers
 from tutti.engine.reading.catalog import Catalog
 from tutti.engine.reading.profiles import profiles_of, rules_of
-from tutti.engine.records.decisions import AnyDecision
+from tutti.engine.records.ancestry import Ancestry
+from tutti.engine.records.claims import Nominations
+from tutti.engine.records.consultation import Consultations
+from tutti.engine.records.counting import QueueCounts
+from tutti.engine.records.debts import Debts
+from tutti.engine.records.decisions import AnyDecision, EmitEvent
+from tutti.engine.records.explanation import RETELL_SECONDS
+from tutti.engine.records.gang_objects import GangObjects
+from tutti.engine.records.hosting import Held, Hosting, Plugins
 from tutti.engine.records.members import Charge, Kept, Member
 from tutti.engine.records.milestones import Milestone, Step
+from tutti.engine.records.overuses import Overuses
+from tutti.engine.records.owners import Owners
+from tutti.engine.records.places import Places
+from tutti.engine.records.sayings import Sayings
+from tutti.engine.records.shadows import Shadows
+from tutti.engine.records.timers import Timers
+from tutti.engine.records.waiting_counts import WaitingCounts
 from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.engine.telling.counting import QueueCounts
-from tutti.engine.telling.overuses import Overuses
-from tutti.engine.telling.waiting_counts import WaitingCounts
-from tutti.engine.waiting.owners import Owners
-from tutti.engine.waiting.places import Places
 from tutti.placement.preemption.budgets import Budget
 from tutti.placement.profile import Profile
 from tutti.queueing.backoff import delay
@@ -176,16 +178,16 @@ class State:
         workload.alarm = at if workload.alarm is None else min(workload.alarm, at)
         self.timed.add(workload)
 
+    def tell_in_time(self, workload: Workload, looked_at: float = 0.0) -> None:
+        """Have a workload looked at when what it was told, or found when last `looked_at`, has stood long enough."""
+        if workload.tell_at is None:
+            workload.tell_at = max(workload.told[2], looked_at) + RETELL_SECONDS
+            self.timed.add(workload)
+
     def leads_to(self, namespace: str, local_queue: str) -> str:
         """Return the ClusterQueue that a LocalQueue leads to, or "" where there is none."""
         found = self.catalog.local_queue(namespace, local_queue) if local_queue else None
         return found.cluster_queue if found else ""
-
-    def lets_in(self, cluster_queue: str, namespace: str) -> bool:
-        """Whether there is a ClusterQueue of that name, and its namespaceSelector lets a namespace in."""
-        queue = self.catalog.queues.get(cluster_queue)
-        selector = None if queue is None else queue.selector
-        return selector is not None and selector.matches(self.catalog.namespace_labels(namespace))
 
     def renew(self) -> None:
         """Take over what many workloads refer to, where any of it has changed, and look at all of them again.
@@ -254,3 +256,16 @@ class State:
         """Note what a workload has come to."""
         found = Milestone(step, workload.key, workload.cluster_queue, workload.queue, seconds, pods, reason)
         self.milestones.append(found)
+
+    def announce(self, workload: Workload, kind: str, reason: str, note: str) -> None:
+        """Record one event about a workload: on its object, or on a pod where it has none (yet)."""
+        what, namespace, name = workload.key
+        if what == "Pod" or not workload.uid:
+            pod = next((m.pod for m in workload.members()), None)
+            if pod is None:
+                return
+            api_version, what, name, uid = "v1", "Pod", pod.name, pod.uid
+        else:
+            api_version, uid = API_VERSION, workload.uid
+        action = "Binding" if reason == "Scheduled" else "Scheduling"
+        self.out.append(EmitEvent(api_version, what, namespace, name, uid, kind, reason, action, note))

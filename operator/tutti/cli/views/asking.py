@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from tutti.api.configuration import TuttiConfiguration
 from tutti.cli.views.listing import Listed
 from tutti.engine.engine import Engine
-from tutti.engine.extending.hosting import Plugins
 from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.hosting import Plugins
 from tutti.engine.records.observations import AnyObservation, Synced
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State

@@ -9,8 +9,8 @@ from prometheus_client.core import Metric
 from tutti.api.kinds import LocalQueue
 from tutti.controller.gauges import workloads
 from tutti.controller.gauges.families import Row, gauges, in_units
+from tutti.engine.records.counting import Count
 from tutti.engine.state import State
-from tutti.engine.telling.counting import Count
 
 Door = tuple[str, str]
 """The name and the namespace of a LocalQueue."""

@@ -9,9 +9,9 @@ from prometheus_client.core import Metric
 
 from tutti.controller.gauges.families import counters, gauges
 from tutti.engine.records.explanation import Gate
+from tutti.engine.records.waiting_counts import Place
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.engine.telling.waiting_counts import Place
 
 _BACKING_OFF = "BackingOff"
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from prometheus_client.core import Metric
 
 from tutti.controller.gauges.families import Row, gauges
+from tutti.engine.records.waiting_counts import Place
 from tutti.engine.records.workloads import Phase
 from tutti.engine.state import State
-from tutti.engine.telling.waiting_counts import Place
 
 Called = Mapping[tuple[str, ...], str]
 """How the engine calls each queue, by the values of the labels that name it."""

@@ -192,6 +192,12 @@ class Catalog(Objects):
         """Forget a namespace."""
         self._namespaces.pop(name, None)
 
+    def lets_in(self, cluster_queue: str, namespace: str) -> bool:
+        """Whether there is a ClusterQueue of that name, and its namespaceSelector lets a namespace in."""
+        queue = self.queues.get(cluster_queue)
+        selector = None if queue is None else queue.selector
+        return selector is not None and selector.matches(self.namespace_labels(namespace))
+
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         """Return a namespace's labels; none where it has not been seen."""
         return self._namespaces.get(name, {})

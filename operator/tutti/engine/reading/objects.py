@@ -25,7 +25,7 @@ from tutti.api.kinds import (
 )
 from tutti.api.problems import Problem
 from tutti.engine.reading.protecting import minimum_runtime
-from tutti.engine.reading.spoilt import ObjectKey, Spoilt, says, spoilt
+from tutti.engine.records.spoilt import ObjectKey, Spoilt, says, spoilt
 
 K = TypeVar("K", bound=Object)
 

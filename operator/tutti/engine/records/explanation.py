@@ -20,8 +20,14 @@ class Gate(enum.StrEnum):
     PERMIT = "Permit"
 
 
+RETELL_SECONDS = 10.0
+"""How long a text stands before a newer one under the same reason replaces it."""
+
 IN_LINE = "InLine"
 """The reason of who has not been looked at yet: no fault of anybody, and over in a moment."""
+
+ASKING = "WaitingForExtender"
+"""The reason of who waits for the answer of an HTTP extender."""
 
 LACKS_NODE = ("Unschedulable", "Impossible")
 """Reasons at the Placement gate that more nodes could mend."""

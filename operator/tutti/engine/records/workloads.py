@@ -8,7 +8,7 @@ all three alike. Its life:
        +---permit timeout---+      bind window over         |      (new members go straight to their nodes)
        |                    |                               |                       |
        +-------------------------- LEAVING <----------------+-----------------------+
-                  (taken out: bound members are being evicted, see `living/eviction.py`)
+                  (taken out: bound members are being evicted, see `lifecycle/eviction.py`)
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ ADMITTED = (Phase.RESERVED, Phase.BINDING, Phase.SCHEDULED)
 UNDER_WAY = (Phase.BINDING, Phase.SCHEDULED)
 """Those of them in which its members are being bound, or have been."""
 
+FENCE = "fence"
+"""Stands in a status as it was found, and no more once this process has written to it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
@@ -87,7 +90,7 @@ class Workload:
     Attributes:
         uid: Of the object, where there is one.
         keeps_trying: Whether what is bound of it stays when it cannot be completed in time (onBindFailure: Retry).
-        style: Given where it starts as soon as there is room for all of it (see `gathering/eager.py`).
+        style: Given where it starts as soon as there is room for all of it (see `lifecycle/eager.py`).
         short_since: Since when such a one finds no nodes, Unix seconds.
         scattered: Whether its members are placed one by one, because it has waited long enough.
         given_up: Why it is not tried any more, or "".

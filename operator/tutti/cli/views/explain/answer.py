@@ -18,14 +18,14 @@ from tutti.cli.views.explain.rooms import rooms
 from tutti.cli.views.explain.steps import Way, steps
 from tutti.cli.views.explain.trials import Case
 from tutti.cluster.muster import Doing
-from tutti.engine.degraded import is_restarting
-from tutti.engine.gathering.needs import Need, needs_of
-from tutti.engine.living.replacement import lent
+from tutti.engine.lifecycle.degraded import is_restarting
+from tutti.engine.lifecycle.replacement import lent
+from tutti.engine.reading.queues import queue_of
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.needs import Need, needs_of
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.waiting.queues import queue_of
 from tutti.quota.flavors import Queue
 
 _LEAVES = "it is taken out at once, and starts again whole"
@@ -61,7 +61,7 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
     else:
         lacks = waiting_for(lacks, why)
         found = _look_at_degraded(asked, state, key, why, lacks, trying=trying)
-    queue = queue_of(state, workload)
+    queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
     kind, namespace, name = key
     tally = workload.tally()
     cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
@@ -108,7 +108,8 @@ def _look(asked: Asked, state: State, key: WorkloadKey, why: Explanation | None,
     """Look at the gates of a workload; what is kept for it in case that it lost members is free for it."""
     workload = state.workloads[key]
     with lent(state, workload):
-        queue, needs = queue_of(state, workload), needs_of(workload)
+        queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
+        needs = needs_of(workload)
         at = None if isinstance(queue, Explanation) else queue
         needs = needs if isinstance(needs, Explanation) else _required(workload, needs)
         mine = [] if isinstance(needs, Explanation) else needs

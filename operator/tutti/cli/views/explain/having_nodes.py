@@ -17,8 +17,8 @@ from tutti.cli.views.drawing import first_few
 from tutti.cli.views.explain.rooms import MOST_WAYS, by_nodes
 from tutti.cli.views.explain.trials import Case, Idea
 from tutti.cluster.supply import UNFIT, Labels
-from tutti.engine.admitting.attempt import Attempt, ask_for
-from tutti.engine.gathering.needs import Need
+from tutti.engine.admission.attempt import Attempt, ask_for
+from tutti.engine.records.needs import Need
 from tutti.placement import selection
 from tutti.placement.framework import Where
 from tutti.placement.judging import standing

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tutti.cli.views.explain.model import QuotaUse
-from tutti.engine.admitting.choices import chooser
-from tutti.engine.admitting.shortages import closest, short_of_quota
-from tutti.engine.gathering.needs import Need, pod_sets_of
+from tutti.engine.admission.choices import chooser
+from tutti.engine.admission.shortages import closest, short_of_quota
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.needs import Need, pod_sets_of
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.quota.flavors import Queue

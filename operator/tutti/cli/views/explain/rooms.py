@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from tutti.cli.views.explain.model import Room, Ruled
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.engine.admitting.attempt import Attempt, ask_for
-from tutti.engine.admitting.shortages import closest, misfit
-from tutti.engine.gathering.needs import Need
+from tutti.engine.admission.attempt import Attempt, ask_for
+from tutti.engine.admission.shortages import closest, misfit
 from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.needs import Need
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.placement.gang import Ask, place, prospect

@@ -11,8 +11,8 @@ from tutti.cli.views.asking import missing
 from tutti.cli.views.explain.model import QuotaUse, Step, Verdict
 from tutti.cli.views.explain.quota import by_quota
 from tutti.cli.views.explain.rooms import by_nodes
-from tutti.engine.gathering.needs import Need, never_admitted
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.needs import Need, never_admitted
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State

@@ -13,8 +13,8 @@ from itertools import islice
 from tutti.cli.views.asking import Asked
 from tutti.cli.views.changing import Seen
 from tutti.cli.views.explain.model import QuotaUse, Remedy, Room
-from tutti.engine.gathering.needs import Need
 from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.needs import Need
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.quota.flavors import Queue

@@ -1,0 +1,46 @@
+"""With how many of its pods a workload starts that may run with fewer than it has.
+
+Its required pods must fit, or it waits. Of the others as many are taken as fit together with these, by quota and by
+nodes, in flavors chosen for all of them: Kueue's search (`tutti.quota.partial`), which leaves out of every pod group a
+like part of what it can do without. Who is left out has not failed: it is a surplus member and gets its place as
+soon as there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tutti.engine.records.needs import Need, hopeless
+from tutti.quota.flavors import Queue
+from tutti.quota.partial import largest_counts
+
+Fits = Callable[[Sequence[Need]], bool]
+
+
+def widest(needs: Sequence[Need], queue: Queue | None, fits: Fits) -> list[Need] | None:
+    """Return needs of which as many pods as possible are required; None where no more than now can be.
+
+    Args:
+        needs: Whose required pods are known to fit.
+        queue: Whose quota they use; None where they need none.
+        fits: Whether the required pods of needs fit; where some do, fewer of them do, too.
+    """
+    least = [need.required for need in needs]
+    most = [need.required + (0 if hopeless(queue, need.klass) else need.extra) for need in needs]
+    if most == least:
+        return None
+    if fits(sized(needs, most)):
+        return sized(needs, most)
+    counts = largest_counts(most, least, lambda tried: list(tried) == least or fits(sized(needs, tried)))
+    return None if counts is None or list(counts) == least else sized(needs, counts)
+
+
+def sized(needs: Sequence[Need], counts: Sequence[int]) -> list[Need]:
+    """Return needs with so many pods required of each, and the rest of them extra."""
+    return [_sized(need, count - need.required) for need, count in zip(needs, counts, strict=True)]
+
+
+def _sized(need: Need, more: int) -> Need:
+    growth = max(0, need.growth - more)
+    return replace(need, required=need.required + more, extra=need.extra - more, growth=growth)

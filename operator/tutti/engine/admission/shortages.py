@@ -1,0 +1,217 @@
+"""What a try at a workload was short of: members, quota or nodes, each with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from tutti.api.resources import describe
+from tutti.api.wording import HAS, agreeing, counted
+from tutti.cluster.supply import summed
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Group
+from tutti.engine.records.needs import not_covered
+from tutti.engine.records.workloads import Phase, Workload
+from tutti.engine.state import State
+from tutti.placement.misfit import Misfit
+from tutti.placement.plugins.users import FAILED
+from tutti.quota.flavors import Assignment, Queue, uncovered
+from tutti.quota.fungibility import Mode
+from tutti.quota.outcome import Attempt, Choice, NoFit, PartyChoice, Verdict
+from tutti.quota.policy import Who
+from tutti.quota.tree import FlavorResource, Usage, add_to
+
+MOST_NAMES = 3
+"""How many of those who borrow are named."""
+
+RECLAIMABLE: Mapping[Who, str] = MappingProxyType(
+    {
+        Who.NEVER: "no",
+        Who.ANY: "yes",
+        Who.LOWER_PRIORITY: "from lower priorities",
+        Who.LOWER_OR_NEWER_EQUAL_PRIORITY: "from lower or newer equal priorities",
+    }
+)
+"""Whether a queue may take back what it has lent, by its policy."""
+
+
+def with_strangers(state: State, workload: Workload, why: Explanation) -> Explanation:
+    """Add, where a pod group waits for members, that pods with its label are left to another scheduler."""
+    kind, namespace, name = workload.key
+    others = state.strangers.get((namespace, name), {}) if kind == "PodGroup" else {}
+    if why.gate is not Gate.GATHER or not others:
+        return why
+    names = ", ".join(sorted(set(others.values())))
+    ours = next(iter(state.profiles))
+    number = len(others)
+    carry = counted(number, "more pod", verb=("carries", "carry"))
+    text = f"{carry} its label but {agreeing(number, HAS)} schedulerName {names}"
+    text += f"; give {agreeing(number, ('it', 'them'))} {ours}"
+    return Explanation(why.gate, why.reason, f"{why.message} ({text})", {**why.details, "strangers": str(number)})
+
+
+def short_of_quota(state: State, queue: Queue, choice: Choice) -> list[Explanation]:
+    """Say, per flavor, of which quota there is too little for the first pod sets that can have none.
+
+    Those that share their flavors need what they ask for together. Pod sets before them have been given theirs in this
+    try: the workload needs both at once.
+
+    Args:
+        state: With the queues and what is used of them.
+        queue: Where it waits.
+        choice: What of it does not fit.
+
+    Returns:
+        One for each flavor that is short; nothing where none is, because those that are not were left out.
+    """
+    taken: Usage = {}
+    for party in choice.parties:
+        members = choice.of(party)
+        if any(mine.verdict is not Verdict.FIT for mine in members):
+            problem = next((mine.problem for mine in members if mine.problem), "")
+            return _short_party(state, queue, party, problem, taken)
+        for mine in members:
+            add_to(taken, mine.usage())
+    return []
+
+
+def _short_party(state: State, queue: Queue, party: PartyChoice, problem: str, taken: Usage) -> list[Explanation]:
+    """Say what pod sets that share their flavors lack, after others have `taken` theirs."""
+    if problem:
+        return [_unsuited(queue, problem)]
+    missing = uncovered(queue, party.requests)
+    if missing:
+        return [not_covered(queue, missing)]
+    tried = dict.fromkeys(party.attempts)  # some more than once, where flavors have been left out
+    return _all_needed({one: _short_of(state, queue, one, party.requests, taken) for one in tried})
+
+
+def _all_needed(whys: Mapping[Attempt, Explanation | None]) -> list[Explanation]:
+    """Return what is short per flavor; where several resource groups lack it, which are all needed, the most severe."""
+    fits = {tried.group for tried in whys if tried.mode is Mode.FIT}
+    by_group: dict[int, list[Explanation]] = {}
+    for tried, why in whys.items():
+        if why is not None and tried.group not in fits:
+            by_group.setdefault(tried.group, []).append(why)
+    if len(by_group) < 2:  # noqa: PLR2004 - one alone is told as it is
+        return [why for why in whys.values() if why is not None]
+    ranked = sorted((closest(them) for them in by_group.values()), key=_distance, reverse=True)
+    first = ranked[0]
+    return [Explanation(first.gate, first.reason, " | ".join(why.message for why in ranked), first.details)]
+
+
+def _unsuited(queue: Queue, problem: str) -> Explanation:
+    return Explanation(Gate.QUOTA, NoFit.NO_MATCHING_FLAVOR.reason, f"ClusterQueue {queue.name}: {problem}")
+
+
+def _short_of(
+    state: State, queue: Queue, tried: Attempt, requests: Mapping[str, int], taken: Usage
+) -> Explanation | None:
+    """Say what one flavor lacks; None where it lacks nothing."""
+    if tried.message:
+        return Explanation(Gate.QUOTA, tried.why.reason, f"ClusterQueue {queue.name}: {tried.message}")
+    node = state.holdings.tree.queues[queue.name]
+    parts, details, never = [], {}, False
+    for resource in sorted(set(requests).intersection(queue.groups[tried.group].covered)):
+        what = (tried.flavor, resource)
+        mine = taken.get(what, 0)
+        asked, free, most = requests[resource] + mine, max(0, node.available(what)), node.potential(what)
+        if asked > free or asked > most:
+            never = never or asked > most
+            parts.append(_shortage(state, queue, what, asked))
+            nominal = node.nominal(what)
+            details["/".join(what)] = f"needed={asked} free={free} nominal={nominal} most={most}"
+    if not parts:
+        return None
+    tail = "; it can never be admitted there: ask for less, or raise the quota" if never else ""
+    reason = NoFit.EXCEEDS_MAX_QUOTA if never else NoFit.WAITING_FOR_QUOTA
+    return Explanation(Gate.QUOTA, reason.reason, f"ClusterQueue {queue.name}: " + "; ".join(parts) + tail, details)
+
+
+def _shortage(state: State, queue: Queue, what: FlavorResource, asked: int) -> str:
+    """Say how much of one flavor and resource is asked for, free, the queue's own, and lent to whom."""
+    node = state.holdings.tree.queues[queue.name]
+    (flavor, resource), nominal, most = what, node.nominal(what), node.potential(what)
+    free, unused = max(0, node.available(what)), nominal - node.usage.get(what, 0)
+    own = max(0, min(free, unused))
+    text = f"needs {describe(resource, asked)} {resource} in {flavor}; {describe(resource, free)} free now"
+    text += f" ({describe(resource, own)} of its own {describe(resource, nominal)}"
+    if most > nominal:
+        text += f", {describe(resource, free - own)} of {describe(resource, most - nominal)} to borrow"
+    text += ")"
+    lent = unused - free
+    if lent <= 0:
+        return text
+    borrowers = [one.name for one in node.root().leaves() if one is not node and one.borrowed(what)]
+    to = f" to {', '.join(borrowers[:MOST_NAMES])}" if borrowers else ""
+    to += f" and {len(borrowers) - MOST_NAMES} more" if len(borrowers) > MOST_NAMES else ""
+    return f"{text}, {describe(resource, lent)} lent{to} (reclaimable: {RECLAIMABLE[queue.policy.reclaim]})"
+
+
+def misfit(found: Misfit, assignment: Assignment, *, tried: int = 0) -> Explanation:
+    """Say why nodes are short for pods that are counted in these flavors, after so many arrangements were `tried`."""
+    flavors = ", ".join(dict.fromkeys(assignment.values()))
+    message = found.message + (f" {found.never}." if found.never and found.never != found.message else "")
+    if tried:
+        message += " Each of its roles would fit alone, but no arrangement was found in which all do."
+    return Explanation(
+        Gate.PLACEMENT,
+        _reason(found),
+        message + (f" (flavor {flavors})" if flavors else ""),
+        {"fits": str(found.fits), "required": str(found.wanted), **found.details},
+    )
+
+
+def _reason(found: Misfit) -> str:
+    if any(reason.startswith(FAILED) for reason in found.details):
+        return "PluginFailed"
+    return "Impossible" if found.never else "Unschedulable"
+
+
+def short_of_resources(state: State, workload: Workload) -> Explanation | None:
+    """Say of what less is free on all nodes together than a gang wants to see free before it starts (minResources).
+
+    Nobody is taken out for that (scheduler-plugins, pkg/coscheduling: no preemption follows).
+    """
+    if not workload.min_resources or workload.phase is not Phase.WAITING:
+        return None
+    nodes = state.cluster.nodes
+    found = summed(np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present])
+    column = nodes.axis.column
+    short = [name for name, wanted in workload.min_resources.items() if found[column(name)] < wanted]
+    if not short:
+        return None
+    name = min(short, key=column)
+    wanted, free = workload.min_resources[name], int(found[column(name)])
+    text = f"minResources asks for {describe(name, wanted)} of {name} to be free in the cluster; free now: "
+    text += describe(name, free)
+    return Explanation(Gate.PLACEMENT, "Unschedulable", text, {"resource": name, "free": str(free)})
+
+
+def gang_full(group: Group) -> Explanation:
+    """Say that a gang has as many members as may run at once."""
+    most = 0 if group.most is None else group.most
+    text = f"pod group {group.name} has {counted(most, 'member')} at once, with a node each; others take the place of"
+    return Explanation(Gate.GATHER, "GangFull", f"{text} those that fail", {"most": str(group.most)})
+
+
+def no_room_left() -> Explanation:
+    """Say that what would fit now was given to others before."""
+    return Explanation(Gate.PLACEMENT, "Unschedulable", "no room was left for it in this turn")
+
+
+def closest(whys: Sequence[Explanation]) -> Explanation:
+    """Of several flavors that failed, tell the one that came furthest; name the others' reasons behind it."""
+    best = min(whys, key=_distance)
+    others = [why.message for why in whys if why is not best]
+    if not others:
+        return best
+    return Explanation(best.gate, best.reason, " | ".join((best.message, *others)), best.details)
+
+
+def _distance(why: Explanation) -> tuple[bool, int]:
+    """Return how far from admission this is: lack of nodes is nearest, then what passes soonest."""
+    reasons = [one.reason for one in NoFit]
+    return why.gate is not Gate.PLACEMENT, reasons.index(why.reason) if why.reason in reasons else 0

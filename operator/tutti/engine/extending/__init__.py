@@ -1,1 +1,0 @@
-"""What users' own code is asked: plugins, permits, HTTP extenders."""

@@ -1,0 +1,254 @@
+"""Taking a workload out: its running members are told to leave, and it waits in its queue again, or is set inactive.
+
+`evict` takes a whole workload out, in whatever phase it is: what is reserved is given back at once, what is bound is
+asked to leave, what is on its way is asked to leave when it has arrived. It is in phase LEAVING until the last member
+has gone, and its quota and room go back member by member as they do. Then it waits as before, from the moment that the
+rule for its reason gives. The status tells it by the conditions `Evicted`, `Preempted` and `Requeued`, so that a
+successor of this process goes on with it.
+
+What callers may rely on:
+
+- `evict` may be called at any time, also within a try at another workload; the engine settles and reports its victims
+  in the same turn. Nothing happens to a workload that has nothing reserved or bound, or is on its way out already:
+  ask `can_leave` first where that matters. One that has lost all of its members begins anew all the same.
+- Each member is asked once; a request that was refused is repeated with growing pauses. Members end within the grace
+  period of their own pods. The decision is `Evict`, which marks the pod as DisruptionTarget before it deletes it.
+- Members that are asked to leave keep their quota and room until they have ended.
+
+Reasons, conditions and what follows from them are Kueue's (0.20, pkg/workload, pkg/controller/core), but for
+BindWindowOver and MemberLost, which are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tutti.api.wording import IS, counted
+from tutti.engine.lifecycle.reservation import give_back_all, note_given_back
+from tutti.engine.records.decisions import Deactivate, Evict
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.members import Member
+from tutti.engine.records.milestones import Milestone, Step
+from tutti.engine.records.reasons import Cause, Reason
+from tutti.engine.records.workloads import ADMITTED, Eviction, Phase, Workload
+from tutti.engine.state import State
+from tutti.queueing.backoff import delay
+
+_MARKS: dict[str, str] = {Reason.PREEMPTED: "PreemptionByScheduler", Reason.BIND_WINDOW_OVER: "GangRolledBack"}
+_EVENTS = {Reason.PREEMPTED: "Preempted", Reason.BIND_WINDOW_OVER: "RolledBack"}
+
+
+def can_leave(workload: Workload) -> bool:
+    """Whether there is anything to take out: something is reserved or bound, and not on its way out already."""
+    if workload.phase not in ADMITTED:
+        return False
+    return any(group.holds for group in workload.groups.values()) or any(m.pod.place for m in workload.members())
+
+
+def evict(
+    state: State, workload: Workload, reason: Reason, message: str, *, preempted: str = "", for_queue: str = ""
+) -> None:
+    """Take a whole workload out; what follows is in the description of this module.
+
+    Args:
+        state: The engine's memory.
+        workload: What is taken out.
+        reason: Why; it decides when the workload is tried again.
+        message: The same in words, for people: of a victim, for whom and by which rule it has to leave.
+        preempted: With reason PREEMPTED, that of condition `Preempted`: InClusterQueue, InCohortReclamation, ...
+        for_queue: With reason PREEMPTED, the ClusterQueue of whom it leaves for, where that has one.
+    """
+    if not can_leave(workload) and reason is not Reason.MEMBER_LOST:
+        return
+    if reason is Reason.PODS_READY_TIMEOUT and _is_once_too_often(workload):
+        text = (
+            f"{message}; it was requeued {counted(workload.requeues, 'time')}, which is its limit, and is set inactive"
+        )
+        deactivate(state, workload, Cause.REQUEUING_LIMIT_EXCEEDED, text)
+        return
+    _take_out(state, workload, Eviction(reason.value, message, state.now, preempted), for_queue=for_queue)
+    if reason is Reason.PODS_READY_TIMEOUT:
+        _requeue(state, workload)
+    elif reason is Reason.BIND_WINDOW_OVER:
+        state.back_off(workload)
+    event = _EVENTS.get(reason, f"EvictedDueTo{reason.value}")
+    state.announce(workload, "Warning", event, message)
+
+
+def deactivate(state: State, workload: Workload, cause: Cause, message: str) -> None:
+    """Take a whole workload out, and set it inactive: it is not tried again before somebody sets it active."""
+    if not can_leave(workload):
+        return
+    workload.deactivated, workload.inactive_from = cause.value, 0
+    _take_out(state, workload, Eviction(f"{Reason.DEACTIVATED}DueTo{cause.value}", message, state.now))
+    state.announce(workload, "Warning", cause.value, message)
+    ask_to_deactivate(state, workload)
+
+
+def evict_members(state: State, workload: Workload, members: Iterable[Member], reason: str, message: str) -> None:
+    """Take out members that their workload can do without: it stays admitted, and its status says nothing of it.
+
+    Args:
+        state: The engine's memory.
+        workload: What they belong to.
+        members: Members beyond those that are required, bound or on their way.
+        reason: What their condition DisruptionTarget says, such as PreemptionByScheduler.
+        message: The same in words.
+    """
+    for member in members:
+        member.leave = (reason, message)
+        if not member.pod.node:
+            workload.ask_at = state.now  # it is on its way, and is asked when it has arrived
+    ask_to_leave(state, workload)
+    state.touch(workload.key)
+
+
+def keep_needed(workload: Workload) -> None:
+    """Have members stay that were to leave as surplus and have not been asked yet, where the gang needs them by now."""
+    for group in workload.groups.values():
+        going = [m for m in group.members.values() if m.leave is not None and m.leave[0] == _MARKS[Reason.PREEMPTED]]
+        going = [m for m in going if not (m.pod.deleting or m.pod.terminated)]
+        tally = group.tally()
+        short = group.min_count - (tally.placed - tally.leaving - len(going))
+        for member in [m for m in going if not m.evicting][: max(0, short)]:
+            member.leave = None
+
+
+def ask_to_leave(state: State, workload: Workload) -> None:
+    """Ask each member that must go, and is or may be on a node, to leave; once, and again where that was refused.
+
+    A pod of which nobody knows whether it was bound is asked, too: its end answers the question.
+    """
+    if state.now < workload.ask_at:
+        state.set_alarm(workload, workload.ask_at)
+        return
+    for member in workload.members():
+        pod = member.pod
+        there = bool(pod.node) or member.unknown
+        if member.leave is not None and there and not (pod.terminated or pod.deleting or member.evicting):
+            member.evicting = True
+            state.out.append(Evict(pod.namespace, pod.name, pod.uid, *member.leave))
+
+
+def leave_together(state: State, workload: Workload) -> None:
+    """Delete all members of a gang that wants it so once one of them is being deleted (pfnet: DeletedAsPartOfGang)."""
+    going = next((m for m in workload.members() if m.pod.deleting and m.claim.leaves_together), None)
+    left = [m for m in workload.members() if not (m.pod.terminated or m.pod.deleting or m.evicting)]
+    if going is None or not left:
+        return
+    if state.now < workload.ask_at:
+        state.set_alarm(workload, workload.ask_at)
+        return
+    text = f"member {going.pod.name} of its gang {workload.key[2]} is being deleted"
+    for member in left:
+        member.leave, member.evicting = member.leave or ("DeletedAsPartOfGang", text), True
+        pod = member.pod
+        state.out.append(Evict(pod.namespace, pod.name, pod.uid, *member.leave))
+    note = f"{counted(len(left), 'pod', verb=IS)} deleted: {text}"
+    state.announce(workload, "Warning", "DeletedAsPartOfGang", note)
+
+
+def refused(state: State, workload: Workload, member: Member) -> None:
+    """Note that a member could not be asked to leave; that is done again after a while."""
+    member.evicting = False
+    backoff = state.configuration.backoff
+    if workload.ask_at <= state.now:  # several that were refused together are asked again together
+        workload.refusals += 1
+        pause = delay(workload.refusals, state.random, base=backoff.base_seconds, most=backoff.max_seconds)
+        workload.ask_at = state.now + pause
+    state.touch(workload.key)
+
+
+def go_on(state: State, workload: Workload) -> bool:
+    """Go on taking a workload out.
+
+    Returns:
+        Whether nothing of it is left on nodes, or may come to be there.
+    """
+    left = [m for m in workload.members() if _is_there(m)]
+    for member in left:
+        member.leave = member.leave or _mark(workload)
+    if left:
+        ask_to_leave(state, workload)
+        return False
+    for member in workload.members():
+        member.leave = None
+    workload.refusals, workload.ask_at = 0, 0.0
+    return True
+
+
+def leave_behind(workload: Workload) -> None:
+    """Have a workload that was taken out begin again without those of its members that have not been seen to end.
+
+    They were lost, and are not waited for. Their nodes may come back; they end there then, and are none of the others.
+    """
+    there = [m.pod for m in workload.members() if m.pod.node and not m.pod.terminated]
+    if all(pod.deleting for pod in there):
+        for pod in there:
+            pod.forgone = True
+            pod.recount()
+
+
+def take_back(workload: Workload) -> None:
+    """Have those counted again, while they end, that a workload was begun without, where their nodes have come back.
+
+    It has what it needs without them, and another process could not tell them from others that are ending.
+    """
+    for member in workload.members() if workload.tally().lost else ():
+        if member.pod.forgone:
+            member.pod.forgone = False
+            member.pod.recount()
+
+
+def ask_to_deactivate(state: State, workload: Workload) -> None:
+    """Have a workload's object say that it is inactive."""
+    kind, namespace, name = workload.key
+    assert kind == "Workload"  # nothing else can be inactive
+    state.out.append(Deactivate(namespace, name, workload.uid))
+
+
+def _take_out(state: State, workload: Workload, eviction: Eviction, *, for_queue: str = "") -> None:
+    ran = workload.running_for(state.now)
+    workload.ran += ran
+    note_given_back(state, workload)
+    said = (ran, workload.tally().bound, eviction.reason, eviction.preempted, for_queue)
+    state.milestones.append(Milestone(Step.EVICTED, workload.key, workload.cluster_queue, workload.queue, *said))
+    give_back_all(state, workload)
+    state.held.pop(workload.key, None)
+    workload.phase, workload.deadline, workload.evicted = Phase.LEAVING, None, eviction
+    workload.running_since = workload.unready_since = None
+    workload.was_ready = False
+    workload.explanation = Explanation(Gate.PERMIT, eviction.reason, eviction.message)
+    go_on(state, workload)
+    state.touch(workload.key)
+
+
+def _is_there(member: Member) -> bool:
+    """Whether a member is on a node, or may come to be there though nothing is sent any more.
+
+    One that is lost is not waited for: nobody would say when it has ended.
+    """
+    if member.pod.node:
+        return not (member.pod.terminated or member.pod.lost)
+    return member.sent or member.unknown
+
+
+def _mark(workload: Workload) -> tuple[str, str]:
+    """Return reason and message for the members of a workload that is being taken out."""
+    eviction = workload.evicted
+    assert eviction is not None  # that is what puts it into phase LEAVING
+    return _MARKS.get(eviction.reason, eviction.reason), f"{eviction.message} (member of {workload.name})"
+
+
+def _is_once_too_often(workload: Workload) -> bool:
+    limit = workload.requeue.limit
+    return workload.key[0] == "Workload" and limit is not None and workload.requeues + 1 > limit
+
+
+def _requeue(state: State, workload: Workload) -> None:
+    """Count one more eviction, and do not try the workload again before the backoff that it asks for is over."""
+    policy = workload.requeue
+    workload.requeues += 1
+    wait = delay(workload.requeues, state.random, base=policy.backoff_base_seconds, most=policy.backoff_max_seconds)
+    workload.not_before = state.now + wait
+    state.timed.add(workload)

@@ -1,0 +1,207 @@
+"""When a workload has to leave by rules of its own or of its queue, and until when it may not be made to.
+
+It leaves when it is set inactive, when its queue is drained, when it has run as long as it may, and when it is not
+ready, or not ready again, in time. Rules: Kueue 0.20 (pkg/controller/core, KEP-349 and KEP-3125 on requeuing and
+execution time, concepts on stop policies). Two of its clocks start elsewhere: Kueue counts from admission, because it
+does not know when pods are placed; here both times begin when the required members have been bound.
+"""
+
+from __future__ import annotations
+
+from tutti.api.kinds import Workload as WorkloadObject
+from tutti.api.wording import IS, agreeing, counted
+from tutti.engine.lifecycle.eviction import ask_to_deactivate, deactivate, evict
+from tutti.engine.records.members import Member
+from tutti.engine.records.observations import Deactivated
+from tutti.engine.records.reasons import Cause, Reason
+from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
+from tutti.engine.state import State
+from tutti.queueing.backoff import delay
+
+MOST_NAMES = 3
+"""How many members that have failed are named."""
+
+
+def read(workload: Workload, found: WorkloadObject) -> None:
+    """Take over from a Workload object whether it is active, how long it may take, and how it is requeued.
+
+    One that is set active again starts anew: its evictions and the time it has run are forgotten.
+    """
+    spec = found.spec
+    seen = workload.inactive_from is not None and 0 < workload.inactive_from <= found.metadata.generation
+    if workload.deactivated and (seen or not spec.active):
+        workload.deactivated, workload.inactive_from = "", None
+    active = spec.active and not workload.deactivated
+    if active and not workload.active:
+        workload.requeues, workload.ran, workload.attempts, workload.not_before = 0, 0.0, 0, 0.0
+    workload.active, workload.requeue = active, spec.requeue
+    workload.decisive = tuple(spec.success_policy.pod_groups) if spec.success_policy else ()
+    workload.fails_with_members = spec.failure_policy.on_member_failure == "Deactivate"
+    workload.ready_seconds, workload.limit_seconds = spec.ready_timeout_seconds, spec.maximum_execution_time_seconds
+
+
+def enforce(state: State, workload: Workload) -> None:
+    """Take a workload out that may not go on."""
+    if workload.deactivated and workload.inactive_from is None and workload.ask_at <= state.now:
+        workload.inactive_from = 0
+        ask_to_deactivate(state, workload)
+    if workload.phase not in ADMITTED:
+        return
+    if workload.evicted is not None:
+        workload.evicted, workload.began = None, state.now  # it has been admitted since
+    stopped = _stopped(state, workload)
+    failed = _failed(workload) if workload.fails_with_members else None
+    if stopped is not None:
+        evict(state, workload, *stopped)
+    elif failed is not None:
+        text = f"its member {_name(failed)} has failed (failurePolicy); it is set inactive"
+        deactivate(state, workload, Cause.MEMBER_FAILED, text)
+    elif workload.phase is Phase.SCHEDULED:
+        _enforce_times(state, workload)
+
+
+def watch(state: State, workload: Workload) -> None:
+    """Note since when a workload is not ready, and have it looked at when one of its times is over."""
+    if ends_at(state, workload) is not None:
+        state.ending[workload.key] = workload
+    else:
+        state.ending.pop(workload.key, None)
+    if workload.phase is not Phase.SCHEDULED:
+        if workload.not_before:
+            state.timed.add(workload)  # it may have been found so
+        if workload.ask_at > state.now:
+            state.set_alarm(workload, workload.ask_at)
+        return
+    if workload.limit_seconds is None and workload.ready_seconds is None:
+        return
+    if workload.ready_seconds is not None:
+        if workload.ready:
+            workload.unready_since, workload.was_ready = None, True
+        elif workload.unready_since is None:
+            workload.unready_since = state.now
+    for end in (_execution_ends(workload), _readiness_ends(workload)):
+        if end is not None:  # one that has passed already, while nobody looked, is enforced in this turn
+            state.set_alarm(workload, end)
+
+
+def protected_until(state: State, workload: Workload) -> float:
+    """Return until when a workload may not be chosen as a victim, Unix seconds; 0 where it may at any time.
+
+    That is `preemption.minimumRuntimeSeconds` of its ClusterQueue, which need not be readable otherwise, after its
+    required members have been bound; while they are being bound it is protected, too, and while it only holds a
+    reservation it has nothing to lose.
+    """
+    seconds = state.catalog.minimum_runtime(workload.cluster_queue)
+    if not seconds or workload.phase not in UNDER_WAY:
+        return 0.0
+    since = state.now if workload.running_since is None else workload.running_since
+    return since + seconds
+
+
+def deactivated(state: State, result: Deactivated) -> None:
+    """Take in what became of a Deactivate; one that failed is asked for again after a while."""
+    workload = state.workloads.get(("Workload", result.namespace, result.name))
+    if workload is None or workload.uid != result.uid or not workload.deactivated:
+        return
+    if result.generation:
+        workload.inactive_from = result.generation
+    else:
+        workload.inactive_from = None
+        workload.refusals += 1
+        backoff = state.configuration.backoff
+        pause = delay(workload.refusals, state.random, base=backoff.base_seconds, most=backoff.max_seconds)
+        workload.ask_at = state.now + pause
+    state.touch(workload.key)
+
+
+def ends_at(state: State, workload: Workload) -> float | None:
+    """Return when a workload that has quota and room ends at the latest, Unix seconds; None where nobody knows.
+
+    One that is yet to be bound is taken to begin now or, while it waits for members, when it may not wait any longer.
+    Its pods take a moment more to end than this says.
+    """
+    if workload.limit_seconds is None or workload.phase not in ADMITTED:
+        return None
+    end = _execution_ends(workload)
+    if end is not None:
+        return end
+    waits = workload.phase is Phase.RESERVED and workload.deadline is not None
+    since = max(state.now, workload.deadline or 0.0) if waits else state.now
+    return since + workload.limit_seconds - workload.ran
+
+
+def _stopped(state: State, workload: Workload) -> tuple[Reason, str] | None:
+    """Return why a workload may not stay though it has done nothing wrong; None where it may.
+
+    What only holds a reservation leaves a queue that is on hold, too.
+    """
+    if not workload.active:
+        return Reason.DEACTIVATED, "it was set inactive (spec.active is false)"
+    if not workload.queue:
+        return None
+    reserved = workload.phase is Phase.RESERVED
+    namespace = workload.key[1]
+    queue = state.catalog.queues.get(workload.cluster_queue or state.leads_to(namespace, workload.queue))
+    if queue is not None and (queue.drain or (queue.hold and reserved)):
+        return Reason.CLUSTER_QUEUE_STOPPED, f"ClusterQueue {queue.name} is stopped (stopPolicy)"
+    local = state.catalog.local_queue(namespace, workload.queue)
+    if local is not None and (local.drain or (local.hold and reserved)):
+        return Reason.LOCAL_QUEUE_STOPPED, f"LocalQueue {namespace}/{workload.queue} is stopped (stopPolicy)"
+    return None
+
+
+def _failed(workload: Workload) -> Member | None:
+    """Return a member that has failed in this run; one that the kubelet took over before it belongs to another."""
+    for member in workload.members():
+        if member.pod.phase == "Failed" and not _is_earlier(workload, member) and not member.evicting:
+            return member
+    return None
+
+
+def _enforce_times(state: State, workload: Workload) -> None:
+    end = _execution_ends(workload)
+    if end is not None and end <= state.now:
+        text = f"it has run for {workload.limit_seconds} s, its maximumExecutionTimeSeconds; it is set inactive"
+        deactivate(state, workload, Cause.MAXIMUM_EXECUTION_TIME_EXCEEDED, text)
+        return
+    end = _readiness_ends(workload)
+    if end is not None and end <= state.now and not workload.ready:
+        tally = workload.tally()
+        ready, required = tally.ready + tally.succeeded, workload.required
+        are = f"{ready} of {counted(required, 'required member')} {agreeing(ready or required, IS)}"
+        text = (
+            f"{are} ready{' again' if workload.was_ready else ''} after "
+            f"{workload.ready_seconds} s (readyTimeoutSeconds){_lost(workload)}"
+        )
+        evict(state, workload, Reason.PODS_READY_TIMEOUT, text)
+
+
+def _lost(workload: Workload) -> str:
+    """Return which members have failed in this run, as the end of a sentence; "" where none has."""
+    lost = [_name(m) for m in workload.members() if m.pod.phase == "Failed" and not _is_earlier(workload, m)]
+    if not lost:
+        return ""
+    more = f" and {len(lost) - MOST_NAMES} more" if len(lost) > MOST_NAMES else ""
+    return f"; failed: {', '.join(lost[:MOST_NAMES])}{more}"
+
+
+def _name(member: Member) -> str:
+    """Return the name of a member that has ended, with the reason that its status gives."""
+    return f"{member.pod.name} ({member.ended})" if member.ended else member.pod.name
+
+
+def _is_earlier(workload: Workload, member: Member) -> bool:
+    """Whether a member belongs to an earlier run: the kubelet took it over before this one began."""
+    return member.over or (member.pod.started is not None and member.pod.started < workload.began)
+
+
+def _execution_ends(workload: Workload) -> float | None:
+    if workload.limit_seconds is None or workload.running_since is None:
+        return None
+    return workload.running_since + workload.limit_seconds - workload.ran
+
+
+def _readiness_ends(workload: Workload) -> float | None:
+    if workload.ready_seconds is None or workload.unready_since is None:
+        return None
+    return workload.unready_since + workload.ready_seconds

@@ -1,0 +1,230 @@
+"""Room that is held for those whose victims are leaving, until they have it or their time is over.
+
+A nomination takes nothing: the victims are still there. It is respected: whoever is tried while it stands is tried as
+if its pods were on their nodes already, unless he goes before them by his pods' priority (kube-scheduler 1.36,
+framework/runtime, RunFilterPluginsWithNominatedPods). Pods that other schedulers have nominated are respected alike.
+The quota that goes with it is used, so that nobody else is given it; what victims still use of it does not count as
+well, or it would stand in the way of others that wait for theirs.
+
+Its workload stands aside while victims are left. It is tried again, without its nomination, when the last one has
+gone; that is also done when its time is over, and then it may find others. When some of them have gone, or other room
+has become free, it is looked whether it fits by now (`elsewhere.py`); if so it starts there, and those of its victims
+that could not be asked to leave yet are spared. Members beyond the need of a gang that runs take nobody
+out, and have no room that somebody was taken out for, whatever their priority (`respecting.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
+
+from tutti.api.core import Pod
+from tutti.cluster.pods import PodKey
+from tutti.engine.records.claims import Nomination, Spot, Wants
+from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.needs import Need
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.state import State
+from tutti.quota.tree import Usage, add_to
+
+LOOK_SECONDS = 1.0
+"""How often, at most, it is looked whether those that wait for victims fit elsewhere."""
+
+
+def wants_of(needs: Sequence[Need]) -> Wants:
+    """Return what some needs want, to tell whether they have changed: what is required, or all where nothing is."""
+    required = any(need.required for need in needs)
+    each = ((need.group.name, need.klass, need.required if required else need.extra) for need in needs)
+    return tuple(one for one in each if one[2])
+
+
+def begin(state: State, key: WorkloadKey, nomination: Nomination) -> None:
+    """Hold room and quota for a workload that stands aside from now on."""
+    book = state.nominations
+    book.kept.clear()
+    assert key not in book.ours  # whoever has one is not tried with it
+    book.ours[key] = nomination
+    for spot in nomination.spots:
+        if spot.pod is not None:
+            book.nodes[spot.pod] = spot.node
+    wanted: Usage = {}
+    for charge, pods in nomination.charges:
+        add_to(wanted, charge.usage, pods)
+    for who, most in nomination.leaving:
+        left = wanted if most is None else {what: min(n, most.get(what, 0)) for what, n in wanted.items()}
+        handed = state.holdings.hand_over(who, left)
+        for one in handed:
+            add_to(wanted, one.usage, -1)
+        nomination.handed += handed
+    _count_anew(state, nomination)
+    for charge, pods in nomination.charges:
+        state.charge(charge, pods)
+
+
+@contextmanager
+def without(state: State, nomination: Nomination) -> Iterator[None]:
+    """Inside, count the quota that is held by a nomination as if it were not; nobody is told that it is free."""
+    snapshot = state.holdings.snapshot
+    with snapshot.trial():
+        for charge, pods in nomination.charges:
+            snapshot.refund(charge.queue, {what: amount * pods for what, amount in charge.usage.items()})
+        for counted, whole in state.holdings.with_handed(nomination.handed):
+            snapshot.remove(counted)
+            snapshot.add(whole)
+        yield
+
+
+def _may_ever_have_quota(state: State, nomination: Nomination) -> bool:
+    """Whether its queue, as it is written now, could have all that a nomination is for, if nobody else used any."""
+    wanted: dict[str, Usage] = {}
+    for charge, pods in nomination.charges:
+        add_to(wanted.setdefault(charge.queue, {}), charge.usage, pods)
+    for queue, usage in wanted.items():
+        node = state.holdings.tree.queues.get(queue)
+        if node is None or any(amount > node.potential(what) for what, amount in usage.items() if amount):
+            return False
+    return True
+
+
+def end(state: State, key: WorkloadKey) -> Nomination | None:
+    """Hold nothing for a workload any more; returns what was held, for whoever has it next."""
+    book = state.nominations
+    nomination = book.ours.pop(key, None)
+    if nomination is None:
+        return None
+    for spot in nomination.spots:
+        if spot.pod is not None:
+            book.nodes.pop(spot.pod, None)
+    for charge, pods in nomination.charges:
+        state.refund(charge, pods)
+    state.holdings.take_back(nomination.handed)
+    _count_anew(state, nomination)
+    return nomination
+
+
+def _count_anew(state: State, nomination: Nomination) -> None:
+    """Have the queues of victims count again what these have: for some of it somebody else is, or was, counted."""
+    for one in nomination.handed:
+        kind, namespace, name = one.who.split("/")
+        state.touch((kind, namespace, name))
+
+
+def give_up(state: State, key: WorkloadKey) -> None:
+    """Let others have what was held for a workload."""
+    if end(state, key) is not None:
+        state.cluster.freed += 1
+        state.touch(key)
+
+
+def abandon(state: State, key: WorkloadKey) -> None:
+    """Let others have what was held for a workload that can have no use for it, and its victims run on."""
+    nomination = state.nominations.ours.get(key)
+    if nomination is not None:
+        give_up(state, key)
+        state.nominations.needless.append(nomination)
+
+
+def waiting(state: State, workload: Workload, needs: Sequence[Need]) -> Explanation | None:
+    """Return what a workload waits for while its victims leave; None where it may be tried.
+
+    A nomination for something else than it wants now is given up.
+    """
+    nomination = state.nominations.ours.get(workload.key)
+    if nomination is None:
+        return None
+    if nomination.wants != wants_of(needs):
+        give_up(state, workload.key)
+        return None
+    return nomination.why if nomination.victims else None
+
+
+def stir(state: State) -> None:
+    """Take note of victims that have left, and give up what is held for those that are gone."""
+    state.nominations.kept.clear()
+    gone: dict[PodKey, None] = {}
+    again_at = state.nominations.again_at
+    if again_at is not None and again_at <= state.now:
+        state.nominations.again_at = None
+        state.cluster.freed += 1
+        state.holdings.rouse()
+    for key, nomination in list(state.nominations.ours.items()):
+        workload = state.workloads.get(key)
+        if workload is None or not _still_waits(workload) or not _may_ever_have_quota(state, nomination):
+            abandon(state, key)
+            continue
+        if nomination.until <= state.now or not _has_its_nodes(state, nomination):
+            give_up(state, key)  # and it is tried again, if it can be
+            continue
+        nodes = {spot.node for spot in nomination.spots}
+        left = [victim for victim, uid in nomination.victims.items() if not _is_there(state, victim, uid, nodes)]
+        for victim in left:
+            del nomination.victims[victim]
+        gone.update(dict.fromkeys(left))
+        if not all(_is_asked(state, victim) for victim in nomination.victims):
+            give_up(state, key)
+        elif left and not nomination.victims:
+            state.touch(key)
+        elif left:
+            state.nominations.missed = True  # gangs leave whole: those that are there still may be in nobody's way
+    state.nominations.left = len(gone)
+
+
+def refused(state: State, key: PodKey, uid: str) -> None:
+    """Note that a victim of another scheduler could not be asked to leave; victims are chosen again after a while."""
+    soon = state.now + state.configuration.backoff.max_seconds
+    for nomination in state.nominations.ours.values():
+        if nomination.victims.get(key) == uid:
+            nomination.until = min(nomination.until, soon)
+
+
+def next_due(state: State) -> float | None:
+    """Return when a nomination is given up, or somebody else may be taken out, Unix seconds; None: not at all."""
+    times = [one.until for one in state.nominations.ours.values() if one.until > state.now]
+    if state.nominations.again_at is not None:
+        times.append(state.nominations.again_at)
+    if state.nominations.missed and any(one.victims for one in state.nominations.ours.values()):
+        times.append(state.nominations.looked_at + LOOK_SECONDS)
+    return min(times, default=None)
+
+
+def note(state: State, pod: Pod) -> None:
+    """Remember where another scheduler wants a pod of its own to go, while it waits for that."""
+    key, node = (pod.metadata.namespace, pod.metadata.name), pod.status.nominated_node_name
+    drop(state, key)
+    if node and not pod.spec.node_name and not pod.terminated and pod.metadata.deletion_timestamp is None:
+        klass = state.cluster.classes.of(pod.spec, key[0], pod.metadata.labels, waits=False)
+        state.nominations.others[key] = (pod.spec.priority or 0, Spot(klass, node, key))
+
+
+def drop(state: State, key: PodKey) -> None:
+    """Forget that another scheduler wants a pod to go somewhere."""
+    if state.nominations.others.pop(key, None) is not None:
+        state.cluster.freed += 1
+
+
+def _still_waits(workload: Workload) -> bool:
+    """Whether a workload has, or is promised, members that want nodes."""
+    if any(member.pod.placeable for member in workload.members()):
+        return workload.active
+    promised = any(group.promised is not None for group in workload.groups.values())
+    return workload.active and promised and workload.phase is Phase.WAITING
+
+
+def _is_asked(state: State, key: PodKey) -> bool:
+    """Whether a victim that is there has been asked to leave; one of ours may have come to another gang since."""
+    member = state.members.get(key)
+    return member is None or member.pod.deleting or member.evicting or member.leave is not None
+
+
+def _has_its_nodes(state: State, nomination: Nomination) -> bool:
+    return all(spot.node in state.cluster.nodes.rows for spot in nomination.spots)
+
+
+def _is_there(state: State, key: PodKey, uid: str, nodes: Container[str] = ()) -> bool:
+    """Whether a victim still has room or quota: it keeps its quota when its node is lost, until it has gone as well."""
+    record, member = state.cluster.pods.get(key), state.members.get(key)
+    if record is None or record.uid != uid:
+        return False
+    if record.lost:
+        return record.place in nodes  # nobody tells when it has ended; what it has elsewhere nobody waits for
+    return record.place in state.cluster.nodes.rows or (member is not None and member.charge is not None)

@@ -1,0 +1,310 @@
+"""Taking pods of lower priority out, so that a workload that has its quota, or needs none, gets nodes.
+
+That is kube-scheduler's preemption, for a whole workload at once: nobody is taken out unless all its required pods fit
+then (`placement/preemption/gang.py`), and a gang may be a victim as a whole. Whose quota is used does not matter here;
+the quota rules take out others for that.
+
+Priorities here are those of pods: the lowest of the pods that want nodes, as the API server has admitted them, or that
+of the PriorityClass that their PodGroup names where that is lower. A workload that goes before another in the queues by
+its own priority is not taken out for it, whatever their pods say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+
+from tutti.api.conditions import timestamp
+from tutti.api.kinds import PodGroup
+from tutti.api.wording import counted
+from tutti.cluster.pods import PodRecord
+from tutti.engine.lifecycle.eviction import evict, evict_members
+from tutti.engine.lifecycle.limits import protected_until
+from tutti.engine.preemption import nominations, respecting
+from tutti.engine.preemption.precedence import is_entitled, would_borrow
+from tutti.engine.preemption.surplus import all_surplus_of, surplus_of
+from tutti.engine.reading.importance import promised_reach
+from tutti.engine.records.claims import Nomination, Spot
+from tutti.engine.records.decisions import EmitEvent, Evict
+from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.lines import Standing
+from tutti.engine.records.members import Member
+from tutti.engine.records.milestones import Step
+from tutti.engine.records.naming import named, pod_named
+from tutti.engine.records.needs import Lacking, Need, needs_of
+from tutti.engine.records.reasons import Reason
+from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
+from tutti.engine.state import State
+from tutti.placement.framework import Rows
+from tutti.placement.preemption.gang import Chosen, choose
+from tutti.placement.preemption.units import Party, Units
+from tutti.quota.flavors import Queue
+
+REASON = "PreemptionByScheduler"
+PREEMPTED = "ByPodPriority"
+"""The reason of condition Preempted of a workload that had to make room for one of higher pod priority."""
+
+MOST_NAMES = 3
+"""How many victims are named in a message."""
+
+
+def priority_of(state: State, workload: Workload, needs: Sequence[Need]) -> int:
+    """Return the priority by which a workload takes out others, and by which room nominated for others is its own.
+
+    That is the lowest of its pods', or that of the PriorityClass which its PodGroup names where that is lower.
+    """
+    admitted = min(chain.from_iterable(_priorities(state, need) for need in needs), default=0)
+    named = _named(state, workload)
+    return admitted if named is None else min(named, admitted)
+
+
+def _named(state: State, workload: Workload) -> int | None:
+    """Return the priority that an object names for a gang, as a class or as a number; None where none does."""
+    kind, namespace, name = workload.key
+    if workload.gang is not None and workload.gang.priority is not None:
+        return workload.gang.priority
+    found = state.catalog.get(PodGroup, namespace, name) if kind == "PodGroup" else None
+    return None if found is None else state.catalog.pod_class(found.spec.priority_class_name)
+
+
+def standing_of(state: State, workload: Workload, needs: Sequence[Need]) -> tuple[int, bool]:
+    """Return what of a workload decides whom it can take out, and whose nominated room it may have."""
+    return priority_of(state, workload, needs), may_preempt(needs)
+
+
+def may_preempt(needs: Sequence[Need]) -> bool:
+    """Whether none of the pods says that it takes out nobody (preemptionPolicy Never)."""
+    for need in needs:
+        for member in need.members:
+            if member.never_preempts:
+                return False
+        if need.required > len(need.members) and not need.group.promised_preempts:
+            return False
+    return True
+
+
+def _priorities(state: State, need: Need) -> list[int]:
+    """Return the priorities of the pods of a need; those that are only promised have one together."""
+    said = [member.pod.priority for member in need.members]
+    return [promised_reach(state.catalog, need.group), *said] if need.required > len(need.members) else said
+
+
+def make_room(state: State, standing: Standing, why: Explanation) -> Explanation | None:
+    """Take others out for a workload that has found no nodes, and hold the room for it.
+
+    Args:
+        state: The engine's memory.
+        standing: The workload, and what it lacks.
+        why: Why it found no nodes.
+
+    Returns:
+        What it waits for from now on; None where nobody is taken out.
+    """
+    workload = standing.workload
+    priority = priority_of(state, workload, standing.needs)
+    if why.gate is not Gate.PLACEMENT or why.reason != "Unschedulable" or not may_preempt(standing.needs):
+        return None
+    if not _anybody_below(state, priority):
+        return None
+    borrowing = standing.queue if standing.queue and would_borrow(state, standing.queue, standing.needs) else None
+    units = _kept_units(state, workload, priority, borrowing)
+    for one in standing.lacking:
+        if one.contested:
+            continue  # that is for the quota rules
+        with state.cluster.transaction() as transaction:
+            respecting.uncover(state, transaction)
+            chosen = choose(state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values()))
+        if chosen is not None and len(chosen.units):
+            return _nominate(state, standing, priority, one, chosen)
+    return None
+
+
+def take_up(state: State, workload: Workload) -> None:
+    """Hold room again, after a restart, for a workload whose pods are nominated and whose victims are leaving still."""
+    needs = needs_of(workload)
+    if isinstance(needs, Explanation):
+        return
+    waiting = [(need.klass, member) for need in needs for member in need.members if member.nominated]
+    spots = [Spot(klass, member.nominated, member.pod.key) for klass, member in waiting]
+    priority = priority_of(state, workload, needs)
+    there = (pod for node in dict.fromkeys(spot.node for spot in spots) for pod in state.cluster.on_node(node))
+    victims = [pod for pod in there if pod.deleting and pod.priority < priority]
+    if victims:
+        until = state.now + state.configuration.victims_timeout_seconds
+        leaving = {pod.key: pod.uid for pod in victims}
+        why = _waiting_for(state, workload, victims, len(spots), until)
+        found = Nomination(priority, spots, nominations.wants_of(needs), leaving, [], until, why)
+        nominations.begin(state, workload.key, found)
+
+
+def _anybody_below(state: State, priority: int) -> bool:
+    tenants = state.cluster.tenants
+    return bool(((tenants.row >= 0) & (tenants.priority < priority)).any())
+
+
+def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> Units:
+    """Return everybody who may be taken out; the same for all of these priorities that have no pods on nodes."""
+    if any(member.pod.slot >= 0 for member in workload.members()):
+        return _units(state, workload, priority, borrowing)
+    name = "" if borrowing is None else borrowing.name
+    kept, key = state.nominations.kept, (state.cluster.tenants.version, priority, workload.priority, name)
+    if key not in kept:
+        kept[key] = _units(state, workload, priority, borrowing)
+    return kept[key]
+
+
+def _units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> Units:
+    """Return everybody who may be taken out for a workload, as they leave together; its queue, if it would borrow."""
+    tenants = state.cluster.tenants
+    singles = (tenants.row >= 0) & (tenants.priority < priority)
+    parties: list[Party] = []
+    for member in workload.members():
+        if member.pod.slot >= 0:
+            singles[member.pod.slot] = False
+    for other in state.workloads.values():
+        below = other.priority < workload.priority
+        if other is workload or other.phase not in ADMITTED or (other.key[0] == "Pod" and below and not other.queue):
+            continue
+        protected = protected_until(state, other)
+        if not below or (borrowing is not None and is_entitled(state, other, borrowing, workload.priority)):
+            _except(singles, (member.pod for member in other.members()))
+        elif protected > state.now:
+            _except(singles, (member.pod for member in other.members()))
+            state.nominations.look_again(protected)
+        elif other.key[0] != "Pod":
+            for party in _parties(other):
+                _except(singles, party.pods)
+                if all(pod.priority < priority for pod in party.pods):
+                    parties.append(party)
+    leaving = [pod for pod in _asked_to_leave(state) if pod.slot >= 0 and singles[pod.slot]]
+    _except(singles, leaving)
+    parties += [Party([pod], pod.priority, harmless=True) for pod in leaving]
+    return Units.among(state.cluster, np.flatnonzero(singles), parties)
+
+
+def _except(singles: np.typing.NDArray[np.bool_], pods: Iterable[PodRecord]) -> None:
+    for pod in pods:
+        if pod.slot >= 0:
+            singles[pod.slot] = False
+
+
+def _parties(workload: Workload) -> Iterator[Party]:
+    """Yield the pods of a workload that do not count one by one: those beyond its need, those that leave together."""
+    together: list[PodRecord] = []
+    for group in workload.groups.values():
+        surplus = surplus_of(workload, group)
+        yield from (Party([pod], pod.priority, harmless=True) for pod in surplus)
+        if _leaves_whole(workload):
+            apart = {pod.key for pod in surplus}
+            there = (member.pod for member in group.members.values() if member.pod.place)
+            together += [pod for pod in there if pod.key not in apart]
+    if together:
+        only_reserved = workload.phase is Phase.RESERVED
+        yield Party(together, max(pod.priority for pod in together), harmless=only_reserved)
+
+
+def _leaves_whole(workload: Workload) -> bool:
+    """Whether the required members of each group leave together.
+
+    They do: fewer could not run. But for a gang that runs and whose PodGroup says otherwise (disruptionMode: Pod).
+    """
+    return not (workload.leaves_by_pod and workload.phase is Phase.SCHEDULED)
+
+
+def _asked_to_leave(state: State) -> Iterator[PodRecord]:
+    """Yield the pods that have been asked to leave for somebody, of which it has not been seen yet that they do."""
+    for nomination in state.nominations.ours.values():
+        for key, uid in nomination.victims.items():
+            pod = state.cluster.pods.get(key)
+            if pod is not None and pod.uid == uid and not pod.deleting:
+                yield pod
+
+
+def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking, chosen: Chosen) -> Explanation:
+    """Hold the room for a workload, and ask its victims to leave."""
+    workload = standing.workload
+    until = state.now + state.configuration.victims_timeout_seconds
+    nomination = Nomination(
+        priority=priority,
+        spots=list(spots_of(state, lacking.needs, chosen.rows)),
+        wants=nominations.wants_of(standing.needs),
+        victims={pod.key: pod.uid for pod in chosen.victims},
+        charges=lacking.charged,
+        until=until,
+        why=_waiting_for(state, workload, chosen.victims, sum(need.required for need in lacking.needs), until),
+    )
+    asked = {pod.key for pod in _asked_to_leave(state)}
+    nominations.begin(state, workload.key, nomination)
+    fresh = [pod for pod in chosen.victims if not pod.deleting and pod.key not in asked]
+    queue = "" if standing.queue is None else standing.queue.name
+    if fresh:
+        state.reached(workload, Step.MAKES_ROOM, pods=len(fresh))
+    _take_out(state, workload, queue, priority, victims=fresh)
+    return nomination.why
+
+
+def spots_of(state: State, needs: Sequence[Need], rows: Sequence[Rows]) -> Iterator[Spot]:
+    """Yield where the required pods of some needs go."""
+    for need, mine in zip(needs, rows, strict=True):
+        for index, row in enumerate(mine.tolist()):
+            pod = need.members[index].pod.key if index < len(need.members) else None
+            yield Spot(need.klass, state.cluster.nodes.names[row], pod)
+
+
+def _waiting_for(
+    state: State, workload: Workload, victims: Sequence[PodRecord], pods: int, until: float
+) -> Explanation:
+    reader, discreet = workload.key[1], state.discreet
+    names = [f"{pod_named(pod, reader, discreet=discreet)} on {pod.place}" for pod in victims[:MOST_NAMES]]
+    more = f" and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
+    again = timestamp(until)
+    text = f"waits for {counted(len(victims), 'pod')} of lower priority to leave ({', '.join(names)}{more}); "
+    text += f"the room for its {counted(pods, 'pod')} is held until {again}"
+    nodes = len({pod.place for pod in victims})
+    return Explanation(
+        Gate.VICTIMS, "WaitingForVictims", text, {"victims": str(len(victims)), "nodes": str(nodes), "until": again}
+    )
+
+
+def _take_out(state: State, workload: Workload, queue: str, priority: int, *, victims: Iterable[PodRecord]) -> None:
+    """Ask victims to leave: workloads of ours as a whole where they leave so, everybody else pod by pod."""
+    ours: dict[WorkloadKey, list[Member]] = {}
+    for pod in victims:
+        member = state.members.get(pod.key)
+        if member is not None and member.pod is pod:
+            ours.setdefault(state.home[pod.key][0], []).append(member)
+        else:
+            for_whom = _for_whom(state, workload, priority, pod.namespace)
+            message = f"it makes room for {for_whom} (its own is {pod.priority})"
+            state.out.append(Evict(pod.namespace, pod.name, pod.uid, REASON, message))
+            tell_preempted(state, pod, for_whom)
+    for key, members in ours.items():
+        other, for_whom = state.workloads[key], _for_whom(state, workload, priority, key[1])
+        if key[0] == "Pod" or _are_needed(other, members):
+            text = f"it makes room for {for_whom}"
+            evict(state, other, Reason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
+        else:
+            evict_members(state, other, members, REASON, f"it makes room for {for_whom}")
+        if key[0] != "Pod":
+            for member in members:
+                tell_preempted(state, member.pod, for_whom)
+
+
+def _for_whom(state: State, workload: Workload, priority: int, reader: str) -> str:
+    return f"{named(workload, reader, discreet=state.discreet)}, whose pods have priority {priority}"
+
+
+def _are_needed(workload: Workload, members: Iterable[Member]) -> bool:
+    """Whether a gang that leaves whole cannot do without some of its members."""
+    surplus = {member.pod.key for member in all_surplus_of(workload)}
+    return _leaves_whole(workload) and any(member.pod.key not in surplus for member in members)
+
+
+def tell_preempted(state: State, pod: PodRecord, for_whom: str) -> None:
+    """Record an event on a pod that leaves for somebody."""
+    note = f"Preempted on node {pod.place} by {for_whom} (its own priority is {pod.priority})"
+    state.out.append(
+        EmitEvent("v1", "Pod", pod.namespace, pod.name, pod.uid, "Normal", "Preempted", "Preempting", note)
+    )

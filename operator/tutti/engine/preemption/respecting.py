@@ -1,0 +1,125 @@
+"""How nominated room is kept from others while they are tried, and what of it its victims still use themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.api.resources import Amounts
+from tutti.cluster.classes import PodClass
+from tutti.cluster.transaction import Transaction
+from tutti.engine.lifecycle import replacement
+from tutti.engine.records.claims import Covered, Nomination, Precedence
+from tutti.engine.records.workloads import Phase, Workload
+from tutti.engine.state import State
+
+_LEAST = -(2**31) - 1
+"""Below every priority that a pod can have."""
+
+
+def respected(state: State, workload: Workload, priority: int, precedence: Precedence) -> AbstractContextManager[None]:
+    """Let nominated pods take their room while a workload is tried, but those that it goes before.
+
+    Args:
+        state: The engine's memory.
+        workload: Who is tried.
+        priority: That of its pods; it goes before nominated pods of lower priority.
+        precedence: How it stands to those that are nominated.
+    """
+    if workload.phase is Phase.SCHEDULED and workload.complete:
+        # Members beyond its need have nothing that others were taken out for.
+        priority, precedence = _LEAST, Precedence()
+    standing = state.nominations.against(workload.key, priority, precedence)
+    spots = [*(spot for one in standing for spot in one.spots), *state.nominations.foreign(priority)]
+    rows: dict[PodClass, list[int]] = {}
+    for spot in spots:
+        row = state.cluster.nodes.rows.get(spot.node)
+        if row is not None:
+            rows.setdefault(spot.klass, []).append(row)
+    kept = list(replacement.kept_from(state, workload, priority)) if state.kept else []
+    return _withheld(state, workload, standing, rows, kept) if rows or kept else nullcontext()
+
+
+@contextmanager
+def _withheld(
+    state: State,
+    workload: Workload,
+    standing: Sequence[Nomination],
+    rows: Mapping[PodClass, list[int]],
+    kept: Sequence[tuple[str, Amounts]],
+) -> Iterator[None]:
+    with state.cluster.transaction() as claims:
+        if kept:
+            claims.withhold(*_kept_room(state, kept))
+        for klass, where in rows.items():
+            claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), klass)
+        if not any(member.pod.klass.company.affinity for member in workload.members()):
+            claims.show()  # nobody may rely on the company of pods that may never come
+        covered = state.nominations.covered = _covered(state, standing)
+        for row, one in covered.items():
+            claims.withhold(np.array([row]), -one.without(())[None, :])
+        try:
+            yield
+        finally:
+            state.nominations.covered = {}
+
+
+def _kept_room(state: State, kept: Iterable[tuple[str, Amounts]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what is kept for successors of lost members: rows, and int64[rows, resources]; no more than a node has."""
+    nodes = state.cluster.nodes
+    found: dict[int, dict[str, int]] = {}
+    for node, amounts in kept:
+        here = found.setdefault(nodes.rows[node], {})
+        for name, amount in amounts.items():
+            here[name] = here.get(name, 0) + amount
+    rows = np.array(list(found), dtype=np.int64)
+    most = np.zeros((len(rows), nodes.allocatable.shape[1]), dtype=np.int64)
+    for index, (row, here) in enumerate(found.items()):
+        for name, amount in here.items():
+            column = nodes.axis.column(name)
+            if column < most.shape[1]:  # else no node has any
+                most[index, column] = min(amount, int(nodes.allocatable[row, column]))
+    return rows, most
+
+
+def uncover(state: State, transaction: Transaction, gone: Collection[int] | None = None) -> None:
+    """Take the room that others are nominated for and their victims still use, for the case that these have gone.
+
+    Args:
+        state: The engine's memory; somebody is being tried.
+        transaction: Takes it.
+        gone: The slots of those who are taken to have gone; None for all of them.
+    """
+    for row, one in state.nominations.covered.items():
+        left = one.without(one.victims if gone is None else gone)
+        more = one.without(()) - left
+        if more.any():
+            transaction.withhold(np.array([row]), more[None, :])
+
+
+def _covered(state: State, standing: Iterable[Nomination]) -> dict[int, Covered]:
+    """Return what of the nominated room its victims still use: counted twice, it would stand in everybody's way."""
+    nodes, covered = state.cluster.nodes, dict[int, Covered]()
+    width, amounts = len(nodes.axis), dict[PodClass, NDArray[np.int64]]()
+
+    def of(klass: PodClass) -> NDArray[np.int64]:
+        if klass not in amounts:
+            vector = nodes.vector(klass.requests)
+            amounts[klass] = np.pad(vector, (0, width - len(vector)))
+        return amounts[klass]
+
+    waiting = [one for one in standing if one.victims]
+    for spot in (spot for one in waiting for spot in one.spots):
+        row = nodes.rows.get(spot.node)
+        if row is not None:
+            found = covered.setdefault(row, Covered(np.zeros(width, dtype=np.int64)))
+            found.spots += of(spot.klass)
+    for victim in (victim for one in waiting for victim in one.victims):
+        record = state.cluster.pods.get(victim)
+        row = None if record is None else nodes.rows.get(record.place)
+        if record is not None and row in covered and record.slot >= 0:
+            covered[row].victims[record.slot] = of(record.klass)
+    return {row: one for row, one in covered.items() if one.victims}

@@ -1,0 +1,214 @@
+"""What the status of each object should say now, and what of it is new.
+
+Everything is worked out from the records; only what differs from what the object last said is written, as a merge
+patch on the status subresource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from tutti.api import conditions as cond
+from tutti.api.kinds import Object, PodGroup
+from tutti.api.resources import describe
+from tutti.engine.records.counting import NOWHERE
+from tutti.engine.records.members import Group, Loss, Tally
+from tutti.engine.records.spoilt import Spoilt
+from tutti.engine.records.workloads import ADMITTED, FENCE, Phase, Workload
+from tutti.engine.state import State
+from tutti.engine.status.conditions import conditions_of
+from tutti.quota.flavors import VIRTUAL
+
+MOST_KEPT = 128
+"""How many entries `status.kept` has at most, as the CRDs have it."""
+OF_A_PART = ("Scheduled", "PodsReady", "Degraded", "Finished")
+"""The conditions that a PodGroup of a Workload has, too."""
+
+
+class Place(NamedTuple):
+    """What a workload is told anew of its place: its position, and when to expect its start, Unix seconds."""
+
+    position: int | None
+    starts: float | None
+
+
+def status_of(state: State, workload: Workload, found: Object, place: Place | None = None) -> dict[str, Any]:
+    """Return what is to be changed in the status of a Workload or PodGroup; empty where nothing is.
+
+    Its place is told anew where one is given, or where it waits for another reason than it was told.
+    """
+    told = workload.status = workload.status or as_found(found)
+    if workload.key[0] == "Workload":
+        pending = _pending(state, workload, told.get("pending"), place)
+        wanted = _workload_status(state, workload, told) | {"pending": pending}
+    else:
+        pending = _pending(state, workload, told.get("pendingReason"), place)
+        wanted = _pod_group_status(workload.phase, workload.tally(), workload.losses, told) | {"pendingReason": pending}
+    state.places.note(workload, pending)
+    workload.status, news = _told_anew(state, told, wanted, conditions_of(state, workload))
+    return news
+
+
+def part_status_of(
+    state: State, workload: Workload, group: Group, found: PodGroup, place: Place | None = None
+) -> dict[str, Any]:
+    """Return what is to be changed in the status of a PodGroup that is a pod group of a Workload.
+
+    It counts its own members; why it waits, and whether it is scheduled, is its Workload's.
+    """
+    told = workload.group_status.get(found.metadata.uid) or as_found(found)
+    pending = _pending(state, workload, told.get("pendingReason"), place)
+    wanted = _pod_group_status(workload.phase, group.tally(), (), told) | {"pendingReason": pending}
+    conditions = [one for one in conditions_of(state, workload) if one["type"] in OF_A_PART]
+    workload.group_status[found.metadata.uid], news = _told_anew(state, told, wanted, conditions)
+    return news
+
+
+def _told_anew(
+    state: State, told: dict[str, Any], wanted: dict[str, Any], conditions: list[cond.Json]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the whole status with what is wanted in it, and the part that is new."""
+    wanted["conditions"] = cond.merge(told.get("conditions", []), conditions, now=state.now)
+    return news_of(told, wanted)
+
+
+def news_of(told: dict[str, Any], wanted: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the whole status with what is wanted in it, and what is to be written of that.
+
+    What this process writes first to an object is all of it: a former leader may have written after it was read here.
+    """
+    news = {key: value for key, value in wanted.items() if told.get(key) != value}
+    if news and FENCE in told:
+        return {key: value for key, value in {**told, **wanted}.items() if key != FENCE}, wanted
+    return {**told, **wanted}, news
+
+
+def invalid(state: State, spoilt: Spoilt) -> dict[str, Any]:
+    """Return what is to be changed in the status of a Workload or PodGroup that cannot be read.
+
+    Conditions are replaced as a whole, so those of before are in it. What has finished says nothing else any more.
+    """
+    kind = "Scheduled" if spoilt.key[0] == "PodGroup" else "Admitted"
+    news = [cond.as_json(kind, "False", "Invalid", str(spoilt.error))]
+    workload = state.workloads.get(spoilt.whose)
+    told = workload.told_of(spoilt.uid) if workload is not None else {}
+    before = told.get("conditions", spoilt.conditions)
+    if any(one["type"] == "Finished" and one["status"] == "True" for one in before):
+        return {}
+    conditions = cond.merge(before, news, now=state.now)
+    if told:
+        told["conditions"] = conditions  # what is said again once it can be read is compared with this
+    return {"conditions": conditions}
+
+
+def count(state: State, workload: Workload) -> None:
+    """Count a workload in the queues it waits or runs in, and note which queues that changes."""
+    if workload.counted == NOWHERE and not (workload.queue or workload.cluster_queue):
+        return  # no queue counts it, and none is to
+    bucket = ""
+    if workload.phase is Phase.WAITING and workload.queue:
+        wanted = workload.key[0] == "Workload" or workload.tally().live
+        bucket = "pending" if workload.active and wanted else ""  # who is set inactive does not wait for anything
+    elif workload.phase in ADMITTED and workload.queue:
+        bucket = "admitted"
+    elif workload.phase is Phase.LEAVING and workload.queue:
+        bucket = "leaving"
+    local = f"{workload.key[1]}/{workload.queue}" if workload.queue else ""
+    usage = state.holdings.held_by(workload.name)
+    # One that was about to be admitted through a queue stands there no longer than its LocalQueue leads to it.
+    holds = workload.phase is not Phase.WAITING or bool(usage)
+    cluster = (workload.cluster_queue if holds else "") or state.leads_to(workload.key[1], workload.queue)
+    state.counts.move(workload, (local, cluster, bucket), usage, state.changed_queues)
+
+
+def _workload_status(state: State, workload: Workload, told: dict[str, Any]) -> dict[str, Any]:
+    admission = None
+    admitted = workload.phase in ADMITTED and workload.cluster_queue
+    # Without a queue, or when it was taken out, it says what nothing else tells: who succeeded and is there no more.
+    if admitted or any(group.ended for group in workload.groups.values()):
+        groups = []
+        for group in workload.groups.values():
+            charges = [m.charge for m in group.members.values() if m.charge] + [
+                h.charge for h in group.holds if h.charge
+            ]
+            if charges or group.ended:
+                said = {"name": group.name, "count": len(charges), "flavors": charges[0].flavors if charges else {}}
+                groups.append(said | ({"succeeded": group.tally().succeeded} if group.tally().succeeded else {}))
+        admission = {"clusterQueue": workload.cluster_queue if admitted else "", "podGroups": groups}
+    requeue: dict[str, Any] | None = None
+    if workload.attempts or workload.requeues:
+        requeue = {"count": workload.requeues, "attempts": workload.attempts}
+    if requeue and workload.not_before > state.now:
+        requeue["at"] = cond.timestamp(workload.not_before)
+    elif requeue and "at" in (told.get("requeue") or {}):
+        requeue["at"] = None  # a merge patch removes only what it names
+    ran = int(workload.ran) or (0 if told.get("accumulatedPastExecutionTimeSeconds") else None)
+    return {"admission": admission, "requeue": requeue, "accumulatedPastExecutionTimeSeconds": ran} | _kept(
+        workload.losses, told
+    )
+
+
+def _kept(losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
+    """Return what is said of what a gang keeps for successors; nothing where nothing is, or was, kept."""
+    found: dict[tuple[object, ...], dict[str, Any]] = {}
+    for loss in losses:
+        requests = {name: describe(name, amount) for name, amount in sorted(loss.amounts.items()) if name != VIRTUAL}
+        which = (loss.group, loss.node, loss.queue, *requests.items(), *sorted(loss.flavors.items()))
+        said = {"podGroup": loss.group, "node": loss.node, "count": 0, "requests": requests, "flavors": loss.flavors}
+        said |= {"clusterQueue": loss.queue} if loss.queue else {}
+        found.setdefault(which, said)["count"] += 1
+    if not found:
+        return {"kept": None} if told.get("kept") else {}
+    return {"kept": list(found.values())[:MOST_KEPT]}
+
+
+def _pod_group_status(phase: Phase, tally: Tally, losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "phase": phase.value,
+        "members": tally.live + tally.succeeded + tally.failed,
+        "pending": tally.waiting + tally.gated,
+        "reserved": tally.reserved,
+        "bound": tally.bound,
+        "ready": tally.ready,
+        "succeeded": tally.succeeded,
+        "failed": tally.failed,
+        **({"lost": tally.lost} if tally.lost or told.get("lost") else {}),
+        **_kept(losses, told),
+    }
+
+
+def told_start(workload: Workload) -> float | None:
+    """Return when the object of a workload says that it starts, Unix seconds; None where it does not say."""
+    said = workload.status.get("pending" if workload.key[0] == "Workload" else "pendingReason")
+    start = said.get("estimatedStart") if said else None
+    return datetime.fromisoformat(start).timestamp() if start else None
+
+
+def _pending(
+    state: State, workload: Workload, told: dict[str, Any] | None, place: Place | None
+) -> dict[str, Any] | None:
+    why = workload.shown
+    if why is None:
+        return None
+    reason = {"gate": why.gate.value, "reason": why.reason, "message": why.message, "details": why.details}
+    said: dict[str, Any] = {"since": cond.timestamp(workload.created), "reasons": [reason]}
+    before = told or {}
+    position, starts = before.get("position"), before.get("estimatedStart")
+    if place is not None:
+        position, starts = place.position, None if place.starts is None else cond.timestamp(place.starts)
+    elif before.get("reasons") != said["reasons"]:
+        position = state.places.of(workload)
+    places = {"position": position, "estimatedStart": starts}
+    # A merge patch removes only what it names.
+    return said | {name: value for name, value in places.items() if value is not None or name in before}
+
+
+def as_found(found: Object) -> dict[str, Any]:
+    """Return an object's status as it was found, to compare with; what it does not say is None."""
+    status = getattr(found, "status", None)
+    if status is None:
+        return {FENCE: None}
+    said: dict[str, Any] = status.model_dump(by_alias=True, exclude_none=True, exclude_unset=True)
+    return {FENCE: None, **said}
