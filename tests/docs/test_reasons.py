@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.engine.records.explanation import Gate
+from tutti.engine.records.explanation import ASKING, Gate
 from tutti.engine.records.reasons import Cause, Reason
 from tutti.quota.outcome import NoFit
 
@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 ENGINE = ROOT / "operator" / "tutti" / "engine"
 PAGE = ROOT / "docs" / "operations" / "troubleshooting.md"
 CHOSEN_ELSEWHERE = {
+    "a constant among the records": {ASKING},
     "reasons of quota": {reason.reason for reason in NoFit if reason},
     "engine/admission/shortages.py, _reason": {"Unschedulable", "Impossible", "PluginFailed"},
     "engine/ingest/wishes.py, _missing": {
