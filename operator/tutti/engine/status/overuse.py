@@ -14,6 +14,7 @@ from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.model import API_VERSION
 from tutti.api.resources import describe
 from tutti.engine.records.decisions import EmitEvent
+from tutti.engine.records.explanation import RETELL_SECONDS
 from tutti.engine.records.overuses import Told
 from tutti.engine.records.spoilt import ObjectKey
 from tutti.engine.state import State
@@ -22,9 +23,6 @@ from tutti.quota.tree import FlavorResource, QuotaNode
 
 QUOTA_EXCEEDED = "QuotaExceeded"
 """The type of the condition, and the reason of the event."""
-
-RETELL_SECONDS = 10.0
-"""How long figures stand before newer ones replace them."""
 
 _NAMED = 5
 """How many flavors and resources a message names; the rest is counted."""
