@@ -10,7 +10,7 @@ from tests.drawing import examples
 from tests.engine.world import World
 from tutti.engine.queue.behind_heads import MOST_NAMED, MOST_NAMED_PODS
 from tutti.engine.records.decisions import SetPodCondition
-from tutti.engine.records.explanation import RETELL_SECONDS
+from tutti.engine.records.explanation import REFRESH_SECONDS
 
 NAMED = "ClusterQueue cq is StrictFIFO and Pod/default/{} is before it"
 UNNAMED = "ClusterQueue cq is StrictFIFO and others are before it"
@@ -46,7 +46,7 @@ def test_a_head_that_is_gone_is_named_by_nobody_any_more():
     world.delete("s1")
     world.run()
     assert world.reason("Pod", "s2") == "WaitingForQuota"
-    world.until(RETELL_SECONDS)
+    world.until(REFRESH_SECONDS)
     assert [said(world, f"s{number}") for number in (3, 4, 5)] == [NAMED.format("s2")] * 3
 
 
@@ -55,13 +55,13 @@ def test_only_those_who_are_next_are_told_the_name_of_a_head():
     many = 300
     for number in range(1, many + 1):
         single(world, f"s{number}")
-    world.until(2 * RETELL_SECONDS)
+    world.until(2 * REFRESH_SECONDS)
     assert said(world, f"s{1 + MOST_NAMED}") == NAMED.format("s1")
     assert {said(world, f"s{number}") for number in range(2 + MOST_NAMED, many)} == {UNNAMED}
 
     before = len(world.log)
     world.delete("s1")
-    world.until(3 * RETELL_SECONDS)
+    world.until(3 * REFRESH_SECONDS)
     told = [one.name for one in world.log[before:] if isinstance(one, SetPodCondition)]
     assert sorted(told) == sorted(f"s{number}" for number in range(2, 3 + MOST_NAMED))
     assert said(world, f"s{2 + MOST_NAMED}") == NAMED.format("s2")
@@ -85,7 +85,7 @@ def test_who_comes_to_stand_farther_behind_is_told_no_name_any_more():
     assert said(world, last) == NAMED.format("s1")
     world.now += 1
     world.pod("urgent", queue="queue", priority=1)
-    world.until(2 * RETELL_SECONDS)
+    world.until(2 * REFRESH_SECONDS)
     assert said(world, "s1") == NAMED.format("urgent")
     assert said(world, last) == UNNAMED
 
@@ -132,7 +132,7 @@ def test_nobody_is_told_for_long_of_a_head_that_is_not_there(script):
             case "wait", seconds:
                 world.until(seconds)
         world.run()
-    world.until(RETELL_SECONDS + 1)
+    world.until(REFRESH_SECONDS + 1)
     heads = {name for name in there if name not in world.where() and world.reason("Pod", name) != "BehindHead"}
     for name in there:
         if world.reason("Pod", name) == "BehindHead":

@@ -16,15 +16,15 @@ from tutti.cluster.classes import ClassBook
 from tutti.cluster.cluster import Cluster
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import EmitEvent, NoteFault, SetPodCondition
-from tutti.engine.records.lines import Standing
 from tutti.engine.records.observations import PodSeen
+from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Workload
 
 TURNS = {
     "settling": "tutti.engine.engine.read_workload",
     "settling, to its end": "tutti.engine.engine.backfill.note_end",
     "queueing": "tutti.engine.queue.turns.queue_of",
-    "queueing, half way": "tutti.engine.queue.turns.needs_of",
+    "queueing, half way": "tutti.engine.queue.turns.pending_pod_sets",
     "admitting": "tutti.engine.engine.reserve",
     "admitting, its nodes": "tutti.engine.admission.admission._place",
     "admitting, beyond the required": "tutti.engine.admission.admission._take_most",
@@ -68,7 +68,7 @@ class Broken:
 def _is_bad(given: object) -> bool:
     if isinstance(given, Workload):
         return given.key[2].startswith("bad")
-    if isinstance(given, Standing):
+    if isinstance(given, QueueEntry):
         return _is_bad(given.workload)
     return _is_bad(getattr(given, "workload", None)) if hasattr(given, "workload") else False
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import Container, ContainerStatus, PodCondition, ResourceRequirements
-from tutti.engine.records.sayings import ADMISSION_ANNOTATION
+from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 
 CPU = {"resource": "cpu"}
 

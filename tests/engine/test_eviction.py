@@ -13,7 +13,7 @@ from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import World
 from tutti.engine.lifecycle import eviction, limits
 from tutti.engine.records.decisions import Deactivate, Evict
-from tutti.engine.records.reasons import Reason
+from tutti.engine.records.explanation import EvictionReason
 from tutti.engine.records.workloads import Phase
 
 
@@ -62,7 +62,7 @@ def test_a_victim_leaves_whole_and_says_for_whom(world):
     workload = state.workloads["Workload", "default", "w"]
     message = "preempted to let Workload/default/high in: it has priority 10, this one 0"
     world.hold_evictions = True
-    eviction.evict(state, workload, Reason.PREEMPTED, message, preempted="InClusterQueue")
+    eviction.evict(state, workload, EvictionReason.PREEMPTED, message, preempted="InClusterQueue")
     world.run()
 
     assert [(one.name, one.reason) for one in evicted(world)] == [
@@ -186,7 +186,7 @@ def test_what_has_nothing_reserved_cannot_be_taken_out(world):
     state = world.engine.state
     workload = state.workloads["Workload", "default", "w"]
     assert not eviction.can_leave(workload)
-    eviction.evict(state, workload, Reason.PREEMPTED, "for another", preempted="InClusterQueue")
+    eviction.evict(state, workload, EvictionReason.PREEMPTED, "for another", preempted="InClusterQueue")
     world.run()
     assert "Evicted" not in conditions(world)
 
@@ -195,7 +195,7 @@ def test_an_eviction_that_was_under_way_goes_on_after_a_restart(world):
     running(world)
     world.refuse_evictions = True
     workload = world.engine.state.workloads["Workload", "default", "w"]
-    eviction.evict(world.engine.state, workload, Reason.PREEMPTED, "for another", preempted="InClusterQueue")
+    eviction.evict(world.engine.state, workload, EvictionReason.PREEMPTED, "for another", preempted="InClusterQueue")
     world.run()
     world.refuse_evictions = False
     world.restart()
@@ -207,7 +207,7 @@ def test_an_eviction_that_was_under_way_goes_on_after_a_restart(world):
 def test_what_was_admitted_again_is_left_alone_after_a_restart(world):
     running(world)
     workload = world.engine.state.workloads["Workload", "default", "w"]
-    eviction.evict(world.engine.state, workload, Reason.PREEMPTED, "for another", preempted="InClusterQueue")
+    eviction.evict(world.engine.state, workload, EvictionReason.PREEMPTED, "for another", preempted="InClusterQueue")
     world.run()
     create(world)
     world.run()

@@ -14,8 +14,8 @@ from tests.drawing import TIMES, examples
 from tests.engine.test_invariants import Histories, Watched
 from tests.engine.world import GPU
 from tutti.engine.records.decisions import AnyDecision, AskExtender
-from tutti.engine.records.extension import Enabled
 from tutti.engine.records.observations import ExtenderAnswered
+from tutti.engine.records.plugins import Enabled
 from tutti.plugins import Go, Wait
 
 KEPT_FREE, FORBIDDEN = "n4", "n3"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.world import World
 from tutti.api.core import OwnerReference
-from tutti.engine.ingest.inheritance import PATIENCE_SECONDS
+from tutti.engine.ingest.membership import PATIENCE_SECONDS
 from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen
 
 OURS = "scheduling.tutti.dev/queue-name"

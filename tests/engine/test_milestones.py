@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.world import World
-from tutti.engine.records.milestones import Milestone, Step
+from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
 
 ANNOTATION = "scheduling.tutti.dev/gate"
 
@@ -16,7 +16,7 @@ class Watched(World):
     """A world that remembers the milestones of all turns."""
 
     def __init__(self, **configuration: Any) -> None:
-        self.reached: list[Milestone] = []
+        self.reached: list[LifecycleEvent] = []
         super().__init__(**configuration)
 
     def decide(self, advance: float = 0.0) -> list[Any]:
@@ -27,7 +27,7 @@ class Watched(World):
     def steps(self, name: str) -> list[str]:
         return [one.step.value for one in self.reached if one.workload[2] == name]
 
-    def of(self, step: Step) -> Milestone:
+    def of(self, step: LifecycleStep) -> LifecycleEvent:
         (found,) = [one for one in self.reached if one.step is step]
         return found
 
@@ -50,7 +50,7 @@ def test_a_gang_is_admitted_scheduled_and_finished_with_the_times_between(world)
     world.run()
 
     assert world.steps("g") == ["Admitted", "Scheduled", "Finished"]
-    admitted, finished = world.of(Step.ADMITTED), world.of(Step.FINISHED)
+    admitted, finished = world.of(LifecycleStep.ADMITTED), world.of(LifecycleStep.FINISHED)
     assert (admitted.queue, admitted.seconds, admitted.pods) == ("cq", 5.0, 3)
     assert (finished.seconds, finished.pods, finished.reason) == (7.0, 3, "Succeeded")
 
@@ -62,8 +62,8 @@ def test_a_pod_without_a_queue_comes_to_the_same(world):
     world.run()
 
     assert world.steps("p") == ["Admitted", "Scheduled", "Finished"]
-    assert world.of(Step.ADMITTED).queue == ""
-    assert world.of(Step.FINISHED).reason == "Failed"
+    assert world.of(LifecycleStep.ADMITTED).queue == ""
+    assert world.of(LifecycleStep.FINISHED).reason == "Failed"
 
 
 def test_what_waits_has_come_to_nothing(world):
@@ -84,8 +84,8 @@ def test_a_reservation_that_is_held_is_let_go_when_its_members_come(world):
     world.run()
 
     assert world.steps("w") == ["Admitted", "LetGo", "Scheduled"]
-    assert world.of(Step.LET_GO).seconds == 11.0
-    assert world.of(Step.ADMITTED).pods == 2
+    assert world.of(LifecycleStep.LET_GO).seconds == 11.0
+    assert world.of(LifecycleStep.ADMITTED).pods == 2
 
 
 def test_a_reservation_that_nobody_comes_for_is_given_back(world):
@@ -97,7 +97,7 @@ def test_a_reservation_that_nobody_comes_for_is_given_back(world):
     world.until(31)
 
     assert world.steps("w")[:2] == ["Admitted", "GivenBack"]
-    assert next(one for one in world.reached if one.step is Step.GIVEN_BACK).seconds == 30.0
+    assert next(one for one in world.reached if one.step is LifecycleStep.GIVEN_BACK).seconds == 30.0
 
 
 def test_a_victim_says_by_which_rule_and_for_which_queue_it_leaves():
@@ -113,10 +113,10 @@ def test_a_victim_says_by_which_rule_and_for_which_queue_it_leaves():
     world.gang("own", 4, queue="a")
     world.run()
 
-    victim = world.of(Step.EVICTED)
+    victim = world.of(LifecycleStep.EVICTED)
     assert (victim.workload[2], victim.queue, victim.for_queue) == ("lent", "b", "a")
     assert (victim.reason, victim.rule, victim.pods, victim.seconds) == ("Preempted", "InCohortReclamation", 8, 60.0)
-    assert world.of(Step.MAKES_ROOM)[1:] == (("PodGroup", "default", "own"), "a", "a", 0.0, 8, "", "", "")
+    assert world.of(LifecycleStep.MAKES_ROOM)[1:] == (("PodGroup", "default", "own"), "a", "a", 0.0, 8, "", "", "")
     assert world.steps("own")[-2:] == ["Admitted", "Scheduled"]
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.drawing import examples
 from tests.engine.world import START, World
 from tutti.api.kinds import KINDS
+from tutti.engine.records.counters import QueuePositions
 from tutti.engine.records.decisions import PatchStatus
-from tutti.engine.records.places import Places
 from tutti.engine.records.workloads import Workload
 from tutti.engine.status.retelling import LOOK_SECONDS, MOST_WRITES
 
@@ -282,7 +282,7 @@ STEPS = st.tuples(
 
 @given(st.lists(STEPS, max_size=30))
 def test_places_are_those_of_the_whole_line_in_order(steps):
-    places, used, line = Places(), dict.fromkeys("abc", 0.0), {}
+    places, used, line = QueuePositions(), dict.fromkeys("abc", 0.0), {}
     places.used = lambda door: used[door]
     for what, number, door, amount, rank in steps:
         workload = Workload(("Workload", "default", f"w{number}"), priority=amount, rank=rank)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.engine.world import GPU, START, World, merged
 from tutti.engine.records.decisions import NotePluginFault
-from tutti.engine.records.extension import Enabled
+from tutti.engine.records.plugins import Enabled
 from tutti.plugins import Go, Refuse, Wait
 
 

@@ -8,8 +8,8 @@ from tests.engine.test_eviction import stop
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World
 from tutti.api.taints import Taint
+from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 from tutti.engine.records.observations import ObjectSeen
-from tutti.engine.records.sayings import ADMISSION_ANNOTATION
 
 
 def test_a_queue_that_is_being_deleted_admits_nobody_any_more():

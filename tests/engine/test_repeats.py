@@ -7,7 +7,7 @@ import pytest
 from tests.engine.test_contest import cohort_of, submit
 from tests.engine.test_turns import evaluated
 from tests.engine.world import World
-from tutti.engine.records.explanation import RETELL_SECONDS
+from tutti.engine.records.explanation import REFRESH_SECONDS
 
 RUNNING = tuple(f"running-{i}" for i in range(4))
 THREES = ("a-three", "b-three")
@@ -40,7 +40,7 @@ def test_whoever_lacks_quota_still_is_not_tried_but_told_the_new_numbers_in_time
     world.run()
     assert evaluated(world) == before
     assert [free(world, name) for name in THREES] == ["0", "0"]
-    world.until(RETELL_SECONDS)
+    world.until(REFRESH_SECONDS)
     assert evaluated(world) == before + 2
     assert [free(world, name) for name in THREES] == ["1", "1"]
     assert "; 1 free now (1 of its own 2" in world.why("Pod", "a-three").message
@@ -77,7 +77,7 @@ def test_numbers_that_come_out_the_same_are_not_looked_at_at_every_turn():
     world = crowded()
     submit(world, *((f"a-one-{i}", "a", 1, 0) for i in range(4)))
     world.run()
-    world.until(5 * RETELL_SECONDS)  # what they were told has stood long enough
+    world.until(5 * REFRESH_SECONDS)  # what they were told has stood long enough
     before = evaluated(world)
     for name in RUNNING:
         world.finish(name)
@@ -91,7 +91,7 @@ def test_one_that_joins_those_who_were_not_tried_is_told_why_it_waits():
     world.finish(RUNNING[0])
     submit(world, ("a-late", "a", 3, 1))
     world.run()
-    world.until(RETELL_SECONDS)
+    world.until(REFRESH_SECONDS)
     assert free(world, "a-late") == "1"
 
 

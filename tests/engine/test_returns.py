@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.engine.records.returns import Returns
+from tutti.engine.records.timers import ExpectedReleases
 from tutti.quota.flavors import Queue
 from tutti.quota.holdings import Holdings
 from tutti.quota.tree import Quota
@@ -56,7 +56,7 @@ def expected(holdings: Holdings, ends: dict[str, float], queue: str, at: float, 
 
 @given(STEPS)
 def test_it_is_what_the_holders_have_that_end_by_then(steps):
-    holdings, returns, ends, charged = holdings_of(), Returns(), {}, {}
+    holdings, returns, ends, charged = holdings_of(), ExpectedReleases(), {}, {}
     for what, who, amount in (*steps, ("ask", "w0", 3.0)):
         name = "/".join(key(who))
         if what == "expect":
@@ -86,7 +86,7 @@ def test_it_is_what_the_holders_have_that_end_by_then(steps):
 
 
 def test_more_than_there_is_room_for_at_first():
-    holdings, returns = holdings_of(), Returns()
+    holdings, returns = holdings_of(), ExpectedReleases()
     for number in range(1000):
         holdings.charge("a", {CPU: 1, GPU: 2}, "/".join(key(f"w{number}")))
         returns.expect(key(f"w{number}"), float(number))

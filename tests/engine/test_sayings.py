@@ -11,7 +11,7 @@ from tests.engine.world import World
 from tutti.api.configuration import Conventions
 from tutti.api.conventions import Claim, ConventionError, claim_of, keys_read
 from tutti.api.core import ObjectMeta, OwnerReference, Pod, PodSpec, SchedulingGroup
-from tutti.engine.records.sayings import ADMISSION_ANNOTATION, GATE_ANNOTATION, Sayings
+from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION, GATE_ANNOTATION, ParsedMemberships
 
 SETTINGS = Conventions()
 JOB = OwnerReference(api_version="batch/v1", kind="Job", name="job", uid="u-job", controller=True)
@@ -73,13 +73,13 @@ def saying(pod: str, *, uid: str = "u", **annotations: str) -> Pod:
 
 @given(st.lists(PODS, max_size=12))
 def test_what_is_remembered_is_what_would_be_read_from_the_pod_alone(pods):
-    sayings = Sayings(SETTINGS)
+    sayings = ParsedMemberships(SETTINGS)
     for pod in pods:
         assert sayings.read(sayings.of(pod), pod) == alone(pod)
 
 
 def test_members_that_say_the_same_share_one_claim():
-    sayings = Sayings(SETTINGS)
+    sayings = ParsedMemberships(SETTINGS)
     first, second = (saying(f"g-{rank}", uid=f"u-{rank}", name="g", size="2") for rank in range(2))
     one, other = (sayings.read(sayings.of(pod), pod)[0] for pod in (first, second))
     assert one is other
@@ -87,7 +87,7 @@ def test_members_that_say_the_same_share_one_claim():
 
 
 def test_what_nobody_reads_is_not_said():
-    sayings = Sayings(SETTINGS, ["example.com/noted"])
+    sayings = ParsedMemberships(SETTINGS, ["example.com/noted"])
     pod = saying("g-0", name="g", size="2")
     said = sayings.of(pod)
     pod.metadata.labels["app"] = "mine"
@@ -99,7 +99,7 @@ def test_what_nobody_reads_is_not_said():
     "key", [*sorted(keys_read(SETTINGS)), ADMISSION_ANNOTATION, GATE_ANNOTATION, "example.com/noted"]
 )
 def test_whatever_anybody_reads_is_said(key):
-    sayings = Sayings(SETTINGS, ["example.com/noted"])
+    sayings = ParsedMemberships(SETTINGS, ["example.com/noted"])
     for where in ("labels", "annotations"):
         pod = saying("g-0", name="g", size="2")
         said = sayings.of(pod)
@@ -108,7 +108,7 @@ def test_whatever_anybody_reads_is_said(key):
 
 
 def test_nothing_is_remembered_of_what_nobody_says_any_more():
-    sayings = Sayings(SETTINGS)
+    sayings = ParsedMemberships(SETTINGS)
     pod = saying("g-0", name="g", size="2")
     claim, _ = sayings.read(sayings.of(pod), pod)
     assert (claim.group, len(sayings)) == ("g", 1)

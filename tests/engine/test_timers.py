@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.engine.records.timers import Timers, times_of
+from tutti.engine.records.timers import Timers, due_times
 from tutti.engine.records.workloads import Workload
 
 FIELDS = ("deadline", "alarm", "tell_at", "not_before")
@@ -35,15 +35,15 @@ def test_who_is_due_and_when_is_what_a_look_at_all_of_them_says(steps):
             case _:
                 now += amount
                 due = timers.take_due(now)
-                overdue = [w for w in known.values() if any(time <= now for time in times_of(w))]
+                overdue = [w for w in known.values() if any(time <= now for time in due_times(w))]
                 assert [w for w in due if w in overdue] == sorted(overdue, key=lambda one: one.key)
                 for one in due:
                     for done in FIELDS[1:]:  # a deadline may stand until somebody has answered
                         if (getattr(one, done) or now + 1) <= now:
                             setattr(one, done, 0.0 if done == "not_before" else None)
                     timers.settle(one, now)
-                known = {name: w for name, w in known.items() if w not in due or times_of(w)}
-        ahead = [time for w in known.values() for time in times_of(w) if time > now]
+                known = {name: w for name, w in known.items() if w not in due or due_times(w)}
+        ahead = [time for w in known.values() for time in due_times(w) if time > now]
         assert timers.next(now) == min(ahead, default=None)
         assert timers.next(now) == min(ahead, default=None)
 

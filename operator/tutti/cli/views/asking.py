@@ -14,8 +14,8 @@ from tutti.cli.views.listing import Listed
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.hosting import Plugins
 from tutti.engine.records.observations import AnyObservation, Synced
+from tutti.engine.records.plugins import Plugins
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 

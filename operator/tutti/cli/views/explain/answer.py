@@ -20,10 +20,9 @@ from tutti.cli.views.explain.trials import Case
 from tutti.cluster.muster import Doing
 from tutti.engine.lifecycle.degraded import is_restarting
 from tutti.engine.lifecycle.replacement import lent
-from tutti.engine.reading.queues import queue_of
-from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.needs import Need, needs_of
-from tutti.engine.records.reasons import Reason
+from tutti.engine.reading.resolution import queue_of
+from tutti.engine.records.explanation import EvictionReason, Explanation
+from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.quota.flavors import Queue
@@ -55,7 +54,7 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
     workload = state.workloads[key]
     why = asked.what_if(asked.listed.seen, key)
     lacks, restarts = degraded_of(state, workload), is_restarting(workload)
-    leaves = "" if why is None or why.reason != Reason.MEMBER_LOST else why.message
+    leaves = "" if why is None or why.reason != EvictionReason.MEMBER_LOST else why.message
     if lacks is None or leaves:
         found = _look(asked, state, key, why, trying=trying)
     else:
@@ -109,7 +108,7 @@ def _look(asked: Asked, state: State, key: WorkloadKey, why: Explanation | None,
     workload = state.workloads[key]
     with lent(state, workload):
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
-        needs = needs_of(workload)
+        needs = pending_pod_sets(workload)
         at = None if isinstance(queue, Explanation) else queue
         needs = needs if isinstance(needs, Explanation) else _required(workload, needs)
         mine = [] if isinstance(needs, Explanation) else needs
@@ -122,7 +121,7 @@ def _look(asked: Asked, state: State, key: WorkloadKey, why: Explanation | None,
     return _Look(told, quota, room, remedy, "" if remedy else hopeless(workload, why))
 
 
-def _required(workload: Workload, needs: list[Need]) -> list[Need]:
+def _required(workload: Workload, needs: list[PodSetRequest]) -> list[PodSetRequest]:
     return needs if workload.degraded_since is None else losing.as_required(needs)
 
 

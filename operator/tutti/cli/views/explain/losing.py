@@ -13,8 +13,8 @@ from tutti.cli.views.degraded import Degraded
 from tutti.cli.views.explain.model import Successors
 from tutti.engine.lifecycle.degraded import restarts_at, short_groups
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.needs import Need
 from tutti.engine.records.observations import AnyObservation
+from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Workload, WorkloadKey
 
 
@@ -49,7 +49,7 @@ def outcome(asked: Asked, key: WorkloadKey) -> tuple[Successors, Explanation | N
     return Successors(dict(sorted(Counter(places).items())), "" if why is None else why.message), why
 
 
-def as_required(needs: Sequence[Need]) -> list[Need]:
+def as_required(needs: Sequence[PodSetRequest]) -> list[PodSetRequest]:
     """Return what is needed for a gang to be whole again where its members are placed as they come (Keep)."""
     out = []
     for need in needs:

@@ -8,7 +8,7 @@ from tutti.cli.views.explain.model import QuotaUse
 from tutti.engine.admission.choices import chooser
 from tutti.engine.admission.shortages import closest, short_of_quota
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.needs import Need, pod_sets_of
+from tutti.engine.records.pod_sets import PodSetRequest, quota_pod_sets
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.quota.flavors import Queue
@@ -16,16 +16,16 @@ from tutti.quota.outcome import Verdict
 from tutti.quota.tree import UNLIMITED, FlavorResource
 
 
-def by_quota(state: State, workload: Workload, queue: Queue, needs: Sequence[Need]) -> Explanation | None:
+def by_quota(state: State, workload: Workload, queue: Queue, needs: Sequence[PodSetRequest]) -> Explanation | None:
     """Return what of quota is lacking for the required pods, wherever nodes have room; None where nothing is."""
     required = [need for need in needs if need.required]
     if not required:
         return None
-    choice = chooser(state, queue, workload).choose(pod_sets_of(required))
+    choice = chooser(state, queue, workload).choose(quota_pod_sets(required))
     return None if choice.verdict is Verdict.FIT else closest(short_of_quota(state, queue, choice))
 
 
-def uses(state: State, queue: Queue, needs: Sequence[Need]) -> tuple[QuotaUse, ...]:
+def uses(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> tuple[QuotaUse, ...]:
     """Return every flavor that the resources asked for may be counted in."""
     asked: dict[str, int] = {}
     for need in needs:

@@ -15,7 +15,7 @@ from tutti.cluster.transaction import Transaction
 from tutti.engine.admission.attempt import Attempt, ask_for
 from tutti.engine.admission.shortages import closest, misfit
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.needs import Need
+from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.placement.gang import Ask, place, prospect
@@ -31,7 +31,9 @@ EXAMPLES = 3
 """How many nodes, or domains, are named."""
 
 
-def by_nodes(state: State, workload: Workload, queue: Queue | None, needs: Sequence[Need]) -> Explanation | None:
+def by_nodes(
+    state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]
+) -> Explanation | None:
     """Return what of nodes is lacking for the required pods, whatever quota there is; None where nothing is."""
     required = [need for need in needs if need.required]
     whys = []
@@ -47,7 +49,7 @@ def by_nodes(state: State, workload: Workload, queue: Queue | None, needs: Seque
     return closest(whys) if whys else None
 
 
-def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence[Need]) -> tuple[Room, ...]:
+def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> tuple[Room, ...]:
     """Return where pods of each kind could go, in each flavor that they may be counted in."""
     with state.cluster.transaction() as transaction:
         profile = Attempt(state, workload, queue, transaction).profile
@@ -61,7 +63,7 @@ def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence
     return tuple(found.values())
 
 
-def _ways(state: State, queue: Queue | None, needs: Sequence[Need]) -> Iterator[list[Assignment]]:
+def _ways(state: State, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Iterator[list[Assignment]]:
     """Yield ways to count all needs in flavors, like ones alike."""
     if queue is None or not needs:
         yield [{} for _ in needs]
@@ -76,7 +78,7 @@ def _ways(state: State, queue: Queue | None, needs: Sequence[Need]) -> Iterator[
             yield [one[min(at, len(one) - 1)] for one in each]
 
 
-def _room(state: State, need: Need, given: Assignment, profile: Profile) -> Room:
+def _room(state: State, need: PodSetRequest, given: Assignment, profile: Profile) -> Room:
     nodes, pods = state.cluster.nodes, need.required or need.extra
     ask = ask_for(state, need, given, required=pods)
     free = _free(nodes, ask, profile)

@@ -11,9 +11,8 @@ from tutti.cli.views.asking import missing
 from tutti.cli.views.explain.model import QuotaUse, Step, Verdict
 from tutti.cli.views.explain.quota import by_quota
 from tutti.cli.views.explain.rooms import by_nodes
-from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.needs import Need, never_admitted
-from tutti.engine.records.reasons import Reason
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
+from tutti.engine.records.pod_sets import PodSetRequest, never_admitted
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.quota.flavors import Queue
@@ -36,7 +35,7 @@ class Way:
     state: State
     workload: Workload
     queue: Queue | Explanation | None
-    needs: Sequence[Need] | Explanation
+    needs: Sequence[PodSetRequest] | Explanation
     quota: Sequence[QuotaUse]
     why: Explanation | None
 
@@ -60,7 +59,7 @@ def _behind(way: Way, gate: Gate) -> Step:
     """Return how a workload has passed a gate, or what it lacks of what it had passed with."""
     if gate is Gate.GATHER and missing(way.workload) > 0:
         return Step(gate.value, Verdict.SHORT, _passed(way, gate))
-    leaves = way.why is not None and way.why.reason == Reason.MEMBER_LOST
+    leaves = way.why is not None and way.why.reason == EvictionReason.MEMBER_LOST
     if gate is Gate.PLACEMENT and leaves and not isinstance(way.needs, Explanation):
         queue = way.queue if isinstance(way.queue, Queue) else None
         why = by_nodes(way.state, way.workload, queue, way.needs)

@@ -14,7 +14,7 @@ from tutti.cli.views.asking import Asked
 from tutti.cli.views.changing import Seen
 from tutti.cli.views.explain.model import QuotaUse, Remedy, Room
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.needs import Need
+from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.quota.flavors import Queue
@@ -38,7 +38,7 @@ class Case:
     workload: Workload
     queue: Queue | None
     why: Explanation
-    needs: Sequence[Need]
+    needs: Sequence[PodSetRequest]
     quota: Sequence[QuotaUse]
     rooms: Sequence[Room]
 

@@ -10,8 +10,7 @@ from tutti.api.wording import HAS, IS, agreeing, counted
 from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Doing
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.members import Charge, Group, Member, Tally
-from tutti.engine.records.near import Near
+from tutti.engine.records.members import Charge, Member, MemberCounts, MemberGroup, PodSetTopology
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
@@ -29,7 +28,7 @@ MOST_GROUPS = 3
 
 
 @dataclass(slots=True)
-class Need:
+class PodSetRequest:
     """Pods of one class, of one group, that want nodes.
 
     Attributes:
@@ -44,12 +43,12 @@ class Need:
             keep to them.
     """
 
-    group: Group
+    group: MemberGroup
     klass: PodClass
     members: list[Member]
     required: int
     extra: int = 0
-    near: Near | None = None
+    near: PodSetTopology | None = None
     party: object = None
     there: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
@@ -63,7 +62,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class PreemptionOption:
     """What a workload could have had if others were gone: by quota, but there are no nodes; or not even that.
 
     Attributes:
@@ -74,7 +73,7 @@ class Lacking:
         contested: Of which flavors and resources there is too little quota; none where only nodes are short.
     """
 
-    needs: Sequence[Need]
+    needs: Sequence[PodSetRequest]
     asks: Sequence[Ask]
     charges: Sequence[Charge | None]
     profile: Profile
@@ -87,7 +86,7 @@ class Lacking:
         return [(charge, need.required) for charge, need in each if charge is not None]
 
 
-def needs_of(workload: Workload) -> list[Need] | Explanation:
+def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
     """Return which pods want nodes now, or what is still missing before any may have one.
 
     A gang that has been running together before takes every new member as it comes; otherwise all that is missing
@@ -95,8 +94,8 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
     """
     if workload.problem is not None:
         return workload.problem
-    needs: list[Need] = []
-    short: list[Group] = []
+    needs: list[PodSetRequest] = []
+    short: list[MemberGroup] = []
     for group in workload.groups.values():
         tally = group.tally()
         waiting = _by_rank([m for m in group.members.values() if m.pod.counted is Doing.WAITING])
@@ -117,7 +116,7 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
     return needs
 
 
-def _missing(workload: Workload, group: Group, tally: Tally, waiting: int) -> int:
+def _missing(workload: Workload, group: MemberGroup, tally: MemberCounts, waiting: int) -> int:
     """Return how many members of a group must be had at once, of which so many wait."""
     if workload.phase is Phase.SCHEDULED:
         together = group.on_loss is not None and group.on_loss.action == "Restart"
@@ -128,7 +127,7 @@ def _missing(workload: Workload, group: Group, tally: Tally, waiting: int) -> in
     return missing
 
 
-def _look_around(need: Need, workload: Workload) -> None:
+def _look_around(need: PodSetRequest, workload: Workload) -> None:
     """Find the others of a need's party that have their node, or have one reserved, and are not leaving it.
 
     They keep to the flavors of these.
@@ -150,14 +149,14 @@ def _look_around(need: Need, workload: Workload) -> None:
     need.growth = max(need.extra, expected)
 
 
-def _party(group: Group, klass: PodClass, near: Near) -> object:
+def _party(group: MemberGroup, klass: PodClass, near: PodSetTopology) -> object:
     return near.together or (group.name, klass)
 
 
-def never_admitted(queue: Queue | None, needs: Sequence[Need]) -> Explanation | None:
+def never_admitted(queue: Queue | None, needs: Sequence[PodSetRequest]) -> Explanation | None:
     """Return why required pods can never be admitted as they and their queue are written; None where they can."""
     for need in needs:
-        why = hopeless(queue, need.klass) if need.required else None
+        why = class_never_admitted(queue, need.klass) if need.required else None
         if why is not None:
             return why
     total = toil_of_all(need.klass for need in needs)
@@ -170,7 +169,7 @@ def never_admitted(queue: Queue | None, needs: Sequence[Need]) -> Explanation | 
     return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(total)})
 
 
-def hopeless(queue: Queue | None, klass: PodClass) -> Explanation | None:
+def class_never_admitted(queue: Queue | None, klass: PodClass) -> Explanation | None:
     """Return why no pod of a class can ever be admitted as it and its queue are written; None where it can."""
     why = unplaceable(klass)
     missing = [] if queue is None or why is not None else uncovered(queue, klass.requests)
@@ -203,13 +202,13 @@ def not_covered(queue: Queue, missing: Sequence[str]) -> Explanation:
     return Explanation(Gate.QUOTA, "ResourceNotCovered", text + "or do not request it")
 
 
-def pod_sets_of(needs: Sequence[Need]) -> list[PodSet]:
+def quota_pod_sets(needs: Sequence[PodSetRequest]) -> list[PodSet]:
     """Return what the required pods of needs ask of quota, named by index; those of one party share their flavors."""
     parties = list(dict.fromkeys(need.party for need in needs))
     return [_pod_set(str(index), need, parties.index(need.party)) for index, need in enumerate(needs)]
 
 
-def asked_by(needs: Iterable[Need]) -> dict[str, int]:
+def requested_by(needs: Iterable[PodSetRequest]) -> dict[str, int]:
     """Return per resource what all pods of needs ask for, those beyond the required ones included."""
     total: dict[str, int] = {}
     for need in needs:
@@ -218,7 +217,7 @@ def asked_by(needs: Iterable[Need]) -> dict[str, int]:
     return total
 
 
-def _pod_set(name: str, need: Need, party: int) -> PodSet:
+def _pod_set(name: str, need: PodSetRequest, party: int) -> PodSet:
     """Return what the required pods ask of quota; `pods` is counted by the queue itself, where it covers it."""
     klass = need.klass
     affinity = klass.spec.affinity.node_affinity if klass.spec.affinity else None
@@ -235,9 +234,9 @@ def _pod_set(name: str, need: Need, party: int) -> PodSet:
     )
 
 
-def _split(group: Group, waiting: list[Member], missing: int, promised: int) -> Iterator[Need]:
+def _split(group: MemberGroup, waiting: list[Member], missing: int, promised: int) -> Iterator[PodSetRequest]:
     """Group the waiting members by class; the first `missing` of them are required, the others are extra."""
-    by_class: dict[object, Need] = {}
+    by_class: dict[object, PodSetRequest] = {}
     apart = group.near is None
     for index, member in enumerate(waiting):
         klass = member.pod.klass
@@ -256,12 +255,12 @@ def _split(group: Group, waiting: list[Member], missing: int, promised: int) -> 
     yield from by_class.values()
 
 
-def _need(group: Group, klass: PodClass, near: Near | None) -> Need:
+def _need(group: MemberGroup, klass: PodClass, near: PodSetTopology | None) -> PodSetRequest:
     party = None if near is None else _party(group, klass, near)
-    return Need(group, klass, [], 0, near=near, party=party, kept=_kept(group, klass))
+    return PodSetRequest(group, klass, [], 0, near=near, party=party, kept=_kept(group, klass))
 
 
-def _kept(group: Group, klass: PodClass) -> frozenset[str]:
+def _kept(group: MemberGroup, klass: PodClass) -> frozenset[str]:
     """Return the flavors that pods of a class in a group have: a pod set has one per resource group (Kueue)."""
     tally = group.tally()
     if group.holds or tally.placed or tally.reserved:
@@ -290,7 +289,7 @@ def _by_rank(members: list[Member]) -> list[Member]:
     return [members[at] for at in sorted(range(len(members)), key=keys.__getitem__)]
 
 
-def _gathering(groups: Sequence[Group]) -> Explanation:
+def _gathering(groups: Sequence[MemberGroup]) -> Explanation:
     """Say of the pod groups of one workload that have too few members for it to be placed what each of them lacks."""
     least, there = sum(group.min_count for group in groups), str(sum(_ungated(group) for group in groups))
     said = [_absent(group) if _lacks_pods(group) else _gated(group) for group in groups[:MOST_GROUPS]]
@@ -305,18 +304,18 @@ def _gathering(groups: Sequence[Group]) -> Explanation:
     return Explanation(Gate.GATHER, "SchedulingGated", text, {"members": there, "gated": gated})
 
 
-def _ungated(group: Group) -> int:
+def _ungated(group: MemberGroup) -> int:
     """Return how many members count that nothing holds back."""
     tally = group.tally()
     return tally.waiting + tally.reserved + tally.placed
 
 
-def _lacks_pods(group: Group) -> bool:
+def _lacks_pods(group: MemberGroup) -> bool:
     """Whether there are too few members even if all gates were taken off."""
     return _ungated(group) + group.tally().gated < group.min_count
 
 
-def _absent(group: Group) -> str:
+def _absent(group: MemberGroup) -> str:
     tally, there = group.tally(), _ungated(group)
     said = f"{there} of {counted(group.min_count, 'member')} of pod group {group.name}"
     said += f" {agreeing(there or group.min_count, IS)}"
@@ -328,7 +327,7 @@ def _absent(group: Group) -> str:
     return f"{said} there" + (f" ({', '.join(apart)} not counted)" if apart else "")
 
 
-def _gated(group: Group) -> str:
+def _gated(group: MemberGroup) -> str:
     gated = group.tally().gated
     there = _ungated(group) + gated
     return f"{counted(there, 'member')} of pod group {group.name} {agreeing(there, IS)} there, {gated} gated"

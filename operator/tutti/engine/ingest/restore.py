@@ -1,4 +1,4 @@
-"""What the status of an object tells of a life that this process has not seen."""
+"""A life that this process has not seen, restored from the status of an object."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tutti.api.conditions import Condition, find, is_true
 from tutti.api.kinds import PodGroup, Workload
 from tutti.api.kinds.statuses import KeptMember
 from tutti.engine.records import workloads
-from tutti.engine.records.members import Loss
-from tutti.engine.records.workloads import Eviction, Phase
+from tutti.engine.records.members import LostMember
+from tutti.engine.records.workloads import Phase, WorkloadEviction
 from tutti.quota.flavors import VIRTUAL
 
 MOST_LOST = 100_000
 """As many members as a pod group can have, and so can have lost."""
 
 
-def recall(workload: workloads.Workload, found: Workload | PodGroup) -> None:
+def restore(workload: workloads.Workload, found: Workload | PodGroup) -> None:
     """Take over from an object that was not known before how far it had come, and an eviction that was under way.
 
     An eviction is known to be unfinished by what its last status said: that quota was still reserved, or, of a
@@ -35,7 +35,7 @@ def recall(workload: workloads.Workload, found: Workload | PodGroup) -> None:
         at = _seconds(evicted.last_transition_time)
         preempted = find(conditions, "Preempted")
         why = preempted.reason if preempted is not None and preempted.status == "True" else ""
-        workload.evicted = Eviction(evicted.reason, evicted.message, at, why)
+        workload.evicted = WorkloadEviction(evicted.reason, evicted.message, at, why)
         if workload.phase is Phase.WAITING and _was_leaving(found):
             workload.phase = Phase.LEAVING
     if isinstance(found, Workload):
@@ -62,13 +62,15 @@ def _forget(workload: workloads.Workload) -> None:
     workload.deactivated, workload.inactive_from = "", None
 
 
-def _losses(said: KeptMember) -> list[Loss]:
+def _losses(said: KeptMember) -> list[LostMember]:
     """Return what a status says is kept for successors; nothing where that cannot be read."""
     try:
         amounts = resources.amounts_from_zero(said.requests)
     except resources.AmountError:
         return []
-    loss = Loss(said.pod_group, said.node, {**amounts, VIRTUAL: 1}, said.flavors, said.cluster_queue, recalled=True)
+    loss = LostMember(
+        said.pod_group, said.node, {**amounts, VIRTUAL: 1}, said.flavors, said.cluster_queue, recalled=True
+    )
     return [loss] * min(max(0, said.count), MOST_LOST)
 
 

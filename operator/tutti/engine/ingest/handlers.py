@@ -1,4 +1,10 @@
-"""Observations change what is known; nothing is decided here."""
+"""What each observation changes of what is known, and what becomes of an object of which one raises.
+
+Nothing is decided here. An object of which an observation raises is not known as it is, and nobody else notices.
+What is believed then is the careful thing: a pod takes its room, if that can be told, and is not placed. A node takes
+no new pods. An object of ours, or of another project that says how large a gang is, counts as one that cannot be
+read. Of anything else what was known before stands. The next observation of it is read anew.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +12,19 @@ from collections.abc import Iterable
 from typing import Any, Final, assert_never
 
 from tutti.api.allowances import room_of
+from tutti.api.core import Pod
 from tutti.api.kinds import PodGroup
+from tutti.api.owners import OwnerObject
 from tutti.cluster.pods import PodRecord
+from tutti.cluster.surroundings import Selecting
 from tutti.engine.admission import extenders
-from tutti.engine.ingest import implicit, inheritance, promises
-from tutti.engine.ingest.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
+from tutti.engine.ingest import implicit_gangs, membership, specs
+from tutti.engine.ingest.membership import drop_foreign_pod, drop_member, note_foreign_pod, put_member, reassign_members
 from tutti.engine.lifecycle import binding, charges, eviction, limits, volumes
 from tutti.engine.lifecycle.reservation import lost_node, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
+from tutti.engine.records.decisions import EmitEvent, SetPodCondition, error_text, fault_of
 from tutti.engine.records.observations import (
     AllowanceGone,
     AllowanceSeen,
@@ -40,6 +50,7 @@ from tutti.engine.records.observations import (
     ObjectGone,
     ObjectSeen,
     ObjectUnread,
+    Observation,
     OwnerGone,
     OwnerKindFollowed,
     OwnerSeen,
@@ -73,7 +84,7 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
                 put_member(state, pod)
             else:
                 state.cluster.put_pod(pod, keep=False)
-                note_stranger(state, pod)
+                note_foreign_pod(state, pod)
                 nominations.note(state, pod)
         case BindFinished():
             binding.finished(state, observation)
@@ -107,16 +118,16 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             state.budgets.pop((space, name), None)
         case AllowanceSeen(quota=quota):
             state.allowances.setdefault(quota.metadata.namespace, {})[quota.metadata.name] = room_of(quota)
-            promises.look_again(state, quota.metadata.namespace)
+            specs.allowances_changed(state, quota.metadata.namespace)
         case AllowanceGone(namespace=space, name=name):
             state.allowances.get(space, {}).pop(name, None)
-            promises.look_again(state, space)
+            specs.allowances_changed(state, space)
         case OwnerSeen(found=owner):
-            inheritance.seen(state, owner)
+            membership.owner_seen(state, owner)
         case OwnerGone(uid=uid):
             state.ancestry.drop(uid)
         case OwnerKindFollowed(group=group, kind=kind_seen, followed=followed):
-            inheritance.followed(state, (group, kind_seen), is_so=followed)
+            membership.owner_kind_followed(state, (group, kind_seen), is_so=followed)
         case (
             VolumeSeen(found=storage)
             | ClaimSeen(found=storage)
@@ -136,10 +147,10 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
         case ObjectGone():
             _object_gone(state, observation)
         case GangObjectSeen(api_version=version, kind=kind_seen, raw=raw):
-            refile(state, *state.gang_objects.put(version, kind_seen, raw))
+            reassign_members(state, *state.gang_objects.put(version, kind_seen, raw))
         case GangObjectGone(api_version=version, kind=kind_seen, namespace=space, name=name):
             state.gang_objects.drop(version, kind_seen, space, name)
-            refile(state, space, name)
+            reassign_members(state, space, name)
         case ObjectUnread():
             _unread(state, observation)
         case EvictFinished():
@@ -147,7 +158,7 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
         case Deactivated():
             limits.deactivated(state, observation)
         case PodGroupWritten():
-            implicit.written(state, observation)
+            implicit_gangs.pod_group_written(state, observation)
         case ExtenderAnswered():
             extenders.answered(state, observation)
         case Synced():
@@ -163,7 +174,7 @@ def _unread(state: State, unread: ObjectUnread) -> None:
 
 
 def _pod_gone(state: State, gone: PodGone) -> None:
-    drop_stranger(state, (gone.namespace, gone.name))
+    drop_foreign_pod(state, (gone.namespace, gone.name))
     nominations.drop(state, (gone.namespace, gone.name))
     member = state.members.get((gone.namespace, gone.name))
     if member is not None and gone.uid in ("", member.pod.uid):
@@ -205,7 +216,7 @@ def _object_seen(state: State, seen: ObjectSeen) -> None:
                 state.changed_queues["/".join(filter(None, (meta.get("namespace", ""), meta["name"])))] = None
     before = state.catalog.version
     namespace, name = state.catalog.put(kind, seen.raw)
-    concerned(state, kind, namespace, name, changed=state.catalog.version != before)
+    touch_concerned(state, kind, namespace, name, changed=state.catalog.version != before)
 
 
 def _told(state: State, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:
@@ -225,21 +236,91 @@ def _told(state: State, kind: str, namespace: str, name: str, uid: str) -> dict[
 def _object_gone(state: State, gone: ObjectGone) -> None:
     state.counts.told.pop(state.catalog.uid_of((gone.kind, gone.namespace, gone.name)), None)
     state.catalog.drop(gone.kind, gone.namespace, gone.name)
-    concerned(state, gone.kind, gone.namespace, gone.name, changed=True)
+    touch_concerned(state, gone.kind, gone.namespace, gone.name, changed=True)
 
 
-def concerned(state: State, kind: str, namespace: str, name: str, *, changed: bool) -> None:
+def touch_concerned(state: State, kind: str, namespace: str, name: str, *, changed: bool) -> None:
     """Look again at what an object of ours concerns."""
     if kind == "PodGroup":
-        refile(state, namespace, name)
+        reassign_members(state, namespace, name)
         state.open(("PodGroup", namespace, name))
         found = state.catalog.get(PodGroup, namespace, name)
         if found is not None and found.spec.workload_ref is not None:
             state.touch(("Workload", namespace, found.spec.workload_ref.name))
     elif kind == "Workload":
-        refile(state, namespace, name)
+        reassign_members(state, namespace, name)
         state.open(("Workload", namespace, name))
     elif changed:
         if kind in _QUEUES:
             state.changed_queues[f"{namespace}/{name}" if namespace else name] = None  # what it says may be stale
         state.stale = True
+
+
+def unobserved(state: State, observation: AnyObservation, error: Exception) -> None:
+    """Go on without an observation that could not be taken in."""
+    whose = _whose(observation)
+    state.out.append(fault_of(whose, error, "observing"))
+    match observation:
+        case PodSeen(pod=pod):
+            _lose_pod(state, pod, error)
+        case NodeSeen(node=node):
+            state.cluster.close_node(node.metadata.name, f"what is seen of it raises {error_text(error)}")
+        case ObjectSeen(kind=kind, raw=raw):
+            namespace, name = state.catalog.spoil(kind, raw, error_text(error))
+            touch_concerned(state, kind, namespace, name, changed=True)
+        case GangObjectSeen(api_version=version, kind=kind):
+            state.gang_objects.drop(version, kind, *whose[1:])
+            reassign_members(state, *whose[1:])
+        case _:
+            pass
+
+
+def _lose_pod(state: State, pod: Pod, error: Exception) -> None:
+    """Have a pod take its room, as one of nobody's would, and not be placed; say so on the pod."""
+    key = (pod.metadata.namespace, pod.metadata.name)
+    member = state.members.get(key)
+    if member is not None and member.pod.uid == pod.metadata.uid and key in state.home:
+        member.said = 0  # whatever it says next is read
+        state.touch(state.home[key][0])
+    else:
+        _forget(state, pod)
+    if pod.spec.scheduler_name not in state.profiles or pod.spec.node_name:
+        return
+    text = f"it is set aside, because seeing it raised {error_text(error)}; everything else goes on; please report this"
+    if any(one.type == "PodScheduled" and one.message == text for one in pod.status.conditions):
+        return  # else every echo of what is written here would have it written again
+    about = (*key, pod.metadata.uid)
+    state.out.append(EmitEvent("v1", "Pod", *about, "Warning", "SetAside", "Scheduling", text))
+    state.out.append(SetPodCondition(*about, "SetAside", text, pod.metadata.generation))
+
+
+def _forget(state: State, pod: Pod) -> None:
+    """Forget a pod that was not filed to its end; where it takes room on a node, that is counted or the node closed."""
+    key = (pod.metadata.namespace, pod.metadata.name)
+    drop_member(state, key)
+    state.cluster.remove_pod(key)
+    try:
+        state.cluster.put_pod(pod, keep=False)
+    except Exception as error:  # noqa: BLE001 - how much room it takes cannot be told
+        node = pod.spec.node_name
+        state.cluster.remove_pod(key)
+        if node:
+            why = f"how much Pod {key[0]}/{key[1]} takes of it cannot be told: {error_text(error)}"
+            state.cluster.close_node(node, why, key)
+
+
+def _whose(observation: Observation) -> tuple[str, str, str]:
+    """Return the kind, namespace and name of what an observation is about."""
+    kind = type(observation).__name__.removesuffix("Seen").removesuffix("Gone")
+    for field in observation.__struct_fields__:
+        about = getattr(observation, field)
+        meta = getattr(about, "metadata", None)
+        if meta is not None:
+            return kind, meta.namespace, meta.name
+        if isinstance(about, dict) and isinstance(about.get("metadata"), dict):
+            named = about["metadata"]
+            kind = getattr(observation, "kind", kind)
+            return kind, str(named.get("namespace", "")), str(named.get("name", ""))
+        if isinstance(about, OwnerObject | Selecting):
+            return about.kind, about.namespace, about.name
+    return kind, str(getattr(observation, "namespace", "")), str(getattr(observation, "name", ""))

@@ -1,11 +1,11 @@
-"""The lines in which workloads wait for quota and nodes: one for each ClusterQueue, one for those without a queue.
+"""The queues in which workloads wait for quota and nodes: one for each ClusterQueue, one for those without a queue.
 
-Equal workloads of a line stand in one bunch. When the first of a bunch fails, the others would fail alike, so the
-whole bunch sleeps until something happens that can help it. A strict line lets nobody by whose turn comes after that
-of a head that sleeps.
+Equal workloads of a queue are one equivalence class. When the first of a class fails, the others would fail alike,
+so the whole class is parked until something happens that can help it. A strict queue lets nobody by whose turn
+comes after that of a head that is parked.
 
-What has left a line is let go of at once: classes of pods live as long as somebody holds them, and what is known of a
-class must not depend on when Python finds rings of objects.
+What has left a queue is let go of at once: classes of pods live as long as somebody holds them, and what is known of
+a class must not depend on when Python finds rings of objects.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.needs import Lacking, Need
+from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption
 from tutti.engine.records.workloads import Workload
 from tutti.queueing.heads import HeadKey
 from tutti.quota.asked import Known
@@ -28,7 +28,7 @@ from tutti.quota.podsets import PodSet
 Shape = tuple[object, ...]
 """What decides how a workload fares: those of equal shape fare alike in the same state."""
 
-LineKey = tuple[float, HeadKey]
+QueueKey = tuple[float, HeadKey]
 """What a sort plugin says (0 for all where there is none), then importance and age; sorts the next one first."""
 
 Order = tuple[float, float, HeadKey]
@@ -40,7 +40,7 @@ def _nothing(_: str) -> float:
 
 
 @dataclass(slots=True, eq=False)
-class Standing:
+class QueueEntry:
     """A workload's place in a line.
 
     Attributes:
@@ -52,11 +52,11 @@ class Standing:
     """
 
     workload: Workload
-    needs: list[Need]
-    key: LineKey
-    bunch: Bunch
+    needs: list[PodSetRequest]
+    key: QueueKey
+    bunch: EquivalenceClass
     left: bool = False
-    lacking: Sequence[Lacking] = ()
+    lacking: Sequence[PreemptionOption] = ()
     needs_room: bool = False
 
     @property
@@ -64,13 +64,13 @@ class Standing:
         """The ClusterQueue that it stands at."""
         return self.bunch.queue
 
-    def is_at(self, line: tuple[str, str], key: LineKey, shape: Shape) -> bool:
+    def is_at(self, line: tuple[str, str], key: QueueKey, shape: Shape) -> bool:
         """Whether this is its place in that line."""
         return (self.bunch.line.name, self.key, self.bunch.shape) == (line, key, shape)
 
 
 @dataclass(slots=True, eq=False)
-class Bunch:
+class EquivalenceClass:
     """Equal workloads of one line.
 
     Attributes:
@@ -91,7 +91,7 @@ class Bunch:
         rests_until: Before that time nothing wakes them, Unix seconds.
     """
 
-    line: Line
+    line: PendingQueue
     shape: Shape
     queue: Queue | None
     root: str
@@ -110,16 +110,16 @@ class Bunch:
     rests: int = 0
     rests_until: float = 0.0
     size: int = 0
-    _heap: list[tuple[LineKey, int, Standing]] = field(default_factory=list)
+    _heap: list[tuple[QueueKey, int, QueueEntry]] = field(default_factory=list)
 
-    def first(self) -> Standing | None:
+    def first(self) -> QueueEntry | None:
         """Return the next of them."""
         heap = self._heap
         while heap and heap[0][2].left:
             heapq.heappop(heap)
         return heap[0][2] if heap else None
 
-    def in_order(self) -> Iterator[Standing]:
+    def in_order(self) -> Iterator[QueueEntry]:
         """Yield all of them, the next one first; nobody may come meanwhile."""
         heap = self._heap
         ahead = [(heap[0], 0)] if heap else []
@@ -130,7 +130,7 @@ class Bunch:
             if not standing.left:
                 yield standing
 
-    def standings(self) -> Iterator[Standing]:
+    def standings(self) -> Iterator[QueueEntry]:
         """Yield all of them, in no particular order but always the same."""
         return (one for _, _, one in self._heap if not one.left)
 
@@ -138,7 +138,7 @@ class Bunch:
         """Let go of all of them."""
         self._heap = []
 
-    def add(self, standing: Standing, number: int) -> None:
+    def add(self, standing: QueueEntry, number: int) -> None:
         """Take one in; `number` tells apart what came when."""
         self.size += 1
         self.fresh = True
@@ -146,7 +146,7 @@ class Bunch:
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class PendingQueue:
     """The workloads that wait at one ClusterQueue.
 
     Attributes:
@@ -159,49 +159,49 @@ class Line:
     name: tuple[str, str]
     strict: bool
     used: Callable[[str], float] = _nothing
-    near: dict[Standing, None] = field(default_factory=dict)
-    _bunches: dict[Shape, Bunch] = field(default_factory=dict)
-    _awake: dict[Bunch, None] = field(default_factory=dict)
-    _asleep: dict[Bunch, None] = field(default_factory=dict)
-    _next: list[tuple[Order, int, Bunch]] = field(default_factory=list)
-    _told: Standing | None = None
-    _fresh: list[Standing] = field(default_factory=list)
+    near: dict[QueueEntry, None] = field(default_factory=dict)
+    _bunches: dict[Shape, EquivalenceClass] = field(default_factory=dict)
+    _awake: dict[EquivalenceClass, None] = field(default_factory=dict)
+    _asleep: dict[EquivalenceClass, None] = field(default_factory=dict)
+    _next: list[tuple[Order, int, EquivalenceClass]] = field(default_factory=list)
+    _told: QueueEntry | None = None
+    _fresh: list[QueueEntry] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @property
-    def blocked(self) -> Standing | None:
+    def blocked(self) -> QueueEntry | None:
         """The head of a strict line that must wait, if it must."""
         if not self.strict:
             return None
         return min(self.sleeping(), key=self.order, default=None)
 
-    def sleeping(self) -> Iterator[Standing]:
+    def sleeping(self) -> Iterator[QueueEntry]:
         """Yield the first of each bunch that sleeps, in no particular order but always the same."""
         for bunch in self._asleep:
             first = bunch.first()
             if first is not None:
                 yield first
 
-    def bunch(self, shape: Shape) -> Bunch | None:
+    def bunch(self, shape: Shape) -> EquivalenceClass | None:
         """Return the bunch of a shape, if there is one."""
         return self._bunches.get(shape)
 
-    def open_bunch(self, bunch: Bunch) -> None:
+    def open_bunch(self, bunch: EquivalenceClass) -> None:
         """Begin a bunch; it is awake."""
         self._bunches[bunch.shape] = bunch
         self._awake[bunch] = None
 
-    def add(self, standing: Standing) -> None:
+    def add(self, standing: QueueEntry) -> None:
         """Take in a workload."""
         standing.bunch.add(standing, next(self._numbers))
         self.look_again(standing)
 
-    def look_again(self, standing: Standing) -> None:
+    def look_again(self, standing: QueueEntry) -> None:
         """Note that it is not known what a workload was told."""
         if self.strict:
             self._fresh.append(standing)
 
-    def leave(self, standing: Standing) -> None:
+    def leave(self, standing: QueueEntry) -> None:
         """Let a workload go; a head that blocked the line blocks it no more."""
         standing.left = True
         self.near.pop(standing, None)
@@ -225,14 +225,14 @@ class Line:
             index.clear()
         self._next, self._fresh, self._told, self.near = [], [], None, {}
 
-    def sleep(self, bunch: Bunch, why: Explanation) -> None:
+    def sleep(self, bunch: EquivalenceClass, why: Explanation) -> None:
         """Let a bunch wait until something happens; in a strict line, so does all that is behind its first."""
         bunch.why = bunch.before = why
         bunch.fresh = bunch.stale = bunch.apart = False
         del self._awake[bunch]
         self._asleep[bunch] = None
 
-    def wake(self, bunch: Bunch) -> None:
+    def wake(self, bunch: EquivalenceClass) -> None:
         """Have a bunch tried again."""
         if bunch.size and bunch.why is not None:
             bunch.why = None
@@ -245,7 +245,7 @@ class Line:
         self._next = [(self.order(first), number, bunch) for first, number, bunch in firsts if first is not None]
         heapq.heapify(self._next)
 
-    def head(self) -> Standing | None:
+    def head(self) -> QueueEntry | None:
         """Return who is next, or None where nobody may be tried."""
         heap, blocked = self._next, self.blocked
         while heap:
@@ -261,7 +261,7 @@ class Line:
                 return first
         return None
 
-    def followers(self, head: Standing) -> Iterator[Standing]:
+    def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
         """Yield who of its bunch will be next after a head, one after the other, if each before is admitted."""
         number, blocked = self._next[0][1], self.blocked
         rival = min(self._next[1:3], default=None)
@@ -272,7 +272,7 @@ class Line:
                     return
             yield one
 
-    def behind(self) -> list[Standing]:
+    def behind(self) -> list[QueueEntry]:
         """Return those behind a head that blocks the line who have not been returned since it began to."""
         fresh, self._fresh = self._fresh, []
         blocked = self.blocked
@@ -284,7 +284,7 @@ class Line:
         order = self.order(blocked)
         return [one for one in fresh if not one.left and self.order(one) > order]
 
-    def next_behind(self, head: Standing, most: int) -> Iterator[Standing]:
+    def next_behind(self, head: QueueEntry, most: int) -> Iterator[QueueEntry]:
         """Yield who comes next behind a head, the nearest first, and no more than so many."""
         firsts = ((self.order(one), number, one) for number, one in enumerate(self._firsts()))
         bunches = [one.bunch for _, _, one in heapq.nsmallest(most + 1, firsts)]
@@ -295,18 +295,18 @@ class Line:
         order = self.order(head)
         return islice((one for at, _, one in heapq.merge(*runs) if at > order), most)
 
-    def _firsts(self) -> Iterator[Standing]:
+    def _firsts(self) -> Iterator[QueueEntry]:
         """Yield the first of each bunch."""
         for bunch in self._bunches.values():
             first = bunch.first()
             if first is not None:
                 yield first
 
-    def order(self, standing: Standing) -> Order:
+    def order(self, standing: QueueEntry) -> Order:
         """Return what sorts those of the line as things are now, the next one first."""
         return self.place(standing.key, standing.bunch.door)
 
-    def place(self, key: LineKey, door: str) -> Order:
+    def place(self, key: QueueKey, door: str) -> Order:
         """Return the same of one with some key and LocalQueue."""
         rank, head = key
         return rank, self.used(door) if door else 0.0, head

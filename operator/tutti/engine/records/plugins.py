@@ -1,25 +1,159 @@
-"""The users' plugins that profiles have enabled, and what the engine keeps for them.
+"""What plugins of users are asked about workloads, and their host.
 
-A plugin that raises, or answers with something else than its contract says, never stops the engine: the failure is
-noted for the shell to log and count, and whoever asked goes on without the answer.
+They are asked whose turn it is, and whether a complete reservation may bind. As with filters and scores, a plugin is
+a pure function of what it is handed: a replay asks it again and compares. One that raises, or answers with something
+else than its contract says, never stops the engine: the failure is noted for the shell to log and count, and whoever
+asked goes on without the answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 from tutti.cluster.classes import ClassBook
 from tutti.engine.records.decisions import NotePluginFault
-from tutti.engine.records.extension import Enabled, PermitPlugin, ReadsAnnotations, SortPlugin, Waiting
-from tutti.placement.extension import FilterPlugin, ReadsPodLabels, ScorePlugin
+from tutti.placement.extension import FilterPlugin, Pods, ReadsPodLabels, Rooms, ScorePlugin
+from tutti.placement.framework import Rows
 from tutti.placement.plugins.users import UserFilter, UserScore
 from tutti.placement.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A workload as sort and permit plugins see it.
+
+    Attributes:
+        kind: Workload, PodGroup, or Pod for a single pod.
+        queue: Its LocalQueue, or "".
+        priority: Of its object, or its pods.
+        created: Unix seconds.
+        annotations: Of its object and its first pod, the object's first; only keys named by `ReadsAnnotations`.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    queue: str
+    priority: int
+    created: float
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Pods of one class and where room is reserved for them: int64[m], one row per pod."""
+
+    pods: Pods
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A complete reservation: every required pod of a workload has its node.
+
+    Attributes:
+        held_seconds: How long this plugin has held it.
+        joins: Whether these are members that join a gang that runs, or is being bound: they cannot be held, and what
+            is not let go is given back.
+    """
+
+    workload: Waiting
+    placed: Sequence[Placed]
+    held_seconds: float = 0.0
+    joins: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """The reservation may bind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The reservation is held.
+
+    Attributes:
+        reason: What it is held for, a sentence that says what would let it go.
+        timeout_seconds: When it is given back, counted from when the plugin first held it.
+        again_after_seconds: When to ask again though nothing has changed; 0: only when something has.
+    """
+
+    reason: str
+    timeout_seconds: float = 300.0
+    again_after_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The reservation is given back at once, and the workload is tried again after its backoff."""
+
+    reason: str
+
+
+Verdict = Go | Wait | Refuse
+
+
+@runtime_checkable
+class SortPlugin(Protocol):
+    """Puts waiting workloads in order, before priority and age; all profiles have the same one, or none."""
+
+    def sort(self, workload: Waiting) -> float:
+        """Return its place: less is sooner. Equals go by priority, then age, then name.
+
+        It is asked when something about the workload was seen, so the place cannot go by the time of day.
+        """
+        ...
+
+
+@runtime_checkable
+class PermitPlugin(Protocol):
+    """Holds complete reservations until they may bind."""
+
+    def permit(self, reservation: Reservation, rooms: Rooms, now: float) -> Verdict:
+        """Decide on a reservation; what it takes is in `rooms` already.
+
+        Asked once it is complete, and while it is held whenever room or quota was given back, something about the
+        workload was seen, or `again_after_seconds` is over. Members that join a running gang are asked about too; they
+        are not held, but given back and tried again later.
+
+        Args:
+            reservation: Who, and where.
+            rooms: All nodes with what is taken there.
+            now: Unix seconds.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadsAnnotations(Protocol):
+    """A sort or permit plugin that reads annotations of workloads."""
+
+    @property
+    def annotations(self) -> Sequence[str]:
+        """The keys that it reads; no others are kept."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Enabled:
+    """A plugin that a profile has enabled.
+
+    Attributes:
+        name: Of its entry point.
+        weight: Of its score.
+    """
+
+    name: str
+    plugin: object
+    weight: int = 1
+
 
 Plugins = Mapping[str, Sequence[Enabled]]
 """The plugins of each profile by its schedulerName, in the order in which they are asked."""
 
-RETELL_SECONDS = 60.0
+FAULT_REFRESH_SECONDS = 60.0
 """How long the same failure of a plugin is not told again."""
 
 _MOST_TOLD = 1000
@@ -29,7 +163,7 @@ LAST = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Permit:
+class EnabledPermit:
     """A permit plugin of a profile."""
 
     name: str
@@ -37,7 +171,7 @@ class Permit:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PluginHold:
     """A reservation that a plugin holds.
 
     Attributes:
@@ -50,7 +184,7 @@ class Held:
     reason: str = ""
 
 
-class Hosting:
+class PluginHost:
     """The plugins' host.
 
     Attributes:
@@ -84,10 +218,10 @@ class Hosting:
             return profile
         return replace(profile, company=(*profile.company, *filters), changing=(*profile.changing, *scores))
 
-    def permits(self, scheduler: str) -> list[Permit]:
+    def permits(self, scheduler: str) -> list[EnabledPermit]:
         """Return the permit plugins of a profile, in the order in which they are asked."""
         added = self._plugins.get(scheduler, ())
-        return [Permit(one.name, one.plugin) for one in added if isinstance(one.plugin, PermitPlugin)]
+        return [EnabledPermit(one.name, one.plugin) for one in added if isinstance(one.plugin, PermitPlugin)]
 
     @property
     def sorts(self) -> bool:
@@ -118,7 +252,7 @@ class Hosting:
     def fault(self, plugin: str, point: str, message: str) -> None:
         """Note that a plugin has failed at an extension point; equal failures are told once a minute."""
         fault = NotePluginFault(plugin, point, message)
-        if self.now - self._told.get(fault, -RETELL_SECONDS) < RETELL_SECONDS:
+        if self.now - self._told.get(fault, -FAULT_REFRESH_SECONDS) < FAULT_REFRESH_SECONDS:
             return
         if len(self._told) >= _MOST_TOLD:
             self._told.clear()
