@@ -8,172 +8,60 @@ read. Of anything else what was known before stands. The next observation of it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final, assert_never
+from collections.abc import Callable, Mapping
+from typing import Any, Final, get_args
 
 from tutti.api.allowances import room_of
 from tutti.api.core import Pod
 from tutti.api.kinds import PodGroup
 from tutti.api.owners import OwnerObject
-from tutti.cluster.pods import PodRecord
 from tutti.cluster.surroundings import Selecting
 from tutti.engine.admission import extenders
-from tutti.engine.ingest import implicit_gangs, membership, specs
-from tutti.engine.ingest.membership import drop_foreign_pod, drop_member, note_foreign_pod, put_member, reassign_members
+from tutti.engine.ingest.implicit_gangs import pod_group_written
+from tutti.engine.ingest.membership import (
+    drop_foreign_pod,
+    drop_member,
+    note_foreign_pod,
+    owner_kind_followed,
+    owner_seen,
+    put_member,
+    reassign_members,
+)
+from tutti.engine.ingest.specs import allowances_changed
 from tutti.engine.lifecycle import binding, charges, eviction, limits, volumes
 from tutti.engine.lifecycle.reservation import lost_node, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
+from tutti.engine.records import observations
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition, error_text, fault_of
-from tutti.engine.records.observations import (
-    AllowanceGone,
-    AllowanceSeen,
-    AnyObservation,
-    AttachmentSeen,
-    BindFinished,
-    BudgetGone,
-    BudgetSeen,
-    CapacitySeen,
-    ClaimSeen,
-    ClaimWritten,
-    CSIDriverSeen,
-    CSINodeSeen,
-    Deactivated,
-    EvictFinished,
-    ExtenderAnswered,
-    GangObjectGone,
-    GangObjectSeen,
-    NamespaceGone,
-    NamespaceSeen,
-    NodeGone,
-    NodeSeen,
-    ObjectGone,
-    ObjectSeen,
-    ObjectUnread,
-    Observation,
-    OwnerGone,
-    OwnerKindFollowed,
-    OwnerSeen,
-    PodGone,
-    PodGroupWritten,
-    PodSeen,
-    PriorityClassGone,
-    PriorityClassSeen,
-    SelectingGone,
-    SelectingSeen,
-    StorageClassSeen,
-    StorageGone,
-    Synced,
-    VolumeSeen,
-)
+from tutti.engine.records.observations import Observation
 from tutti.engine.records.workloads import FENCE
 from tutti.engine.state import State
 from tutti.placement.preemption.budgets import budget_of
 
 _QUEUES: Final = ("ClusterQueue", "LocalQueue")
-_OF_ROOM: Final = (PodSeen, PodGone, NodeSeen, NodeGone)
+_OF_ROOM: Final = (observations.PodSeen, observations.PodGone, observations.NodeSeen, observations.NodeGone)
 
 
-def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, PLR0912, PLR0915 - one case per observation
+def observe(state: State, observation: Observation) -> None:
     """Take in one observation."""
-    if isinstance(observation, _OF_ROOM):
+    kind = type(observation)
+    if kind in _OF_ROOM:
         state.rooms_stale = True
-    match observation:  # what is observed of every pod comes first: the cases are asked one after the other
-        case PodSeen(pod=pod):
-            if pod.spec.scheduler_name in state.profiles:
-                put_member(state, pod)
-            else:
-                state.cluster.put_pod(pod, keep=False)
-                note_foreign_pod(state, pod)
-                nominations.note(state, pod)
-        case BindFinished():
-            binding.finished(state, observation)
-        case PodGone():
-            _pod_gone(state, observation)
-        case NodeSeen(node=node):
-            before = charges.labels_of(state, node.metadata.name)
-            _touch(state, state.cluster.put_node(node))
-            charges.node_relabelled(state, node.metadata.name, before)
-        case NodeGone(name=name):
-            lost_node(state, state.cluster.remove_node(name))
-        case PriorityClassSeen(priority_class=priority_class):
-            state.catalog.put_priority_class(priority_class)
-            state.stale = True
-        case PriorityClassGone(name=name):
-            state.catalog.drop_priority_class(name)
-            state.stale = True
-        case NamespaceSeen(namespace=namespace):
-            state.catalog.put_namespace(namespace)
-            state.cluster.put_namespace(namespace.metadata.name, namespace.metadata.labels)
-        case NamespaceGone(name=name):
-            state.catalog.drop_namespace(name)
-            state.cluster.drop_namespace(name)
-        case SelectingSeen(found=found):
-            state.cluster.put_selecting(found)
-        case SelectingGone(kind=kind, namespace=space, name=name):
-            state.cluster.drop_selecting(kind, space, name)
-        case BudgetSeen(budget=budget):
-            state.budgets[budget.metadata.namespace, budget.metadata.name] = budget_of(budget)
-        case BudgetGone(namespace=space, name=name):
-            state.budgets.pop((space, name), None)
-        case AllowanceSeen(quota=quota):
-            state.allowances.setdefault(quota.metadata.namespace, {})[quota.metadata.name] = room_of(quota)
-            specs.allowances_changed(state, quota.metadata.namespace)
-        case AllowanceGone(namespace=space, name=name):
-            state.allowances.get(space, {}).pop(name, None)
-            specs.allowances_changed(state, space)
-        case OwnerSeen(found=owner):
-            membership.owner_seen(state, owner)
-        case OwnerGone(uid=uid):
-            state.ancestry.drop(uid)
-        case OwnerKindFollowed(group=group, kind=kind_seen, followed=followed):
-            membership.owner_kind_followed(state, (group, kind_seen), is_so=followed)
-        case (
-            VolumeSeen(found=storage)
-            | ClaimSeen(found=storage)
-            | StorageClassSeen(found=storage)
-            | CSINodeSeen(found=storage)
-            | CSIDriverSeen(found=storage)
-            | CapacitySeen(found=storage)
-            | AttachmentSeen(found=storage)
-        ):
-            volumes.seen(state, storage)
-        case StorageGone(kind=kind_gone, namespace=space, name=name):
-            volumes.gone(state, kind_gone, space, name)
-        case ClaimWritten():
-            volumes.written(state, observation)
-        case ObjectSeen():
-            _object_seen(state, observation)
-        case ObjectGone():
-            _object_gone(state, observation)
-        case GangObjectSeen(api_version=version, kind=kind_seen, raw=raw):
-            reassign_members(state, *state.gang_objects.put(version, kind_seen, raw))
-        case GangObjectGone(api_version=version, kind=kind_seen, namespace=space, name=name):
-            state.gang_objects.drop(version, kind_seen, space, name)
-            reassign_members(state, space, name)
-        case ObjectUnread():
-            _unread(state, observation)
-        case EvictFinished():
-            _evicted(state, observation)
-        case Deactivated():
-            limits.deactivated(state, observation)
-        case PodGroupWritten():
-            implicit_gangs.pod_group_written(state, observation)
-        case ExtenderAnswered():
-            extenders.answered(state, observation)
-        case Synced():
-            pass
-        case _:
-            assert_never(observation)
+    HANDLERS[kind](state, observation)
 
 
-def _unread(state: State, unread: ObjectUnread) -> None:
-    """Believe no more what was known of a node; of anything else it is the best that there is."""
-    if unread.kind == "Node":
-        state.cluster.close_node(unread.name, f"it cannot be read: {unread.problem}")
+def _pod_seen(state: State, seen: observations.PodSeen) -> None:
+    pod = seen.pod
+    if pod.spec.scheduler_name in state.profiles:
+        put_member(state, pod)
+    else:
+        state.cluster.put_pod(pod, keep=False)
+        note_foreign_pod(state, pod)
+        nominations.note(state, pod)
 
 
-def _pod_gone(state: State, gone: PodGone) -> None:
+def _pod_gone(state: State, gone: observations.PodGone) -> None:
     drop_foreign_pod(state, (gone.namespace, gone.name))
     nominations.drop(state, (gone.namespace, gone.name))
     member = state.members.get((gone.namespace, gone.name))
@@ -184,14 +72,100 @@ def _pod_gone(state: State, gone: PodGone) -> None:
         drop_member(state, record.key)
 
 
-def _touch(state: State, pods: Iterable[PodRecord]) -> None:
-    """Look again at the workloads of some pods, those of them that are ours."""
-    for record in pods:
+def _node_seen(state: State, seen: observations.NodeSeen) -> None:
+    name = seen.node.metadata.name
+    before = charges.labels_of(state, name)
+    for record in state.cluster.put_node(seen.node):
         if record.key in state.home:
             state.touch(state.home[record.key][0])
+    charges.node_relabelled(state, name, before)
 
 
-def _evicted(state: State, result: EvictFinished) -> None:
+def _node_gone(state: State, gone: observations.NodeGone) -> None:
+    lost_node(state, state.cluster.remove_node(gone.name))
+
+
+def _priority_class_seen(state: State, seen: observations.PriorityClassSeen) -> None:
+    state.catalog.put_priority_class(seen.priority_class)
+    state.stale = True
+
+
+def _priority_class_gone(state: State, gone: observations.PriorityClassGone) -> None:
+    state.catalog.drop_priority_class(gone.name)
+    state.stale = True
+
+
+def _namespace_seen(state: State, seen: observations.NamespaceSeen) -> None:
+    meta = seen.namespace.metadata
+    state.catalog.put_namespace(seen.namespace)
+    state.cluster.put_namespace(meta.name, meta.labels)
+
+
+def _namespace_gone(state: State, gone: observations.NamespaceGone) -> None:
+    state.catalog.drop_namespace(gone.name)
+    state.cluster.drop_namespace(gone.name)
+
+
+def _selecting_seen(state: State, seen: observations.SelectingSeen) -> None:
+    state.cluster.put_selecting(seen.found)
+
+
+def _selecting_gone(state: State, gone: observations.SelectingGone) -> None:
+    state.cluster.drop_selecting(gone.kind, gone.namespace, gone.name)
+
+
+def _budget_seen(state: State, seen: observations.BudgetSeen) -> None:
+    meta = seen.budget.metadata
+    state.budgets[meta.namespace, meta.name] = budget_of(seen.budget)
+
+
+def _budget_gone(state: State, gone: observations.BudgetGone) -> None:
+    state.budgets.pop((gone.namespace, gone.name), None)
+
+
+def _allowance_seen(state: State, seen: observations.AllowanceSeen) -> None:
+    meta = seen.quota.metadata
+    state.allowances.setdefault(meta.namespace, {})[meta.name] = room_of(seen.quota)
+    allowances_changed(state, meta.namespace)
+
+
+def _allowance_gone(state: State, gone: observations.AllowanceGone) -> None:
+    state.allowances.get(gone.namespace, {}).pop(gone.name, None)
+    allowances_changed(state, gone.namespace)
+
+
+def _owner_gone(state: State, gone: observations.OwnerGone) -> None:
+    state.ancestry.drop(gone.uid)
+
+
+def _storage_seen(state: State, seen: observations.StorageSeen) -> None:
+    volumes.seen(state, seen.found)
+
+
+def _storage_gone(state: State, gone: observations.StorageGone) -> None:
+    volumes.gone(state, gone.kind, gone.namespace, gone.name)
+
+
+def _gang_object_seen(state: State, seen: observations.GangObjectSeen) -> None:
+    reassign_members(state, *state.gang_objects.put(seen.api_version, seen.kind, seen.raw))
+
+
+def _gang_object_gone(state: State, gone: observations.GangObjectGone) -> None:
+    state.gang_objects.drop(gone.api_version, gone.kind, gone.namespace, gone.name)
+    reassign_members(state, gone.namespace, gone.name)
+
+
+def _synced(state: State, synced: observations.Synced) -> None:
+    """Everything has been listed; the engine decides from now on, and nothing of what is known changes."""
+
+
+def _unread(state: State, unread: observations.ObjectUnread) -> None:
+    """Believe no more what was known of a node; of anything else it is the best that there is."""
+    if unread.kind == "Node":
+        state.cluster.close_node(unread.name, f"it cannot be read: {unread.problem}")
+
+
+def _evicted(state: State, result: observations.EvictFinished) -> None:
     member = state.members.get((result.namespace, result.name))
     if result.done:
         return
@@ -201,7 +175,7 @@ def _evicted(state: State, result: EvictFinished) -> None:
         nominations.refused(state, (result.namespace, result.name), result.uid)
 
 
-def _object_seen(state: State, seen: ObjectSeen) -> None:
+def _object_seen(state: State, seen: observations.ObjectSeen) -> None:
     kind, meta = seen.kind, seen.raw["metadata"]
     if state.catalog.has_read(kind, seen.raw):
         if kind in SHARED and kind not in _QUEUES:
@@ -233,7 +207,7 @@ def _told(state: State, kind: str, namespace: str, name: str, uid: str) -> dict[
     return {} if of is None else of.group_status.get(uid, {})
 
 
-def _object_gone(state: State, gone: ObjectGone) -> None:
+def _object_gone(state: State, gone: observations.ObjectGone) -> None:
     state.counts.told.pop(state.catalog.uid_of((gone.kind, gone.namespace, gone.name)), None)
     state.catalog.drop(gone.kind, gone.namespace, gone.name)
     touch_concerned(state, gone.kind, gone.namespace, gone.name, changed=True)
@@ -256,19 +230,55 @@ def touch_concerned(state: State, kind: str, namespace: str, name: str, *, chang
         state.stale = True
 
 
-def unobserved(state: State, observation: AnyObservation, error: Exception) -> None:
+HANDLERS: Final[Mapping[type[Observation], Callable[[State, Any], None]]] = {
+    observations.PodSeen: _pod_seen,
+    observations.PodGone: _pod_gone,
+    observations.NodeSeen: _node_seen,
+    observations.NodeGone: _node_gone,
+    observations.PriorityClassSeen: _priority_class_seen,
+    observations.PriorityClassGone: _priority_class_gone,
+    observations.NamespaceSeen: _namespace_seen,
+    observations.NamespaceGone: _namespace_gone,
+    observations.SelectingSeen: _selecting_seen,
+    observations.SelectingGone: _selecting_gone,
+    observations.BudgetSeen: _budget_seen,
+    observations.BudgetGone: _budget_gone,
+    observations.AllowanceSeen: _allowance_seen,
+    observations.AllowanceGone: _allowance_gone,
+    observations.OwnerSeen: owner_seen,
+    observations.OwnerGone: _owner_gone,
+    observations.OwnerKindFollowed: owner_kind_followed,
+    **dict.fromkeys(get_args(observations.StorageSeen), _storage_seen),
+    observations.StorageGone: _storage_gone,
+    observations.ObjectSeen: _object_seen,
+    observations.ObjectGone: _object_gone,
+    observations.GangObjectSeen: _gang_object_seen,
+    observations.GangObjectGone: _gang_object_gone,
+    observations.ObjectUnread: _unread,
+    observations.BindFinished: binding.finished,
+    observations.ClaimWritten: volumes.written,
+    observations.EvictFinished: _evicted,
+    observations.Deactivated: limits.deactivated,
+    observations.PodGroupWritten: pod_group_written,
+    observations.ExtenderAnswered: extenders.answered,
+    observations.Synced: _synced,
+}
+"""What is done with each kind of observation."""
+
+
+def unobserved(state: State, observation: Observation, error: Exception) -> None:
     """Go on without an observation that could not be taken in."""
     whose = _whose(observation)
     state.out.append(fault_of(whose, error, "observing"))
     match observation:
-        case PodSeen(pod=pod):
+        case observations.PodSeen(pod=pod):
             _lose_pod(state, pod, error)
-        case NodeSeen(node=node):
+        case observations.NodeSeen(node=node):
             state.cluster.close_node(node.metadata.name, f"what is seen of it raises {error_text(error)}")
-        case ObjectSeen(kind=kind, raw=raw):
+        case observations.ObjectSeen(kind=kind, raw=raw):
             namespace, name = state.catalog.spoil(kind, raw, error_text(error))
             touch_concerned(state, kind, namespace, name, changed=True)
-        case GangObjectSeen(api_version=version, kind=kind):
+        case observations.GangObjectSeen(api_version=version, kind=kind):
             state.gang_objects.drop(version, kind, *whose[1:])
             reassign_members(state, *whose[1:])
         case _:

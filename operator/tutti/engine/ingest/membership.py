@@ -30,11 +30,11 @@ from tutti.engine.records.gang_membership import (
     ADMISSION_ANNOTATION,
     GATE_ANNOTATION,
     MOST_OWNER_LEVELS,
-    OwnerKind,
     PodTexts,
     task_role,
 )
 from tutti.engine.records.members import NAMED_TOGETHER, Member, PodSetTopology, Reported, admission_in_status
+from tutti.engine.records.observations import OwnerKindFollowed, OwnerSeen
 from tutti.engine.records.workloads import UNDER_WAY, Workload
 from tutti.engine.state import Address, State
 from tutti.placement.topology.request import Slice
@@ -233,14 +233,15 @@ class InheritedQueue(NamedTuple):
     said_by: str
 
 
-def owner_seen(state: State, found: OwnerObject) -> None:
+def owner_seen(state: State, seen: OwnerSeen) -> None:
     """Take in what owns pods; those below it are looked at again."""
-    _look_again(state, state.ancestry.put(found))
+    _look_again(state, state.ancestry.put(seen.found))
 
 
-def owner_kind_followed(state: State, kind: OwnerKind, *, is_so: bool) -> None:
+def owner_kind_followed(state: State, said: OwnerKindFollowed) -> None:
     """Note whether the objects of a kind are seen; the members that wait for one need not, or must."""
-    state.ancestry.follow(kind, followed=is_so)
+    kind = (said.group, said.kind)
+    state.ancestry.follow(kind, followed=said.followed)
     _look_again(state, state.ancestry.of_kind(kind))
 
 
