@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.test_extenders import FILTER, tell
+from tests.engine.admission.test_extenders import FILTER, tell
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import PodCondition
 from tutti.api.taints import Taint

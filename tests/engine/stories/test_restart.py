@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.test_permit import TEMPLATE
+from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.world import World, replaced
 from tutti.engine.records.decisions import Bind, EmitEvent, Evict, PatchStatus
 from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION

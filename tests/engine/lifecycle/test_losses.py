@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.test_whole_for_life import WINDOW, come_back, die, evicted, running, successors
+from tests.engine.lifecycle.test_whole_for_life import WINDOW, come_back, die, evicted, running, successors
 from tests.engine.world import World
 from tutti.engine.records.workloads import Phase
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from tests.drawing import TIMES, examples
-from tests.engine.test_invariants import GANGS, NODES, RARELY, Histories, Watched
+from tests.engine.stories.test_invariants import GANGS, NODES, RARELY, Histories, Watched
 from tests.placement.storage import HOSTNAME, at, claim, csi_node, storage_class, volume
 from tutti.api.storage import PersistentVolumeClaim
 from tutti.cluster.binding_progress import Stage, progress

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_conventions import annotated, put
-from tests.engine.test_permit import free
+from tests.engine.lifecycle.test_permit import free
+from tests.engine.stories.test_conventions import annotated, put
 from tests.engine.world import World
 from tutti.engine.records.decisions import CreatePodGroup, Evict
 

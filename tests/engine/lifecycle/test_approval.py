@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.engine.test_permit import TEMPLATE, free
+from tests.engine.lifecycle.test_permit import TEMPLATE, free
 from tests.engine.world import World
 
 GATE = "scheduling.tutti.dev/admission-gate"

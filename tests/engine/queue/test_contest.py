@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.test_turns import evaluated
+from tests.engine.queue.test_turns import evaluated
 from tests.engine.world import GPU, World
 from tutti.engine.records.decisions import Bind, SetPodCondition
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.test_contest import cohort_of, submit
-from tests.engine.test_turns import evaluated
+from tests.engine.queue.test_contest import cohort_of, submit
+from tests.engine.queue.test_turns import evaluated
 from tests.engine.world import World
 from tutti.engine.records.explanation import REFRESH_SECONDS
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_permit import TEMPLATE
+from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.world import World
 from tutti.engine.lifecycle import eviction, limits
 from tutti.engine.records.decisions import Deactivate, Evict

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.engine.test_conventions import members, native
-from tests.engine.test_reclaiming import cohort_of, evicted, later
+from tests.engine.preemption.test_reclaiming import cohort_of, evicted, later
+from tests.engine.stories.test_conventions import members, native
 from tests.engine.world import World
 from tutti.api.conventions.gang_objects import GANG_KINDS
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.engine.lifecycle.test_volumes import PROVISIONER
 from tests.engine.storage import ZONE
-from tests.engine.test_volumes import PROVISIONER
 from tests.engine.world import World, replaced
 from tests.placement.storage import HOSTNAME, at, claim, csi_node, storage_class, volume
 from tutti.api.core import Affinity, PodAffinity, PodAffinityTerm

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.drawing import examples
-from tests.engine.test_conventions import KOORD, annotated, put
-from tests.engine.test_yunikorn import PREFIX
+from tests.engine.stories.test_conventions import KOORD, annotated, put
+from tests.engine.stories.test_yunikorn import PREFIX
 from tests.engine.world import World
 from tutti.cluster.muster import Doing
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_permit import TEMPLATE
+from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.world import GPU, World
 from tutti.engine.records.decisions import AskExtender
 from tutti.engine.records.observations import ExtenderAnswered

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.engine.test_invariants import Watched
+from tests.engine.stories.test_invariants import Watched
 from tests.engine.world import GPU
 from tutti.api.conventions import reading
 from tutti.cluster.classes import ClassBook

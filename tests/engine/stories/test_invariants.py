@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.drawing import TIMES, examples
 from tests.engine.invariants import Invariants
-from tests.engine.test_permit import TEMPLATE
+from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import ObjectMeta, PriorityClass, ResourceRequirements
 from tutti.cluster.muster import Doing

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_permit import TEMPLATE
+from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.world import World
 from tutti.api.core import ObjectMeta, PriorityClass
 from tutti.engine.records.decisions import Evict

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_importance import put_class, template
+from tests.engine.reading.test_priority import put_class, template
 from tests.engine.world import World, replaced
 from tutti.api.core import SchedulingGroup
 from tutti.engine.records.decisions import Evict
