@@ -155,7 +155,7 @@ class Invariants:
         tree = self.engine.state.holdings.tree
         found = {("ClusterQueue", "", name) for name, node in tree.queues.items() if overused(node)}
         found |= {("Cohort", "", name) for name, node in tree.cohorts.items() if overused(node)}
-        assert self.engine.state.overuses.told.keys() == found
+        assert self.engine.state.overuses.reported.keys() == found
 
     def check_waiting(self) -> None:
         """Who is said to wait, and for what, is what a walk through all workloads finds."""

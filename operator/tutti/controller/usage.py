@@ -19,7 +19,7 @@ def charged(state: State) -> dict[ObjectKey, str]:
 
 def overused(state: State) -> dict[ObjectKey, str]:
     """Return the ClusterQueues and Cohorts that use more quota than there is, with what they are told of it."""
-    return {key: told.message for key, told in state.overuses.told.items()}
+    return {key: told.message for key, told in state.overuses.reported.items()}
 
 
 def _queues(workload: Workload) -> Iterator[str]:

@@ -162,7 +162,7 @@ class Engine:
                     life.expire(state, workload)
         self._settle(changed)
         self._candidates.update(state, changed)
-        backfill.stir(state, self._candidates.standing_of)
+        backfill.stir(state, self._candidates.entry_of)
         for run in self._candidates.contest(state, changed, most=most, enough=enough):
             self._have_turn(run, changed)
         backfill.tell(state, changed)
@@ -250,43 +250,43 @@ class Engine:
 
     def _have_turn(self, run: Sequence[QueueEntry], changed: dict[WorkloadKey, Workload]) -> None:
         """Try a workload, or several equal single pods at once; the first is set aside where that raises."""
-        state, standing, workload = self.state, run[0], run[0].workload
+        state, entry, workload = self.state, run[0], run[0].workload
         try:
             if len(run) > 1 and self._admit_together(run, changed):
                 return
-            if self._try(standing, changed) or not (workload.key in changed or tells_later(state, workload)):
+            if self._try(entry, changed) or not (workload.key in changed or tells_later(state, workload)):
                 changed[workload.key] = workload
         except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
             self._candidates.drop(workload)
             self._bulkheads.set_aside(state, workload, error, "admitting")
             changed[workload.key] = workload
 
-    def _try(self, standing: QueueEntry, changed: dict[WorkloadKey, Workload]) -> bool:
+    def _try(self, entry: QueueEntry, changed: dict[WorkloadKey, Workload]) -> bool:
         """Try to admit a workload; returns whether anything else became of it than that it still waits."""
-        state, workload = self.state, standing.workload
+        state, workload = self.state, entry.workload
         self._candidates.evaluated += 1
-        priority = preemption.priority_of(state, workload, standing.needs)
+        priority = preemption.priority_of(state, workload, entry.needs)
         with (
             replacement.lent(state, workload),
-            respecting.respected(state, workload, priority, precedence(state, standing)),
+            respecting.respected(state, workload, priority, precedence(state, entry)),
         ):
             waiting = state.nominations.ours.get(workload.key)
-            if waiting is not None and waiting.victims and not self._fits_without(standing, waiting):
-                self._go_on_waiting(standing, waiting.why, changed)
+            if waiting is not None and waiting.victims and not self._fits_without(entry, waiting):
+                self._go_on_waiting(entry, waiting.why, changed)
                 return True
             before = nominations.end(state, workload.key)
             victims, asks = None, ""
-            with backfill.respected(state, standing) as shadows:
-                why = reserve(state, standing)
+            with backfill.respected(state, entry) as shadows:
+                why = reserve(state, entry)
             if why is not None:
                 asks = approval.asks_first(state, workload)
-                if not asks and not backfill.lacks_what_is_owed(state, standing, shadows):
-                    with backfill.keeping(state, standing, shadows):
-                        victims = self._make_room(standing, why)
+                if not asks and not backfill.lacks_what_is_owed(state, entry, shadows):
+                    with backfill.keeping(state, entry, shadows):
+                        victims = self._make_room(entry, why)
                 why = approval.unapproved(why, asks) if asks else why
             _count_try(state, workload, admitted=why is None)
             if why is not None:
-                self._wait(standing, why, victims, shadows, changed)
+                self._wait(entry, why, victims, shadows, changed)
                 state.cluster.freed += before is not None and workload.key not in state.nominations.ours
                 return before is not None or victims is not None
         self._leave_line(workload)
@@ -299,8 +299,8 @@ class Engine:
     def _admit_together(self, run: Sequence[QueueEntry], changed: dict[WorkloadKey, Workload]) -> int:
         """Admit equal single pods that are next one after the other; returns how many, the first ones."""
         state, count = self.state, reserve_in_turn(self.state, run)
-        for standing in run[:count]:
-            workload = standing.workload
+        for entry in run[:count]:
+            workload = entry.workload
             self._candidates.evaluated += 1
             _count_try(state, workload, admitted=True)
             self._leave_line(workload)
@@ -318,7 +318,7 @@ class Engine:
         state, before = self.state, workload.phase
         self._let_start(workload)
         if before is Phase.WAITING and workload.phase in ADMITTED:
-            pods = workload.tally().reserved + sum(len(group.holds) for group in workload.groups.values())
+            pods = workload.counts().reserved + sum(len(group.holds) for group in workload.groups.values())
             state.reached(workload, LifecycleStep.ADMITTED, seconds=state.now - workload.queued_at, pods=pods)
         backfill.note_end(state, workload)
 
@@ -337,7 +337,7 @@ class Engine:
 
     def _wait(
         self,
-        standing: QueueEntry,
+        entry: QueueEntry,
         why: Explanation,
         victims: Explanation | None,
         shadows: Sequence[BackfillReservation],
@@ -346,36 +346,36 @@ class Engine:
         """Let a workload wait that could not be admitted: for its victims, where others were taken out for it.
 
         Args:
-            standing: The workload.
+            entry: The workload.
             why: Why it could not be admitted.
             victims: What it waits for while these leave; None where nobody was taken out.
             shadows: Of the heads for whom something was kept from it.
             changed: Takes in who is told something.
         """
         if victims is not None:
-            self._go_on_waiting(standing, victims, changed)
+            self._go_on_waiting(entry, victims, changed)
         else:
-            why = backfill.why_kept_off(self.state, standing, why, shadows)
-            self._candidates.fail(self.state, standing, why, changed)
-            backfill.look_ahead(self.state, standing, why)
-            if standing.workload.degraded_since is not None:
-                self.state.touch(standing.workload.key)  # it may be clear by now that waiting is no use
+            why = backfill.why_kept_off(self.state, entry, why, shadows)
+            self._candidates.fail(self.state, entry, why, changed)
+            backfill.look_ahead(self.state, entry, why)
+            if entry.workload.degraded_since is not None:
+                self.state.touch(entry.workload.key)  # it may be clear by now that waiting is no use
 
-    def _go_on_waiting(self, standing: QueueEntry, why: Explanation, changed: dict[WorkloadKey, Workload]) -> None:
+    def _go_on_waiting(self, entry: QueueEntry, why: Explanation, changed: dict[WorkloadKey, Workload]) -> None:
         """Let a workload wait for its victims: aside or, in a strict line, in the way of those behind it."""
-        if standing.bunch.line.strict:
-            self._candidates.fail(self.state, standing, why, changed)
+        if entry.equivalence.line.strict:
+            self._candidates.fail(self.state, entry, why, changed)
         else:
-            self._candidates.put_aside(standing.workload, why)
+            self._candidates.put_aside(entry.workload, why)
 
-    def _fits_without(self, standing: QueueEntry, nomination: Nomination) -> bool:
+    def _fits_without(self, entry: QueueEntry, nomination: Nomination) -> bool:
         """Whether a workload fits while victims are there that it has been waiting for."""
-        with backfill.respected(self.state, standing), nominations.without(self.state, nomination):
-            return isinstance(look(self.state, standing), list)
+        with backfill.respected(self.state, entry), nominations.without(self.state, nomination):
+            return isinstance(look(self.state, entry), list)
 
-    def _make_room(self, standing: QueueEntry, why: Explanation) -> Explanation | None:
+    def _make_room(self, entry: QueueEntry, why: Explanation) -> Explanation | None:
         """Take others out for a workload, by the rules of its queue or else by the priority of its pods."""
-        return reclaiming.reclaim(self.state, standing) or preemption.make_room(self.state, standing, why)
+        return reclaiming.reclaim(self.state, entry) or preemption.make_room(self.state, entry, why)
 
 
 def _count_try(state: State, workload: Workload, *, admitted: bool) -> None:

@@ -169,10 +169,10 @@ class State:
         workload.alarm = at if workload.alarm is None else min(workload.alarm, at)
         self.timed.add(workload)
 
-    def tell_in_time(self, workload: Workload, looked_at: float = 0.0) -> None:
+    def report_in_time(self, workload: Workload, looked_at: float = 0.0) -> None:
         """Have a workload looked at when what it was told, or found when last `looked_at`, has stood long enough."""
-        if workload.tell_at is None:
-            workload.tell_at = max(workload.told[2], looked_at) + REFRESH_SECONDS
+        if workload.report_at is None:
+            workload.report_at = max(workload.reported[2], looked_at) + REFRESH_SECONDS
             self.timed.add(workload)
 
     def leads_to(self, namespace: str, local_queue: str) -> str:

@@ -92,9 +92,9 @@ def test_a_queue_that_a_resize_takes_beyond_its_quota_is_told_so_and_nobody_is_t
     assert (event.kind, event.name) == ("ClusterQueue", "cq")
     assert "10 of 8 cpu of flavor default" in event.note
     assert set(world.where()) == {"a", "b"}
-    assert ("ClusterQueue", "", "cq") in world.engine.state.overuses.told
+    assert ("ClusterQueue", "", "cq") in world.engine.state.overuses.reported
     resize(world, "a", cpu="4")
-    assert not world.engine.state.overuses.told
+    assert not world.engine.state.overuses.reported
     assert recounted(world) == 8000
 
 

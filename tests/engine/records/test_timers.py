@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tutti.engine.records.timers import Timers, due_times
 from tutti.engine.records.workloads import Workload
 
-FIELDS = ("deadline", "alarm", "tell_at", "not_before")
+FIELDS = ("deadline", "alarm", "report_at", "not_before")
 SET = st.tuples(st.just("set"), st.integers(0, 4), st.sampled_from(FIELDS), st.integers(0, 20))
 CLEAR = st.tuples(st.just("clear"), st.integers(0, 4), st.sampled_from(FIELDS), st.just(0))
 DROP = st.tuples(st.just("drop"), st.integers(0, 4), st.just(""), st.just(0))

@@ -21,7 +21,7 @@ def world():
 
 
 def told(world):
-    return {key[2]: one.message for key, one in world.engine.state.overuses.told.items()}
+    return {key[2]: one.message for key, one in world.engine.state.overuses.reported.items()}
 
 
 def test_a_queue_that_is_given_less_than_it_uses_is_told_once_and_runs_on(world):

@@ -394,19 +394,19 @@ def test_nothing_is_remembered_of_queues_that_are_gone():
     world.pod("p", queue="stays")
     world.run()
     counts = world.engine.state.counts
-    before = (set(counts.told), set(counts._counts))
+    before = (set(counts.reported), set(counts._counts))
     for number, spec in enumerate(({}, {"stopPolicy": "Perhaps"})):
         world.queue(f"c{number}", 2, local=f"l{number}")
         world.pod(f"q{number}", queue=f"l{number}")
         world.run()
-        assert (set(counts.told), set(counts._counts)) != before
+        assert (set(counts.reported), set(counts._counts)) != before
         world.object("LocalQueue", f"l{number}", {"clusterQueue": f"c{number}", **spec})
         world.delete(f"q{number}")
         world.run()
         world.remove_object("LocalQueue", f"l{number}")
         world.remove_object("ClusterQueue", f"c{number}")
         world.run()
-        assert (set(counts.told), set(counts._counts)) == before
+        assert (set(counts.reported), set(counts._counts)) == before
 
 
 @pytest.mark.parametrize("gone_first", [True, False])

@@ -62,7 +62,7 @@ class Asked:
 
 def waits_for(workload: Workload) -> Explanation | None:
     """Return why a workload has no nodes; None where it has them, or has got them just now."""
-    if workload.phase in _PLACED and not workload.tally().waiting:
+    if workload.phase in _PLACED and not workload.counts().waiting:
         return None
     return workload.explanation
 
@@ -71,7 +71,7 @@ def missing(workload: Workload) -> int:
     """Return how many members a workload has too few of, of groups in which no others are promised."""
     lacks = (
         group.min_count - tally.live - tally.succeeded
-        for group, tally in ((group, group.tally()) for group in workload.groups.values())
+        for group, tally in ((group, group.counts()) for group in workload.groups.values())
         if group.promised is None
     )
     return sum(max(0, lack) for lack in lacks)

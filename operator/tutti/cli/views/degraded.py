@@ -91,7 +91,7 @@ def degraded_of(state: State, workload: Workload) -> Degraded | None:
     """Return how far a gang is from what it needs; None where it does not run, or has what it needs."""
     if workload.degraded_since is None:
         return None
-    tally, at = workload.tally(), restarts_at(workload)
+    tally, at = workload.counts(), restarts_at(workload)
     lacking = sum(group.lacking for group in short_groups(workload))
     coming = tally.waiting + tally.gated + tally.reserved
     return Degraded(

@@ -24,7 +24,7 @@ def of_doors(state: State | None) -> Iterator[Metric]:
     found = [] if state is None else [one.metadata for one in state.catalog.all(LocalQueue)]
     doors = [(one.name, one.namespace) for one in found]
     called: workloads.Called = {door: _name(door) for door in doors}
-    yield from workloads.of_workloads(state, "local_queue_", DOOR, called, queue_of=lambda place: place.door)
+    yield from workloads.of_workloads(state, "local_queue_", DOOR, called, queue_of=lambda place: place.local_queue)
     counts = {} if state is None else {door: state.counts.of(_name(door)) for door in doors}
     yield gauges(
         "kueue_local_queue_resource_reservation",

@@ -75,7 +75,7 @@ def _is_partial(state: State, workload: Workload) -> bool:
     """Whether a gang should have been completed or taken out by now; those that are to stay in part are not meant."""
     over = workload.deadline is not None and workload.deadline < state.now
     meant = workload.keeps_trying or workload.style is not None
-    return over and not meant and workload.tally().bound > 0 and not workload.complete
+    return over and not meant and workload.counts().bound > 0 and not workload.complete
 
 
 def of_cache(state: State | None) -> Iterator[Metric]:

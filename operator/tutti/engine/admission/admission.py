@@ -45,48 +45,48 @@ from tutti.quota.podsets import PodSet
 from tutti.quota.policy import NOBODY
 
 
-def reserve(state: State, standing: QueueEntry) -> Explanation | None:
+def reserve(state: State, entry: QueueEntry) -> Explanation | None:
     """Reserve quota and nodes for all required pods of a workload, and for more where there is room.
 
     Returns:
         None where it is done; otherwise why not, and nothing has changed.
     """
-    extenders.begin_try(state, standing.workload.key)
-    scarce = short_of_resources(state, standing.workload)
+    extenders.begin_try(state, entry.workload.key)
+    scarce = short_of_resources(state, entry.workload)
     if scarce is not None:
-        standing.lacking = ()
+        entry.lacking = ()
         return scarce
     with state.cluster.transaction() as transaction:
-        attempt = Attempt(state, standing.workload, standing.queue, transaction)
+        attempt = Attempt(state, entry.workload, entry.queue, transaction)
         try:
-            why = _take(attempt, standing)
+            why = _take(attempt, entry)
         except Exception:
             attempt.refund()
             raise
         if why is not None:
             return why
-        if not attempt.taken and standing.needs:
-            standing.lacking = _lacking_to_be_whole(state, standing)
-            return why_surplus_waits(state, standing.workload)
+        if not attempt.taken and entry.needs:
+            entry.lacking = _lacking_to_be_whole(state, entry)
+            return why_surplus_waits(state, entry.workload)
         transaction.commit()
     _assign(state, attempt.taken)
-    workload = standing.workload
+    workload = entry.workload
     past_use.admitted(state, workload, [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None])
-    workload.cluster_queue = standing.queue.name if standing.queue else ""
+    workload.cluster_queue = entry.queue.name if entry.queue else ""
     if workload.phase is Phase.WAITING:
         workload.reserved_at = state.now
     holders.describe(state, workload)
     return None
 
 
-def _take(attempt: Attempt, standing: QueueEntry) -> Explanation | None:
+def _take(attempt: Attempt, entry: QueueEntry) -> Explanation | None:
     """Take quota and nodes for all required pods, and for more where there is room; else return why there is not."""
-    state, required = attempt.state, [need for need in standing.needs if need.required]
-    why = _take_required(attempt, required, standing.bunch.pod_sets, nominate(state, standing))
+    state, required = attempt.state, [need for need in entry.needs if need.required]
+    why = _take_required(attempt, required, entry.equivalence.pod_sets, nominate(state, entry))
     if why is not None:
-        standing.lacking = attempt.lacking
-        return past_use.explained(state, standing.workload, why)
-    needs = _take_most(attempt, standing.needs) if required else standing.needs
+        entry.lacking = attempt.lacking
+        return past_use.explained(state, entry.workload, why)
+    needs = _take_most(attempt, entry.needs) if required else entry.needs
     for one in attempt.taken:
         if one.charge is not None:
             attempt.charge(one.charge, len(one.rows))
@@ -96,24 +96,24 @@ def _take(attempt: Attempt, standing: QueueEntry) -> Explanation | None:
     return None
 
 
-def _lacking_to_be_whole(state: State, standing: QueueEntry) -> Sequence[PreemptionOption]:
+def _lacking_to_be_whole(state: State, entry: QueueEntry) -> Sequence[PreemptionOption]:
     """Return what a gang that runs with fewer members than it needs lacks for those; nothing where it has them."""
-    needs = _to_be_whole(standing)
+    needs = _to_be_whole(entry)
     if not needs:
         return ()
-    queue, pod_sets = standing.queue, quota_pod_sets(needs)
-    choice = None if queue is None else chooser(state, queue, standing.workload).choose(pod_sets)
+    queue, pod_sets = entry.queue, quota_pod_sets(needs)
+    choice = None if queue is None else chooser(state, queue, entry.workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
-        attempt = Attempt(state, standing.workload, queue, transaction)
+        attempt = Attempt(state, entry.workload, queue, transaction)
         _take_required(attempt, needs, pod_sets, choice)
     return attempt.lacking
 
 
-def _to_be_whole(standing: QueueEntry) -> list[PodSetRequest]:
+def _to_be_whole(entry: QueueEntry) -> list[PodSetRequest]:
     """Return the pods that a gang which runs with fewer members than it needs wants nodes for, as required ones."""
     needs: list[PodSetRequest] = []
-    missing = {id(group): group.min_count - group.tally().placed for group in standing.workload.groups.values()}
-    for need in standing.needs:
+    missing = {id(group): group.min_count - group.counts().placed for group in entry.workload.groups.values()}
+    for need in entry.needs:
         count = min(missing[id(need.group)], need.extra)
         if count > 0:
             missing[id(need.group)] -= count
@@ -121,15 +121,15 @@ def _to_be_whole(standing: QueueEntry) -> list[PodSetRequest]:
     return needs
 
 
-def look(state: State, standing: QueueEntry) -> list[Taken] | Explanation:
+def look(state: State, entry: QueueEntry) -> list[Taken] | Explanation:
     """Return what would be reserved for the required pods of a workload, or why not; nothing changes.
 
     Of a gang that runs already these are the members that it has too few of.
     """
-    workload, queue, pod_sets = standing.workload, standing.queue, standing.bunch.pod_sets
-    needs = [need for need in standing.needs if need.required]
+    workload, queue, pod_sets = entry.workload, entry.queue, entry.equivalence.pod_sets
+    needs = [need for need in entry.needs if need.required]
     if not needs:
-        needs = _to_be_whole(standing)
+        needs = _to_be_whole(entry)
         pod_sets = quota_pod_sets(needs)
     choice = None if queue is None or not pod_sets else chooser(state, queue, workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
@@ -143,7 +143,7 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
     if isinstance(queue, Explanation):
         return queue
-    if not workload.tally().waiting:
+    if not workload.counts().waiting:
         return None
     needs = pending_pod_sets(workload)
     if isinstance(needs, Explanation):

@@ -133,10 +133,10 @@ def ask_for(
     """Return what is asked of nodes for a need in these flavors; `taken` is what its party may have got in this try."""
     known = state.catalog.flavors
     where = where_of(flavors, known) if flavors else ANYWHERE
-    if need.near is None:
+    if need.topology is None:
         return Ask(need.klass, required, extra, where)
     levels = next((known[name].levels for name in dict.fromkeys(flavors.values()) if known[name].levels), ())
-    near = need.near.on(levels, need.party, need.group.name, 0 if extra else need.growth)
+    near = need.topology.on(levels, need.party, need.group.name, 0 if extra else need.growth)
     if near is not None:
         rows = state.cluster.nodes.rows
         there, own = ([rows[name] for name in names if name in rows] for names in (need.there, need.own))

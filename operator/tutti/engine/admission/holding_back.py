@@ -29,13 +29,13 @@ from tutti.quota.policy import Who
 from tutti.quota.tree import FlavorResource, QuotaNode
 
 
-def note(state: State, standing: QueueEntry, why: Explanation) -> None:
+def note(state: State, entry: QueueEntry, why: Explanation) -> None:
     """Take note of one that could not be admitted: something may be held back for it from now on, or no more."""
-    queue, book, workload = standing.queue, state.owners, standing.workload
-    if queue is None or standing.bunch.line.name[1]:
+    queue, book, workload = entry.queue, state.owners, entry.workload
+    if queue is None or entry.equivalence.line.name[1]:
         return
     mine = book.of.get(queue.name)
-    choice, place = standing.bunch.choice, standing.bunch.line.order(standing)
+    choice, place = entry.equivalence.choice, entry.equivalence.line.order(entry)
     waits = why.gate is Gate.QUOTA and choice is not None and choice.verdict is Verdict.PREEMPT
     kept_for = queue.reserves or state.shadows.is_for(queue.name, workload.key)
     if choice is None or not waits or queue.policy.reclaim is Who.ANY or kept_for:
@@ -46,7 +46,7 @@ def note(state: State, standing: QueueEntry, why: Explanation) -> None:
         away = max((level(node, what, amount).height for what, amount in wanted.items()), default=0)
         key = entry_key(queue.outward(workload.priority), workload.queued_at, away)
         found = QuotaHoldback(
-            workload.key, queue.name, wanted, away > 0, key, place, standing.bunch.line.strict, book.turn
+            workload.key, queue.name, wanted, away > 0, key, place, entry.equivalence.line.strict, book.turn
         )
         if mine is not None and (mine.workload, mine.usage) != (found.workload, found.usage):
             book.rouse(state.holdings.root_of(queue.name))

@@ -49,15 +49,15 @@ def door_of(state: State, workload: Workload) -> str:
 
 def used_by(state: State, name: str) -> float:
     """Return what a LocalQueue is ordered by, the least first; 0 where past use does not count."""
-    door = _door(state, name) if name else None
-    return 0.0 if door is None else _weighed(state, door)
+    local_queue = _door(state, name) if name else None
+    return 0.0 if local_queue is None else _weighed(state, local_queue)
 
 
 def used_by_door_of(state: State, holder: Holder) -> float | None:
     """Return what the LocalQueue of a holder is ordered by; None where past use does not count in its ClusterQueue."""
     queue = state.catalog.queues.get(holder.queue)
-    door = _door(state, holder.local_queue) if queue is not None and queue.by_past_use else None
-    return None if door is None else _weighed(state, door)
+    local_queue = _door(state, holder.local_queue) if queue is not None and queue.by_past_use else None
+    return None if local_queue is None else _weighed(state, local_queue)
 
 
 def admitted(state: State, workload: Workload, charges: Iterable[tuple[Charge, int]]) -> None:
@@ -68,8 +68,8 @@ def admitted(state: State, workload: Workload, charges: Iterable[tuple[Charge, i
         workload: Who is admitted.
         charges: What so many of its pods use each.
     """
-    door = _door(state, door_of(state, workload))
-    if door is None:
+    local_queue = _door(state, door_of(state, workload))
+    if local_queue is None:
         return
     usage: dict[FlavorResource, int] = {}
     for charge, pods in charges:
@@ -77,8 +77,8 @@ def admitted(state: State, workload: Workload, charges: Iterable[tuple[Charge, i
     said = state.configuration.admission_fair_sharing
     sampling, half_life = said.usage_sampling_interval_seconds, said.usage_half_life_seconds
     more = penalty(_in_whole_units(usage), sampling=sampling, half_life=half_life)
-    _settle(state, door.use)
-    consumed = door.use.consumed
+    _settle(state, local_queue.use)
+    consumed = local_queue.use.consumed
     consumed.update({name: consumed.get(name, 0.0) + amount for name, amount in more.items()})
 
 
@@ -89,25 +89,27 @@ def follow(state: State, name: str) -> dict[str, Any] | None:
         state: Where.
         name: Of the LocalQueue, `namespace/name`.
     """
-    door = _door(state, name)
-    if door is None:
+    local_queue = _door(state, name)
+    if local_queue is None:
         state.past_use.pop(name, None)
         return None
-    _settle(state, door.use)
-    door.use.in_use = _in_whole_units(state.counts.of(name).reserved)
-    said = {one: quantity.format(math.ceil(amount * 1000)) for one, amount in door.use.consumed.items()}
+    _settle(state, local_queue.use)
+    local_queue.use.in_use = _in_whole_units(state.counts.of(name).reserved)
+    said = {one: quantity.format(math.ceil(amount * 1000)) for one, amount in local_queue.use.consumed.items()}
     return {"admissionFairSharingStatus": {"consumedResources": said, "lastUpdate": timestamp(state.now)}}
 
 
 def explained(state: State, workload: Workload, why: Explanation) -> Explanation:
     """Say, of one that lacks quota, what its LocalQueue has used lately, and who has used less and goes first."""
-    door = _door(state, door_of(state, workload))
+    local_queue = _door(state, door_of(state, workload))
     lacking = next((key.split("/", 1)[1] for key in why.details if "/" in key), "")
-    if door is None or why.gate is not Gate.QUOTA or not lacking or in_bytes(lacking):
+    if local_queue is None or why.gate is not Gate.QUOTA or not lacking or in_bytes(lacking):
         return why
-    mine, queue = _weighed(state, door), door.found.spec.cluster_queue
-    doors = [other for name in state.past_use if name != door.name and (other := _door(state, name)) is not None]
-    before = [one for one in doors if one.found.spec.cluster_queue == queue and _weighed(state, one) < mine]
+    mine, queue = _weighed(state, local_queue), local_queue.found.spec.cluster_queue
+    local_queues = [
+        other for name in state.past_use if name != local_queue.name and (other := _door(state, name)) is not None
+    ]
+    before = [one for one in local_queues if one.found.spec.cluster_queue == queue and _weighed(state, one) < mine]
     if not before:
         return why
     before.sort(key=lambda one: _weighed(state, one))
@@ -115,7 +117,7 @@ def explained(state: State, workload: Workload, why: Explanation) -> Explanation
         (local_queue_named(one.name, workload.key[1], discreet=state.discreet), one) for one in before[:MOST_NAMED]
     ]
     others = ", ".join(f"{name} {_hours(state, one.use, lacking)}" for name, one in names)
-    text = f"{door.name} has used {_hours(state, door.use, lacking)} {lacking} hours lately, {others}"
+    text = f"{local_queue.name} has used {_hours(state, local_queue.use, lacking)} {lacking} hours lately, {others}"
     message = f"{why.message}; who has used less, by weight, goes first: {text}"
     return Explanation(why.gate, why.reason, message, why.details)
 
@@ -160,11 +162,11 @@ def _consumed(state: State, use: PastUse) -> Consumed:
     return decay(use.consumed, use.in_use, elapsed=state.now - use.since, half_life=half_life)
 
 
-def _weighed(state: State, door: _Door) -> float:
-    sharing = door.found.spec.fair_sharing
+def _weighed(state: State, local_queue: _Door) -> float:
+    sharing = local_queue.found.spec.fair_sharing
     weight = 1.0 if sharing is None else sharing.weight / WEIGHT_OF_ONE
     weights = state.configuration.admission_fair_sharing.resource_weights
-    return local_usage(_consumed(state, door.use), {}, weight=weight, resource_weights=weights)
+    return local_usage(_consumed(state, local_queue.use), {}, weight=weight, resource_weights=weights)
 
 
 def _hours(state: State, use: PastUse, resource: str) -> str:

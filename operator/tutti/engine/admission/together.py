@@ -37,17 +37,17 @@ def run_of(state: State, head: QueueEntry, behind: Iterable[QueueEntry], most: f
     return [head, *islice(followers, max(0, count - 1))]
 
 
-def _is_single(standing: QueueEntry) -> bool:
+def _is_single(entry: QueueEntry) -> bool:
     """Whether a workload is one pod that waits for a node."""
-    return standing.workload.key[0] == "Pod" and standing.workload.phase is Phase.WAITING
+    return entry.workload.key[0] == "Pod" and entry.workload.phase is Phase.WAITING
 
 
-def _stands_alone(state: State, standing: QueueEntry) -> bool:
+def _stands_alone(state: State, entry: QueueEntry) -> bool:
     """Whether nothing but the room it takes tells a single pod from those equal to it, which come after it."""
-    if not _is_single(standing) or len(standing.needs) != 1 or standing.bunch.door or standing.bunch.apart:
+    if not _is_single(entry) or len(entry.needs) != 1 or entry.equivalence.local_queue or entry.equivalence.apart:
         return False
-    need, workload = standing.needs[0], standing.workload
-    if need.required != 1 or need.near is not None or need.klass.volumes is not NO_VOLUMES:
+    need, workload = entry.needs[0], entry.workload
+    if need.required != 1 or need.topology is not None or need.klass.volumes is not NO_VOLUMES:
         return False
     if (
         any(kept.spots for kept in state.kept.values())
@@ -70,10 +70,10 @@ def reserve_in_turn(state: State, run: Sequence[QueueEntry]) -> int:
     queue, choice = first.queue, nominate(state, first)
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, first.workload, queue, transaction)
-        terms = terms_of(attempt, first.needs, first.bunch.pod_sets, choice)
+        terms = terms_of(attempt, first.needs, first.equivalence.pod_sets, choice)
         rows = place_in_turn(state.cluster.nodes, transaction, terms.asks[0], attempt.profile, len(run))
         if not len(rows):
-            first.bunch.apart = True
+            first.equivalence.apart = True
             return 0
         transaction.commit()
     admitted = run[: len(rows)]
@@ -87,9 +87,9 @@ def reserve_in_turn(state: State, run: Sequence[QueueEntry]) -> int:
     return len(admitted)
 
 
-def _without_borrowing(state: State, standing: QueueEntry) -> int:
+def _without_borrowing(state: State, entry: QueueEntry) -> int:
     """Return for how many the same flavors would be chosen one after the other: what is the queue's own is enough."""
-    queue, choice = standing.queue, nominate(state, standing)
+    queue, choice = entry.queue, nominate(state, entry)
     if queue is None or choice is None:
         return MOST
     if choice.verdict is not Verdict.FIT or choice.level:

@@ -186,7 +186,7 @@ def _object_seen(state: State, seen: observations.ObjectSeen) -> None:
         if told:  # a former leader has written it, after it was read here
             told.clear()
             if kind in _QUEUES:
-                state.counts.told.pop(meta.get("uid", ""))
+                state.counts.reported.pop(meta.get("uid", ""))
                 state.changed_queues["/".join(filter(None, (meta.get("namespace", ""), meta["name"])))] = None
     before = state.catalog.version
     namespace, name = state.catalog.put(kind, seen.raw)
@@ -196,7 +196,7 @@ def _object_seen(state: State, seen: observations.ObjectSeen) -> None:
 def _told(state: State, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:
     """Return what an object was told from here, or said when that was first compared; empty where nothing is known."""
     if kind in _QUEUES:
-        return state.counts.told.get(uid, {})
+        return state.counts.reported.get(uid, {})
     workload = state.workloads.get((kind, namespace, name))
     if workload is not None and workload.uid == uid:
         return workload.status
@@ -208,7 +208,7 @@ def _told(state: State, kind: str, namespace: str, name: str, uid: str) -> dict[
 
 
 def _object_gone(state: State, gone: observations.ObjectGone) -> None:
-    state.counts.told.pop(state.catalog.uid_of((gone.kind, gone.namespace, gone.name)), None)
+    state.counts.reported.pop(state.catalog.uid_of((gone.kind, gone.namespace, gone.name)), None)
     state.catalog.drop(gone.kind, gone.namespace, gone.name)
     touch_concerned(state, gone.kind, gone.namespace, gone.name, changed=True)
 
@@ -276,7 +276,7 @@ def unobserved(state: State, observation: Observation, error: Exception) -> None
         case observations.NodeSeen(node=node):
             state.cluster.close_node(node.metadata.name, f"what is seen of it raises {error_text(error)}")
         case observations.ObjectSeen(kind=kind, raw=raw):
-            namespace, name = state.catalog.spoil(kind, raw, error_text(error))
+            namespace, name = state.catalog.mark_invalid(kind, raw, error_text(error))
             touch_concerned(state, kind, namespace, name, changed=True)
         case observations.GangObjectSeen(api_version=version, kind=kind):
             state.gang_objects.drop(version, kind, *whose[1:])
@@ -290,7 +290,7 @@ def _lose_pod(state: State, pod: Pod, error: Exception) -> None:
     key = (pod.metadata.namespace, pod.metadata.name)
     member = state.members.get(key)
     if member is not None and member.pod.uid == pod.metadata.uid and key in state.home:
-        member.said = 0  # whatever it says next is read
+        member.parsed_from = 0  # whatever it says next is read
         state.touch(state.home[key][0])
     else:
         _forget(state, pod)

@@ -47,7 +47,7 @@ def read_sizes(workload: Workload) -> Explanation | None:
             roles[role] = max(least, roles.get(role, 0))
             if least:
                 said.setdefault(role, {}).setdefault(least, who)
-    if workload.scattered or not (roles or said):
+    if workload.placed_singly or not (roles or said):
         _scatter(workload)
     elif roles:
         _take_roles(workload, roles)
@@ -84,7 +84,7 @@ def _scatter(workload: Workload) -> None:
 
 def _has_ended(group: MemberGroup) -> bool:
     """Whether a group has no member that runs, may run or has succeeded."""
-    tally = group.tally()
+    tally = group.counts()
     return not (tally.live or tally.succeeded)
 
 
@@ -169,5 +169,5 @@ def pod_group_written(state: State, result: PodGroupWritten) -> None:
     workload = state.workloads.get(("PodGroup", result.namespace, result.name))
     if workload is not None and not result.done:
         workload.asked_for = ""
-        workload.tell_at = state.now + ASK_AGAIN_SECONDS
+        workload.report_at = state.now + ASK_AGAIN_SECONDS
         state.timed.add(workload)

@@ -54,8 +54,8 @@ def put_member(state: State, pod: Pod) -> None:
     if member is None:
         member = state.members[record.key] = Member(record, pod.spec.scheduler_name, Claim())
     said = state.sayings.of(pod)
-    if (heard := hash((pod.metadata.uid, said))) != member.said:
-        member.said = heard
+    if (heard := hash((pod.metadata.uid, said))) != member.parsed_from:
+        member.parsed_from = heard
         _read(state, member, pod, said)
         assign_member(state, member)
     else:
@@ -64,7 +64,7 @@ def put_member(state: State, pod: Pod) -> None:
     member.never_preempts = pod.spec.preemption_policy == "Never"
     member.ended = pod.status.reason if pod.terminated else ""
     member.nominated = pod.status.nominated_node_name
-    member.told = member.told if member.told[0] else _told(pod)
+    member.reported = member.reported if member.reported[0] else _told(pod)
 
 
 def note_foreign_pod(state: State, pod: Pod) -> None:
@@ -154,7 +154,7 @@ def _read(state: State, member: Member, pod: Pod, said: PodTexts) -> None:
         member.problem = f"what it says of its gang raises {decisions.error_text(error)}"
     if claim != member.claim:
         _unname(state, member)
-        member.near = member_topology(claim.topology)
+        member.topology = member_topology(claim.topology)
         for name in _names(claim):
             state.naming.setdefault(name, {})[member.pod.key] = member
     member.claim = claim  # though it says the same: it is remembered while somebody has it
@@ -163,7 +163,7 @@ def _read(state: State, member: Member, pod: Pod, said: PodTexts) -> None:
     member.owner = controller_of(pod.metadata.owner_references)
     state.ancestry.join(member)
     member.gate = pod.metadata.annotations.get(GATE_ANNOTATION)
-    member.noted = state.hosting.noted(pod.metadata.annotations)
+    member.plugin_annotations = state.hosting.annotations_read(pod.metadata.annotations)
 
 
 def _unname(state: State, member: Member) -> None:

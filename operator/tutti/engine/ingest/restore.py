@@ -87,7 +87,7 @@ def _recall_ended(workload: workloads.Workload, found: Workload | PodGroup) -> N
     for name, (succeeded, bound) in said.items():
         if name in known:
             group = workload.group(name)  # perhaps none of its members is there any more
-            group.ended = max(0, min(succeeded, MOST_LOST) - group.tally().succeeded)
+            group.ended = max(0, min(succeeded, MOST_LOST) - group.counts().succeeded)
             group.had = min(max(0, succeeded) + max(0, bound), MOST_LOST)
 
 

@@ -49,7 +49,7 @@ def read_workload(state: State, workload: Workload) -> None:
     _drop_empty_groups(workload)
     _read_claims(state, workload)
     settle_promises(state, workload)
-    workload.reach = resolution.preemption_priority(state.catalog, workload)
+    workload.preemption_priority = resolution.preemption_priority(state.catalog, workload)
     _compare_nearness(workload)
 
 
@@ -69,7 +69,7 @@ def _read_workload_object(state: State, workload: Workload, found: WorkloadObjec
         group.count = group.most = one.count
         group.min_count = one.quorum
         group.promised = _promised(state, workload, group, one.template) if one.template else None
-        group.near = workload_topology(one.topology, one.name)
+        group.topology = workload_topology(one.topology, one.name)
         group.on_loss = one.on_member_loss or state.configuration.on_member_loss
     workload.priority = resolution.object_priority(state.catalog, workload, spec)
     ref = spec.priority_class_ref
@@ -94,8 +94,8 @@ def _read_constraints(state: State, workload: Workload) -> None:
     _, namespace, name = workload.key
     for made, part in state.catalog.referring(namespace, name).items():
         found, group = state.catalog.get(PodGroupObject, namespace, made), workload.groups.get(part)
-        if found is not None and group is not None and group.near is None:
-            group.near = pod_group_topology(found.spec.scheduling_constraints.topology, part)
+        if found is not None and group is not None and group.topology is None:
+            group.topology = pod_group_topology(found.spec.scheduling_constraints.topology, part)
 
 
 def _promised(state: State, workload: Workload, group: MemberGroup, template: dict[str, object]) -> PodClass | None:
@@ -159,7 +159,7 @@ def _read_promises(state: State, workload: Workload) -> None:
     workload.style = GangStyle(style) if style else None
     if workload.given_up and workload.problem is None:
         workload.problem = Explanation(Gate.PLACEMENT, "ResourceReservationTimeout", workload.given_up)
-    if workload.scattered:
+    if workload.placed_singly:
         return
     for member in workload.members():
         for role, template in member.claim.templates.items():
@@ -188,7 +188,7 @@ def _read_wishes(state: State, workload: Workload, spec: PodGroupSpec | None) ->
     workload.leaves_by_pod = spec is not None and spec.disruption_mode == "Pod"
     on_loss = _on_loss(state, workload, spec)
     for group in workload.groups.values():
-        group.near, group.on_loss = near, on_loss
+        group.topology, group.on_loss = near, on_loss
 
 
 def _on_loss(state: State, workload: Workload, spec: PodGroupSpec | None) -> OnMemberLoss | None:
@@ -234,11 +234,15 @@ def _read_claims(state: State, workload: Workload) -> None:
 
 def _compare_nearness(workload: Workload) -> None:
     """Refuse a workload of which parts are to go to one domain together and do not say the same of it."""
-    said = [(group.near, f"pod group {group.name}") for group in workload.groups.values() if group.near is not None]
+    said = [
+        (group.topology, f"pod group {group.name}") for group in workload.groups.values() if group.topology is not None
+    ]
     for group in workload.groups.values():
-        if group.near is None:
-            members = (m for m in group.members.values() if m.near is not None and not m.pod.deleting)
-            said += [(m.near, f"pod {m.pod.name}") for m in members if m.near is not None and not m.pod.terminated]
+        if group.topology is None:
+            members = (m for m in group.members.values() if m.topology is not None and not m.pod.deleting)
+            said += [
+                (m.topology, f"pod {m.pod.name}") for m in members if m.topology is not None and not m.pod.terminated
+            ]
     wrong = topology_disagreement(said)
     if wrong and workload.problem is None:
         workload.problem = Explanation(Gate.GATHER, "InvalidGang", wrong)
@@ -331,7 +335,7 @@ def settle_promises(state: State, workload: Workload) -> None:
     state.unpaid.setdefault(workload.key[1], {})[workload.key] = None
     for group in promising:
         if workload.style is not None:
-            there = group.tally().placed if workload.phase is Phase.SCHEDULED else len(group.members)
+            there = group.counts().placed if workload.phase is Phase.SCHEDULED else len(group.members)
             group.min_count = min(group.min_count, there)
         group.promised = None
 

@@ -44,14 +44,14 @@ def begin(state: State, workload: Workload) -> None:
     """Open the bind window; members that have ended or were lost before are none of those that must be bound in it."""
     if workload.phase is Phase.RESERVED:
         state.reached(
-            workload, LifecycleStep.LET_GO, seconds=held_seconds(state, workload), pods=workload.tally().reserved
+            workload, LifecycleStep.LET_GO, seconds=held_seconds(state, workload), pods=workload.counts().reserved
         )
     workload.phase = Phase.BINDING
     workload.running_since = workload.unready_since = None
     workload.window_told = False
     seconds = permit_seconds(state, workload) if eager.is_open(workload) else state.configuration.bind_window_seconds
     state.set_deadline(workload, seconds)
-    tally = workload.tally()
+    tally = workload.counts()
     if tally.failed or tally.lost:
         for member in workload.members():
             member.over = member.pod.counted in (Doing.FAILED, Doing.LOST)
@@ -108,7 +108,7 @@ def keep_trying(state: State, workload: Workload) -> None:
 def _came_to(state: State, workload: Workload, verb: Forms) -> str:
     """Say how many required members are not bound in time, and, up to the verb, what becomes of those that are."""
     bound = sum(bool(m.pod.node) and not m.pod.terminated for m in workload.members())
-    missing = sum(max(0, g.min_count - g.tally().placed) for g in workload.groups.values())
+    missing = sum(max(0, g.min_count - g.counts().placed) for g in workload.groups.values())
     seconds = state.configuration.bind_window_seconds
     return (
         f"{counted(missing, 'required member')} could not be bound within {seconds} s of the others; "

@@ -32,14 +32,14 @@ def settle_charges(state: State, workload: Workload) -> None:
             state.refund(member.charge)
             member.charge = None
         elif member.charge is None and pod.node and not (pod.terminated or pod.lost):
-            member.charge, member.missed = found_charge(state, workload, member), False
+            member.charge, member.loss_noted = found_charge(state, workload, member), False
             if member.charge is not None:
                 state.charge(member.charge)
                 workload.cluster_queue = workload.cluster_queue or member.charge.queue
         elif member.charge is not None:
             _follow(state, member, member.charge)
         if pod.node and not member.kept and member.charge is not None:
-            member.kept = members.admission_text(member.charge.queue, member.charge.said)
+            member.kept = members.admission_text(member.charge.queue, member.charge.admitted_flavors)
             state.out.append(KeepAdmission(pod.namespace, pod.name, pod.uid, member.kept))
 
 
@@ -61,14 +61,16 @@ def _follow(state: State, member: Member, charge: Charge) -> None:
     if known is not None and known[0] is basis[0] and known[1] is basis[1] and known[2] == basis[2]:
         return
     member.settled = basis
-    flavors = flavors_of(state, charge.queue, charge.said, pod.held, pod.node) if pod.node else charge.flavors
+    flavors = (
+        flavors_of(state, charge.queue, charge.admitted_flavors, pod.held, pod.node) if pod.node else charge.flavors
+    )
     usage = _usage(flavors, pod.held)
     if usage == charge.usage and flavors == charge.flavors:
         return
     change: Usage = dict(usage)
     add_to(change, charge.usage, -1)
     state.holdings.adjust(charge.queue, change, charge.holder)
-    member.charge = Charge(charge.queue, flavors, usage, charge.holder, charge.said)
+    member.charge = Charge(charge.queue, flavors, usage, charge.holder, charge.admitted_flavors)
 
 
 def found_charge(state: State, workload: Workload, member: Member) -> Charge | None:
@@ -104,7 +106,7 @@ def is_believed(state: State, workload: Workload, queue: str, since: float) -> b
     namespace = workload.key[1]
     if queue and queue in (state.leads_to(namespace, workload.queue), _told_in_status(state, workload)):
         return True
-    if not state.catalog.lets_in(queue, namespace):
+    if not state.catalog.admits_from(queue, namespace):
         return False
     if queue in state.catalog.led_to(namespace):
         return True

@@ -30,19 +30,19 @@ def short_groups(workload: Workload) -> list[MemberGroup]:
 def awaits_successors(workload: Workload) -> bool:
     """Whether a gang of which nothing runs any more is waited for all the same: it lost all of it, and others come."""
     if workload.key[0] == "Pod":
-        return workload.tally().lost > 0
+        return workload.counts().lost > 0
     return _has_some_to_come(workload) and bool(short_groups(workload))
 
 
 def is_found_so(workload: Workload) -> bool:
     """Whether its status says of a gang that has just been found, and of which nothing runs, that it is degraded."""
     if workload.key[0] == "Pod":
-        return workload.tally().lost > 0
+        return workload.counts().lost > 0
     return workload.was_scheduled and workload.degraded_since is not None and _has_some_to_come(workload)
 
 
 def _has_some_to_come(workload: Workload) -> bool:
-    tally = workload.tally()
+    tally = workload.counts()
     return bool(tally.waiting or tally.gated or tally.lost or tally.reserved)
 
 
@@ -55,19 +55,19 @@ def restarts_at(workload: Workload) -> float | None:
     if workload.degraded_since is None:
         return None
     said = [group.on_loss for group in short_groups(workload) if group.on_loss is not None]
-    runs = workload.tally().bound > 0
+    runs = workload.counts().bound > 0
     seconds = [one.window_seconds for one in said if one.action == "Restart" or not runs]
     return workload.degraded_since + min(seconds) if seconds else None
 
 
 def describe(workload: Workload) -> str:
     """Say how many members a degraded gang has of how many it needs, what it waits for, and what will become of it."""
-    tally, required = workload.tally(), workload.required
+    tally, required = workload.counts(), workload.required
     have = tally.placed
     since = "" if workload.degraded_since is None else f" since {timestamp(workload.degraded_since)}"
     text = f"{have} of {counted(required, 'required member')} {agreeing(have, HAS)} a node that works{since}; "
     waiting, missing = tally.waiting + tally.reserved, required - have
-    why = workload.shown
+    why = workload.reported_explanation
     if waiting < missing:
         text += f"waits for {counted(missing - waiting, 'successor')} to be created"
     elif why is not None:
@@ -88,5 +88,5 @@ def losses_of(workload: Workload, group: MemberGroup) -> list[LostMember]:
     like = next((m for m in group.members.values() if m.charge is not None), None)
     if like is None or like.charge is None:
         return seen
-    unseen = min(group.lacking, group.had - group.tally().placed) - len(seen)
+    unseen = min(group.lacking, group.had - group.counts().placed) - len(seen)
     return seen + [LostMember(group.name, "", like.pod.klass.requests, like.charge.flavors, like.charge.queue)] * unseen

@@ -34,10 +34,10 @@ def fill(state: State, workload: Workload) -> None:
         return
     reservation.hand_over_holds(state, workload)
     for group in workload.groups.values():
-        tally = group.tally()
+        tally = group.counts()
         excess = tally.placed + tally.reserved + tally.waiting + len(group.holds) - group.min_count
         reservation.release_holds(state, group, max(0, excess))
-    if not workload.tally().live and any(group.holds for group in workload.groups.values()):
+    if not workload.counts().live and any(group.holds for group in workload.groups.values()):
         time_out(state, workload)  # whoever would have made the others has ended
 
 
@@ -56,7 +56,7 @@ def time_out(state: State, workload: Workload) -> None:
     """Give back the room of those that have not come; what runs goes on, and others are placed one by one."""
     held = sum(len(group.holds) for group in workload.groups.values())
     reservation.give_back_all(state, workload)
-    workload.scattered, workload.deadline, workload.explanation = True, None, None
+    workload.placed_singly, workload.deadline, workload.explanation = True, None, None
     text = (
         f"not all of its members have come in time; {counted(held, 'node')} that {agreeing(held, WAS)} kept "
         f"{agreeing(held, IS)} given back, and what runs goes on"
@@ -68,7 +68,7 @@ def time_out(state: State, workload: Workload) -> None:
 def lose_patience(state: State, workload: Workload) -> None:
     """Note since when a gang finds no nodes, and no longer wait for all of them together when that lasts too long."""
     why = workload.explanation
-    if workload.style is None or workload.scattered or workload.given_up:
+    if workload.style is None or workload.placed_singly or workload.given_up:
         return
     if workload.phase is not Phase.WAITING or why is None or why.gate is not Gate.PLACEMENT:
         workload.short_since = None
@@ -80,7 +80,7 @@ def lose_patience(state: State, workload: Workload) -> None:
         state.set_alarm(workload, workload.short_since + patience)
         return
     if workload.style is GangStyle.SOFT:
-        workload.scattered = True
+        workload.placed_singly = True
         text = f"there were no nodes for all of it together for {patience} s; its pods are placed one by one (Soft)"
     else:
         text = f"there were no nodes for all of it together for {patience} s; it is given up (Hard)"

@@ -118,7 +118,7 @@ def keep_needed(workload: Workload) -> None:
             m for m in group.members.values() if m.leave is not None and m.leave[0] == _MARKS[EvictionReason.PREEMPTED]
         ]
         going = [m for m in going if not (m.pod.deleting or m.pod.terminated)]
-        tally = group.tally()
+        tally = group.counts()
         short = group.min_count - (tally.placed - tally.leaving - len(going))
         for member in [m for m in going if not m.evicting][: max(0, short)]:
             member.leave = None
@@ -204,7 +204,7 @@ def take_back(workload: Workload) -> None:
 
     It has what it needs without them, and another process could not tell them from others that are ending.
     """
-    for member in workload.members() if workload.tally().lost else ():
+    for member in workload.members() if workload.counts().lost else ():
         if member.pod.forgone:
             member.pod.forgone = False
             member.pod.recount()
@@ -221,7 +221,7 @@ def _take_out(state: State, workload: Workload, eviction: WorkloadEviction, *, f
     ran = workload.running_for(state.now)
     workload.ran += ran
     note_given_back(state, workload)
-    said = (ran, workload.tally().bound, eviction.reason, eviction.preempted, for_queue)
+    said = (ran, workload.counts().bound, eviction.reason, eviction.preempted, for_queue)
     state.milestones.append(
         LifecycleEvent(LifecycleStep.EVICTED, workload.key, workload.cluster_queue, workload.queue, *said)
     )

@@ -33,10 +33,10 @@ _WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
 def settle(state: State, workload: Workload) -> None:
     """Bring one workload, as it has just been read, up to date with what has been observed."""
     workload.rank = permits.rank(state, workload)
-    leaving = workload.tally().leaving
+    leaving = workload.counts().leaving
     if leaving:
         reservation.give_back_leaving(state, workload)
-    tally = workload.tally()
+    tally = workload.counts()
     if tally.failed or tally.lost:
         reservation.note_losses(state, workload)
     charges.settle_charges(state, workload)
@@ -86,13 +86,13 @@ def expire(state: State, workload: Workload) -> None:
     elif workload.phase is Phase.RESERVED:
         reservation.time_out(state, workload)
     elif workload.phase is Phase.BINDING and not _awaits_binds(workload):
-        if workload.tally().bound and eager.is_open(workload):
+        if workload.counts().bound and eager.is_open(workload):
             eager.time_out(state, workload)
-        elif workload.tally().bound and _has_no_object(state, workload):
+        elif workload.counts().bound and _has_no_object(state, workload):
             workload.deadline = None  # nobody says how many it needs, so what runs is left alone until somebody does
-        elif workload.tally().bound and workload.keeps_trying:
+        elif workload.counts().bound and workload.keeps_trying:
             binding.keep_trying(state, workload)
-        elif workload.tally().bound:
+        elif workload.counts().bound:
             binding.roll_back(state, workload)
         else:
             reservation.break_up(state, workload)
@@ -104,7 +104,7 @@ def expire(state: State, workload: Workload) -> None:
 def _awaits_binds(workload: Workload) -> bool:
     """Whether binds are out whose answers decide what becomes of a workload at the end of its bind window."""
     assumed = [member for member in workload.members() if member.pod.assumed]
-    given_up = workload.tally().bound and not (workload.keeps_trying or eager.is_open(workload))
+    given_up = workload.counts().bound and not (workload.keeps_trying or eager.is_open(workload))
     return any(member.sent for member in assumed) if given_up else bool(assumed)
 
 
@@ -114,7 +114,7 @@ def wants_nodes(workload: Workload) -> bool:
         return False
     if workload.phase is Phase.WAITING:
         return True
-    return workload.tally().waiting > 0
+    return workload.counts().waiting > 0
 
 
 def is_broken(workload: Workload) -> bool:
@@ -134,7 +134,7 @@ def _settle_waiting(state: State, workload: Workload) -> None:
     eager.lose_patience(state, workload)
     if workload.evicted is not None:
         eviction.leave_behind(workload)
-    tally = workload.tally()
+    tally = workload.counts()
     if workload.was_finished and tally.live and not workload.decided:
         workload.was_finished = workload.was_scheduled = False  # these are another run's
         workload.ran = 0.0
@@ -162,7 +162,7 @@ def _settle_reserved(state: State, workload: Workload) -> None:
 
 def _settle_binding(state: State, workload: Workload) -> None:
     eager.fill(state, workload)
-    tally = workload.tally()
+    tally = workload.counts()
     if workload.complete or workload.brought_together:
         _scheduled(state, workload)
         _send_again(state, workload)
@@ -196,7 +196,7 @@ def _settle_leaving(state: State, workload: Workload) -> None:
 
 def _settle_scheduled(state: State, workload: Workload) -> None:
     """Keep a workload scheduled while it runs; once nothing of it does, it is over or starts again as a whole."""
-    tally = workload.tally()
+    tally = workload.counts()
     if _has_ended(workload, tally) or (workload.was_finished and _is_empty(tally)):
         _finished(state, workload)
     elif tally.bound or workload.complete or awaits_successors(workload):
@@ -231,7 +231,7 @@ def _has_ended(workload: Workload, tally: MemberCounts) -> bool:
 def _finished(state: State, workload: Workload) -> None:
     """Note that it has ended; it stays so when its members are cleaned up, until others come. The rest may go."""
     if workload.phase is not Phase.FINISHED:
-        tally = workload.tally()
+        tally = workload.counts()
         ran, ended = workload.running_for(state.now), tally.succeeded + tally.failed
         how = "Succeeded" if workload.has_succeeded else "Failed"
         state.reached(workload, LifecycleStep.FINISHED, seconds=ran, pods=ended, reason=how)
@@ -243,7 +243,7 @@ def _finished(state: State, workload: Workload) -> None:
     workload.phase, workload.was_finished = Phase.FINISHED, True
     workload.forget_ended()
     workload.evicted = workload.running_since = workload.short_since = None
-    workload.scattered = False
+    workload.placed_singly = False
 
 
 def _is_empty(tally: MemberCounts) -> bool:

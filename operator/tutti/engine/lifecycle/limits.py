@@ -166,7 +166,7 @@ def _enforce_times(state: State, workload: Workload) -> None:
         return
     end = _readiness_ends(workload)
     if end is not None and end <= state.now and not workload.ready:
-        tally = workload.tally()
+        tally = workload.counts()
         ready, required = tally.ready + tally.succeeded, workload.required
         are = f"{ready} of {counted(required, 'required member')} {agreeing(ready or required, IS)}"
         text = (

@@ -36,8 +36,8 @@ def waiting_view(state: State, workload: Workload) -> Waiting:
     """Return a workload as plugins see it."""
     kind, namespace, name = workload.key
     found = state.catalog.find(workload.key)
-    first = next((member.noted for member in workload.members()), {})
-    own = state.hosting.noted(found.metadata.annotations) if found is not None else {}
+    first = next((member.plugin_annotations for member in workload.members()), {})
+    own = state.hosting.annotations_read(found.metadata.annotations) if found is not None else {}
     return Waiting(kind, namespace, name, workload.queue, workload.priority, workload.created, {**first, **own})
 
 

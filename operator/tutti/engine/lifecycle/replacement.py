@@ -37,7 +37,7 @@ def follow(state: State, workload: Workload) -> None:
         _close(state, workload)
     else:
         for group in workload.groups.values():
-            group.had = max(group.had, group.tally().placed)
+            group.had = max(group.had, group.counts().placed)
     short = short_groups(workload)
     if not short:
         if workload.phase is Phase.SCHEDULED:
@@ -258,9 +258,8 @@ def _restart_in_time(state: State, workload: Workload, short: list[MemberGroup])
             state.set_alarm(workload, at)
         return  # when all that it lacks is on its way, that is looked at again when it has come
     have = counted(workload.required, "required member", verb=HAS)
-    text = (
-        f"{workload.tally().placed} of {have} a node that works since {timestamp(workload.degraded_since or state.now)}"
-    )
+    since = timestamp(workload.degraded_since or state.now)
+    text = f"{workload.counts().placed} of {have} a node that works since {since}"
     text += f", and {hopeless}" if hopeless else ", and it was not whole again in time (onMemberLoss)"
     workload.had_turn = False
     evict(state, workload, EvictionReason.MEMBER_LOST, f"{text}; it starts again whole")
@@ -288,12 +287,14 @@ def _hopeless(state: State, workload: Workload, short: list[MemberGroup]) -> str
         return ""
     if why.gate is not Gate.PLACEMENT or why.reason not in LACKS_NODE:
         return ""  # of what else they wait for, such as volumes or an extender's answer, there is no more elsewhere
-    bound_to = next((need for need in needs if need.required and need.near is not None and need.near.required), None)
+    bound_to = next(
+        (need for need in needs if need.required and need.topology is not None and need.topology.required), None
+    )
     if bound_to is None:
         return ""
     return f"node {gone} is gone, and the {_domain(bound_to)} that the others are in has no room for successors"
 
 
 def _domain(need: PodSetRequest) -> str:
-    assert need.near is not None  # that is how it was chosen
-    return need.near.required[-1]
+    assert need.topology is not None  # that is how it was chosen
+    return need.topology.required[-1]

@@ -51,12 +51,12 @@ def note_loss(state: State, member: Member) -> None:
     """
     (key, name), pod = state.home[member.pod.key], member.pod
     workload = state.workloads[key]
-    if key[0] == "Pod" or workload.phase not in _RUNNING or not pod.node or member.missed:
+    if key[0] == "Pod" or workload.phase not in _RUNNING or not pod.node or member.loss_noted:
         return
     if pod.phase == "Succeeded":
         workload.groups[name].ended += 1
         return
-    member.missed = True
+    member.loss_noted = True
     for index, loss in enumerate(workload.losses):
         was_lost = pod.counted in _ENDED and loss.recalled
         if was_lost and (loss.group, loss.node) == (name, pod.node):
@@ -134,7 +134,7 @@ def release_holds(state: State, group: MemberGroup, count: int) -> None:
 def trim_holds(state: State, workload: Workload) -> None:
     """Give back what is held beyond the required members, because fewer are required than when it was reserved."""
     for group in workload.groups.values():
-        tally = group.tally()
+        tally = group.counts()
         excess = tally.placed + tally.reserved + len(group.holds) - group.min_count
         for hold in group.holds[: max(0, excess)]:
             _release(state, group, hold)
@@ -146,7 +146,7 @@ def is_whole(state: State, workload: Workload) -> bool:
     It does not where a member came that is not what was promised, or where a node has become too small meanwhile.
     """
     for group in workload.groups.values():
-        tally = group.tally()
+        tally = group.counts()
         if tally.placed + tally.reserved + len(group.holds) < group.min_count:
             return False
         if not all(_stands(state, hold) for hold in group.holds):
@@ -163,7 +163,7 @@ def is_whole(state: State, workload: Workload) -> bool:
 def all_there(workload: Workload) -> bool:
     """Whether every required member exists and has its node, so that binding may begin."""
     for group in workload.groups.values():
-        tally = group.tally()
+        tally = group.counts()
         if tally.placed + tally.reserved < group.min_count:
             return False
     return True

@@ -21,12 +21,12 @@ from tutti.quota.policy import allows
 from tutti.quota.snapshot import Demand, Holder
 
 
-def precedence(state: State, standing: QueueEntry) -> Precedence:
+def precedence(state: State, entry: QueueEntry) -> Precedence:
     """Return how a workload that is tried stands to those for whom quota and room are held."""
-    queue, workload, found = standing.queue, standing.workload, Precedence()
+    queue, workload, found = entry.queue, entry.workload, Precedence()
     if queue is None or not state.nominations.ours:
         return found
-    root, borrows = state.holdings.root_of(queue.name), would_borrow(state, queue, standing.needs)
+    root, borrows = state.holdings.root_of(queue.name), would_borrow(state, queue, entry.needs)
     for key, nomination in state.nominations.ours.items():
         theirs = next((charge.queue for charge, _ in nomination.charges), "")
         other, known = state.workloads.get(key), state.catalog.queues.get(theirs)
@@ -37,7 +37,7 @@ def precedence(state: State, standing: QueueEntry) -> Precedence:
                 found.lesser.append(key)
         elif borrows and _may_take_out(known, other, queue, workload.priority):
             found.entitled.append(key)
-        elif queue.outward(workload.reach) > known.outward(other.priority):
+        elif queue.outward(workload.preemption_priority) > known.outward(other.priority):
             found.lesser.append(key)
     return found
 
@@ -58,6 +58,13 @@ def is_entitled(state: State, other: Workload, queue: Queue, priority: int) -> b
 
 def _may_take_out(theirs: Queue, other: Workload, queue: Queue, priority: int) -> bool:
     """Whether the policy of another queue lets a workload of it take out this priority, where this queue borrows."""
-    demand = Demand(theirs.name, {}, frozenset(), other.reach, other.queued_at, outward=theirs.outward(other.reach))
+    demand = Demand(
+        theirs.name,
+        {},
+        frozenset(),
+        other.preemption_priority,
+        other.queued_at,
+        outward=theirs.outward(other.preemption_priority),
+    )
     holder = Holder("", queue.name, {}, priority, queued_at=math.inf, outward=queue.outward(priority))
     return allows(theirs.policy.reclaim, demand, holder, abroad=True)

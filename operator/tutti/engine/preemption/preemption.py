@@ -66,7 +66,7 @@ def _named(state: State, workload: Workload) -> int | None:
     return None if found is None else state.catalog.pod_class(found.spec.priority_class_name)
 
 
-def standing_of(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> tuple[int, bool]:
+def entry_of(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> tuple[int, bool]:
     """Return what of a workload decides whom it can take out, and whose nominated room it may have."""
     return priority_of(state, workload, needs), may_preempt(needs)
 
@@ -90,33 +90,33 @@ def _priorities(state: State, need: PodSetRequest) -> list[int]:
     )
 
 
-def make_room(state: State, standing: QueueEntry, why: Explanation) -> Explanation | None:
+def make_room(state: State, entry: QueueEntry, why: Explanation) -> Explanation | None:
     """Take others out for a workload that has found no nodes, and hold the room for it.
 
     Args:
         state: The engine's memory.
-        standing: The workload, and what it lacks.
+        entry: The workload, and what it lacks.
         why: Why it found no nodes.
 
     Returns:
         What it waits for from now on; None where nobody is taken out.
     """
-    workload = standing.workload
-    priority = priority_of(state, workload, standing.needs)
-    if why.gate is not Gate.PLACEMENT or why.reason != "Unschedulable" or not may_preempt(standing.needs):
+    workload = entry.workload
+    priority = priority_of(state, workload, entry.needs)
+    if why.gate is not Gate.PLACEMENT or why.reason != "Unschedulable" or not may_preempt(entry.needs):
         return None
     if not _anybody_below(state, priority):
         return None
-    borrowing = standing.queue if standing.queue and would_borrow(state, standing.queue, standing.needs) else None
+    borrowing = entry.queue if entry.queue and would_borrow(state, entry.queue, entry.needs) else None
     units = _kept_units(state, workload, priority, borrowing)
-    for one in standing.lacking:
+    for one in entry.lacking:
         if one.contested:
             continue  # that is for the quota rules
         with state.cluster.transaction() as transaction:
             respecting.uncover(state, transaction)
             chosen = choose(state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values()))
         if chosen is not None and len(chosen.units):
-            return _nominate(state, standing, priority, one, chosen)
+            return _nominate(state, entry, priority, one, chosen)
     return None
 
 
@@ -221,16 +221,14 @@ def _asked_to_leave(state: State) -> Iterator[PodRecord]:
                 yield pod
 
 
-def _nominate(
-    state: State, standing: QueueEntry, priority: int, lacking: PreemptionOption, chosen: Chosen
-) -> Explanation:
+def _nominate(state: State, entry: QueueEntry, priority: int, lacking: PreemptionOption, chosen: Chosen) -> Explanation:
     """Hold the room for a workload, and ask its victims to leave."""
-    workload = standing.workload
+    workload = entry.workload
     until = state.now + state.configuration.victims_timeout_seconds
     nomination = Nomination(
         priority=priority,
         spots=list(spots_of(state, lacking.needs, chosen.rows)),
-        wants=nominations.wants_of(standing.needs),
+        wants=nominations.wants_of(entry.needs),
         victims={pod.key: pod.uid for pod in chosen.victims},
         charges=lacking.charged,
         until=until,
@@ -239,7 +237,7 @@ def _nominate(
     asked = {pod.key for pod in _asked_to_leave(state)}
     nominations.begin(state, workload.key, nomination)
     fresh = [pod for pod in chosen.victims if not pod.deleting and pod.key not in asked]
-    queue = "" if standing.queue is None else standing.queue.name
+    queue = "" if entry.queue is None else entry.queue.name
     if fresh:
         state.reached(workload, LifecycleStep.MAKES_ROOM, pods=len(fresh))
     _take_out(state, workload, queue, priority, victims=fresh)

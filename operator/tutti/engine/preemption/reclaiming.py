@@ -55,27 +55,27 @@ _BY = {
 }
 
 
-def reclaim(state: State, standing: QueueEntry) -> Explanation | None:
+def reclaim(state: State, entry: QueueEntry) -> Explanation | None:
     """Take others out for a workload by what its queue allows, and hold quota and room for it.
 
     Returns:
         What it waits for from now on; None where nobody is taken out.
     """
-    queue, standing.needs_room = standing.queue, False
-    if queue is None or queue.policy == NOBODY or not may_preempt(standing.needs):
+    queue, entry.needs_room = entry.queue, False
+    if queue is None or queue.policy == NOBODY or not may_preempt(entry.needs):
         return None
-    if not any(need.required for need in standing.needs):
+    if not any(need.required for need in entry.needs):
         return None  # nobody leaves for members that a gang can do without
-    behind = precedence(state, standing).lesser
+    behind = precedence(state, entry).lesser
     for aside in ([], behind) if behind else ([],):
-        for lacking in standing.lacking:
-            found = _choose(state, standing.workload, queue, lacking, aside)
+        for lacking in entry.lacking:
+            found = _choose(state, entry.workload, queue, lacking, aside)
             if found is not None:
                 for key in aside:
                     nominations.give_up(state, key)
-                return _take_out(state, standing, queue, lacking, found)
-    demands = (_demand(standing.workload, queue, lacking) for lacking in standing.lacking)
-    standing.needs_room = any(state.rules.candidates(state.holdings.snapshot, demand) for demand in demands)
+                return _take_out(state, entry, queue, lacking, found)
+    demands = (_demand(entry.workload, queue, lacking) for lacking in entry.lacking)
+    entry.needs_room = any(state.rules.candidates(state.holdings.snapshot, demand) for demand in demands)
     _look_again(state, queue)
     return None
 
@@ -176,7 +176,7 @@ def _choose(
         trial.set_apart(set_apart(state, snapshot, _everybody(snapshot, queue)))
         victims = _victims(state.rules, snapshot, demand, trial)
         wider = frozenset(demand.usage)
-        if not victims and demand.contested != wider and any(need.near for need in lacking.needs):
+        if not victims and demand.contested != wider and any(need.topology for need in lacking.needs):
             # Kueue (0.20, flavorassigner.go): of pods that are placed by topology and lack anything, all is contested.
             victims = _victims(state.rules, snapshot, replace(demand, contested=wider), trial)
         rows = trial.rows(victim.holder for victim in victims) if victims else None
@@ -210,8 +210,8 @@ def _victims(rules: Rules, snapshot: Snapshot, demand: Demand, trial: _Trial) ->
 def _demand(workload: Workload, queue: Queue, lacking: PreemptionOption) -> Demand:
     wanted = _usage(lacking)
     contested = lacking.contested or frozenset(wanted)  # nodes alone are short: whoever is counted in the same
-    outward = queue.outward(workload.reach)
-    return Demand(queue.name, wanted, contested, workload.reach, workload.queued_at, outward)
+    outward = queue.outward(workload.preemption_priority)
+    return Demand(queue.name, wanted, contested, workload.preemption_priority, workload.queued_at, outward)
 
 
 def _usage(lacking: PreemptionOption) -> Usage:
@@ -221,11 +221,9 @@ def _usage(lacking: PreemptionOption) -> Usage:
     return total
 
 
-def _take_out(
-    state: State, standing: QueueEntry, queue: Queue, lacking: PreemptionOption, found: _Found
-) -> Explanation:
+def _take_out(state: State, entry: QueueEntry, queue: Queue, lacking: PreemptionOption, found: _Found) -> Explanation:
     """Have the victims leave, and hold what they leave for the preemptor."""
-    workload, (victims, rows, apart) = standing.workload, found
+    workload, (victims, rows, apart) = entry.workload, found
     leaving: list[Workload] = []
     fewer: dict[WorkloadKey, list[Member]] = {}
     whole = {victim.holder.name for victim in victims if victim.holder.name not in apart}
@@ -256,9 +254,9 @@ def _take_out(
     until = state.now + state.configuration.victims_timeout_seconds
     why = _waiting_for(state, workload, victims, sum(need.required for need in lacking.needs), until)
     nomination = Nomination(
-        priority=priority_of(state, workload, standing.needs),
+        priority=priority_of(state, workload, entry.needs),
         spots=list(spots_of(state, lacking.needs, rows)),
-        wants=nominations.wants_of(standing.needs),
+        wants=nominations.wants_of(entry.needs),
         victims=pods,
         charges=lacking.charged,
         until=until,

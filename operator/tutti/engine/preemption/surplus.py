@@ -21,7 +21,7 @@ from tutti.quota.tree import Usage, add_to
 
 def surplus_of(workload: Workload, group: MemberGroup) -> list[PodRecord]:
     """Return the members that a running group can do without, the youngest first: those beyond its minimum."""
-    tally = group.tally()
+    tally = group.counts()
     beyond = tally.placed - tally.leaving - group.min_count
     if beyond <= 0 or workload.phase is not Phase.SCHEDULED:
         return []

@@ -57,5 +57,5 @@ def why(state: State, line: PendingQueue, head: QueueEntry, *, reader: str, near
     if not near:
         return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{strict} and others are before it")
     text = f"{strict} and {workload_named(head.workload, reader, discreet=state.discreet)} is before it"
-    hopeless = HOPELESS.get(head.bunch.why.reason) if head.bunch.why is not None else None
+    hopeless = HOPELESS.get(head.equivalence.why.reason) if head.equivalence.why is not None else None
     return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{text}, which {hopeless}" if hopeless else text)

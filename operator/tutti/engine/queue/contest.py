@@ -54,7 +54,7 @@ class Turn:
     rival: tuple[Place, int] | None
 
     def followers(self) -> Iterator[QueueEntry]:
-        """Yield who of its bunch will be next after the head, one after the other, if each is admitted as it is."""
+        """Yield who of its equivalence class will be next after the head, one by one, if each is admitted as it is."""
         for one in self.contender.followers(self.head):
             if self.rival is not None and (self.contender.place(one), self.number) > self.rival:
                 return
@@ -62,7 +62,7 @@ class Turn:
 
 
 def contest(state: State, lines: Iterable[PendingQueue], pending: Pending) -> Iterator[Turn]:
-    """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or let its bunch sleep.
+    """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or park its class.
 
     Args:
         state: What is used, and by what is compared.
@@ -97,16 +97,16 @@ def _contenders(state: State, lines: Iterable[PendingQueue], pending: Pending) -
         head = line.head()
         if head is None:
             continue
-        if not state.rules.fair or not head.bunch.root or line.name[1]:  # what runs already competes with nobody
+        if not state.rules.fair or not head.equivalence.root or line.name[1]:  # what runs already competes with nobody
             out.append(_Single(line))
-        elif head.bunch.root in trees:
-            trees[head.bunch.root].lines.append(line)
+        elif head.equivalence.root in trees:
+            trees[head.equivalence.root].lines.append(line)
         else:
             snapshot = state.holdings.snapshot
             root = snapshot.queue(line.name[0]).root()
             measure = _measure(state.rules.ordering, root, pending)
-            trees[head.bunch.root] = _Tree(Tournament(snapshot, root, state.holdings.stamp, measure), [line])
-            out.append(trees[head.bunch.root])
+            trees[head.equivalence.root] = _Tree(Tournament(snapshot, root, state.holdings.stamp, measure), [line])
+            out.append(trees[head.equivalence.root])
     return out
 
 
@@ -134,7 +134,7 @@ class _Single:
         return self.line.followers(head)
 
     def place(self, one: QueueEntry) -> Place:
-        choice = one.bunch.choice
+        choice = one.equivalence.choice
         return _place(one, 0 if choice is None else choice.level)
 
 
@@ -142,7 +142,7 @@ class _Single:
 class _Head:
     """The head of a queue in the tournament of its tree."""
 
-    standing: QueueEntry
+    entry: QueueEntry
     priority: int
     queued_at: float
     usage: Mapping[FlavorResource, int]
@@ -158,9 +158,9 @@ class _Tree:
     def next(self, state: State) -> tuple[Place, QueueEntry] | None:
         while heads := {line.name[0]: _head(state, head) for line in self.lines if (head := line.head()) is not None}:
             first = heads[self.tournament.winner(heads)]
-            choice = nominate(state, first.standing)
+            choice = nominate(state, first.entry)
             if choice is None or choice.usage == first.usage:
-                return _place(first.standing, 0), first.standing
+                return _place(first.entry, 0), first.entry
         return None
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
@@ -172,22 +172,22 @@ class _Tree:
         return _place(one, 0)
 
 
-def _head(state: State, standing: QueueEntry) -> _Head:
+def _head(state: State, entry: QueueEntry) -> _Head:
     """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
-    bunch, queue = standing.bunch, standing.queue
-    choice = bunch.choice
-    if choice is None or queue is None or not state.holdings.tight_since(queue.name, bunch.version):
-        choice = nominate(state, standing)
+    equivalence, queue = entry.equivalence, entry.queue
+    choice = equivalence.choice
+    if choice is None or queue is None or not state.holdings.tight_since(queue.name, equivalence.version):
+        choice = nominate(state, entry)
     usage = {} if choice is None else choice.usage
-    return _Head(standing, _priority(standing), standing.workload.stands_since, usage)
+    return _Head(entry, _priority(entry), entry.workload.stands_since, usage)
 
 
-def _place(standing: QueueEntry, level: int) -> Place:
-    workload = standing.workload
-    return workload.rank, entry_key(_priority(standing), workload.stands_since, level), workload.name
+def _place(entry: QueueEntry, level: int) -> Place:
+    workload = entry.workload
+    return workload.rank, entry_key(_priority(entry), workload.stands_since, level), workload.name
 
 
-def _priority(standing: QueueEntry) -> int:
+def _priority(entry: QueueEntry) -> int:
     """Return what the priority counts among all queues."""
-    queue, priority = standing.queue, standing.workload.priority
+    queue, priority = entry.queue, entry.workload.priority
     return priority if queue is None else queue.outward(priority)

@@ -14,17 +14,23 @@ from tutti.quota.outcome import NoFit, Verdict
 from tutti.quota.policy import NOBODY
 
 
-def fails_again(state: State, standing: QueueEntry) -> bool:
-    """Whether a head that is next would only be told other numbers than its bunch was told before."""
-    bunch, queue, why = standing.bunch, standing.queue, standing.bunch.before
-    if standing.workload.key in state.kept:
+def fails_again(state: State, entry: QueueEntry) -> bool:
+    """Whether a head that is next would only be told other numbers than its equivalence class was told before."""
+    equivalence, queue, why = entry.equivalence, entry.queue, entry.equivalence.before
+    if entry.workload.key in state.kept:
         return False  # what it lacks among all is kept for it
-    if why is None or queue is None or bunch.fresh or bunch.choice is None or len(bunch.pod_sets) != 1:
+    if (
+        why is None
+        or queue is None
+        or equivalence.fresh
+        or equivalence.choice is None
+        or len(equivalence.pod_sets) != 1
+    ):
         return False
     if why.gate is not Gate.QUOTA or why.reason != NoFit.WAITING_FOR_QUOTA.reason or queue.reserves:
         return False
-    if queue.name in state.shadows.of or owing.has_turn(state, queue.name, standing.workload.key):
+    if queue.name in state.shadows.of or owing.has_turn(state, queue.name, entry.workload.key):
         return False
-    workload = standing.workload
-    told = workload.told[0] == why.reason and workload.key not in state.nominations.ours
-    return told and queue.policy == NOBODY and bunch.choice.verdict is not Verdict.FIT
+    workload = entry.workload
+    told = workload.reported[0] == why.reason and workload.key not in state.nominations.ours
+    return told and queue.policy == NOBODY and equivalence.choice.verdict is not Verdict.FIT

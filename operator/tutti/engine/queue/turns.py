@@ -64,7 +64,7 @@ class Candidates:
         self.evaluated = 0
         self.cut_short = False
         self._aside: dict[WorkloadKey, Workload] = {}
-        self._standing: dict[WorkloadKey, QueueEntry] = {}
+        self._entries: dict[WorkloadKey, QueueEntry] = {}
         self._lines: dict[tuple[str, str], PendingQueue] = {}
         self._active: dict[tuple[str, str], None] = {}
         self._by_root: dict[str, dict[EquivalenceClass, None]] = {}
@@ -83,8 +83,8 @@ class Candidates:
         for workload in state.timed.take_due(state.now):
             if workload.deadline is not None and workload.deadline <= state.now:
                 out.append(workload)
-            if workload.tell_at is not None and workload.tell_at <= state.now:
-                workload.tell_at = None
+            if workload.report_at is not None and workload.report_at <= state.now:
+                workload.report_at = None
                 state.touch(workload.key)
             if workload.alarm is not None and workload.alarm <= state.now:
                 workload.alarm = None  # set anew where it is looked at
@@ -102,7 +102,7 @@ class Candidates:
         """
         if self._woken_meanwhile(state) or state.owners.roused:
             return state.now
-        rested = (bunch.rests_until for bunch in self._roused)
+        rested = (equivalence.rests_until for equivalence in self._roused)
         return min((time for time in (state.timed.next(state.now), *rested) if time is not None), default=None)
 
     def update(self, state: State, changed: Changed) -> None:
@@ -133,11 +133,11 @@ class Candidates:
     def _follow_owners(self, state: State) -> None:
         """Hold nothing back for those who have left their line, and wake who was refused because of them."""
         for owner in list(state.owners.of.values()):
-            standing = self._standing.get(owner.workload)
-            if standing is None or standing.bunch.line.name != (owner.queue, ""):
+            entry = self._entries.get(owner.workload)
+            if entry is None or entry.equivalence.line.name != (owner.queue, ""):
                 holding_back.drop(state, owner.workload, owner.queue)
-        roused = (self._standing.get(key) for key in state.owners.take_roused())
-        self._wake(state, {one.bunch: None for one in roused if one is not None})
+        roused = (self._entries.get(key) for key in state.owners.take_roused())
+        self._wake(state, {one.equivalence: None for one in roused if one is not None})
 
     def _follow_past_use(self, state: State) -> None:
         """Look once in a sampling interval whether past use has put another before the head that blocks a strict line.
@@ -153,9 +153,9 @@ class Candidates:
             if line.strict and queue is not None and queue.by_past_use:
                 self._active[name] = None
 
-    def standing_of(self, key: WorkloadKey) -> QueueEntry | None:
+    def entry_of(self, key: WorkloadKey) -> QueueEntry | None:
         """Return the place of a workload that stands in line."""
-        return self._standing.get(key)
+        return self._entries.get(key)
 
     def contest(
         self, state: State, changed: Changed, *, most: int | None = None, enough: Callable[[], bool] | None = None
@@ -215,60 +215,60 @@ class Candidates:
     def _has_reclassed(self, state: State) -> bool:
         """Whether anybody stands in line whose pods are of another class than they are down for."""
         homes = (state.home.get(key) for key in state.cluster.reclassed)
-        return any(address[0] in self._standing for address in homes if address is not None)
+        return any(address[0] in self._entries for address in homes if address is not None)
 
-    def fail(self, state: State, standing: QueueEntry, why: Explanation, changed: Changed) -> None:
+    def fail(self, state: State, entry: QueueEntry, why: Explanation, changed: Changed) -> None:
         """Let a workload that could not be admitted sleep, together with those that are equal to it."""
-        bunch, line = standing.bunch, standing.bunch.line
-        line.sleep(bunch, why)
-        if _toil(standing) > _LIGHT_TERMS and not line.strict:  # a head that blocks its line stands in its own way
-            bunch.rests += 1
+        equivalence, line = entry.equivalence, entry.equivalence.line
+        line.park(equivalence, why)
+        if _toil(entry) > _LIGHT_TERMS and not line.strict:  # a head that blocks its line stands in its own way
+            equivalence.rests += 1
             base, longest = _REST_SECONDS
-            bunch.rests_until = state.now + delay(bunch.rests, state.random, base=base, most=longest)
-        holding_back.note(state, standing, why)
-        if bunch.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
-            self._by_root.setdefault(bunch.root, {})[bunch] = None
-        unlike = len(standing.needs) > 1 and not any(need.required for need in standing.needs)
-        lacks_nodes = why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or standing.needs_room
+            equivalence.rests_until = state.now + delay(equivalence.rests, state.random, base=base, most=longest)
+        holding_back.note(state, entry, why)
+        if equivalence.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
+            self._by_root.setdefault(equivalence.root, {})[equivalence] = None
+        unlike = len(entry.needs) > 1 and not any(need.required for need in entry.needs)
+        lacks_nodes = why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or entry.needs_room
         if lacks_nodes or unlike:  # of unlike surplus members, only what the first lacks is told
-            self._for_nodes[bunch] = None
+            self._for_nodes[equivalence] = None
         if why.reason == ASKING:
-            self._for_answers[bunch] = None
-        for one in [standing] if line.strict else bunch.standings():
+            self._for_answers[equivalence] = None
+        for one in [entry] if line.strict else equivalence.entries():
             _explain(one.workload, why, changed)
 
     def _worth_trying(self, state: State, *contests: Iterator[Turn]) -> Iterator[Turn]:
         """Yield the turns of some contests but of those who would fail again; these sleep on until they may be told."""
         for turn in chain(*contests):
-            standing = turn.head
-            bunch = standing.bunch
-            if not repeats.fails_again(state, standing):
+            entry = turn.head
+            equivalence = entry.equivalence
+            if not repeats.fails_again(state, entry):
                 yield turn
                 continue
-            assert bunch.before is not None  # that is what it goes by
-            bunch.line.sleep(bunch, bunch.before)
-            holding_back.note(state, standing, bunch.before)
-            bunch.stale = True
-            self._by_root.setdefault(bunch.root, {})[bunch] = None
-            state.tell_in_time(standing.workload, bunch.looked_at)
+            assert equivalence.before is not None  # that is what it goes by
+            equivalence.line.park(equivalence, equivalence.before)
+            holding_back.note(state, entry, equivalence.before)
+            equivalence.stale = True
+            self._by_root.setdefault(equivalence.root, {})[equivalence] = None
+            state.report_in_time(entry.workload, equivalence.looked_at)
 
     def drop(self, workload: Workload) -> None:
         """Take a workload out, because it has been admitted or is gone."""
         self._aside.pop(workload.key, None)
-        standing = self._standing.pop(workload.key, None)
-        if standing is not None:
-            standing.bunch.line.leave(standing)
-            self._wake_from_victims(standing.bunch)  # those of another, which nobody left has been waiting for
-            if standing.queue is not None:
-                self._pending.go(standing.queue.name, standing.bunch.asks)
-            self._active[standing.bunch.line.name] = None
+        entry = self._entries.pop(workload.key, None)
+        if entry is not None:
+            entry.equivalence.line.leave(entry)
+            self._wake_from_victims(entry.equivalence)  # those of another, which nobody left has been waiting for
+            if entry.queue is not None:
+                self._pending.go(entry.queue.name, entry.equivalence.asks)
+            self._active[entry.equivalence.line.name] = None
 
     def _begin_anew(self, state: State) -> None:
         """Put everybody where they belong by what is written now: queues, flavors, priorities, namespaces."""
-        everybody = [*self._aside.values(), *(one.workload for one in self._standing.values())]
+        everybody = [*self._aside.values(), *(one.workload for one in self._entries.values())]
         for line in self._lines.values():
             line.clear()
-        for index in (self._aside, self._standing, self._lines, self._active, self._by_root):
+        for index in (self._aside, self._entries, self._lines, self._active, self._by_root):
             index.clear()
         for sleepers in (self._for_nodes, self._for_answers, self._roused):
             sleepers.clear()
@@ -335,39 +335,39 @@ class Candidates:
     def _stand(self, state: State, workload: Workload, queue: Queue | None, needs: list[PodSetRequest]) -> None:
         """Have a workload stand in line; one that stands there already as it is stays where it is."""
         name, key, shape = _line_of(workload, queue), _key(workload), _shape(state, workload, queue, needs)
-        standing = self._standing.get(workload.key)
-        if standing is not None and standing.is_at(name, key, shape):
-            standing.needs = needs
-            standing.bunch.line.look_again(standing)
+        entry = self._entries.get(workload.key)
+        if entry is not None and entry.is_at(name, key, shape):
+            entry.needs = needs
+            entry.equivalence.line.look_again(entry)
         else:
             self.drop(workload)
-            bunch = self._bunch(state, workload, queue, needs, name, shape)
-            standing = self._standing[workload.key] = QueueEntry(workload, needs, key, bunch)
-            bunch.line.add(standing)
+            equivalence = self._equivalence(state, workload, queue, needs, name, shape)
+            entry = self._entries[workload.key] = QueueEntry(workload, needs, key, equivalence)
+            equivalence.line.add(entry)
             if queue is not None:
-                self._pending.come(queue.name, bunch.asks)
-        self._look_anew(state, standing)
+                self._pending.come(queue.name, equivalence.asks)
+        self._look_anew(state, entry)
         if workload.explanation is None and workload.phase is Phase.WAITING:
             workload.explanation = NEXT
-        if standing.bunch.why is not None and not standing.bunch.line.strict:
-            workload.explanation = standing.bunch.why
+        if entry.equivalence.why is not None and not entry.equivalence.line.strict:
+            workload.explanation = entry.equivalence.why
         self._active[name] = None
 
-    def _look_anew(self, state: State, standing: QueueEntry) -> None:
-        """Have a bunch tried whose numbers may be told by now."""
-        bunch = standing.bunch
-        if bunch.stale and bunch.first() is standing and standing.workload.tell_at is None:
-            bunch.before, bunch.stale, bunch.looked_at = None, False, state.now
-            bunch.line.wake(bunch)
+    def _look_anew(self, state: State, entry: QueueEntry) -> None:
+        """Have an equivalence class tried whose numbers may be told by now."""
+        equivalence = entry.equivalence
+        if equivalence.stale and equivalence.first() is entry and entry.workload.report_at is None:
+            equivalence.before, equivalence.stale, equivalence.looked_at = None, False, state.now
+            equivalence.line.activate(equivalence)
 
     def _stand_up(self, workload: Workload) -> None:
         """Have one tried again that blocked a strict line while its victims were leaving."""
-        self._wake_from_victims(self._standing[workload.key].bunch)
+        self._wake_from_victims(self._entries[workload.key].equivalence)
 
-    def _wake_from_victims(self, bunch: EquivalenceClass) -> None:
-        """Have a bunch tried again that sleeps while victims of its first are leaving."""
-        if bunch.why is not None and bunch.why.gate is Gate.VICTIMS:
-            bunch.line.wake(bunch)
+    def _wake_from_victims(self, equivalence: EquivalenceClass) -> None:
+        """Have an equivalence class tried again that sleeps while victims of its first are leaving."""
+        if equivalence.why is not None and equivalence.why.gate is Gate.VICTIMS:
+            equivalence.line.activate(equivalence)
 
     def _look_elsewhere(self, state: State, workload: Workload) -> None:
         """Have one tried that waits for its victims."""
@@ -377,11 +377,11 @@ class Candidates:
             return
         if workload.key in self._aside:
             self._stand(state, workload, queue, needs)
-        elif workload.key in self._standing:
+        elif workload.key in self._entries:
             self._stand_up(workload)
-            self._active[self._standing[workload.key].bunch.line.name] = None
+            self._active[self._entries[workload.key].equivalence.line.name] = None
 
-    def _bunch(
+    def _equivalence(
         self,
         state: State,
         workload: Workload,
@@ -390,34 +390,34 @@ class Candidates:
         name: tuple[str, str],
         shape: Shape,
     ) -> EquivalenceClass:
-        """Return the bunch of a shape in the line of a name, begun for a workload where it is the first."""
+        """Return the equivalence class of a shape in the line of a name, begun for a workload where it is the first."""
         line = self._lines.get(name)
         if line is None:
             strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
             line = self._lines[name] = PendingQueue(name, strict, partial(past_use.used_by, state))
-        bunch = line.bunch(shape)
-        if bunch is None:
+        equivalence = line.equivalence(shape)
+        if equivalence is None:
             root = "" if queue is None else state.holdings.root_of(queue.name)
             required = [need for need in needs if need.required]
-            door = past_use.door_of(state, workload)
+            local_queue = past_use.door_of(state, workload)
             sets = [] if queue is None else quota_pod_sets(required)
-            bunch = EquivalenceClass(line, shape, queue, root, sets, requested_by(needs), door)
-            line.open_bunch(bunch)
-        return bunch
+            equivalence = EquivalenceClass(line, shape, queue, root, sets, requested_by(needs), local_queue)
+            line.open_equivalence(equivalence)
+        return equivalence
 
     def _woken_meanwhile(self, state: State) -> bool:
         """Whether something that can help somebody who sleeps has happened in this turn itself."""
         room = bool(self._for_nodes) and self._seen[1] != state.cluster.freed
         return room or state.holdings.has_freed(self._by_root.keys())
 
-    def _wake(self, state: State, bunches: dict[EquivalenceClass, None]) -> None:
-        for bunch in bunches:
-            if bunch.rests_until > state.now:
-                if bunch.size:
-                    self._roused[bunch] = None
+    def _wake(self, state: State, equivalences: dict[EquivalenceClass, None]) -> None:
+        for equivalence in equivalences:
+            if equivalence.rests_until > state.now:
+                if equivalence.size:
+                    self._roused[equivalence] = None
                 continue
-            bunch.line.wake(bunch)
-            self._active[bunch.line.name] = None
+            equivalence.line.activate(equivalence)
+            self._active[equivalence.line.name] = None
 
     def _tell_those_behind(self, state: State, line: PendingQueue, changed: Changed) -> None:
         """Tell those behind a head that blocks its strict line; the head itself knows why it waits."""
@@ -425,8 +425,8 @@ class Candidates:
         behind = line.behind()
         if head is None:
             return
-        assert head.bunch.why is not None  # it sleeps
-        _explain(head.workload, head.bunch.why, changed)
+        assert head.equivalence.why is not None  # it sleeps
+        _explain(head.workload, head.equivalence.why, changed)
         near = line.near = behind_heads.told_by_name(state, line, head)
         said: dict[tuple[str, bool], Explanation] = {}
         for one in dict.fromkeys(chain(near, before, behind)):
@@ -441,15 +441,15 @@ class Candidates:
 def _explain(workload: Workload, why: Explanation, changed: Changed, *, whole: bool = False) -> None:
     """Say why a workload waits; numbers alone are told when something else is, but a `whole` text is told as it is."""
     before = workload.explanation
-    news = whole and workload.told[1] != why.message
-    if news or workload.told[0] != why.reason or (before is not None and before.reason != why.reason):
+    news = whole and workload.reported[1] != why.message
+    if news or workload.reported[0] != why.reason or (before is not None and before.reason != why.reason):
         changed[workload.key] = workload  # what was not told yet is counted all the same
     workload.explanation = why
 
 
-def _toil(standing: QueueEntry) -> int:
+def _toil(entry: QueueEntry) -> int:
     """Return how many terms are weighed to try a workload."""
-    return toil_of_all(need.klass for need in standing.needs)
+    return toil_of_all(need.klass for need in entry.needs)
 
 
 def _backing_off(workload: Workload) -> Explanation:
@@ -473,12 +473,14 @@ def _key(workload: Workload) -> QueueKey:
 def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[PodSetRequest]) -> Shape:
     """Return what decides whether a workload can be admitted: equal shapes of one line fare alike."""
     asked = tuple(need.shape for need in needs)
-    important = 0 if queue is None or queue.policy == NOBODY else workload.reach  # for whom it may preempt
-    before = (*preemption.standing_of(state, workload, needs), approval.asks_first(state, workload))
+    important = (
+        0 if queue is None or queue.policy == NOBODY else workload.preemption_priority
+    )  # for whom it may preempt
+    before = (*preemption.entry_of(state, workload, needs), approval.asks_first(state, workload))
     lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
-    door = past_use.door_of(state, workload)
+    local_queue = past_use.door_of(state, workload)
     holds = workload.key in state.nominations.ours or workload.key in state.kept
     own = workload.key if holds else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)
     least = tuple(sorted(workload.min_resources.items())) if workload.min_resources else ()
-    return (*whom, important, before, lasts, door, own, least)
+    return (*whom, important, before, lasts, local_queue, own, least)

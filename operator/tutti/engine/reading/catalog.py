@@ -292,7 +292,7 @@ class Catalog(ObjectStore):
         """Forget a namespace."""
         self._namespaces.pop(name, None)
 
-    def lets_in(self, cluster_queue: str, namespace: str) -> bool:
+    def admits_from(self, cluster_queue: str, namespace: str) -> bool:
         """Whether there is a ClusterQueue of that name, and its namespaceSelector lets a namespace in."""
         queue = self.queues.get(cluster_queue)
         selector = None if queue is None else queue.selector

@@ -131,7 +131,7 @@ class ObjectStore:
             self.version += 1
         return key[1:]
 
-    def spoil(self, kind: str, raw: Mapping[str, Any], problem: str) -> tuple[str, str]:
+    def mark_invalid(self, kind: str, raw: Mapping[str, Any], problem: str) -> tuple[str, str]:
         """Count an object as one that cannot be read, for a reason found elsewhere; returns its namespace and name."""
         given = raw.get("metadata")
         meta = given if isinstance(given, Mapping) else {}

@@ -78,7 +78,7 @@ def through_local_queue(catalog: Catalog, workload: Workload) -> Queue | Explana
         )
     if queue.hold:
         return Explanation(Gate.QUEUE, "OnHold", f"ClusterQueue {queue.name} is on hold (stopPolicy)")
-    if not catalog.lets_in(queue.name, namespace):
+    if not catalog.admits_from(queue.name, namespace):
         return Explanation(
             Gate.QUEUE,
             "NamespaceNotAllowed",

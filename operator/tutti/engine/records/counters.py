@@ -46,11 +46,11 @@ class QueueCounts:
     """Workloads per LocalQueue (`namespace/name`) and ClusterQueue (`name`).
 
     Attributes:
-        told: The status last written per queue, by the uid of its object.
+        reported: The status last written per queue, by the uid of its object.
     """
 
     def __init__(self) -> None:
-        self.told: dict[str, dict[str, Any]] = {}
+        self.reported: dict[str, dict[str, Any]] = {}
         self._counts: dict[str, QueueCount] = {}
         self._usage: dict[WorkloadKey, Usage] = {}
 
@@ -103,14 +103,14 @@ class WaitingPlace(NamedTuple):
         phase: Waiting; Reserved where its reservation is held; of one that runs, what it waits with for more members.
         gate: The gate it stands at; "" where it has not been tried yet.
         reason: The reason in one word; "" likewise.
-        door: The LocalQueue that it is in, as `namespace/name`, or "".
+        local_queue: The LocalQueue that it is in, as `namespace/name`, or "".
     """
 
     queue: str
     phase: Phase
     gate: str = ""
     reason: str = ""
-    door: str = ""
+    local_queue: str = ""
 
 
 @dataclass(slots=True)
@@ -186,7 +186,7 @@ class WaitingCounts:
 
 def _share(workload: Workload) -> WaitingShare | None:
     """Return what a workload adds to who waits; None where nothing of it does."""
-    phase, tally = workload.phase, workload.tally()
+    phase, tally = workload.phase, workload.counts()
     if phase in _WAITING_FOR_NOTHING or not workload.active:
         return None
     whole = phase is Phase.RESERVED or (phase is Phase.WAITING and (workload.key[0] == "Workload" or tally.live > 0))
@@ -194,8 +194,8 @@ def _share(workload: Workload) -> WaitingShare | None:
         return None
     why = workload.explanation
     gate, reason = ("", "") if why is None else (why.gate.value, why.reason)
-    door, queue, _ = workload.counted
-    place = WaitingPlace(queue, phase, gate, reason, door)
+    local_queue, queue, _ = workload.counted
+    place = WaitingPlace(queue, phase, gate, reason, local_queue)
     return place, int(whole), tally.waiting, tally.gated
 
 
@@ -260,22 +260,22 @@ class QueuePositions:
         self._lines: dict[str, dict[str, _Row]] = {}
         self._where: dict[WorkloadKey, tuple[str, str, OrderKey]] = {}
 
-    def put(self, workload: Workload, door: str = "") -> None:
+    def put(self, workload: Workload, local_queue: str = "") -> None:
         """Have a workload stand where it is counted as pending, and nowhere else.
 
         Args:
             workload: The workload.
-            door: Its LocalQueue, where past use counts.
+            local_queue: Its LocalQueue, where past use counts.
         """
         _, queue, bucket = workload.counted
-        to = (queue, door, workload.order) if queue and bucket == "pending" else None
+        to = (queue, local_queue, workload.order) if queue and bucket == "pending" else None
         before = self._where.get(workload.key)
         if before == to:
             return
         told = self._leave(workload.key, *before) if before is not None else UNREPORTED
         if to is not None:
             self._where[workload.key] = to
-            row = self._lines.setdefault(queue, {}).setdefault(door, _Row())
+            row = self._lines.setdefault(queue, {}).setdefault(local_queue, _Row())
             at = bisect_left(row.orders, to[2])
             row.orders.insert(at, to[2])
             row.workloads.insert(at, workload)
@@ -286,8 +286,8 @@ class QueuePositions:
         where = self._where.get(workload.key)
         if where is None:
             return
-        queue, door, order = where
-        row = self._lines[queue][door]
+        queue, local_queue, order = where
+        row = self._lines[queue][local_queue]
         position = UNREPORTED if said is None else said.get("position") or NO_POSITION
         row.told[bisect_left(row.orders, order)] = position
         if said is not None and said.get("estimatedStart"):
@@ -321,16 +321,16 @@ class QueuePositions:
         rows = self._lines[queue]
         if len(rows) == 1:
             return bisect_left(rows[mine].orders, order) + 1
-        used = {door: self.used(door) for door in rows}
+        used = {local_queue: self.used(local_queue) for local_queue in rows}
         return 1 + sum(
-            row.before(order, less_used=(used[door] < used[mine]) - (used[door] > used[mine]))
-            for door, row in rows.items()
+            row.before(order, less_used=(used[local_queue] < used[mine]) - (used[local_queue] > used[mine]))
+            for local_queue, row in rows.items()
         )
 
     def heads(self, queue: str, most: int) -> list[Workload]:
         """Return who is pending in a ClusterQueue, the next one first; so many of them at most."""
         rows = self._lines.get(queue, {})
-        firsts = [(self.used(door) if len(rows) > 1 else 0.0, row) for door, row in rows.items()]
+        firsts = [(self.used(local_queue) if len(rows) > 1 else 0.0, row) for local_queue, row in rows.items()]
         orders = ([(o[0], used, o) for o in row.orders[:most]] for used, row in firsts)
         found = merge(*(zip(keys, row.workloads, strict=False) for keys, (_, row) in zip(orders, firsts, strict=True)))
         return [workload for _, workload in islice(found, most)]
@@ -344,7 +344,7 @@ class QueuePositions:
         rows = self._lines[queue]
         if len(rows) == 1:
             return next(iter(rows.values()))
-        used = [self.used(door) for door in rows]
+        used = [self.used(local_queue) for local_queue in rows]
         orders = list(chain.from_iterable(row.orders for row in rows.values()))
         use = list(chain.from_iterable([used[n]] * len(row.orders) for n, row in enumerate(rows.values())))
         workloads = list(chain.from_iterable(row.workloads for row in rows.values()))
@@ -352,15 +352,15 @@ class QueuePositions:
         order = sorted(range(len(orders)), key=lambda n: (orders[n][0], use[n], orders[n]))
         return _Row([orders[n] for n in order], [workloads[n] for n in order], [told[n] for n in order])
 
-    def _leave(self, key: WorkloadKey, queue: str, door: str, order: OrderKey) -> int:
+    def _leave(self, key: WorkloadKey, queue: str, local_queue: str, order: OrderKey) -> int:
         del self._where[key]
         rows = self._lines[queue]
-        row = rows[door]
+        row = rows[local_queue]
         at = bisect_left(row.orders, order)
         del row.orders[at], row.workloads[at]
         told = row.told.pop(at)
         if not row.orders:
-            del rows[door]
+            del rows[local_queue]
         if not rows:
             del self._lines[queue]
         return told
@@ -379,13 +379,13 @@ class Overuses:
     """The ClusterQueues and Cohorts that use more than there is.
 
     Attributes:
-        told: What each is told, by its key; no entry where all is well.
+        reported: What each is told, by its key; no entry where all is well.
         version: Grows whenever that changes.
         look_at: When to look for the sake of newer figures, Unix seconds; None where those told are right.
         tree: The quota as it was when all were looked at.
     """
 
-    told: dict[ObjectKey, OveruseReport] = field(default_factory=dict)
+    reported: dict[ObjectKey, OveruseReport] = field(default_factory=dict)
     version: int = 0
     look_at: float | None = None
     tree: QuotaTree | None = None

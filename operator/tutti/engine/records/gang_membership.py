@@ -145,7 +145,7 @@ def _spread(groups: Iterable[MemberGroup], more: int) -> None:
     first: MemberGroup | None = None
     for group in groups:
         first = first or group
-        tally = group.tally()
+        tally = group.counts()
         taken = min(more, max(0, tally.live + tally.succeeded - group.min_count))
         group.min_count += taken
         more -= taken

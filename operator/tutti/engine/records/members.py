@@ -112,7 +112,7 @@ class Charge:
     admitted: Assignment | None = None
 
     @property
-    def said(self) -> Assignment:
+    def admitted_flavors(self) -> Assignment:
         """The flavors that it was admitted in."""
         return self.flavors if self.admitted is None else self.admitted
 
@@ -137,17 +137,17 @@ class Member:
         leave: Reason and message for which it must go; None where it may stay.
         evicting: Whether it has been asked to leave.
         ended: The reason that its status gives for how it has ended, such as OutOfcpu; "" where it gives none.
-        missed: Whether its gang has noted that it has lost it.
+        loss_noted: Whether its gang has noted that it has lost it.
         over: Whether it had ended, or was lost, before its gang's present members began to be bound.
         never_preempts: Whether it takes out nobody for its own sake (preemptionPolicy Never).
         nominated: The node that its status says it is nominated for, or "".
-        told: The reason and message last written to its condition, and when.
+        reported: The reason and message last written to its condition, and when.
         owner: What controls it, such as a Job.
         gate: What its annotation says by which it asks for an approval; None where it asks for none.
-        noted: Those of its annotations that a plugin reads.
-        near: How near it says itself that it must be to others like it, if it does.
+        plugin_annotations: Those of its annotations that a plugin reads.
+        topology: How near it says itself that it must be to others like it, if it does.
         settled: What its charge was last worked out from: what it holds, the labels of its node, the queues as written.
-        said: A hash of what the claim, the annotation and these were read from.
+        parsed_from: A hash of what the claim, the annotation and these were read from.
     """
 
     pod: PodRecord
@@ -162,17 +162,17 @@ class Member:
     leave: tuple[str, str] | None = None
     evicting: bool = False
     ended: str = ""
-    missed: bool = False
+    loss_noted: bool = False
     over: bool = False
     never_preempts: bool = False
     nominated: str = ""
-    told: Reported = ("", "", 0.0)
+    reported: Reported = ("", "", 0.0)
     owner: OwnerReference | None = None
     gate: str | None = None
-    noted: Mapping[str, str] = field(default_factory=dict)
-    near: PodSetTopology | None = None
+    plugin_annotations: Mapping[str, str] = field(default_factory=dict)
+    topology: PodSetTopology | None = None
     settled: tuple[Mapping[str, int], Mapping[str, str] | None, int] | None = None
-    said: int | None = None
+    parsed_from: int | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -187,9 +187,9 @@ class MemberGroup:
         promised_priority: The priority that these will have.
         promised_preempts: Whether they may take out others.
         members: Change them with `add` and `remove`, which count them.
-        muster: The same by what they are doing.
+        phases: The same by what they are doing.
         holds: Room and quota held for promised members.
-        near: How near the members must be; None where its object does not say.
+        topology: How near the members must be; None where its object does not say.
         on_loss: What becomes of a gang that has lost some of these; None: nobody waits for successors.
         had: How many members have had a node at once in this run, as far as is known.
         ended: How many members have succeeded in this run and do not exist any more.
@@ -203,9 +203,9 @@ class MemberGroup:
     promised_priority: int = 0
     promised_preempts: bool = True
     members: dict[PodKey, Member] = field(default_factory=dict)
-    muster: Muster = field(default_factory=Muster)
+    phases: Muster = field(default_factory=Muster)
     holds: list[PromisedReservation] = field(default_factory=list)
-    near: PodSetTopology | None = None
+    topology: PodSetTopology | None = None
     on_loss: OnMemberLoss | None = None
     had: int = 0
     ended: int = 0
@@ -214,7 +214,7 @@ class MemberGroup:
     def add(self, key: PodKey, member: Member) -> None:
         """Take a member in."""
         self.members[key] = member
-        member.pod.join(self.muster)
+        member.pod.join(self.phases)
 
     def remove(self, key: PodKey) -> None:
         """Let a member go; nothing happens where it is none."""
@@ -222,9 +222,9 @@ class MemberGroup:
         if member is not None:
             member.pod.leave()
 
-    def tally(self) -> MemberCounts:
+    def counts(self) -> MemberCounts:
         """Return how many members are doing what."""
-        counts, known = self.muster.counts, self._counted
+        counts, known = self.phases.counts, self._counted
         if known is None or known[0] != counts:
             known = self._counted = list(counts), _summed_up(tuple(counts))
         return replace(known[1], succeeded=known[1].succeeded + self.ended) if self.ended else known[1]
@@ -232,12 +232,12 @@ class MemberGroup:
     @property
     def missing(self) -> int:
         """How many members it has too few that have a node or are to have one."""
-        return max(0, self.min_count - self.tally().placed - self.tally().reserved)
+        return max(0, self.min_count - self.counts().placed - self.counts().reserved)
 
     @property
     def lacking(self) -> int:
         """How many members it has too few that have a node."""
-        return max(0, self.min_count - self.tally().placed)
+        return max(0, self.min_count - self.counts().placed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,7 +228,7 @@ class PluginHost:
         """Whether there is a sort plugin."""
         return self._sort is not None
 
-    def noted(self, annotations: Mapping[str, str]) -> Mapping[str, str]:
+    def annotations_read(self, annotations: Mapping[str, str]) -> Mapping[str, str]:
         """Return those annotations that a plugin reads."""
         if not self.reads:
             return _NONE

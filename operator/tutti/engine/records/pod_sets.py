@@ -35,7 +35,7 @@ class PodSetRequest:
         members: Those that exist, in the order in which they get nodes.
         required: How many must be placed; more than there are members where some are only promised.
         extra: How many more may be.
-        near: How near one another they must be; None where nobody says.
+        topology: How near one another they must be; None where nobody says.
         party: Those of equal parties must be near one another.
         there: Nodes where others of the party are already, once for each of them; `own` those of the same pod group.
         growth: How many more are expected near them, these extra ones included.
@@ -48,7 +48,7 @@ class PodSetRequest:
     members: list[Member]
     required: int
     extra: int = 0
-    near: PodSetTopology | None = None
+    topology: PodSetTopology | None = None
     party: object = None
     there: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class PodSetRequest:
     @property
     def shape(self) -> tuple[object, ...]:
         """What decides where they can go."""
-        return self.klass, self.required, self.extra, self.near, self.party, self.there, self.own, self.kept
+        return self.klass, self.required, self.extra, self.topology, self.party, self.there, self.own, self.kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
     needs: list[PodSetRequest] = []
     short: list[MemberGroup] = []
     for group in workload.groups.values():
-        tally = group.tally()
+        tally = group.counts()
         waiting = _by_rank([m for m in group.members.values() if m.pod.counted is Doing.WAITING])
         if group.most is not None:
             waiting = waiting[: max(0, group.most - tally.bound - tally.reserved)]
@@ -111,7 +111,7 @@ def pending_pod_sets(workload: Workload) -> list[PodSetRequest] | Explanation:
     if short:
         return _gathering(sorted(short, key=lambda group: group.name))
     for need in needs:
-        if need.near is not None:
+        if need.topology is not None:
             _look_around(need, workload)
     return needs
 
@@ -136,16 +136,18 @@ def _look_around(need: PodSetRequest, workload: Workload) -> None:
     own: list[str] = []
     kept: set[str] = set()
     for group in workload.groups.values():
-        placed = [(m.pod.klass, m.near, m.pod.place, m.charge) for m in group.members.values() if not m.pod.deleting]
+        placed = [
+            (m.pod.klass, m.topology, m.pod.place, m.charge) for m in group.members.values() if not m.pod.deleting
+        ]
         placed += [(hold.klass, None, hold.node, hold.charge) for hold in group.holds]
         for klass, said, node, charge in placed:
-            near = group.near or said
+            near = group.topology or said
             if node and near is not None and _party(group, klass, near) == need.party:
                 there.append(node)
                 own += [node] if group is need.group else []
                 kept.update(() if charge is None else charge.flavors.values())
     need.there, need.own, need.kept = tuple(there), tuple(own), need.kept | kept
-    expected = (need.group.count or 0) - len(own) - need.required if need.group.near is not None else 0
+    expected = (need.group.count or 0) - len(own) - need.required if need.group.topology is not None else 0
     need.growth = max(need.extra, expected)
 
 
@@ -228,8 +230,8 @@ def _pod_set(name: str, need: PodSetRequest, party: int) -> PodSet:
         node_selector=klass.spec.node_selector,
         affinity=affinity.required if affinity else None,
         tolerations=klass.spec.tolerations,
-        topology=None if need.near is None or need.near.is_a_name else need.near.request(),
-        group=f"party {party}" if need.near is not None else "",
+        topology=None if need.topology is None or need.topology.is_a_name else need.topology.request(),
+        group=f"party {party}" if need.topology is not None else "",
         kept=need.kept,
     )
 
@@ -237,32 +239,32 @@ def _pod_set(name: str, need: PodSetRequest, party: int) -> PodSet:
 def _split(group: MemberGroup, waiting: list[Member], missing: int, promised: int) -> Iterator[PodSetRequest]:
     """Group the waiting members by class; the first `missing` of them are required, the others are extra."""
     by_class: dict[object, PodSetRequest] = {}
-    apart = group.near is None
+    apart = group.topology is None
     for index, member in enumerate(waiting):
         klass = member.pod.klass
-        key = (klass, member.near) if apart and member.near is not None else klass
+        key = (klass, member.topology) if apart and member.topology is not None else klass
         need = by_class.get(key)
         if need is None:
-            need = by_class[key] = _need(group, klass, group.near or member.near)
+            need = by_class[key] = _need(group, klass, group.topology or member.topology)
         need.members.append(member)
         if index < missing:
             need.required += 1
         else:
             need.extra += 1
     if promised and group.promised is not None:
-        need = by_class.setdefault(group.promised, _need(group, group.promised, group.near))
+        need = by_class.setdefault(group.promised, _need(group, group.promised, group.topology))
         need.required += promised
     yield from by_class.values()
 
 
 def _need(group: MemberGroup, klass: PodClass, near: PodSetTopology | None) -> PodSetRequest:
     party = None if near is None else _party(group, klass, near)
-    return PodSetRequest(group, klass, [], 0, near=near, party=party, kept=_kept(group, klass))
+    return PodSetRequest(group, klass, [], 0, topology=near, party=party, kept=_kept(group, klass))
 
 
 def _kept(group: MemberGroup, klass: PodClass) -> frozenset[str]:
     """Return the flavors that pods of a class in a group have: a pod set has one per resource group (Kueue)."""
-    tally = group.tally()
+    tally = group.counts()
     if group.holds or tally.placed or tally.reserved:
         parts = [(hold.klass, hold.charge) for hold in group.holds]
         charges = ((member.pod.klass, member.charge) for member in group.members.values())
@@ -300,23 +302,23 @@ def _gathering(groups: Sequence[MemberGroup]) -> Explanation:
         text += f" {least} {agreeing(least, IS)}" if len(groups) == 1 else " each of them has all that it needs"
         return Explanation(Gate.GATHER, "WaitingForMembers", text, {"members": there, "minCount": str(least)})
     text += f" {least} {agreeing(least, HAS)} no scheduling gates"
-    gated = str(sum(group.tally().gated for group in groups))
+    gated = str(sum(group.counts().gated for group in groups))
     return Explanation(Gate.GATHER, "SchedulingGated", text, {"members": there, "gated": gated})
 
 
 def _ungated(group: MemberGroup) -> int:
     """Return how many members count that nothing holds back."""
-    tally = group.tally()
+    tally = group.counts()
     return tally.waiting + tally.reserved + tally.placed
 
 
 def _lacks_pods(group: MemberGroup) -> bool:
     """Whether there are too few members even if all gates were taken off."""
-    return _ungated(group) + group.tally().gated < group.min_count
+    return _ungated(group) + group.counts().gated < group.min_count
 
 
 def _absent(group: MemberGroup) -> str:
-    tally, there = group.tally(), _ungated(group)
+    tally, there = group.counts(), _ungated(group)
     said = f"{there} of {counted(group.min_count, 'member')} of pod group {group.name}"
     said += f" {agreeing(there or group.min_count, IS)}"
     apart = [
@@ -328,6 +330,6 @@ def _absent(group: MemberGroup) -> str:
 
 
 def _gated(group: MemberGroup) -> str:
-    gated = group.tally().gated
+    gated = group.counts().gated
     there = _ungated(group) + gated
     return f"{counted(there, 'member')} of pod group {group.name} {agreeing(there, IS)} there, {gated} gated"

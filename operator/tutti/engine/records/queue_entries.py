@@ -54,7 +54,7 @@ class QueueEntry:
     workload: Workload
     needs: list[PodSetRequest]
     key: QueueKey
-    bunch: EquivalenceClass
+    equivalence: EquivalenceClass
     left: bool = False
     lacking: Sequence[PreemptionOption] = ()
     needs_room: bool = False
@@ -62,11 +62,11 @@ class QueueEntry:
     @property
     def queue(self) -> Queue | None:
         """The ClusterQueue that it stands at."""
-        return self.bunch.queue
+        return self.equivalence.queue
 
     def is_at(self, line: tuple[str, str], key: QueueKey, shape: Shape) -> bool:
         """Whether this is its place in that line."""
-        return (self.bunch.line.name, self.key, self.bunch.shape) == (line, key, shape)
+        return (self.equivalence.line.name, self.key, self.equivalence.shape) == (line, key, shape)
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +78,7 @@ class EquivalenceClass:
         root: The quota tree that it is in; "" where it needs no quota.
         pod_sets: What the required pods of each of them ask of quota, and the needs these are of, by index.
         asks: What each of them asks for per resource, pods beyond the required ones included.
-        door: Their LocalQueue (`namespace/name`), where it counts what that has used lately.
+        local_queue: Their LocalQueue (`namespace/name`), where it counts what that has used lately.
         why: Why the first of them had to wait, while they sleep.
         before: The same of the last time that they slept.
         fresh: Whether any has joined them since then.
@@ -97,7 +97,7 @@ class EquivalenceClass:
     root: str
     pod_sets: list[PodSet]
     asks: Mapping[str, int]
-    door: str = ""
+    local_queue: str = ""
     why: Explanation | None = None
     before: Explanation | None = None
     fresh: bool = False
@@ -124,13 +124,13 @@ class EquivalenceClass:
         heap = self._heap
         ahead = [(heap[0], 0)] if heap else []
         while ahead:
-            (_, _, standing), at = heapq.heappop(ahead)
+            (_, _, entry), at = heapq.heappop(ahead)
             for child in range(2 * at + 1, min(2 * at + 3, len(heap))):
                 heapq.heappush(ahead, (heap[child], child))
-            if not standing.left:
-                yield standing
+            if not entry.left:
+                yield entry
 
-    def standings(self) -> Iterator[QueueEntry]:
+    def entries(self) -> Iterator[QueueEntry]:
         """Yield all of them, in no particular order but always the same."""
         return (one for _, _, one in self._heap if not one.left)
 
@@ -138,11 +138,11 @@ class EquivalenceClass:
         """Let go of all of them."""
         self._heap = []
 
-    def add(self, standing: QueueEntry, number: int) -> None:
+    def add(self, entry: QueueEntry, number: int) -> None:
         """Take one in; `number` tells apart what came when."""
         self.size += 1
         self.fresh = True
-        heapq.heappush(self._heap, (standing.key, number, standing))
+        heapq.heappush(self._heap, (entry.key, number, entry))
 
 
 @dataclass(slots=True, eq=False)
@@ -160,9 +160,9 @@ class PendingQueue:
     strict: bool
     used: Callable[[str], float] = _nothing
     near: dict[QueueEntry, None] = field(default_factory=dict)
-    _bunches: dict[Shape, EquivalenceClass] = field(default_factory=dict)
-    _awake: dict[EquivalenceClass, None] = field(default_factory=dict)
-    _asleep: dict[EquivalenceClass, None] = field(default_factory=dict)
+    _classes: dict[Shape, EquivalenceClass] = field(default_factory=dict)
+    _active: dict[EquivalenceClass, None] = field(default_factory=dict)
+    _parked: dict[EquivalenceClass, None] = field(default_factory=dict)
     _next: list[tuple[Order, int, EquivalenceClass]] = field(default_factory=list)
     _told: QueueEntry | None = None
     _fresh: list[QueueEntry] = field(default_factory=list)
@@ -173,45 +173,45 @@ class PendingQueue:
         """The head of a strict line that must wait, if it must."""
         if not self.strict:
             return None
-        return min(self.sleeping(), key=self.order, default=None)
+        return min(self.parked(), key=self.order, default=None)
 
-    def sleeping(self) -> Iterator[QueueEntry]:
-        """Yield the first of each bunch that sleeps, in no particular order but always the same."""
-        for bunch in self._asleep:
-            first = bunch.first()
+    def parked(self) -> Iterator[QueueEntry]:
+        """Yield the first of each equivalence class that sleeps, in no particular order but always the same."""
+        for equivalence in self._parked:
+            first = equivalence.first()
             if first is not None:
                 yield first
 
-    def bunch(self, shape: Shape) -> EquivalenceClass | None:
-        """Return the bunch of a shape, if there is one."""
-        return self._bunches.get(shape)
+    def equivalence(self, shape: Shape) -> EquivalenceClass | None:
+        """Return the equivalence class of a shape, if there is one."""
+        return self._classes.get(shape)
 
-    def open_bunch(self, bunch: EquivalenceClass) -> None:
-        """Begin a bunch; it is awake."""
-        self._bunches[bunch.shape] = bunch
-        self._awake[bunch] = None
+    def open_equivalence(self, equivalence: EquivalenceClass) -> None:
+        """Begin an equivalence class; it is active."""
+        self._classes[equivalence.shape] = equivalence
+        self._active[equivalence] = None
 
-    def add(self, standing: QueueEntry) -> None:
+    def add(self, entry: QueueEntry) -> None:
         """Take in a workload."""
-        standing.bunch.add(standing, next(self._numbers))
-        self.look_again(standing)
+        entry.equivalence.add(entry, next(self._numbers))
+        self.look_again(entry)
 
-    def look_again(self, standing: QueueEntry) -> None:
+    def look_again(self, entry: QueueEntry) -> None:
         """Note that it is not known what a workload was told."""
         if self.strict:
-            self._fresh.append(standing)
+            self._fresh.append(entry)
 
-    def leave(self, standing: QueueEntry) -> None:
+    def leave(self, entry: QueueEntry) -> None:
         """Let a workload go; a head that blocked the line blocks it no more."""
-        standing.left = True
-        self.near.pop(standing, None)
-        bunch = standing.bunch
-        bunch.size -= 1
-        if not bunch.size:
-            del self._bunches[bunch.shape]
-            self._awake.pop(bunch, None)
-            self._asleep.pop(bunch, None)
-            bunch.clear()
+        entry.left = True
+        self.near.pop(entry, None)
+        equivalence = entry.equivalence
+        equivalence.size -= 1
+        if not equivalence.size:
+            del self._classes[equivalence.shape]
+            self._active.pop(equivalence, None)
+            self._parked.pop(equivalence, None)
+            equivalence.clear()
 
     def close(self) -> None:
         """End what `begin` has prepared."""
@@ -219,42 +219,44 @@ class PendingQueue:
 
     def clear(self) -> None:
         """Let everybody go."""
-        for bunch in self._bunches.values():
-            bunch.clear()
-        for index in (self._bunches, self._awake, self._asleep):
+        for equivalence in self._classes.values():
+            equivalence.clear()
+        for index in (self._classes, self._active, self._parked):
             index.clear()
         self._next, self._fresh, self._told, self.near = [], [], None, {}
 
-    def sleep(self, bunch: EquivalenceClass, why: Explanation) -> None:
-        """Let a bunch wait until something happens; in a strict line, so does all that is behind its first."""
-        bunch.why = bunch.before = why
-        bunch.fresh = bunch.stale = bunch.apart = False
-        del self._awake[bunch]
-        self._asleep[bunch] = None
+    def park(self, equivalence: EquivalenceClass, why: Explanation) -> None:
+        """Let an equivalence class wait until something happens; in a strict line so does all behind its first."""
+        equivalence.why = equivalence.before = why
+        equivalence.fresh = equivalence.stale = equivalence.apart = False
+        del self._active[equivalence]
+        self._parked[equivalence] = None
 
-    def wake(self, bunch: EquivalenceClass) -> None:
-        """Have a bunch tried again."""
-        if bunch.size and bunch.why is not None:
-            bunch.why = None
-            del self._asleep[bunch]
-            self._awake[bunch] = None
+    def activate(self, equivalence: EquivalenceClass) -> None:
+        """Have an equivalence class tried again."""
+        if equivalence.size and equivalence.why is not None:
+            equivalence.why = None
+            del self._parked[equivalence]
+            self._active[equivalence] = None
 
     def begin(self) -> None:
-        """Prepare for `head`: put the first of all bunches that are awake in order."""
-        firsts = ((bunch.first(), number, bunch) for number, bunch in enumerate(self._awake))
-        self._next = [(self.order(first), number, bunch) for first, number, bunch in firsts if first is not None]
+        """Prepare for `head`: put the first of all equivalence classes that are active in order."""
+        firsts = ((equivalence.first(), number, equivalence) for number, equivalence in enumerate(self._active))
+        self._next = [
+            (self.order(first), number, equivalence) for first, number, equivalence in firsts if first is not None
+        ]
         heapq.heapify(self._next)
 
     def head(self) -> QueueEntry | None:
         """Return who is next, or None where nobody may be tried."""
         heap, blocked = self._next, self.blocked
         while heap:
-            key, number, bunch = heap[0]
-            first = bunch.first() if bunch.why is None and bunch.size else None
+            key, number, equivalence = heap[0]
+            first = equivalence.first() if equivalence.why is None and equivalence.size else None
             if first is None:
                 heapq.heappop(heap)
             elif (order := self.order(first)) != key:
-                heapq.heapreplace(heap, (order, number, bunch))
+                heapq.heapreplace(heap, (order, number, equivalence))
             elif blocked is not None and key > self.order(blocked):
                 return None
             else:
@@ -262,10 +264,10 @@ class PendingQueue:
         return None
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
-        """Yield who of its bunch will be next after a head, one after the other, if each before is admitted."""
+        """Yield who of its equivalence class will be next after a head, one by one, if each before is admitted."""
         number, blocked = self._next[0][1], self.blocked
         rival = min(self._next[1:3], default=None)
-        for one in islice(head.bunch.in_order(), 1, None):
+        for one in islice(head.equivalence.in_order(), 1, None):
             if rival is not None or blocked is not None:
                 order = self.order(one)
                 if (rival is not None and (order, number) > rival[:2]) or (blocked and order > self.order(blocked)):
@@ -277,7 +279,7 @@ class PendingQueue:
         fresh, self._fresh = self._fresh, []
         blocked = self.blocked
         if blocked is not None and self._told is not blocked:
-            fresh = [one for bunch in self._bunches.values() for one in bunch.standings()]
+            fresh = [one for equivalence in self._classes.values() for one in equivalence.entries()]
         self._told = blocked
         if blocked is None:
             return []
@@ -287,29 +289,29 @@ class PendingQueue:
     def next_behind(self, head: QueueEntry, most: int) -> Iterator[QueueEntry]:
         """Yield who comes next behind a head, the nearest first, and no more than so many."""
         firsts = ((self.order(one), number, one) for number, one in enumerate(self._firsts()))
-        bunches = [one.bunch for _, _, one in heapq.nsmallest(most + 1, firsts)]
+        equivalences = [one.equivalence for _, _, one in heapq.nsmallest(most + 1, firsts)]
         runs = (
-            ((self.order(one), number, one) for one in islice(bunch.in_order(), most + 1))
-            for number, bunch in enumerate(bunches)
+            ((self.order(one), number, one) for one in islice(equivalence.in_order(), most + 1))
+            for number, equivalence in enumerate(equivalences)
         )
         order = self.order(head)
         return islice((one for at, _, one in heapq.merge(*runs) if at > order), most)
 
     def _firsts(self) -> Iterator[QueueEntry]:
-        """Yield the first of each bunch."""
-        for bunch in self._bunches.values():
-            first = bunch.first()
+        """Yield the first of each equivalence class."""
+        for equivalence in self._classes.values():
+            first = equivalence.first()
             if first is not None:
                 yield first
 
-    def order(self, standing: QueueEntry) -> Order:
+    def order(self, entry: QueueEntry) -> Order:
         """Return what sorts those of the line as things are now, the next one first."""
-        return self.place(standing.key, standing.bunch.door)
+        return self.place(entry.key, entry.equivalence.local_queue)
 
-    def place(self, key: QueueKey, door: str) -> Order:
+    def place(self, key: QueueKey, local_queue: str) -> Order:
         """Return the same of one with some key and LocalQueue."""
         rank, head = key
-        return rank, self.used(door) if door else 0.0, head
+        return rank, self.used(local_queue) if local_queue else 0.0, head
 
     def __bool__(self) -> bool:
-        return bool(self._bunches)
+        return bool(self._classes)

@@ -149,7 +149,7 @@ class BackfillReservation:
         queue: Its ClusterQueue.
         shape: What decided where it fits; one that wants something else is another.
         key: Its place in its line, among those of its LocalQueue where past use counts.
-        door: That LocalQueue (`namespace/name`); "" where past use does not count.
+        local_queue: That LocalQueue (`namespace/name`); "" where past use does not count.
         priority: What its priority counts among all queues.
         number: Of two of equal priority, the one with the lower number goes before.
         starts_at: When it fits at the latest, if what runs ends when its time is over, Unix seconds; None where nobody
@@ -169,7 +169,7 @@ class BackfillReservation:
     queue: str
     shape: tuple[object, ...]
     key: tuple[float, HeadKey]
-    door: str
+    local_queue: str
     priority: int
     number: int
     starts_at: float | None
@@ -197,13 +197,13 @@ class BackfillReservations:
 
     Attributes:
         of: By ClusterQueue.
-        returns: When what a workload has is free again at the latest, for those of which it is known.
+        releases: When what a workload has is free again at the latest, for those of which it is known.
         pauses: Heads for which was kept in vain: how often, and until when nothing is kept again (0: it may be).
         last: The last number that was given.
     """
 
     of: dict[str, BackfillReservation] = field(default_factory=dict)
-    returns: ExpectedReleases = field(default_factory=ExpectedReleases)
+    releases: ExpectedReleases = field(default_factory=ExpectedReleases)
     pauses: dict[WorkloadKey, tuple[int, float]] = field(default_factory=dict)
     last: int = 0
 
@@ -290,13 +290,13 @@ class OverdueHead:
         workload: Who it is.
         since: Since when it waits, Unix seconds.
         key: Its place in its line.
-        door: Its LocalQueue, where these have places of their own.
+        local_queue: Its LocalQueue, where these have places of their own.
     """
 
     workload: WorkloadKey
     since: float
     key: tuple[float, HeadKey]
-    door: str
+    local_queue: str
 
 
 @dataclass(slots=True)

@@ -114,7 +114,7 @@ class Timers:
 
 def due_times(workload: Workload) -> list[float]:
     """Return when something is due about a workload: the end of a deadline, a backoff or a silence, an alarm."""
-    times = (workload.deadline, workload.alarm, workload.tell_at, workload.not_before or None)
+    times = (workload.deadline, workload.alarm, workload.report_at, workload.not_before or None)
     return [time for time in times if time is not None]
 
 

@@ -98,7 +98,7 @@ class Workload:
         keeps_trying: Whether what is bound of it stays when it cannot be completed in time (onBindFailure: Retry).
         style: Given where it starts as soon as there is room for all of it (see `lifecycle/eager.py`).
         short_since: Since when such a one finds no nodes, Unix seconds.
-        scattered: Whether its members are placed one by one, because it has waited long enough.
+        placed_singly: Whether its members are placed one by one, because it has waited long enough.
         given_up: Why it is not tried any more, or "".
         min_resources: What must be free in the cluster before any of it is placed, in scheduling units.
         permit_seconds: How long a complete reservation is held for it; None: the configured default.
@@ -111,7 +111,7 @@ class Workload:
         gang: What an object of another project says of it; None where there is none, or one of ours goes before it.
         queue: Name of the LocalQueue, or "".
         cluster_queue: Name of the ClusterQueue that it resolves to, or "".
-        reach: By which priority it takes others out by the rules of queues: no more than its pods were admitted with.
+        preemption_priority: By which it takes others out by the rules of queues: at most what its pods were admitted with.
         ranked: Whether its priority is that of a WorkloadPriorityClass, which queues alone go by.
         rank: Its place by the sort plugin, before priority and age; 0 for all where there is none.
         owner_awaited: Since when it waits for what owns its pods to be seen, Unix seconds.
@@ -135,9 +135,9 @@ class Workload:
         was_ready: Whether it has been ready in this run.
         deactivated: Why it is to be set inactive, until its object says so; "" where it is not.
         inactive_from: The generation from which on its object says so; 0 where that has been asked for, None where not.
-        told: What was last written of why it waits.
-        shown: The explanation that this was; statuses go by it, so that they do not change with every number.
-        tell_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
+        reported: What was last written of why it waits.
+        reported_explanation: What that said; statuses go by it, so that they do not change with every number.
+        report_at: When a newer message may be written, Unix seconds; messages that change often are written seldom.
         status: The status last written to its object, or found there.
         group_status: The same for each PodGroup object that is a pod group of it, by uid.
         counted: Queues and bucket it is counted in at present.
@@ -159,7 +159,7 @@ class Workload:
     queue: str = ""
     cluster_queue: str = ""
     priority: int = 0
-    reach: int = 0
+    preemption_priority: int = 0
     ranked: bool = False
     rank: float = 0.0
     created: float = 0.0
@@ -167,7 +167,7 @@ class Workload:
     keeps_trying: bool = False
     style: GangStyle | None = None
     short_since: float | None = None
-    scattered: bool = False
+    placed_singly: bool = False
     given_up: str = ""
     min_resources: Mapping[str, int] = field(default_factory=dict)
     permit_seconds: int | None = None
@@ -200,9 +200,9 @@ class Workload:
     was_ready: bool = False
     deactivated: str = ""
     inactive_from: int | None = None
-    told: Reported = ("", "", 0.0)
-    shown: Explanation | None = None
-    tell_at: float | None = None
+    reported: Reported = ("", "", 0.0)
+    reported_explanation: Explanation | None = None
+    report_at: float | None = None
     status: dict[str, Any] = field(default_factory=dict)
     group_status: dict[str, dict[str, Any]] = field(default_factory=dict)
     counted: Counted = ("", "", "")
@@ -245,7 +245,7 @@ class Workload:
         """How messages call it."""
         return self._name
 
-    def told_of(self, uid: str) -> dict[str, Any]:
+    def reported_to(self, uid: str) -> dict[str, Any]:
         """Return the status last written to its object, or to one of its pod groups; empty where nothing is known."""
         return self.status if uid == self.uid else self.group_status.get(uid, {})
 
@@ -264,19 +264,19 @@ class Workload:
             return iter(only.members.values())
         return chain.from_iterable([group.members.values() for group in groups])
 
-    def tally(self) -> MemberCounts:
+    def counts(self) -> MemberCounts:
         """Count the members of all groups."""
         groups = self.groups.values()
         if len(groups) == 1:
             (only,) = groups
-            return only.tally()
-        return sum((group.tally() for group in groups), MemberCounts())
+            return only.counts()
+        return sum((group.counts() for group in groups), MemberCounts())
 
     @property
     def complete(self) -> bool:
         """Whether every group has, or had, all required members on their nodes."""
         for group in self.groups.values():
-            if group.tally().placed < group.min_count:
+            if group.counts().placed < group.min_count:
                 return False
         return bool(self.groups)
 
@@ -288,7 +288,7 @@ class Workload:
     @property
     def ready(self) -> bool:
         """Whether in every group as many members as are required are ready or have succeeded."""
-        tallies = [(group.tally(), group.min_count) for group in self.groups.values()]
+        tallies = [(group.counts(), group.min_count) for group in self.groups.values()]
         return bool(tallies) and all(tally.ready + tally.succeeded >= least for tally, least in tallies)
 
     @property
@@ -297,12 +297,12 @@ class Workload:
         if not self.decisive:
             return False
         groups = [self.groups.get(name) for name in self.decisive]
-        return all(g is not None and g.tally().succeeded >= g.min_count for g in groups)
+        return all(g is not None and g.counts().succeeded >= g.min_count for g in groups)
 
     @property
     def has_succeeded(self) -> bool:
         """Whether, of one that has ended, those have succeeded that decide on it, or as many as are required."""
-        return self.decided or self.tally().succeeded >= self.required
+        return self.decided or self.counts().succeeded >= self.required
 
     @property
     def scheduler(self) -> str:

@@ -40,7 +40,7 @@ def _said(kind: str, so: bool, reason: str, message: str = "") -> Said:
 
 
 def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
-    why, tally, ended = workload.shown, workload.tally(), workload.phase is Phase.FINISHED
+    why, tally, ended = workload.reported_explanation, workload.counts(), workload.phase is Phase.FINISHED
     admitted = workload.phase in ADMITTED or ended
     if workload.key[0] == "Workload":
         reason, message = ("Admitted", "") if admitted else _reason(why)

@@ -96,7 +96,7 @@ def _known_ends(state: State) -> list[End]:
     """Return the next ends of running work, as far as it must end by a known time, the first one first."""
     ends: list[End] = []
     pods = 0
-    for at, key in state.shadows.returns.first(2 * MOST_ENDS):
+    for at, key in state.shadows.releases.first(2 * MOST_ENDS):
         workload = state.ending.get(key)
         if workload is None:
             continue  # it has been told to leave, and nobody knows how long that takes

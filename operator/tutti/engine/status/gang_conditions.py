@@ -40,7 +40,7 @@ def _said(workload: Workload, kind: str, generation: int) -> cond.Json | None:
     if workload.was_scheduled and workload.phase in SCHEDULED:
         text = "all required members have a node"
         return cond.as_json(kind, "True", "Scheduled", text, generation=generation)
-    why = workload.shown
+    why = workload.reported_explanation
     if why is None or why.gate is Gate.GATHER:
         return None
     return cond.as_json(kind, "False", "Unschedulable", f"{why.reason}: {why.message}", generation=generation)

@@ -46,7 +46,7 @@ def tell(state: State, moved: Iterable[str]) -> None:
         over.tree = tree
         nodes = {_key(node): node for node in (*tree.cohorts.values(), *tree.queues.values())}
         moved = ()
-        for key in [key for key in over.told if key not in nodes]:
+        for key in [key for key in over.reported if key not in nodes]:
             _forget(state, key)
     queues = [tree.queues[name] for name in moved if name in tree.queues]
     nodes.update((_key(one), one) for one in _concerned(state, queues))
@@ -71,7 +71,7 @@ def _concerned(state: State, queues: Iterable[QuotaNode]) -> Iterator[QuotaNode]
                 break  # and so are those above it
             seen.add(cohort.name)
             yield cohort
-            if _key(cohort) in state.overuses.told or overused(cohort):
+            if _key(cohort) in state.overuses.reported or overused(cohort):
                 yield from cohort.below()
 
 
@@ -81,12 +81,12 @@ def _key(node: QuotaNode) -> ObjectKey:
 
 def _all_told(state: State) -> Iterable[QuotaNode]:
     tree = state.holdings.tree
-    for kind, _, name in state.overuses.told:
+    for kind, _, name in state.overuses.reported:
         yield (tree.queues if kind == ClusterQueue.KIND else tree.cohorts)[name]
 
 
 def _look(state: State, key: ObjectKey, found: Mapping[FlavorResource, Overuse]) -> None:
-    over, before = state.overuses, state.overuses.told.get(key)
+    over, before = state.overuses, state.overuses.reported.get(key)
     if not found:
         if before is not None:
             _forget(state, key)
@@ -98,14 +98,14 @@ def _look(state: State, key: ObjectKey, found: Mapping[FlavorResource, Overuse])
         again = before.at + REFRESH_SECONDS
         over.look_at = again if over.look_at is None else min(again, over.look_at)
         return
-    over.told[key] = OveruseReport(message, state.now)
+    over.reported[key] = OveruseReport(message, state.now)
     over.version += 1
     if before is None:
         _announce(state, key, message)
 
 
 def _forget(state: State, key: ObjectKey) -> None:
-    del state.overuses.told[key]
+    del state.overuses.reported[key]
     state.overuses.version += 1
 
 

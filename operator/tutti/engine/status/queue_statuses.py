@@ -89,12 +89,12 @@ def _tell(state: State, key: ObjectKey, name: str, usage: dict[str, Any], beside
         "admittedWorkloads": count.admitted,
         **usage,
     }
-    told = state.counts.told.get(found.metadata.uid)
+    told = state.counts.reported.get(found.metadata.uid)
     if told is None:
-        told = state.counts.told[found.metadata.uid] = as_found(found)
+        told = state.counts.reported[found.metadata.uid] = as_found(found)
     news = {field: value for field, value in wanted.items() if told.get(field) != value}
     if news:
-        state.counts.told[found.metadata.uid], news = news_of(told, wanted | (beside or {}))
+        state.counts.reported[found.metadata.uid], news = news_of(told, wanted | (beside or {}))
         state.out.append(PatchStatus(*key, found.metadata.uid, news))
 
 

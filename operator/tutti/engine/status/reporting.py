@@ -72,19 +72,19 @@ def _tell_all(state: State, workload: Workload) -> None:
 def _tell_why(state: State, workload: Workload) -> None:
     why = workload.explanation
     if why is None:
-        workload.told, workload.tell_at, workload.shown = ("", "", 0.0), None, None
+        workload.reported, workload.report_at, workload.reported_explanation = ("", "", 0.0), None, None
         return
     if why.reason in PASSING:
         return  # it lasts as long as a call, or a round of tries; what was told before stands until then
     gathering = why.gate is Gate.GATHER and why.reason in SILENT
     announced = why.gate is Gate.PERMIT  # by whoever gave the reservation back
-    if why.reason != workload.told[0] and not gathering and not announced:
+    if why.reason != workload.reported[0] and not gathering and not announced:
         state.announce(workload, "Warning", "FailedScheduling", why.message)
-    if not _is_news(state, why.reason, why.message, workload.told):
+    if not _is_news(state, why.reason, why.message, workload.reported):
         _put_off(state, workload, why)
         _tell_newcomers(state, workload, why)
         return
-    workload.told, workload.shown = (why.reason, why.message, state.now), why
+    workload.reported, workload.reported_explanation = (why.reason, why.message, state.now), why
     if not gathering:
         for member in workload.members():
             _tell_pod(state, member, why)
@@ -93,33 +93,33 @@ def _tell_why(state: State, workload: Workload) -> None:
 def tells_later(state: State, workload: Workload) -> bool:
     """Whether all that is new about a workload is the text of why it waits, which is then told when its time comes."""
     why = workload.explanation
-    if why is None or why.reason != workload.told[0]:
+    if why is None or why.reason != workload.reported[0]:
         return False
     _put_off(state, workload, why)
     return True
 
 
 def _put_off(state: State, workload: Workload, why: Explanation) -> None:
-    if why.message != workload.told[1]:
-        state.tell_in_time(workload)
+    if why.message != workload.reported[1]:
+        state.report_in_time(workload)
 
 
 def _tell_newcomers(state: State, workload: Workload, why: Explanation) -> None:
     """Tell members that have come since what the others were told, where that is still the reason."""
-    shown = workload.shown
+    shown = workload.reported_explanation
     if shown is None or shown.reason != why.reason or shown.reason in SILENT:
         return
     for member in workload.members():
-        if not member.told[0]:
+        if not member.reported[0]:
             _tell_pod(state, member, shown)
 
 
 def _tell_pod(state: State, member: Member, why: Explanation) -> None:
     pod, node = member.pod, state.nominations.nodes.get(member.pod.key, "")
-    if not pod.placeable or (member.told[:2] == (why.pod_reason, why.message) and member.nominated == node):
+    if not pod.placeable or (member.reported[:2] == (why.pod_reason, why.message) and member.nominated == node):
         return
     nominated = node if node or member.nominated else None
-    member.told, member.nominated = (why.pod_reason, why.message, state.now), node
+    member.reported, member.nominated = (why.pod_reason, why.message, state.now), node
     told = (pod.namespace, pod.name, pod.uid, why.pod_reason, why.message, pod.generation)
     state.out.append(SetPodCondition(*told, nominated_node=nominated))
 

@@ -80,7 +80,7 @@ def _foresee_one(state: State) -> None:
     places.expecting.pop(name, None)
     for position, workload in enumerate(places.heads(name, FORESEEN), start=1):
         said, at = told_start(workload), starts.get(workload.key)
-        if workload.uid and workload.shown is not None and not _holds(state, said, at):
+        if workload.uid and workload.reported_explanation is not None and not _holds(state, said, at):
             tell_status(state, workload, Place(position, at))
         elif said is not None:
             places.expecting[name] = None

@@ -45,7 +45,9 @@ def status_of(state: State, workload: Workload, found: Object, place: Place | No
         wanted = _workload_status(state, workload, told) | {"pending": pending}
     else:
         pending = _pending(state, workload, told.get("pendingReason"), place)
-        wanted = _pod_group_status(workload.phase, workload.tally(), workload.losses, told) | {"pendingReason": pending}
+        wanted = _pod_group_status(workload.phase, workload.counts(), workload.losses, told) | {
+            "pendingReason": pending
+        }
     state.places.note(workload, pending)
     workload.status, news = _told_anew(state, told, wanted, conditions_of(state, workload))
     return news
@@ -60,7 +62,7 @@ def part_status_of(
     """
     told = workload.group_status.get(found.metadata.uid) or as_found(found)
     pending = _pending(state, workload, told.get("pendingReason"), place)
-    wanted = _pod_group_status(workload.phase, group.tally(), (), told) | {"pendingReason": pending}
+    wanted = _pod_group_status(workload.phase, group.counts(), (), told) | {"pendingReason": pending}
     conditions = [one for one in conditions_of(state, workload) if one["type"] in OF_A_PART]
     workload.group_status[found.metadata.uid], news = _told_anew(state, told, wanted, conditions)
     return news
@@ -93,7 +95,7 @@ def invalid(state: State, spoilt: InvalidObject) -> dict[str, Any]:
     kind = "Scheduled" if spoilt.key[0] == "PodGroup" else "Admitted"
     news = [cond.as_json(kind, "False", "Invalid", str(spoilt.error))]
     workload = state.workloads.get(spoilt.whose)
-    told = workload.told_of(spoilt.uid) if workload is not None else {}
+    told = workload.reported_to(spoilt.uid) if workload is not None else {}
     before = told.get("conditions", spoilt.conditions)
     if any(one["type"] == "Finished" and one["status"] == "True" for one in before):
         return {}
@@ -109,7 +111,7 @@ def count(state: State, workload: Workload) -> None:
         return  # no queue counts it, and none is to
     bucket = ""
     if workload.phase is Phase.WAITING and workload.queue:
-        wanted = workload.key[0] == "Workload" or workload.tally().live
+        wanted = workload.key[0] == "Workload" or workload.counts().live
         bucket = "pending" if workload.active and wanted else ""  # who is set inactive does not wait for anything
     elif workload.phase in ADMITTED and workload.queue:
         bucket = "admitted"
@@ -135,7 +137,7 @@ def _workload_status(state: State, workload: Workload, told: dict[str, Any]) -> 
             ]
             if charges or group.ended:
                 said = {"name": group.name, "count": len(charges), "flavors": charges[0].flavors if charges else {}}
-                groups.append(said | ({"succeeded": group.tally().succeeded} if group.tally().succeeded else {}))
+                groups.append(said | ({"succeeded": group.counts().succeeded} if group.counts().succeeded else {}))
         admission = {"clusterQueue": workload.cluster_queue if admitted else "", "podGroups": groups}
     requeue: dict[str, Any] | None = None
     if workload.attempts or workload.requeues:
@@ -191,7 +193,7 @@ def told_start(workload: Workload) -> float | None:
 def _pending(
     state: State, workload: Workload, told: dict[str, Any] | None, place: Place | None
 ) -> dict[str, Any] | None:
-    why = workload.shown
+    why = workload.reported_explanation
     if why is None:
         return None
     reason = {"gate": why.gate.value, "reason": why.reason, "message": why.message, "details": why.details}

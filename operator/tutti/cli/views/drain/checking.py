@@ -164,12 +164,12 @@ def _hit(
     members = {member.pod.key for member in gang.members()}
     gone = members & {key for key, one in fates.items() if one.fate not in (Fate.STAYS, Fate.ENDED)}
     breaks = any(
-        group.tally().placed - len(gone & group.members.keys()) < group.min_count for group in gang.groups.values()
+        group.counts().placed - len(gone & group.members.keys()) < group.min_count for group in gang.groups.values()
     )
     stuck = [fates[key] for key in fates if key in gone and fates[key].fate is not Fate.MOVES]
     return GangHit(
         *gang.key,
-        gang.tally().bound,
+        gang.counts().bound,
         len(here),
         gang.required,
         breaks,

@@ -62,7 +62,7 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
         found = _look_at_degraded(asked, state, key, why, lacks, trying=trying)
     queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
     kind, namespace, name = key
-    tally = workload.tally()
+    tally = workload.counts()
     cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
     return Explained(
         kind=kind,
@@ -149,7 +149,7 @@ def _summary(workload: Workload, why: Explanation | None, lacks: Degraded | None
         return f"it runs with {lacks.has} of {counted(lacks.required, 'required member')}, and {waits}"
     again = "; it starts again whole, after it had lost members" if restarts else ""
     if why is not None:
-        some = " with some of its members" if workload.phase in ADMITTED and workload.tally().bound else ""
+        some = " with some of its members" if workload.phase in ADMITTED and workload.counts().bound else ""
         return f"it waits{some} at the {why.gate.value} gate: {why.reason}{again}"
     match workload.phase:
         case Phase.WAITING | Phase.LEAVING | Phase.RESERVED:

@@ -95,7 +95,7 @@ def more(case: Case) -> Iterator[Idea]:
     """
     for need in case.needs:
         room = max((one.fits for one in case.rooms if one.group == need.group.name), default=0)
-        if need.klass.refusal or (room >= need.required and need.near is None):
+        if need.klass.refusal or (room >= need.required and need.topology is None):
             continue  # others, or the pod itself, are in the way
         for model in _models(case, need) or _larger(case, need):
             number = next((n for n in range(1, _MOST_NEW + 1) if _would_fit(case, _new(model, n))), 0)

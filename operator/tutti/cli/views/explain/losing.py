@@ -26,7 +26,7 @@ def with_successors(asked: Asked, workload: Workload, lacks: Degraded) -> Asked 
     seen = asked.listed.seen
     more: list[AnyObservation] = []
     for group in short_groups(workload) if lacks.missing else ():
-        tally = group.tally()
+        tally = group.counts()
         missing = group.lacking - tally.waiting - tally.gated - tally.reserved
         if missing <= 0:
             continue
@@ -64,6 +64,6 @@ def early(workload: Workload) -> Iterator[str]:
         return
     if workload.queue:
         yield f"ClusterQueue {workload.cluster_queue} can never have as much as all of it needs"
-    near = [group.near for group in workload.groups.values()] + [member.near for member in workload.members()]
+    near = [group.topology for group in workload.groups.values()] + [member.topology for member in workload.members()]
     for level in dict.fromkeys(one.required[-1] for one in near if one is not None and one.required):
         yield f"the {level} of the others has no room for successors that are there, and a node of theirs is gone"

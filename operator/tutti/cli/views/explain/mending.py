@@ -41,7 +41,7 @@ def members(case: Case) -> Iterator[Idea]:
             ours = next(iter(case.state.profiles))
             seen = with_pods(case.seen, strangers, partial(_handed_over, to=ours))
             yield Idea(f"the schedulerName of {counted(len(strangers), 'pod')} with its label is set to {ours}", seen)
-        tally = group.tally()
+        tally = group.counts()
         missing = group.min_count - tally.live - tally.succeeded
         waiting = [key for key, member in group.members.items() if member.pod.placeable]
         if missing > 0 and waiting:

@@ -121,7 +121,7 @@ def _had(one: QuotaUse) -> str:
 def _gathered(workload: Workload) -> str:
     if workload.key[0] == "Pod":
         return "it is a pod by itself"
-    tally = workload.tally()
+    tally = workload.counts()
     there, wanted = tally.live + tally.succeeded, workload.required
     groups = f" of {len(workload.groups)} pod groups" if len(workload.groups) > 1 else ""
     promised = 0 if missing(workload) > 0 else wanted - there

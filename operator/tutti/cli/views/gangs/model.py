@@ -65,7 +65,7 @@ def gangs(
 
 def _gang(state: State, workload: Workload, phase: Phase, nodes: int, lacks: Degraded | None) -> Gang:
     kind, namespace, name = workload.key
-    tally, why = workload.tally(), waits_for(workload)
+    tally, why = workload.counts(), waits_for(workload)
     fits = why is None and phase in (Phase.WAITING, Phase.LEAVING)
     return Gang(
         kind,
