@@ -111,7 +111,7 @@ class Workload:
         gang: What an object of another project says of it; None where there is none, or one of ours goes before it.
         queue: Name of the LocalQueue, or "".
         cluster_queue: Name of the ClusterQueue that it resolves to, or "".
-        preemption_priority: By which it takes others out by the rules of queues: at most what its pods were admitted with.
+        preemption_priority: By which it takes others out by the rules of queues: at most what its pods have.
         ranked: Whether its priority is that of a WorkloadPriorityClass, which queues alone go by.
         rank: Its place by the sort plugin, before priority and age; 0 for all where there is none.
         owner_awaited: Since when it waits for what owns its pods to be seen, Unix seconds.
