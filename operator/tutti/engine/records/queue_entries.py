@@ -46,6 +46,7 @@ class QueueEntry:
     Attributes:
         needs: The pods that want nodes.
         key: Sorts those of a line, the next one first.
+        queue: The ClusterQueue that it stands at.
         left: Whether it has left the line.
         lacking: What its last try found that it could have if others were gone, the best first.
         needs_room: Whether others could have been taken out for its quota, so that it may be nodes that it lacks.
@@ -55,14 +56,13 @@ class QueueEntry:
     needs: list[PodSetRequest]
     key: QueueKey
     equivalence: EquivalenceClass
+    queue: Queue | None = field(init=False)
     left: bool = False
     lacking: Sequence[PreemptionOption] = ()
     needs_room: bool = False
 
-    @property
-    def queue(self) -> Queue | None:
-        """The ClusterQueue that it stands at."""
-        return self.equivalence.queue
+    def __post_init__(self) -> None:
+        self.queue = self.equivalence.queue
 
     def is_at(self, line: tuple[str, str], key: QueueKey, shape: Shape) -> bool:
         """Whether this is its place in that line."""
@@ -249,7 +249,7 @@ class PendingQueue:
 
     def head(self) -> QueueEntry | None:
         """Return who is next, or None where nobody may be tried."""
-        heap, blocked = self._next, self.blocked
+        heap, blocked = self._next, self.blocked if self.strict else None
         while heap:
             key, number, equivalence = heap[0]
             first = equivalence.first() if equivalence.why is None and equivalence.size else None
@@ -265,7 +265,7 @@ class PendingQueue:
 
     def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
         """Yield who of its equivalence class will be next after a head, one by one, if each before is admitted."""
-        number, blocked = self._next[0][1], self.blocked
+        number, blocked = self._next[0][1], self.blocked if self.strict else None
         rival = min(self._next[1:3], default=None)
         for one in islice(head.equivalence.in_order(), 1, None):
             if rival is not None or blocked is not None:

@@ -94,6 +94,7 @@ class Workload:
     """One unit of queueing and admission.
 
     Attributes:
+        name: How messages call it.
         uid: Of the object, where there is one.
         keeps_trying: Whether what is bound of it stays when it cannot be completed in time (onBindFailure: Retry).
         style: Given where it starts as soon as there is room for all of it (see `lifecycle/eager.py`).
@@ -214,10 +215,10 @@ class Workload:
     out_of_turn: bool = False
     exposure: tuple[object, ...] | None = None
     asked_for: str = ""
-    _name: str = field(init=False, repr=False)
+    name: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._name = "/".join(self.key)
+        self.name = "/".join(self.key)
 
     @property
     def order(self) -> OrderKey:
@@ -228,8 +229,10 @@ class Workload:
     def queued_at(self) -> float:
         """Since when it stands in its queue, Unix seconds; eviction because it was not ready sends it to the back."""
         evicted = self.evicted
-        late = evicted is not None and evicted.reason == EvictionReason.PODS_READY_TIMEOUT
-        return queued_at(self.created, not_ready_at=evicted.at if evicted and late else None)
+        if evicted is None:
+            return self.created
+        late = evicted.reason == EvictionReason.PODS_READY_TIMEOUT
+        return queued_at(self.created, not_ready_at=evicted.at if late else None)
 
     @property
     def stands_since(self) -> float:
@@ -239,11 +242,6 @@ class Workload:
         """
         front = self.evicted is not None and self.evicted.reason == EvictionReason.MEMBER_LOST
         return 0.0 if front else self.queued_at
-
-    @property
-    def name(self) -> str:
-        """How messages call it."""
-        return self._name
 
     def reported_to(self, uid: str) -> dict[str, Any]:
         """Return the status last written to its object, or to one of its pod groups; empty where nothing is known."""
