@@ -16,7 +16,7 @@ _NAMES = 20
 """How wide the column of names may be."""
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group that knows some of its subcommands by name only, and loads each on demand.
 
     Args:

@@ -19,14 +19,14 @@ from tutti.bench.session import Task, prepare
 from tutti.bench.templates import TemplateError
 from tutti.cli.bench import tables
 from tutti.cli.bench.contenders import KUBE_SCHEDULER, REFERENCE_NAME, Contender
-from tutti.cli.grouping import Group
+from tutti.cli.grouping import CommandGroup
 
 _USAGE = 2
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _LONGEST = Limits()
 
 
-class _Bench(Group):
+class _Bench(CommandGroup):
     """A group whose name alone runs files, so that `tutti bench FILE.yaml` needs no further word."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
