@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from tutti.cli.grouping import Group
+from tutti.cli.grouping import CommandGroup
 from tutti_bench import tables
 from tutti_bench.compare import compared, markdown
 from tutti_bench.contenders import KUBE_SCHEDULER, REFERENCE_NAME, Contender
@@ -26,7 +26,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 _LONGEST = Limits()
 
 
-class _Bench(Group):
+class _Bench(CommandGroup):
     """A group whose name alone runs files, so that `tutti bench FILE.yaml` needs no further word."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -23,7 +23,7 @@ _DISTRIBUTION = "tutti-dev"
 """What brings the commands that are not of this package (operator/pyproject.toml)."""
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group that knows some of its subcommands by name only, and loads each on demand.
 
     Args:

@@ -26,7 +26,7 @@ from tutti.placement.gang import Ask
 from tutti.placement.judging import assess
 from tutti.placement.plugins.extended import lay_down
 from tutti.placement.profile import Profile
-from tutti.queueing.backoff import delay
+from tutti.quota.ordering import delay
 
 
 def begin_try(state: State, workload: WorkloadKey) -> None:

@@ -39,13 +39,13 @@ from tutti.placement.preemption.gang import choose
 from tutti.placement.preemption.lifting import Lifting
 from tutti.placement.preemption.units import Party, Units
 from tutti.placement.together import Shortfall, place_together
-from tutti.quota import victims as quota_victims
+from tutti.quota import reclaim as quota_victims
 from tutti.quota.flavors import Queue
-from tutti.quota.oracle import Rules
 from tutti.quota.policy import NOBODY
+from tutti.quota.preemption import Rules
+from tutti.quota.reclaim import Victim
 from tutti.quota.snapshot import Demand, Holder, Snapshot
 from tutti.quota.tree import Usage, add_to
-from tutti.quota.victims import Victim
 
 MOST_NAMES = 3
 """How many victims are named in a message."""

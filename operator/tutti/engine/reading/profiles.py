@@ -20,8 +20,8 @@ from tutti.placement.profile import DEFAULT_PROFILE, Profile
 from tutti.placement.scores import Packing
 from tutti.placement.spreading import SYSTEM_DEFAULTS, SpreadDefaults
 from tutti.quota.fair_reclaim import Strategy
-from tutti.quota.oracle import Rules
-from tutti.quota.share import Ordering
+from tutti.quota.fair_sharing import Ordering
+from tutti.quota.preemption import Rules
 
 S = TypeVar("S")
 

@@ -17,8 +17,7 @@ from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
 from tutti.placement.toil import MOST_TERMS, MOST_TERMS_TOGETHER, toil_of, toil_of_all
 from tutti.placement.unsupported import unsupported
-from tutti.quota.flavors import VIRTUAL, Queue, uncovered
-from tutti.quota.podsets import PodSet
+from tutti.quota.flavors import VIRTUAL, PodSet, Queue, uncovered
 from tutti.quota.tree import FlavorResource
 
 TOO_MANY_TERMS = "TooManyTerms"

@@ -1,4 +1,4 @@
-"""When the heads of a queue will start, by what is known of running work (`tutti.queueing.estimate`)."""
+"""When the heads of a queue will start, by what is known of running work (`tutti.quota.estimate`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.placement.judging import standing
 from tutti.placement.profile import Profile
-from tutti.queueing.estimate import Amounts, End, Pods, Waiting, Way, starts
+from tutti.quota.estimate import Amounts, End, Pods, Waiting, Way, starts
 from tutti.quota.flavors import Queue, assignments, usage_of, where_of
 from tutti.quota.tree import Usage, add_to
 
