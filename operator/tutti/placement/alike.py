@@ -17,11 +17,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tutti.placement.framework import Features, Rows, Scores
-
-Counts = NDArray[np.int64]
+from tutti.placement.framework import Counts, Features, Rows, Scores
 
 
 @dataclass(slots=True)

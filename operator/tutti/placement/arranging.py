@@ -27,8 +27,8 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.backtracking import Backtracking
 from tutti.placement.credit import has_company, may_go_on_credit, on_credit
-from tutti.placement.domains import Counts, Domains
-from tutti.placement.framework import Mask, Rows
+from tutti.placement.domains import Domains
+from tutti.placement.framework import Counts, Mask, Rows
 from tutti.placement.gang import Ask, place
 from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.profile import Profile

@@ -18,13 +18,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.company import CompanyChoice, preferred_scores
-from tutti.placement.framework import Preference, Rationed, Rows, Scores, ScoreTally, Settling, Tally
+from tutti.placement.framework import Counts, Preference, Rationed, Rows, Scores, ScoreTally, Settling, Tally
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
 from tutti.placement.profile import Profile
 
@@ -32,8 +31,6 @@ _FIRST_DEPTH = 4
 _FEW_PAIRS = 2048
 """To weigh so many pairs of a node and the nth pod on it takes no longer than to weigh one."""
 _FIRST = np.ones(1, dtype=np.int64)
-
-Counts = NDArray[np.int64]
 
 
 @dataclass(slots=True)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tutti.placement.alike import Kinds
 from tutti.placement.framework import (
     CompanyScorer,
+    Counts,
     Features,
     Mask,
     Narrowing,
@@ -24,7 +24,6 @@ from tutti.placement.framework import (
 )
 from tutti.placement.plugins.accelerator_packing import Gathering
 
-Counts = NDArray[np.int64]
 Points = Sequence[tuple[Preference, Scores]]
 Weighted = Sequence[tuple[CompanyScorer, ScoreTally]]
 

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.residents import Codes
-from tutti.placement.framework import Mask
-
-Counts = NDArray[np.int64]
+from tutti.placement.framework import Counts, Mask
 
 
 @dataclass(slots=True)

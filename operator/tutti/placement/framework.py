@@ -29,6 +29,7 @@ from tutti.cluster.transaction import Transaction
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 Scores = NDArray[np.int64]
+Counts = NDArray[np.int64]
 Features = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.bool_]
 
 MAX_SCORE = 100

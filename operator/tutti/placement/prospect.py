@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tutti.placement.choosing import Choice, settle
-from tutti.placement.framework import Mask, Rows, ScoreTally, Tally
-
-Counts = NDArray[np.int64]
+from tutti.placement.framework import Counts, Mask, Rows, ScoreTally, Tally
 
 
 @dataclass(slots=True)

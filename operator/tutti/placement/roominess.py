@@ -11,7 +11,8 @@ from tutti.cluster.nodes import NodeColumns
 from tutti.placement.choosing import rationed
 from tutti.placement.company import allowed
 from tutti.placement.credit import on_credit, others_can_be_company
-from tutti.placement.domains import Counts, Domains
+from tutti.placement.domains import Domains
+from tutti.placement.framework import Counts
 from tutti.placement.gang import Ask
 from tutti.placement.judging import standing, tallies
 from tutti.placement.plugins.inter_pod_affinity import means

@@ -17,13 +17,12 @@ from dataclasses import dataclass, field
 from itertools import islice, product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.cluster.volumes import Wanted
-from tutti.placement.framework import Mask, Rows
+from tutti.placement.framework import Counts, Mask, Rows
 from tutti.placement.gang import Ask
 from tutti.placement.plugins.volume_binding import makeable
 from tutti.placement.profile import Profile
@@ -42,8 +41,6 @@ MOST_VOLUMES = 256
 
 _MOST_COMBINED = 4096
 _LEAST_TRIED = 4
-
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

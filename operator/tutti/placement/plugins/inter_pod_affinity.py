@@ -15,8 +15,8 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.kin import Kin, Query, Term
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.residents import Codes
-from tutti.placement.domains import Counts, Domains, count_by_domain
-from tutti.placement.framework import Features, Mask, Rejection, Rows, Where
+from tutti.placement.domains import Domains, count_by_domain
+from tutti.placement.framework import Counts, Features, Mask, Rejection, Rows, Where
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"

@@ -9,8 +9,7 @@ import numpy as np
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.domains import Counts
-from tutti.placement.framework import Features, Mask, Rejection, Rows, Where
+from tutti.placement.framework import Counts, Features, Mask, Rejection, Rows, Where
 from tutti.placement.spreading import HARD, SYSTEM_DEFAULTS, SpreadDefaults, Spreading, spreadings, with_all_keys
 
 SKEWED = "node(s) didn't match pod topology spread constraints"

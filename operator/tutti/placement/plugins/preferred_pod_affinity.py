@@ -13,8 +13,8 @@ import numpy as np
 from tutti.cluster.classes import PodClass
 from tutti.cluster.kin import Company, Kin, Term
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.domains import Counts, Domains
-from tutti.placement.framework import MAX_SCORE, Features, Rows, Scores
+from tutti.placement.domains import Domains
+from tutti.placement.framework import MAX_SCORE, Counts, Features, Rows, Scores
 from tutti.placement.plugins.inter_pod_affinity import Weights, means, weigh_terms
 
 Weighted = Callable[[Kin], Iterator[tuple[Term, int]]]

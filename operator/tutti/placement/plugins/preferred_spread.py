@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.domains import Counts
-from tutti.placement.framework import MAX_SCORE, Features, Mask, Rows, Scores
+from tutti.placement.framework import MAX_SCORE, Counts, Features, Mask, Rows, Scores
 from tutti.placement.spreading import (
     HOSTNAME,
     SOFT,

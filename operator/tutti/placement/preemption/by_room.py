@@ -13,14 +13,14 @@ import numpy as np
 
 from tutti.cluster.cluster import Cluster
 from tutti.placement.company import allowed
-from tutti.placement.framework import Mask, Rationed
+from tutti.placement.framework import Counts, Mask, Rationed
 from tutti.placement.gang import Ask
 from tutti.placement.judging import standing, tallies
 from tutti.placement.preemption.budgets import Coverage
 from tutti.placement.preemption.closed import Closed
 from tutti.placement.preemption.enough import Enough
 from tutti.placement.preemption.options import Options, Walk
-from tutti.placement.preemption.pool import Counts, Free, Pool, Wish
+from tutti.placement.preemption.pool import Free, Pool, Wish
 from tutti.placement.preemption.remaining import Remaining
 from tutti.placement.preemption.units import NO_GRADE, Numbers, Units
 from tutti.placement.profile import Profile

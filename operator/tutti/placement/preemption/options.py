@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodRecord
-from tutti.placement.framework import Mask, Rows
+from tutti.placement.framework import Counts, Mask, Rows
 from tutti.placement.preemption.budgets import Coverage
 from tutti.placement.preemption.harm import PRIORITY_OFFSET
-from tutti.placement.preemption.pool import Counts, Free, Pool, Wish
+from tutti.placement.preemption.pool import Free, Pool, Wish
 
 
 @dataclass(slots=True)

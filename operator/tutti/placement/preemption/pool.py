@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.tenants import Slots
-from tutti.placement.framework import Mask, Rows
+from tutti.placement.framework import Counts, Mask, Rows
 from tutti.placement.gang import Ask
 from tutti.placement.preemption.budgets import Coverage
 from tutti.placement.preemption.harm import PRIORITY_OFFSET
@@ -22,7 +22,6 @@ from tutti.placement.profile import Profile
 _RANK_BITS = 33
 _PLENTY = 1 << 32
 
-Counts = NDArray[np.int64]
 Free = NDArray[np.int64]
 """int64[resources asked for, rows]: what is left on each node; may be below 0."""
 

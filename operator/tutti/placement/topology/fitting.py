@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tutti.placement.framework import Counts
 from tutti.placement.topology.balancing import balanced
 from tutti.placement.topology.pouring import Lots, Poured, pour
 from tutti.placement.topology.request import Wish
 from tutti.placement.topology.room import Room
-from tutti.placement.topology.tree import Counts, Index, Tree
+from tutti.placement.topology.tree import Index, Tree
 
 
 @dataclass(frozen=True, slots=True, eq=False)

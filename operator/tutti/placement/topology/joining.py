@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tutti.placement.framework import Mask
-from tutti.placement.prospect import Counts
+from tutti.placement.framework import Counts, Mask
 from tutti.placement.topology.near import Nearby
 from tutti.placement.topology.request import Wish
 

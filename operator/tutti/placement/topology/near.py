@@ -14,8 +14,8 @@ from itertools import islice
 import numpy as np
 
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.framework import Mask
-from tutti.placement.prospect import Counts, Prospect
+from tutti.placement.framework import Counts, Mask
+from tutti.placement.prospect import Prospect
 from tutti.placement.topology.fitting import Spots, fit
 from tutti.placement.topology.nearness import Nearness
 from tutti.placement.topology.request import Wish, wish

@@ -16,10 +16,9 @@ import numpy as np
 
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.placement.framework import Mask, Rows
+from tutti.placement.framework import Counts, Mask, Rows
 from tutti.placement.gang import Ask, hardest_first, place, prospect
 from tutti.placement.profile import Profile
-from tutti.placement.prospect import Counts
 from tutti.placement.topology.fitting import Spots, fit
 from tutti.placement.topology.near import MOST_TRIED, Nearby, trimmed, whole
 from tutti.placement.topology.nearness import Home, Nearness

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.placement.framework import Mask
-from tutti.placement.topology.tree import Counts, Index
+from tutti.placement.framework import Counts, Mask
+from tutti.placement.topology.tree import Index
 
 _NO_END = np.iinfo(np.int64).max
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.placement.framework import Mask
+from tutti.placement.framework import Counts, Mask
 from tutti.placement.topology.request import Wish
-from tutti.placement.topology.tree import Counts, Index, Tree
+from tutti.placement.topology.tree import Index, Tree
 
 _NO_END = np.iinfo(np.int64).max
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tutti.placement.topology.tree import Counts, Index
+from tutti.placement.framework import Counts
+from tutti.placement.topology.tree import Index
 
 WORK = 20_000
 """How many steps (numbers times how many are chosen) a search may take; each is a few passes over an array as long as

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.nodes import LabelColumn, NodeColumns
-from tutti.placement.framework import Mask
+from tutti.placement.framework import Counts, Mask
 
 Index = NDArray[np.int64]
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
