@@ -13,10 +13,9 @@ from tests.drawing import examples
 from tests.placement.scenes import LABELS, SELECTORS, node, pod
 from tutti.api.labels import LabelSelector
 from tutti.cluster.cluster import Cluster
-from tutti.cluster.kin import ALONE, Kin, Query
-from tutti.cluster.residents import Residents
-from tutti.cluster.surroundings import Surroundings
-from tutti.placement.gang import Ask, place
+from tutti.cluster.label_index import LabelIndex, NamespaceIndex
+from tutti.cluster.signatures import UNCONSTRAINED, PodQuery, PodSignature
+from tutti.placement.gang import Ask, place_ask
 from tutti.placement.profile import DEFAULT_PROFILE
 
 
@@ -106,7 +105,9 @@ def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
             gang = [record for record in waiting if record.klass is waiting[0].klass]
             with cluster.transaction() as transaction:
                 rows = (
-                    place(cluster.nodes, transaction, Ask(gang[0].klass, len(gang)), DEFAULT_PROFILE) if gang else None
+                    place_ask(cluster.nodes, transaction, Ask(gang[0].klass, len(gang)), DEFAULT_PROFILE)
+                    if gang
+                    else None
                 )
                 if rows is not None and flag:
                     transaction.commit()
@@ -129,12 +130,12 @@ def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
     )
 )
 def test_kept_answers_are_those_of_each_pod(changes):
-    residents, around = Residents(), Surroundings()
-    kins: dict[tuple[Any, ...], Kin] = {}
-    queries = [Query.of(["a"], msgspec.convert(one, LabelSelector)) for one in SELECTORS]
-    there: list[tuple[Kin, int]] = []
+    residents, around = LabelIndex(), NamespaceIndex()
+    kins: dict[tuple[Any, ...], PodSignature] = {}
+    queries = [PodQuery.of(["a"], msgspec.convert(one, LabelSelector)) for one in SELECTORS]
+    there: list[tuple[PodSignature, int]] = []
     for labels, namespace, row, what in changes:
-        kin = kins.setdefault((namespace, *sorted(labels.items())), Kin(namespace, labels, ALONE))
+        kin = kins.setdefault((namespace, *sorted(labels.items())), PodSignature(namespace, labels, UNCONSTRAINED))
         if what == "in":
             residents.add(kin, row)
             there.append((kin, row))
@@ -167,7 +168,7 @@ def test_a_pod_that_is_labelled_anew_is_kin_of_those_with_the_same_labels_only()
 
 
 def test_nothing_is_kept_of_labels_that_nobody_has_any_more():
-    residents, kin = Residents(), Kin("a", {"app": "x", "kept": "k"}, ALONE)
+    residents, kin = LabelIndex(), PodSignature("a", {"app": "x", "kept": "k"}, UNCONSTRAINED)
     residents.add(kin, 0)
     residents.relabel(kin, {"app": "y", "kept": "k", "zone": "z"})
     assert set(residents._by_label) == {("app", "y"), ("kept", "k"), ("zone", "z")}
@@ -176,9 +177,9 @@ def test_nothing_is_kept_of_labels_that_nobody_has_any_more():
 
 
 def test_a_namespace_that_changes_its_labels_changes_the_answer():
-    residents, around = Residents(), Surroundings()
-    residents.add(Kin("a", {"app": "x"}, ALONE), 0)
-    query = Query.of([], LabelSelector(), LabelSelector(match_labels={"team": "red"}))
+    residents, around = LabelIndex(), NamespaceIndex()
+    residents.add(PodSignature("a", {"app": "x"}, UNCONSTRAINED), 0)
+    query = PodQuery.of([], LabelSelector(), LabelSelector(match_labels={"team": "red"}))
 
     assert not residents.matching(query, around).any()
     around.put_namespace("a", {"team": "red"})

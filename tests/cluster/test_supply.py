@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tutti.api.core import Node, NodeSpec, NodeStatus, ObjectMeta
 from tutti.api.taints import Taint, Toleration
+from tutti.cluster.capacity import allocatable_of_nodes, free_capacity
 from tutti.cluster.cluster import Cluster
-from tutti.cluster.supply import free, offered
 
 TAINTS = {
     "": None,
@@ -40,7 +40,7 @@ def test_what_nodes_offer_is_the_sum_of_those_that_are_ready_and_take_pods(nodes
     cluster = cluster_of(nodes)
     column = cluster.nodes.axis.column("gpu")
     fit = [gpus for kind, cordoned, taint, gpus in nodes if kind == "a" and not cordoned and taint != "not-ready"]
-    amounts = offered(cluster.nodes, [("kind", "a")])
+    amounts = allocatable_of_nodes(cluster.nodes, [("kind", "a")])
     assert (amounts[column] if column < len(amounts) else 0) == sum(fit)
 
 
@@ -50,7 +50,7 @@ def test_what_is_free_leaves_out_taints_that_are_not_the_flavors(nodes, own, tol
     column = cluster.nodes.axis.column("gpu")
     taint = TAINTS["dedicated"]
     assert taint is not None
-    room = free(
+    room = free_capacity(
         cluster.nodes,
         [("kind", "a")],
         [taint] if own else [],
@@ -64,8 +64,8 @@ def test_what_is_free_leaves_out_taints_that_are_not_the_flavors(nodes, own, tol
 
 def test_a_label_that_no_node_has_offers_nothing():
     cluster = cluster_of([("a", False, "", 8)])
-    assert not offered(cluster.nodes, [("kind", "z")]).any()
-    assert not offered(cluster.nodes, [("other", "a")]).any()
+    assert not allocatable_of_nodes(cluster.nodes, [("kind", "z")]).any()
+    assert not allocatable_of_nodes(cluster.nodes, [("other", "a")]).any()
 
 
 def test_supply_grows_when_it_changes_and_only_then():

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from tests.drawing import examples
 from tests.placement.scenes import LABELS, node, one_after_another, pod, service, specs, with_packing
 from tutti.cluster.cluster import Cluster
-from tutti.placement.alike import Kinds
-from tutti.placement.company import MOST_KINDS
-from tutti.placement.gang import Ask, place
+from tutti.placement.gang import Ask, place_ask
+from tutti.placement.plugins.node_resources import AllocationScore
 from tutti.placement.profile import DEFAULT_PROFILE
-from tutti.placement.scores import Packing
+from tutti.placement.sequential import MOST_KINDS, NodeKinds
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -42,14 +41,14 @@ def alike_clusters(draw: st.DrawFn) -> Cluster:
     specs(),
     st.sampled_from(LABELS),
     st.integers(1, 30),
-    st.sampled_from([Packing(), Packing(most=True)]),
+    st.sampled_from([AllocationScore(), AllocationScore(most=True)]),
 )
 def test_pods_that_mind_each_other_go_where_sequential_decisions_put_them(cluster, spec, labels, count, packing):
     klass = cluster.classes.of(pod("p", labels=labels, cpu="500m", **spec).spec, "default", labels)
     profile = with_packing(packing)
     expected = one_after_another(cluster, klass, count, profile)
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, 0, count), profile)
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, 0, count), profile)
     assert sorted(rows.tolist()) == sorted(expected)
 
 
@@ -68,13 +67,13 @@ def test_more_kinds_than_are_worth_telling_apart_change_nothing(when):
     klass = cluster.classes.of(pod("p", topologySpreadConstraints=[spread]).spec, "default", {"app": "x"})
     expected = one_after_another(cluster, klass, 12, DEFAULT_PROFILE)
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, Ask(klass, 12), DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, Ask(klass, 12), DEFAULT_PROFILE)
     assert sorted(rows.tolist()) == sorted(expected)
 
 
 def test_rows_are_of_one_kind_where_all_features_agree():
     zone, known = np.array([1, 1, 2, 2, 1]), np.array([True, True, True, True, False])
-    kinds = Kinds.of(np.arange(5), np.array([5, 7, 3, 3, 9]), [zone, known])
+    kinds = NodeKinds.of(np.arange(5), np.array([5, 7, 3, 3, 9]), [zone, known])
     assert len(kinds) == 3
     by_first = {
         int(first): (int(size), int(top), int(row))

@@ -12,11 +12,11 @@ from tests.drawing import examples
 from tests.placement.scenes import node, pod
 from tests.placement.storage import HOSTNAME, ZONE, at, claim, csi_node, storage_class, using, volume
 from tutti.cluster.cluster import Cluster
-from tutti.placement.framework import ANYWHERE
+from tutti.placement.framework import NO_FLAVOR
 from tutti.placement.gang import Ask
 from tutti.placement.plugins.volume_binding import VolumeBinding
 from tutti.placement.profile import DEFAULT_PROFILE
-from tutti.placement.together import Shortfall, place_together
+from tutti.placement.together import Diagnosis, place_together
 
 MANY = ("ReadWriteMany",)
 WHERES = [None, at(ZONE, "a"), at(ZONE, "b"), at(HOSTNAME, "n0"), at(HOSTNAME, "n1", "n2")]
@@ -70,7 +70,7 @@ def test_nothing_is_kept_for_pods_whose_claims_are_all_bound():
     cluster.put_storage(volume("v", claim="x", uid="uid-x", phase="Bound", where=at(ZONE, "a"), modes=MANY))
     cluster.put_pod(pod("p", **using("x")), keep=True)
     klass = cluster.pods["default", "p"].klass
-    tally = VolumeBinding().tally(klass, cluster.nodes, ANYWHERE)
+    tally = VolumeBinding().tally(klass, cluster.nodes, NO_FLAVOR)
     with cluster.transaction() as transaction:
         transaction.put(np.array([0]), np.array([1]), klass)
         tally.add(0)
@@ -113,7 +113,7 @@ def test_pods_that_share_claims_are_placed_where_there_is_a_way(zones, rooms, ro
     with cluster.transaction() as transaction:
         found = place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE)
         right = exists(zones, rooms[: len(zones)], pods, wheres, made=made, known=known)
-        assert isinstance(found, Shortfall) is not right
+        assert isinstance(found, Diagnosis) is not right
         if right:
             assert [len(rows) for rows in found] == [ask.required for ask in asks]
             assert (cluster.nodes.requested <= cluster.nodes.allocatable).all()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.engine.world import World
 from tutti.api.core import PodSpec
-from tutti.placement.unsupported import unsupported
+from tutti.placement.spec_limits import unsupported_fields
 
 TERM = {"topologyKey": "zone", "labelSelector": {}}
 
@@ -19,7 +19,7 @@ TERM = {"topologyKey": "zone", "labelSelector": {}}
     ],
 )
 def test_a_constraint_that_is_not_known_is_named(spec, named):
-    assert named in ", ".join(unsupported(msgspec.convert(spec, PodSpec)))
+    assert named in ", ".join(unsupported_fields(msgspec.convert(spec, PodSpec)))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_constraint_that_is_not_known_is_named(spec, named):
     ],
 )
 def test_what_is_known_is_no_obstacle(spec):
-    assert unsupported(msgspec.convert(spec, PodSpec)) == []
+    assert unsupported_fields(msgspec.convert(spec, PodSpec)) == []
 
 
 def test_a_pod_that_cannot_be_weighed_waits_and_asks_for_no_nodes():

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tutti.api.labels import LabelSelector
 from tutti.api.taints import HARD_EFFECTS, Taint, Toleration, untolerated
-from tutti.placement.framework import Where
+from tutti.placement.framework import FlavorConstraints
 from tutti.quota.fungibility import DEFAULT_FUNGIBILITY, Fungibility
 from tutti.quota.policy import NOBODY, PreemptionPolicy
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage
@@ -133,10 +133,10 @@ def usage_of(assignment: Assignment, requests: Mapping[str, int], times: int = 1
     return {(flavor, name): requests[name] * times for name, flavor in assignment.items()}
 
 
-def where_of(assignment: Assignment, flavors: Mapping[str, Flavor]) -> Where:
+def where_of(assignment: Assignment, flavors: Mapping[str, Flavor]) -> FlavorConstraints:
     """Return what an assignment adds to its pods' own constraints."""
     chosen = [flavors[name] for name in dict.fromkeys(assignment.values())]
-    return Where(
+    return FlavorConstraints(
         node_labels=tuple(label for flavor in chosen for label in flavor.node_labels),
         tolerations=tuple(toleration for flavor in chosen for toleration in flavor.tolerations),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tutti.api.labels import NodeSelector
 from tutti.api.taints import Toleration
-from tutti.placement.topology.request import TopologyRequest
+from tutti.placement.topology.request import LevelRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,6 @@ class PodSet:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: NodeSelector | None = None
     tolerations: Sequence[Toleration] = ()
-    topology: TopologyRequest | None = None
+    topology: LevelRequest | None = None
     group: str = ""
     kept: frozenset[str] = frozenset()

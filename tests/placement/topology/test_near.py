@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from tests.placement.scenes import node, pod
 from tutti.cluster.cluster import Cluster
-from tutti.placement.gang import Ask, place
-from tutti.placement.misfit import explain
+from tutti.placement.diagnosis import diagnose
+from tutti.placement.gang import Ask, place_ask
 from tutti.placement.profile import DEFAULT_PROFILE
-from tutti.placement.together import Shortfall, place_together
-from tutti.placement.topology.nearness import Nearness
-from tutti.placement.topology.request import HOSTNAME, Slice, Together, TopologyRequest
+from tutti.placement.together import Diagnosis, place_together
+from tutti.placement.topology.request import HOSTNAME, LevelRequest, Slice, Together, TopologyPlacement
 
 LEVELS = ("block", "rack", HOSTNAME)
 RACKS = ("block", "rack")
@@ -32,9 +31,11 @@ def cluster_of(rooms: dict[str, int]) -> Cluster:
     return cluster
 
 
-def near(level: str = "rack", mode: Together = Together.REQUIRED, levels: tuple[str, ...] = LEVELS, **more) -> Nearness:
+def near(
+    level: str = "rack", mode: Together = Together.REQUIRED, levels: tuple[str, ...] = LEVELS, **more
+) -> TopologyPlacement:
     request = {key: more.pop(key) for key in ("slices", "within", "balanced") if key in more}
-    return Nearness(levels, TopologyRequest(mode, level, **request), **{"party": "gang", "group": "gang", **more})
+    return TopologyPlacement(levels, LevelRequest(mode, level, **request), **{"party": "gang", "group": "gang", **more})
 
 
 def klass(cluster: Cluster, cpu: str = "1", **spec):
@@ -44,7 +45,7 @@ def klass(cluster: Cluster, cpu: str = "1", **spec):
 def where(cluster: Cluster, ask: Ask) -> dict[str, int] | None:
     """Pods per node; nothing stays placed."""
     with cluster.transaction() as transaction:
-        rows = place(cluster.nodes, transaction, ask, DEFAULT_PROFILE)
+        rows = place_ask(cluster.nodes, transaction, ask, DEFAULT_PROFILE)
         if rows is not None:
             assert (cluster.nodes.requested <= cluster.nodes.allocatable).all()
     return None if rows is None else dict(sorted(Counter(cluster.nodes.names[row] for row in rows).items()))
@@ -128,7 +129,7 @@ def test_a_replacement_joins_the_others_in_their_domain():
     assert where(cluster, Ask(klass(cluster), 11, near=there)) is None
     apart = near(there=rows(cluster, "a", "c"))
     assert where(cluster, Ask(klass(cluster), 1, near=apart)) is None
-    told = explain(cluster.nodes, Ask(klass(cluster), 1, near=apart), DEFAULT_PROFILE)
+    told = diagnose(cluster.nodes, Ask(klass(cluster), 1, near=apart), DEFAULT_PROFILE)
     assert "All must be in one rack domain, and the members that run are in 2: b1/r1, b1/r2." in told.message
     rather = near(mode=Together.PREFERRED, there=rows(cluster, "c"))
     assert where(cluster, Ask(klass(cluster), 2, near=rather)) == {"b": 1, "c": 1}  # as near as there is room
@@ -149,13 +150,13 @@ def test_a_leader_goes_with_its_workers():
     for order in (asks, asks[::-1]):
         with cluster.transaction() as transaction:
             placed = place_together(cluster.nodes, transaction, order, DEFAULT_PROFILE)
-            assert not isinstance(placed, Shortfall)
+            assert not isinstance(placed, Diagnosis)
             names = {cluster.nodes.names[row] for found in placed for row in found}
         assert names == {"b"}
     with cluster.transaction() as transaction:
         asks = [replace(asks[0], required=6), asks[1]]
         told = place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE)
-    assert isinstance(told, Shortfall)
+    assert isinstance(told, Diagnosis)
     assert (cluster.nodes.requested == 0).all()
 
 
@@ -167,7 +168,7 @@ def test_asks_of_one_party_may_know_of_different_levels():
     for asks in ([lead, work], [work, lead], [lead, replace(work, required=1)]):
         with cluster.transaction() as transaction:
             found = place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE)
-        assert not isinstance(found, Shortfall)
+        assert not isinstance(found, Diagnosis)
 
 
 def test_a_gang_of_unlike_members_is_one_party():
@@ -175,7 +176,7 @@ def test_a_gang_of_unlike_members_is_one_party():
     asks = [Ask(klass(cluster, cpu=str(cpu)), count, near=near()) for cpu, count in ((1, 2), (2, 1), (4, 1))]
     with cluster.transaction() as transaction:
         placed = place_together(cluster.nodes, transaction, asks, DEFAULT_PROFILE)
-        assert not isinstance(placed, Shortfall)
+        assert not isinstance(placed, Diagnosis)
         names = [cluster.nodes.names[row] for found in placed for row in found]
     assert len(names) == 4
     assert set(names) == {"b", "c"}
@@ -221,7 +222,7 @@ def test_pods_that_keep_apart_are_tried_in_one_domain_after_another():
 )
 def test_it_says_how_far_the_best_domain_goes(count, asked, message):
     cluster = cluster_of(SIX)
-    told = explain(cluster.nodes, Ask(klass(cluster), count, near=asked), DEFAULT_PROFILE)
+    told = diagnose(cluster.nodes, Ask(klass(cluster), count, near=asked), DEFAULT_PROFILE)
     assert message in told.message
 
 
@@ -292,7 +293,7 @@ def test_a_leader_and_its_workers_find_a_rack_whenever_there_is_one(rooms, count
     asks = [Ask(worker, count, near=near(group="w")), Ask(leader, 1, near=near(group="l"))]
     with cluster.transaction() as transaction:
         placed = place_together(cluster.nodes, transaction, asks[::-1] if swapped else asks, DEFAULT_PROFILE)
-        fits = not isinstance(placed, Shortfall)
+        fits = not isinstance(placed, Diagnosis)
         if fits:
             racks = {cluster.nodes.labels[row]["rack"] for found in placed for row in found}
             assert len(racks) == 1

@@ -19,7 +19,7 @@ import numpy as np
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import MAX_SCORE, Counts, Rows, Scores, at_rows
-from tutti.placement.wildcards import longest_match
+from tutti.placement.plugins.node_resources import longest_match
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tutti.cli.views.explain.remedies import hopeless, remedies
 from tutti.cli.views.explain.rooms import rooms
 from tutti.cli.views.explain.steps import Way, steps
 from tutti.cli.views.explain.trials import Case
-from tutti.cluster.muster import Doing
+from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle.degraded import is_restarting
 from tutti.engine.lifecycle.replacement import lent
 from tutti.engine.reading.queues import queue_of
@@ -101,7 +101,7 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
 def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:
     """Return how many of its pods are on each node: those that are lost to it, or the others."""
     pods = (member.pod for member in workload.members() if member.pod.node)
-    return dict(Counter(pod.node for pod in pods if (pod.counted is Doing.LOST) is lost))
+    return dict(Counter(pod.node for pod in pods if (pod.counted is PodPhase.LOST) is lost))
 
 
 def _look(asked: Asked, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool) -> _Look:

@@ -18,7 +18,7 @@ from tutti.cli.views.explain.rooms import by_nodes
 from tutti.cli.views.explain.trials import Case, Idea, helping
 from tutti.cluster.pods import PodRecord
 from tutti.engine.records.workloads import WorkloadKey
-from tutti.placement.preemption.lifting import Lifting
+from tutti.placement.preemption.units import SimulatedRemoval
 
 _SINGLES = 2
 """So many are told of whose end alone would do."""
@@ -116,7 +116,7 @@ def of_nodes(case: Case) -> tuple[list[Leaver], Enough]:
 
     def enough(some: Sequence[Leaver]) -> bool:
         slots = np.array([pod.slot for one in some for pod in one.pods], dtype=np.int64)
-        with Lifting(state.cluster, slots, seen=True):
+        with SimulatedRemoval(state.cluster, slots, seen=True):
             return by_nodes(state, case.workload, case.queue, case.needs) is None
 
     return leavers, enough

@@ -16,7 +16,7 @@ from tutti.cli.views.changing import changed, copies, pod_of, with_object, with_
 from tutti.cli.views.claims import claims_of
 from tutti.cli.views.explain.model import QuotaUse
 from tutti.cli.views.explain.trials import Case, Idea
-from tutti.placement.misfit import too_large
+from tutti.placement.diagnosis import too_large
 from tutti.quota.flavors import uncovered
 from tutti.quota.policy import Who
 from tutti.quota.tree import UNLIMITED
