@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.placement.topology.test_near import LEVELS, cluster_of, klass, near, where
+from tests.placement.topology.test_assignment import LEVELS, cluster_of, klass, near, where
 from tutti.placement.gang import Ask
 from tutti.placement.topology.request import HOSTNAME, LevelRequest, Slice, Together, sized_request
 
