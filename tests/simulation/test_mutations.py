@@ -22,8 +22,8 @@ from tutti.engine.engine import Engine
 from tutti.engine.lifecycle import binding, charges, eviction, replacement, reservation
 from tutti.engine.preemption import preemption
 from tutti.engine.queue.turns import Candidates
-from tutti.engine.records import needs
-from tutti.engine.records.lines import Line
+from tutti.engine.records import pod_sets
+from tutti.engine.records.queue_entries import PendingQueue
 from tutti.engine.records.workloads import Phase
 from tutti.kube.changes import Change, Gone
 from tutti.kube.lease import Elector
@@ -151,12 +151,12 @@ def what_vanished_unwatched_is_not_missed(patch: pytest.MonkeyPatch) -> None:
 
 def successors_come_one_by_one(patch: pytest.MonkeyPatch) -> None:
     """What a degraded gang lacks is placed as it comes, so that a part of it may hold what it cannot use."""
-    missing = needs._missing
+    missing = pod_sets._missing
 
     def wrongly(workload: Any, group: Any, tally: Any, waiting: int) -> int:
         return 0 if workload.phase is Phase.SCHEDULED else missing(workload, group, tally, waiting)
 
-    patch.setattr(needs, "_missing", wrongly)
+    patch.setattr(pod_sets, "_missing", wrongly)
 
 
 BREAKAGES: dict[str, Break] = {
@@ -176,7 +176,7 @@ BREAKAGES: dict[str, Break] = {
     "a deleted member counts as one that can be bound": placeable_but("deleting", PodPhase.LEAVING),
     "victims are chosen and not asked to leave": nothing(eviction, "ask_to_leave"),
     "nobody is woken when something is freed": nothing(Candidates, "_wake"),
-    "the head of a strict line is overtaken": always(Line, "blocked", None),
+    "the head of a strict line is overtaken": always(PendingQueue, "blocked", None),
     "what vanished while nobody watched is not missed": what_vanished_unwatched_is_not_missed,
     "a reservation is held for ever": nothing(reservation, "time_out"),
     "members that end on dead nodes count": always(Cluster, "_is_lost", False),

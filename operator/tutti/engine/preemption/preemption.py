@@ -25,17 +25,14 @@ from tutti.engine.lifecycle.limits import protected_until
 from tutti.engine.preemption import nominations, respecting
 from tutti.engine.preemption.precedence import is_entitled, would_borrow
 from tutti.engine.preemption.surplus import all_surplus_of, surplus_of
-from tutti.engine.reading.importance import promised_reach
-from tutti.engine.records.claims import Nomination, Spot
+from tutti.engine.reading.resolution import promised_preemption_priority
 from tutti.engine.records.decisions import EmitEvent, Evict
-from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.lines import Standing
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Member
-from tutti.engine.records.milestones import Step
-from tutti.engine.records.naming import named, pod_named
-from tutti.engine.records.needs import Lacking, Need, needs_of
-from tutti.engine.records.reasons import Reason
-from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
+from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, pending_pod_sets
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import Nomination, Spot
+from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey, pod_named, workload_named
 from tutti.engine.state import State
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.units import GangUnit, VictimUnits
@@ -50,7 +47,7 @@ MOST_NAMES = 3
 """How many victims are named in a message."""
 
 
-def priority_of(state: State, workload: Workload, needs: Sequence[Need]) -> int:
+def priority_of(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> int:
     """Return the priority by which a workload takes out others, and by which room nominated for others is its own.
 
     That is the lowest of its pods', or that of the PriorityClass which its PodGroup names where that is lower.
@@ -69,12 +66,12 @@ def _named(state: State, workload: Workload) -> int | None:
     return None if found is None else state.catalog.pod_class(found.spec.priority_class_name)
 
 
-def standing_of(state: State, workload: Workload, needs: Sequence[Need]) -> tuple[int, bool]:
+def standing_of(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> tuple[int, bool]:
     """Return what of a workload decides whom it can take out, and whose nominated room it may have."""
     return priority_of(state, workload, needs), may_preempt(needs)
 
 
-def may_preempt(needs: Sequence[Need]) -> bool:
+def may_preempt(needs: Sequence[PodSetRequest]) -> bool:
     """Whether none of the pods says that it takes out nobody (preemptionPolicy Never)."""
     for need in needs:
         for member in need.members:
@@ -85,13 +82,15 @@ def may_preempt(needs: Sequence[Need]) -> bool:
     return True
 
 
-def _priorities(state: State, need: Need) -> list[int]:
+def _priorities(state: State, need: PodSetRequest) -> list[int]:
     """Return the priorities of the pods of a need; those that are only promised have one together."""
     said = [member.pod.priority for member in need.members]
-    return [promised_reach(state.catalog, need.group), *said] if need.required > len(need.members) else said
+    return (
+        [promised_preemption_priority(state.catalog, need.group), *said] if need.required > len(need.members) else said
+    )
 
 
-def make_room(state: State, standing: Standing, why: Explanation) -> Explanation | None:
+def make_room(state: State, standing: QueueEntry, why: Explanation) -> Explanation | None:
     """Take others out for a workload that has found no nodes, and hold the room for it.
 
     Args:
@@ -125,7 +124,7 @@ def make_room(state: State, standing: Standing, why: Explanation) -> Explanation
 
 def take_up(state: State, workload: Workload) -> None:
     """Hold room again, after a restart, for a workload whose pods are nominated and whose victims are leaving still."""
-    needs = needs_of(workload)
+    needs = pending_pod_sets(workload)
     if isinstance(needs, Explanation):
         return
     waiting = [(need.klass, member) for need in needs for member in need.members if member.nominated]
@@ -224,7 +223,9 @@ def _asked_to_leave(state: State) -> Iterator[PodRecord]:
                 yield pod
 
 
-def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking, chosen: ChosenVictims) -> Explanation:
+def _nominate(
+    state: State, standing: QueueEntry, priority: int, lacking: PreemptionOption, chosen: ChosenVictims
+) -> Explanation:
     """Hold the room for a workload, and ask its victims to leave."""
     workload = standing.workload
     until = state.now + state.configuration.victims_timeout_seconds
@@ -242,12 +243,12 @@ def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking,
     fresh = [pod for pod in chosen.victims if not pod.deleting and pod.key not in asked]
     queue = "" if standing.queue is None else standing.queue.name
     if fresh:
-        state.reached(workload, Step.MAKES_ROOM, pods=len(fresh))
+        state.reached(workload, LifecycleStep.MAKES_ROOM, pods=len(fresh))
     _take_out(state, workload, queue, priority, victims=fresh)
     return nomination.why
 
 
-def spots_of(state: State, needs: Sequence[Need], rows: Sequence[Rows]) -> Iterator[Spot]:
+def spots_of(state: State, needs: Sequence[PodSetRequest], rows: Sequence[Rows]) -> Iterator[Spot]:
     """Yield where the required pods of some needs go."""
     for need, mine in zip(needs, rows, strict=True):
         for index, row in enumerate(mine.tolist()):
@@ -286,7 +287,7 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
         other, for_whom = state.workloads[key], _for_whom(state, workload, priority, key[1])
         if key[0] == "Pod" or _are_needed(other, members):
             text = f"it makes room for {for_whom}"
-            evict(state, other, Reason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
+            evict(state, other, EvictionReason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
         else:
             evict_members(state, other, members, REASON, f"it makes room for {for_whom}")
         if key[0] != "Pod":
@@ -295,7 +296,7 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
 
 
 def _for_whom(state: State, workload: Workload, priority: int, reader: str) -> str:
-    return f"{named(workload, reader, discreet=state.discreet)}, whose pods have priority {priority}"
+    return f"{workload_named(workload, reader, discreet=state.discreet)}, whose pods have priority {priority}"
 
 
 def _are_needed(workload: Workload, members: Iterable[Member]) -> bool:

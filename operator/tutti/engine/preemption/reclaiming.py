@@ -23,15 +23,12 @@ from tutti.engine.preemption import nominations, respecting
 from tutti.engine.preemption.precedence import precedence
 from tutti.engine.preemption.preemption import REASON, may_preempt, priority_of, spots_of, tell_preempted
 from tutti.engine.preemption.surplus import set_apart
-from tutti.engine.records.claims import Nomination
-from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.lines import Standing
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Member
-from tutti.engine.records.milestones import Step
-from tutti.engine.records.naming import named
-from tutti.engine.records.needs import Lacking
-from tutti.engine.records.reasons import Reason
-from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.records.pod_sets import PreemptionOption
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import Nomination
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named
 from tutti.engine.state import State
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.by_room import has_inter_pod_constraints
@@ -57,7 +54,7 @@ _BY = {
 }
 
 
-def reclaim(state: State, standing: Standing) -> Explanation | None:
+def reclaim(state: State, standing: QueueEntry) -> Explanation | None:
     """Take others out for a workload by what its queue allows, and hold quota and room for it.
 
     Returns:
@@ -87,7 +84,7 @@ class _Trial:
     """Tries where the preemptor's pods would go if some holders were gone."""
 
     state: State
-    lacking: Lacking
+    lacking: PreemptionOption
     seen: bool
     apart: dict[str, Member] = field(default_factory=dict)
     _slots: dict[str, list[int]] = field(default_factory=dict)
@@ -152,7 +149,7 @@ def _everybody(snapshot: Snapshot, queue: Queue) -> list[Holder]:
 
 
 def _choose(
-    state: State, workload: Workload, queue: Queue, lacking: Lacking, aside: Sequence[WorkloadKey]
+    state: State, workload: Workload, queue: Queue, lacking: PreemptionOption, aside: Sequence[WorkloadKey]
 ) -> _Found | None:
     """Return whom to take out, and where the pods go then; nothing is held for those `aside`."""
     snapshot, demand = state.holdings.snapshot, _demand(workload, queue, lacking)
@@ -209,21 +206,23 @@ def _victims(rules: Rules, snapshot: Snapshot, demand: Demand, trial: _Trial) ->
     return found or rules.victims(snapshot, demand, placed, first=apart)
 
 
-def _demand(workload: Workload, queue: Queue, lacking: Lacking) -> Demand:
+def _demand(workload: Workload, queue: Queue, lacking: PreemptionOption) -> Demand:
     wanted = _usage(lacking)
     contested = lacking.contested or frozenset(wanted)  # nodes alone are short: whoever is counted in the same
     outward = queue.outward(workload.reach)
     return Demand(queue.name, wanted, contested, workload.reach, workload.queued_at, outward)
 
 
-def _usage(lacking: Lacking) -> Usage:
+def _usage(lacking: PreemptionOption) -> Usage:
     total: Usage = {}
     for charge, pods in lacking.charged:
         add_to(total, {what: amount for what, amount in charge.usage.items() if amount}, pods)
     return total
 
 
-def _take_out(state: State, standing: Standing, queue: Queue, lacking: Lacking, found: _Found) -> Explanation:
+def _take_out(
+    state: State, standing: QueueEntry, queue: Queue, lacking: PreemptionOption, found: _Found
+) -> Explanation:
     """Have the victims leave, and hold what they leave for the preemptor."""
     workload, (victims, rows, apart) = standing.workload, found
     leaving: list[Workload] = []
@@ -238,15 +237,15 @@ def _take_out(state: State, standing: Standing, queue: Queue, lacking: Lacking, 
             continue
         leaving.append(other)
         by = _BY[victim.reason].format(queue=queue.name)
-        preemptor = named(workload, other.key[1], discreet=state.discreet)
+        preemptor = workload_named(workload, other.key[1], discreet=state.discreet)
         text = f"it makes room for {preemptor} of ClusterQueue {queue.name}: {by}"
         if other.phase is Phase.WAITING:  # it holds what others have left for it
             nominations.give_up(state, other.key)
             state.touch(other.key)
         else:
-            evict(state, other, Reason.PREEMPTED, text, preempted=victim.reason.value, for_queue=queue.name)
+            evict(state, other, EvictionReason.PREEMPTED, text, preempted=victim.reason.value, for_queue=queue.name)
     for key, members in fewer.items():
-        for_whom = f"{named(workload, key[1], discreet=state.discreet)} of ClusterQueue {queue.name}"
+        for_whom = f"{workload_named(workload, key[1], discreet=state.discreet)} of ClusterQueue {queue.name}"
         text = f"it makes room for {for_whom}; its gang does without it"
         evict_members(state, state.workloads[key], members, REASON, text)
         for member in members:
@@ -268,7 +267,7 @@ def _take_out(state: State, standing: Standing, queue: Queue, lacking: Lacking, 
     nominations.begin(state, workload.key, nomination)
     workload.cluster_queue = queue.name
     if pods:
-        state.reached(workload, Step.MAKES_ROOM, pods=len(pods))
+        state.reached(workload, LifecycleStep.MAKES_ROOM, pods=len(pods))
     holders.describe(state, workload)
     if not pods:
         state.touch(workload.key)  # there is nobody to wait for
@@ -289,7 +288,7 @@ def _waiting_for(state: State, workload: Workload, victims: Sequence[Victim], po
     names = []
     for one in victims[:MOST_NAMES]:
         other = holders.workload_of(state, one.holder)
-        name = one.holder.name if other is None else named(other, workload.key[1], discreet=state.discreet)
+        name = one.holder.name if other is None else workload_named(other, workload.key[1], discreet=state.discreet)
         names.append(f"{name} of {one.holder.queue}, {one.reason}")
     more = f"; and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
     again = timestamp(until)

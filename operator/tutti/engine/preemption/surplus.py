@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.holders import PART, workload_of
-from tutti.engine.records.members import Group, Member
+from tutti.engine.records.members import Member, MemberGroup
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.placement.preemption.victim_cost import started_at
@@ -19,7 +19,7 @@ from tutti.quota.snapshot import Holder, Snapshot
 from tutti.quota.tree import Usage, add_to
 
 
-def surplus_of(workload: Workload, group: Group) -> list[PodRecord]:
+def surplus_of(workload: Workload, group: MemberGroup) -> list[PodRecord]:
     """Return the members that a running group can do without, the youngest first: those beyond its minimum."""
     tally = group.tally()
     beyond = tally.placed - tally.leaving - group.min_count

@@ -13,9 +13,9 @@ from typing import Any
 from tutti.api.resources import describe
 from tutti.cluster.capacity import FreeCapacity, free_capacity
 from tutti.engine.admission import past_use
-from tutti.engine.records.counting import Count
+from tutti.engine.records.counters import QueueCount
 from tutti.engine.records.decisions import PatchStatus
-from tutti.engine.records.spoilt import ObjectKey
+from tutti.engine.records.workloads import ObjectKey
 from tutti.engine.state import State
 from tutti.engine.status.statuses import as_found, news_of
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
@@ -123,7 +123,7 @@ def _of_local_queue(state: State, name: str, namespace: str, local: str) -> dict
     }
 
 
-def _less(usage: Usage, count: Count) -> Usage:
+def _less(usage: Usage, count: QueueCount) -> Usage:
     """Return usage without that of workloads that are being taken out."""
     return {what: amount - count.yielding.get(what, 0) for what, amount in usage.items()}
 
