@@ -30,6 +30,7 @@ from tutti.engine.ingest.unobserved import unobserved
 from tutti.engine.ingest.wishes import read_workload
 from tutti.engine.lifecycle import approval, binding, eager, life, permits, replacement, reservation
 from tutti.engine.lifecycle.holders import is_spared
+from tutti.engine.lifecycle.phases import explain
 from tutti.engine.preemption import nominations, preemption, reclaiming, respecting, sparing
 from tutti.engine.preemption.precedence import precedence
 from tutti.engine.queue.bulkhead import Bulkheads
@@ -336,7 +337,7 @@ class Engine:
             return
         binding.send(state, workload)
         if workload.phase not in (Phase.WAITING, Phase.RESERVED):  # else it waits for volumes, and says so
-            workload.explanation = why_surplus_waits(state, workload)
+            explain(workload, why_surplus_waits(state, workload))
             eager.explain(state, workload)
 
     def _wait(

@@ -31,6 +31,7 @@ from tutti.engine.admission.choices import nominate
 from tutti.engine.backfill import owing
 from tutti.engine.backfill.shadowing import Prospect, fits_before, foresee, kept_quota, kept_room, still_fits
 from tutti.engine.lifecycle import life, limits
+from tutti.engine.lifecycle.phases import explain
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.naming import named_by
@@ -207,7 +208,7 @@ def tell(state: State, changed: dict[WorkloadKey, Workload]) -> None:
     """Have heads told what is kept for them."""
     for shadow in state.shadows.of.values():
         workload = state.workloads[shadow.workload]
-        workload.explanation = shadow.why
+        explain(workload, shadow.why)
         if shadow.news:
             changed[workload.key] = workload
             shadow.news = False

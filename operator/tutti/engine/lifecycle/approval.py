@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from tutti.engine.lifecycle.reservation import break_up, permit_seconds
+from tutti.engine.lifecycle.phases import Transition, explain, transit
+from tutti.engine.lifecycle.reservation import break_up, permit_seconds, try_later
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.sayings import GATE_ANNOTATION
 from tutti.engine.records.workloads import Phase, Workload
@@ -25,7 +26,7 @@ def is_given(state: State, workload: Workload) -> bool:
         return True
     who, what = asked
     if workload.phase is Phase.WAITING or workload.deadline is None:
-        workload.phase = Phase.RESERVED
+        transit(workload, Transition.RESERVE)
         state.set_deadline(workload, permit_seconds(state, workload))
     assert workload.deadline is not None  # it has just been set
     seconds = int(workload.deadline - state.now)
@@ -35,7 +36,7 @@ def is_given(state: State, workload: Workload) -> bool:
     said = workload.explanation
     if said is None or said.reason != REASON or not said.message.startswith(text):
         text += f" (given back after {seconds} s)"
-        workload.explanation = Explanation(Gate.PERMIT, REASON, text, {"gate": what})
+        explain(workload, Explanation(Gate.PERMIT, REASON, text, {"gate": what}))
         state.announce(workload, "Normal", REASON, text)
     return False
 
@@ -62,9 +63,7 @@ def time_out(state: State, workload: Workload) -> None:
     """Give back a reservation that was not approved in time, and try again later."""
     text = f"it was not approved in time (annotation {GATE_ANNOTATION}); its reservation is given back"
     break_up(state, workload)
-    state.back_off(workload)
-    workload.explanation = Explanation(Gate.PERMIT, "PermitTimeout", text, {"attempts": str(workload.attempts)})
-    state.announce(workload, "Warning", "PermitTimeout", text)
+    try_later(state, workload, "PermitTimeout", text)
 
 
 def _asking(state: State, workload: Workload) -> tuple[str, str] | None:

@@ -6,6 +6,7 @@ from tutti.api.wording import IS, Forms, counted
 from tutti.cluster.muster import Doing
 from tutti.engine.lifecycle import eager, volumes
 from tutti.engine.lifecycle.eviction import evict
+from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import give_back, held_seconds, permit_seconds
 from tutti.engine.reading import admissions
 from tutti.engine.records.decisions import Bind
@@ -39,14 +40,14 @@ def send(state: State, workload: Workload) -> None:
             state.out.append(Bind(pod.namespace, pod.name, pod.uid, pod.assumed, name, said))
     if workload.phase in (Phase.WAITING, Phase.RESERVED):
         begin(state, workload)
-    workload.explanation = None
+    explain(workload, None)
 
 
 def begin(state: State, workload: Workload) -> None:
     """Open the bind window; members that have ended or were lost before are none of those that must be bound in it."""
     if workload.phase is Phase.RESERVED:
         state.reached(workload, Step.LET_GO, seconds=held_seconds(state, workload), pods=workload.tally().reserved)
-    workload.phase = Phase.BINDING
+    transit(workload, Transition.BIND)
     workload.running_since = workload.unready_since = None
     workload.window_told = False
     seconds = permit_seconds(state, workload) if eager.is_open(workload) else state.configuration.bind_window_seconds
@@ -85,7 +86,7 @@ def finished(state: State, result: BindFinished) -> None:
     if unknown:
         return  # the same bind is sent again after the backoff, which is safe: the server knows the pod's uid
     text = f"pod {result.name} was not bound to {result.node}: {result.message}"
-    workload.explanation = Explanation(Gate.PERMIT, "BindFailed", text, {"attempts": str(workload.attempts)})
+    explain(workload, Explanation(Gate.PERMIT, "BindFailed", text, {"attempts": str(workload.attempts)}))
     state.announce(workload, "Warning", "BindFailed", text)
 
 

@@ -9,7 +9,7 @@ found no nodes for as long is placed pod by pod (style Soft) or given up (Hard).
 from __future__ import annotations
 
 from tutti.api.wording import IS, WAS, agreeing, counted
-from tutti.engine.lifecycle import reservation
+from tutti.engine.lifecycle import phases, reservation
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.workloads import Phase, Style, Workload
 from tutti.engine.state import State
@@ -47,16 +47,17 @@ def explain(state: State, workload: Workload) -> None:
     if held and workload.deadline is not None:
         seconds = int(workload.deadline - state.now)
         text = f"nodes are kept for {counted(held, 'more member')} (given back after {seconds} s)"
-        workload.explanation = Explanation(Gate.PERMIT, "WaitingForMembers", text, {"missing": str(held)})
+        phases.explain(workload, Explanation(Gate.PERMIT, "WaitingForMembers", text, {"missing": str(held)}))
     elif workload.explanation is not None and workload.explanation.reason == "WaitingForMembers":
-        workload.explanation = None  # nothing is kept any more
+        phases.explain(workload, None)  # nothing is kept any more
 
 
 def time_out(state: State, workload: Workload) -> None:
     """Give back the room of those that have not come; what runs goes on, and others are placed one by one."""
     held = sum(len(group.holds) for group in workload.groups.values())
     reservation.give_back_all(state, workload)
-    workload.scattered, workload.deadline, workload.explanation = True, None, None
+    workload.scattered, workload.deadline = True, None
+    phases.explain(workload, None)
     text = (
         f"not all of its members have come in time; {counted(held, 'node')} that {agreeing(held, WAS)} kept "
         f"{agreeing(held, IS)} given back, and what runs goes on"

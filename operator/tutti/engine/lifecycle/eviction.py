@@ -24,13 +24,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tutti.api.wording import IS, counted
+from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import give_back_all, note_given_back
 from tutti.engine.records.decisions import Deactivate, Evict
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Member
 from tutti.engine.records.milestones import Milestone, Step
 from tutti.engine.records.reasons import Cause, Reason
-from tutti.engine.records.workloads import ADMITTED, Eviction, Phase, Workload
+from tutti.engine.records.workloads import ADMITTED, Eviction, Workload
 from tutti.engine.state import State
 from tutti.queueing.backoff import delay
 
@@ -215,10 +216,11 @@ def _take_out(state: State, workload: Workload, eviction: Eviction, *, for_queue
     state.milestones.append(Milestone(Step.EVICTED, workload.key, workload.cluster_queue, workload.queue, *said))
     give_back_all(state, workload)
     state.held.pop(workload.key, None)
-    workload.phase, workload.deadline, workload.evicted = Phase.LEAVING, None, eviction
+    transit(workload, Transition.LEAVE)
+    workload.deadline, workload.evicted = None, eviction
     workload.running_since = workload.unready_since = None
     workload.was_ready = False
-    workload.explanation = Explanation(Gate.PERMIT, eviction.reason, eviction.message)
+    explain(workload, Explanation(Gate.PERMIT, eviction.reason, eviction.message))
     go_on(state, workload)
     state.touch(workload.key)
 

@@ -21,6 +21,7 @@ from tutti.engine.lifecycle import (
     volumes,
 )
 from tutti.engine.lifecycle.degraded import awaits_successors, is_found_so
+from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.members import Tally
 from tutti.engine.records.milestones import Step
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
@@ -190,7 +191,8 @@ def _send_again(state: State, workload: Workload) -> None:
 
 def _settle_leaving(state: State, workload: Workload) -> None:
     if eviction.go_on(state, workload):
-        workload.phase, workload.was_scheduled = Phase.WAITING, False
+        transit(workload, Transition.LEFT)
+        workload.was_scheduled = False
         _settle_waiting(state, workload)
 
 
@@ -200,15 +202,17 @@ def _settle_scheduled(state: State, workload: Workload) -> None:
     if _has_ended(workload, tally) or (workload.was_finished and _is_empty(tally)):
         _finished(state, workload)
     elif tally.bound or workload.complete or awaits_successors(workload):
-        workload.phase, workload.was_finished = Phase.SCHEDULED, False
+        transit(workload, Transition.RUN_ON)
+        workload.was_finished = False
         if workload.running_since is None:
             workload.running_since = state.now
     else:
         workload.running_since = None
-        workload.phase, workload.was_scheduled, workload.was_finished = Phase.WAITING, False, False
+        transit(workload, Transition.START_ANEW)
+        workload.was_scheduled = workload.was_finished = False
         workload.forget_ended()
     if not tally.waiting:
-        workload.explanation = None
+        explain(workload, None)
 
 
 def _has_ended(workload: Workload, tally: Tally) -> bool:
@@ -240,7 +244,8 @@ def _finished(state: State, workload: Workload) -> None:
         text = f"{workload.name} has succeeded (successPolicy)"
         eviction.evict_members(state, workload, left, "WorkloadSucceeded", text)
     reservation.give_back_all(state, workload)
-    workload.phase, workload.was_finished = Phase.FINISHED, True
+    transit(workload, Transition.FINISH)
+    workload.was_finished = True
     workload.forget_ended()
     workload.evicted = workload.running_since = workload.short_since = None
     workload.scattered = False
@@ -253,7 +258,8 @@ def _is_empty(tally: Tally) -> bool:
 
 def _scheduled(state: State, workload: Workload) -> None:
     bound_by_us = workload.phase is Phase.BINDING and not workload.was_scheduled
-    workload.phase, workload.explanation = Phase.SCHEDULED, None
+    transit(workload, Transition.COMPLETE)
+    explain(workload, None)
     if not volumes.are_awaited(state, workload):  # of members beyond those that had to be bound
         workload.deadline = None
     workload.was_scheduled, workload.attempts, workload.not_before = True, 0, 0.0

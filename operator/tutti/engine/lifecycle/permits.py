@@ -10,7 +10,8 @@ import numpy as np
 
 from tutti.cluster.classes import PodClass
 from tutti.engine.lifecycle import approval
-from tutti.engine.lifecycle.reservation import break_up, give_back
+from tutti.engine.lifecycle.phases import Transition, explain, transit
+from tutti.engine.lifecycle.reservation import break_up, give_back, try_later
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.extension import Go, Placed, Refuse, Reservation, Verdict, Wait, Waiting
 from tutti.engine.records.hosting import Held, Permit
@@ -67,7 +68,7 @@ def time_out(state: State, workload: Workload) -> None:
     held = state.held.pop(workload.key)
     text = f"plugin {held.plugin} has held its reservation for too long, and it is given back: {held.reason}"
     break_up(state, workload)
-    _tell(state, workload, "PermitTimeout", text)
+    try_later(state, workload, "PermitTimeout", text)
 
 
 def stir(state: State) -> None:
@@ -124,13 +125,13 @@ def _hold(state: State, workload: Workload, plugin: str, wait: Wait) -> None:
     since = held.since if held is not None and held.plugin == plugin else state.now
     news = held is None or (held.plugin, held.reason) != (plugin, wait.reason)
     state.held[workload.key] = Held(plugin, since, wait.reason)
-    workload.phase = Phase.RESERVED
+    transit(workload, Transition.RESERVE)
     state.set_deadline(workload, max(0.0, since + wait.timeout_seconds - state.now))
     if wait.again_after_seconds > 0:
         state.hosting.recheck(state.now + wait.again_after_seconds)
     text = f"quota and nodes are reserved, and held by plugin {plugin}: {wait.reason}"
     text += f" (given back after {wait.timeout_seconds:g} s)"
-    workload.explanation = Explanation(Gate.PERMIT, "HeldByPlugin", text, {"plugin": plugin})
+    explain(workload, Explanation(Gate.PERMIT, "HeldByPlugin", text, {"plugin": plugin}))
     if news:
         state.announce(workload, "Normal", "HeldByPlugin", text)
 
@@ -143,10 +144,4 @@ def _refuse(state: State, workload: Workload, members: list[Member], why: str) -
     for member in members:
         if member.pod.assumed:
             give_back(state, member)
-    _tell(state, workload, "RefusedByPlugin", f"its reservation is given back by {why}")
-
-
-def _tell(state: State, workload: Workload, reason: str, text: str) -> None:
-    state.back_off(workload)
-    workload.explanation = Explanation(Gate.PERMIT, reason, text, {"attempts": str(workload.attempts)})
-    state.announce(workload, "Warning", reason, text)
+    try_later(state, workload, "RefusedByPlugin", f"its reservation is given back by {why}")

@@ -16,6 +16,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Doing
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle import charges
+from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Group, Hold, Loss, Member
 from tutti.engine.records.milestones import Step
@@ -185,15 +186,12 @@ def await_members(state: State, workload: Workload) -> None:
     """Begin to hold a complete reservation until the promised members exist."""
     seconds = permit_seconds(state, workload)
     held = sum(len(g.holds) for g in workload.groups.values())
-    workload.phase = Phase.RESERVED
+    transit(workload, Transition.RESERVE)
     state.set_deadline(workload, seconds)
-    workload.explanation = Explanation(
-        Gate.PERMIT,
-        "WaitingForMembers",
-        f"quota and nodes are reserved; {counted(held, 'promised member', verb=HAS)} not been created yet "
-        f"(given back after {seconds} s)",
-        {"missing": str(held), "timeoutSeconds": str(seconds)},
-    )
+    text = f"quota and nodes are reserved; {counted(held, 'promised member', verb=HAS)} not been created yet "
+    text += f"(given back after {seconds} s)"
+    details = {"missing": str(held), "timeoutSeconds": str(seconds)}
+    explain(workload, Explanation(Gate.PERMIT, "WaitingForMembers", text, details))
 
 
 def time_out(state: State, workload: Workload) -> None:
@@ -201,9 +199,14 @@ def time_out(state: State, workload: Workload) -> None:
     held = sum(len(g.holds) for g in workload.groups.values())
     text = f"{counted(held, 'promised member', verb=WAS)} not created in time; its reservation is given back"
     break_up(state, workload)
+    try_later(state, workload, "PermitTimeout", text)
+
+
+def try_later(state: State, workload: Workload, reason: str, text: str) -> None:
+    """Have a workload whose reservation has been given back tried again after its backoff, and tell why."""
     state.back_off(workload)
-    workload.explanation = Explanation(Gate.PERMIT, "PermitTimeout", text, {"attempts": str(workload.attempts)})
-    state.announce(workload, "Warning", "PermitTimeout", text)
+    explain(workload, Explanation(Gate.PERMIT, reason, text, {"attempts": str(workload.attempts)}))
+    state.announce(workload, "Warning", reason, text)
 
 
 def break_up(state: State, workload: Workload) -> None:
@@ -211,7 +214,8 @@ def break_up(state: State, workload: Workload) -> None:
     note_given_back(state, workload)
     give_back_all(state, workload)
     state.held.pop(workload.key, None)
-    workload.phase, workload.deadline = Phase.WAITING, None
+    transit(workload, Transition.GIVE_BACK)
+    workload.deadline = None
 
 
 def note_given_back(state: State, workload: Workload) -> None:

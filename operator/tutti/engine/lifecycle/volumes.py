@@ -15,6 +15,7 @@ from tutti.cluster.binding_progress import Progress, Stage, progress, stands_wri
 from tutti.cluster.pledges import Pledge
 from tutti.cluster.pods import PodKey
 from tutti.cluster.storage import StorageKind, StorageObject
+from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, give_back
 from tutti.engine.records.decisions import ReserveVolume, SelectNode
 from tutti.engine.records.explanation import Explanation, Gate
@@ -90,8 +91,8 @@ def prepare(state: State, workload: Workload) -> dict[PodKey, None] | None:
     elif not outlook.unready and outlook.bound and workload.phase is Phase.BINDING:
         state.set_deadline(workload, state.configuration.bind_window_seconds)
     if outlook.unready and starts:
-        workload.phase = Phase.RESERVED
-        workload.explanation = _waits(state, workload, outlook)
+        transit(workload, Transition.RESERVE)
+        explain(workload, _waits(state, workload, outlook))
         return None
     return outlook.unready
 
@@ -169,9 +170,8 @@ def _give_up(state: State, workload: Workload, members: list[PodKey], why: str) 
             give_back(state, member)
     state.back_off(workload)
     text = f"its reservation is given back: {why}"
-    workload.explanation = Explanation(
-        Gate.PERMIT, "VolumeBindingFailed", text, {"attempts": str(workload.attempts), "members": str(len(members))}
-    )
+    details = {"attempts": str(workload.attempts), "members": str(len(members))}
+    explain(workload, Explanation(Gate.PERMIT, "VolumeBindingFailed", text, details))
     state.announce(workload, "Warning", "VolumeBindingFailed", text)
 
 

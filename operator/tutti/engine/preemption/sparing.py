@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tutti.cluster.pods import PodKey
+from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.records.claims import Nomination
 from tutti.engine.records.members import Member
 from tutti.engine.records.milestones import Step
@@ -64,7 +65,9 @@ def _keep(state: State, workload: Workload) -> None:
     for member in workload.members():
         member.leave = None
     state.reached(workload, Step.SPARED)
-    workload.phase, workload.evicted, workload.explanation = Phase.SCHEDULED, None, None
+    transit(workload, Transition.SPARE)
+    explain(workload, None)
+    workload.evicted = None
     workload.refusals, workload.ask_at, workload.running_since = 0, 0.0, state.now
     state.announce(workload, "Normal", "Spared", "it need not make room any more: nobody waits for it to leave")
     state.touch(workload.key)

@@ -21,6 +21,7 @@ from tutti.api.conditions import timestamp
 from tutti.engine.admission import holding_back
 from tutti.engine.backfill import backfill
 from tutti.engine.lifecycle import reservation
+from tutti.engine.lifecycle.phases import explain
 from tutti.engine.preemption import nominations
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.faults import fault_of, said
@@ -94,7 +95,7 @@ class Bulkheads:
             f"It is looked at again at {timestamp(fault.again_at)}; please report this, with the log"
         )
         details = {"times": str(fault.times), "at": timestamp(fault.again_at)}
-        workload.explanation = Explanation(Gate.GATHER, "SetAside", text, details)
+        explain(workload, Explanation(Gate.GATHER, "SetAside", text, details))
         workload.alarm = None  # what else it has to do, it does when it is looked at again
         state.set_alarm(workload, fault.again_at)
 

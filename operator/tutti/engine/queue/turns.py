@@ -17,6 +17,7 @@ from tutti.engine.admission import holding_back, past_use, together
 from tutti.engine.admission.shortages import with_strangers
 from tutti.engine.backfill import backfill
 from tutti.engine.lifecycle import approval, life
+from tutti.engine.lifecycle.phases import explain
 from tutti.engine.preemption import nominations, preemption
 from tutti.engine.preemption.elsewhere import elsewhere
 from tutti.engine.queue import behind_heads, repeats
@@ -301,7 +302,7 @@ class Candidates:
         if workload.not_before > state.now:
             self.drop(workload)
             if workload.explanation in (None, NEXT) and workload.phase is Phase.WAITING:
-                workload.explanation = _backing_off(workload)
+                explain(workload, _backing_off(workload))
             return
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
         if isinstance(queue, Explanation):
@@ -330,7 +331,7 @@ class Candidates:
             self.drop(workload)
             self._aside[workload.key] = workload
             self.evaluated += 1
-        workload.explanation = why
+        explain(workload, why)
 
     def _stand(self, state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> None:
         """Have a workload stand in line; one that stands there already as it is stays where it is."""
@@ -348,9 +349,9 @@ class Candidates:
                 self._pending.come(queue.name, bunch.asks)
         self._look_anew(state, standing)
         if workload.explanation is None and workload.phase is Phase.WAITING:
-            workload.explanation = NEXT
+            explain(workload, NEXT)
         if standing.bunch.why is not None and not standing.bunch.line.strict:
-            workload.explanation = standing.bunch.why
+            explain(workload, standing.bunch.why)
         self._active[name] = None
 
     def _look_anew(self, state: State, standing: Standing) -> None:
@@ -444,7 +445,7 @@ def _explain(workload: Workload, why: Explanation, changed: Changed, *, whole: b
     news = whole and workload.told[1] != why.message
     if news or workload.told[0] != why.reason or (before is not None and before.reason != why.reason):
         changed[workload.key] = workload  # what was not told yet is counted all the same
-    workload.explanation = why
+    explain(workload, why)
 
 
 def _toil(standing: Standing) -> int:
