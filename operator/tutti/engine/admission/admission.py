@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tutti.engine.admission import extenders, holding_back, partial, past_use
+from tutti.engine.admission import extenders, holding_back, past_use
 from tutti.engine.admission.attempt import Attempt, Taken, ask_for, charge_for, query_of, terms_of, ways_of
 from tutti.engine.admission.choices import chooser, nominate
+from tutti.engine.admission.partial import widest
 from tutti.engine.admission.shortages import (
     closest,
     gang_full,
@@ -249,7 +250,7 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
         choice = None if queue is None else chooser(state, queue, attempt.workload).choose(pod_sets)
         return _take_required(attempt, required, pod_sets, choice) is None
 
-    found = partial.widest(needs, queue, again)
+    found = widest(needs, queue, again)
     if found is not None and again(found):
         return found
     if any(need.extra for need in needs):  # it was tried with others, and has nothing now

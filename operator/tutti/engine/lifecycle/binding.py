@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from tutti.api.wording import IS, Forms, counted
 from tutti.cluster.muster import Doing
-from tutti.engine.lifecycle import eager, volumes
+from tutti.engine.lifecycle import eager
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import give_back, held_seconds, permit_seconds
+from tutti.engine.lifecycle.volumes import prepare
 from tutti.engine.reading import admissions
 from tutti.engine.records.decisions import Bind
 from tutti.engine.records.explanation import Explanation, Gate
@@ -25,7 +26,7 @@ def send(state: State, workload: Workload) -> None:
 
     A gang that is not bound in part is bound when the volumes of all its members are.
     """
-    unready = volumes.prepare(state, workload)
+    unready = prepare(state, workload)
     if unready is None:
         return
     name = workload.name

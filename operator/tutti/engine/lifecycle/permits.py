@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tutti.cluster.classes import PodClass
-from tutti.engine.lifecycle import approval
+from tutti.engine.lifecycle.approval import is_given
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, give_back, try_later
 from tutti.engine.records.explanation import Explanation, Gate
@@ -40,7 +40,7 @@ def rank(state: State, workload: Workload) -> float:
 
 def may_bind(state: State, workload: Workload) -> bool:
     """Whether a reservation is approved and permit plugins let it go; else it is held or given back, and says so."""
-    if workload.phase in STARTING and not approval.is_given(state, workload):
+    if workload.phase in STARTING and not is_given(state, workload):
         return False
     permits = state.hosting.permits(workload.scheduler)
     if not permits:
