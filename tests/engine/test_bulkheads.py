@@ -23,16 +23,16 @@ from tutti.engine.records.workloads import Workload
 TURNS = {
     "settling": "tutti.engine.engine.read_workload",
     "settling, to its end": "tutti.engine.engine.backfill.note_end",
-    "queueing": "tutti.engine.queue.turns.queue_of",
-    "queueing, half way": "tutti.engine.queue.turns.needs_of",
+    "queueing": "tutti.engine.queue.scheduling_queue.queue_of",
+    "queueing, half way": "tutti.engine.queue.scheduling_queue.needs_of",
     "admitting": "tutti.engine.engine.reserve",
     "admitting, its nodes": "tutti.engine.admission.admission._place",
     "admitting, beyond the required": "tutti.engine.admission.admission._take_most",
     "admitting, to its binds": "tutti.engine.engine.binding.send",
     "settling, its patience": "tutti.engine.engine.eager.lose_patience",
     "counting": "tutti.engine.status.reporting.statuses.count",
-    "telling": "tutti.engine.status.reporting._tell_all",
-    "telling, its status": "tutti.engine.status.reporting.tell_status",
+    "telling": "tutti.engine.status.reporting._report_workload",
+    "telling, its status": "tutti.engine.status.reporting.report_status",
 }
 """Where a workload's turn may raise: what it is called in messages, and the function that does."""
 ERRORS = {"RecursionError": RecursionError, "MemoryError": MemoryError, "KeyError": KeyError, "OSError": OSError}

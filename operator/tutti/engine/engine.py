@@ -20,21 +20,20 @@ from functools import partial
 from random import Random
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.engine.admission import holding_back, past_use
-from tutti.engine.admission.admission import look, reserve, why_surplus_waits
-from tutti.engine.admission.together import reserve_in_turn
-from tutti.engine.backfill import backfill, owing
+from tutti.engine.admission import quota_holdback, usage_history
+from tutti.engine.admission.admission import look, reserve, reserve_batch, why_surplus_waits
+from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.ingest import promises
 from tutti.engine.ingest.observing import observe
 from tutti.engine.ingest.unobserved import unobserved
 from tutti.engine.ingest.wishes import read_workload
-from tutti.engine.lifecycle import approval, binding, eager, life, permits, replacement, reservation
-from tutti.engine.lifecycle.holders import is_spared
+from tutti.engine.lifecycle import binding, member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
-from tutti.engine.preemption import nominations, preemption, reclaiming, respecting, sparing
-from tutti.engine.preemption.precedence import precedence
+from tutti.engine.lifecycle.quota_usage import is_protected
+from tutti.engine.preemption import by_priority, by_quota, nominated_room, nominations
+from tutti.engine.preemption.nominated_room import precedence_of
 from tutti.engine.queue.bulkhead import Bulkheads
-from tutti.engine.queue.turns import Candidates
+from tutti.engine.queue.scheduling_queue import SchedulingQueue
 from tutti.engine.records.claims import Nomination
 from tutti.engine.records.counting import NOWHERE
 from tutti.engine.records.decisions import AnyDecision
@@ -47,8 +46,8 @@ from tutti.engine.records.observations import AnyObservation, Synced
 from tutti.engine.records.shadows import Shadow
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.engine.status import overuse, queue_statuses, retelling, statuses
-from tutti.engine.status.reporting import report, tells_later
+from tutti.engine.status import queue_statuses, reporting, statuses
+from tutti.engine.status.reporting import is_reported_later, report
 
 _MOST_FAILURES = 3
 """How many turns on end may raise at nobody in particular; then there is no use in going on with this engine."""
@@ -67,12 +66,12 @@ class Engine:
     ) -> None:
         seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
         self.state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet)
-        self.state.holdings.spared = partial(is_spared, self.state)
-        self.state.places.used = partial(past_use.used_by, self.state)
-        self.state.holdings.used_lately = partial(past_use.used_by_door_of, self.state)
+        self.state.holdings.spared = partial(is_protected, self.state)
+        self.state.places.used = partial(usage_history.usage_of_local_queue, self.state)
+        self.state.holdings.used_lately = partial(usage_history.usage_of_holder, self.state)
         self.milestones: list[Milestone] = []
         self._bulkheads = Bulkheads()
-        self._candidates = Candidates(self._bulkheads, self.state.debts.pending)
+        self._candidates = SchedulingQueue(self._bulkheads, self.state.debts.pending)
         self._failures = 0  # turns on end that raised at nobody in particular
         self._synced = False
         self._again = False
@@ -138,7 +137,7 @@ class Engine:
         state = self.state
         state.out.append(fault_of(("Engine", "", ""), error, "deciding"))
         state.debts.pending.clear()
-        self._candidates = Candidates(self._bulkheads, state.debts.pending)
+        self._candidates = SchedulingQueue(self._bulkheads, state.debts.pending)
         state.owners.clear()
         state.dirty.update(dict.fromkeys(state.workloads))
         self._again = True
@@ -147,9 +146,9 @@ class Engine:
         state = self.state
         state.renew()
         state.follow_nodes()
-        permits.stir(state)
-        nominations.stir(state)
-        sparing.spare(state)
+        permits.recheck_held(state)
+        nominations.refresh_nominations(state)
+        nominations.spare_victims(state)
         changed: dict[WorkloadKey, Workload] = {}
         if self._awaiting:
             state.dirty, self._awaiting = {**self._awaiting, **state.dirty}, {}
@@ -159,27 +158,27 @@ class Engine:
             state.milestones.clear()  # these were reached before
             for workload in list(changed.values()):
                 with self._bulkheads.around(state, workload, "counting", changed):
-                    preemption.take_up(state, workload)
-                    statuses.count(state, workload)  # what is in use now has been since it was last written
+                    by_priority.restore_nomination(state, workload)
+                    statuses.count_in_queues(state, workload)  # what is in use now has been since it was last written
         for workload in self._candidates.due(state):
             if not self._bulkheads.is_shut(state, workload):
                 with self._bulkheads.around(state, workload, "timing", changed):
-                    life.expire(state, workload)
+                    reconciliation.expire(state, workload)
         self._settle(changed)
         self._candidates.update(state, changed)
-        backfill.stir(state, self._candidates.standing_of)
+        backfill.refresh_reservations(state, self._candidates.standing_of)
         for run in self._candidates.contest(state, changed, most=most, enough=enough):
             self._have_turn(run, changed)
-        backfill.tell(state, changed)
+        backfill.explain_reservations(state, changed)
         for workload in list(changed.values()):
             if not self._bulkheads.is_shut(state, workload):
                 with self._bulkheads.around(state, workload, "timing", changed):
-                    eager.lose_patience(state, workload)
+                    reservation.apply_gang_style(state, workload)
         late: dict[WorkloadKey, Workload] = {}
         self._settle(late)  # whoever was taken out for one that was tried
         changed.update(late)
         report(state, changed, guard=self._bulkheads.around)
-        retelling.retell(state)
+        reporting.refresh_positions(state)
         state.dirty.update(dict.fromkeys(late))
         self._again = bool(late) or self._candidates.cut_short  # those late stand in line from the next turn on
 
@@ -191,13 +190,13 @@ class Engine:
             return self.state.now
         times = (
             self._candidates.next_due(self.state),
-            permits.next_due(self.state),
-            nominations.next_due(self.state),
+            permits.next_permit_due(self.state),
+            nominations.next_nomination_due(self.state),
             self.state.shadows.next_due(),
-            owing.next_due(self.state),
-            queue_statuses.next_due(self.state),
-            retelling.next_due(self.state),
-            overuse.next_due(self.state),
+            overdue_heads.next_turn_due(self.state),
+            queue_statuses.next_queues_due(self.state),
+            reporting.next_refresh_due(self.state),
+            queue_statuses.next_overuse_due(self.state),
         )
         return min((time for time in times if time is not None), default=None)
 
@@ -213,11 +212,11 @@ class Engine:
                 if not self._bulkheads.is_shut(state, workload):
                     try:
                         read_workload(state, workload)
-                        life.settle(state, workload)
-                        backfill.note_end(state, workload)
+                        reconciliation.reconcile(state, workload)
+                        backfill.note_expected_end(state, workload)
                     except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
                         self._bulkheads.set_aside(state, workload, error, "settling")
-                if life.is_over(state, workload):
+                if reconciliation.is_gone(state, workload):
                     self._forget(workload)
                     changed.pop(key, None)
                 else:
@@ -230,7 +229,7 @@ class Engine:
         keys, state.dirty = state.dirty, {}
         for key in keys:
             workload = state.workloads.get(key)
-            if workload is not None and not life.is_over(state, workload):
+            if workload is not None and not reconciliation.is_gone(state, workload):
                 self._awaiting[key] = None
                 continue
             self._awaiting.pop(key, None)
@@ -245,10 +244,10 @@ class Engine:
         state.timed.drop(key)
         state.ending.pop(key, None)
         state.held.pop(key, None)
-        backfill.forget(state, key)
+        backfill.forget_expected_end(state, key)
         promises.forget(state, key)
         self._bulkheads.forget(key)
-        replacement.forget(state, workload)
+        member_loss.forget_losses(state, workload)
         self._candidates.drop(workload)
         state.counts.move(workload, NOWHERE, {}, state.changed_queues)
         state.places.put(workload)
@@ -259,7 +258,7 @@ class Engine:
         try:
             if len(run) > 1 and self._admit_together(run, changed):
                 return
-            if self._try(standing, changed) or not (workload.key in changed or tells_later(state, workload)):
+            if self._try(standing, changed) or not (workload.key in changed or is_reported_later(state, workload)):
                 changed[workload.key] = workload
         except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
             self._candidates.drop(workload)
@@ -270,25 +269,25 @@ class Engine:
         """Try to admit a workload; returns whether anything else became of it than that it still waits."""
         state, workload = self.state, standing.workload
         self._candidates.evaluated += 1
-        priority = preemption.priority_of(state, workload, standing.needs)
+        priority = by_priority.priority_of(state, workload, standing.needs)
         with (
-            replacement.lent(state, workload),
-            respecting.respected(state, workload, priority, precedence(state, standing)),
+            member_loss.lending_kept(state, workload),
+            nominated_room.respecting_nominations(state, workload, priority, precedence_of(state, standing)),
         ):
             waiting = state.nominations.ours.get(workload.key)
             if waiting is not None and waiting.victims and not self._fits_without(standing, waiting):
                 self._go_on_waiting(standing, waiting.why, changed)
                 return True
-            before = nominations.end(state, workload.key)
+            before = nominations.end_nomination(state, workload.key)
             victims, asks = None, ""
-            with backfill.respected(state, standing) as shadows:
+            with backfill.respecting_reservations(state, standing) as shadows:
                 why = reserve(state, standing)
             if why is not None:
-                asks = approval.asks_first(state, workload)
-                if not asks and not backfill.lacks_what_is_owed(state, standing, shadows):
-                    with backfill.keeping(state, standing, shadows):
+                asks = permits.asks_for_approval(state, workload)
+                if not asks and not backfill.lacks_only_overdue(state, standing, shadows):
+                    with backfill.withholding(state, standing, shadows):
                         victims = self._make_room(standing, why)
-                why = approval.unapproved(why, asks) if asks else why
+                why = permits.unapproved(why, asks) if asks else why
             _count_try(state, workload, admitted=why is None)
             if why is not None:
                 self._wait(standing, why, victims, shadows, changed)
@@ -297,13 +296,13 @@ class Engine:
         self._leave_line(workload)
         if before is not None:
             state.nominations.needless.append(before)
-            sparing.spare(state)
+            nominations.spare_victims(state)
         self._go_on(workload)
         return True
 
     def _admit_together(self, run: Sequence[Standing], changed: dict[WorkloadKey, Workload]) -> int:
         """Admit equal single pods that are next one after the other; returns how many, the first ones."""
-        state, count = self.state, reserve_in_turn(self.state, run)
+        state, count = self.state, reserve_batch(self.state, run)
         for standing in run[:count]:
             workload = standing.workload
             self._candidates.evaluated += 1
@@ -315,8 +314,8 @@ class Engine:
 
     def _leave_line(self, workload: Workload) -> None:
         self._candidates.drop(workload)
-        backfill.end(self.state, workload)
-        holding_back.drop(self.state, workload.key, workload.cluster_queue)
+        backfill.end_reservation(self.state, workload)
+        quota_holdback.drop_holdback(self.state, workload.key, workload.cluster_queue)
 
     def _go_on(self, workload: Workload) -> None:
         """Have a workload bound that has just got quota and nodes, or held until it may be."""
@@ -325,20 +324,20 @@ class Engine:
         if before is Phase.WAITING and workload.phase in ADMITTED:
             pods = workload.tally().reserved + sum(len(group.holds) for group in workload.groups.values())
             state.reached(workload, Step.ADMITTED, seconds=state.now - workload.queued_at, pods=pods)
-        backfill.note_end(state, workload)
+        backfill.note_expected_end(state, workload)
 
     def _let_start(self, workload: Workload) -> None:
         state = self.state
         early = not reservation.all_there(workload)
-        if workload.phase is Phase.WAITING and early and not eager.may_start(workload):
+        if workload.phase is Phase.WAITING and early and not reservation.may_start_early(workload):
             reservation.await_members(state, workload)
             return
         if not permits.may_bind(state, workload):
             return
-        binding.send(state, workload)
+        binding.send_binds(state, workload)
         if workload.phase not in (Phase.WAITING, Phase.RESERVED):  # else it waits for volumes, and says so
             explain(workload, why_surplus_waits(state, workload))
-            eager.explain(state, workload)
+            reservation.explain_kept_nodes(state, workload)
 
     def _wait(
         self,
@@ -362,7 +361,7 @@ class Engine:
         else:
             why = backfill.why_kept_off(self.state, standing, why, shadows)
             self._candidates.fail(self.state, standing, why, changed)
-            backfill.look_ahead(self.state, standing, why)
+            backfill.reserve_for_head(self.state, standing, why)
             if standing.workload.degraded_since is not None:
                 self.state.touch(standing.workload.key)  # it may be clear by now that waiting is no use
 
@@ -375,12 +374,17 @@ class Engine:
 
     def _fits_without(self, standing: Standing, nomination: Nomination) -> bool:
         """Whether a workload fits while victims are there that it has been waiting for."""
-        with backfill.respected(self.state, standing), nominations.without(self.state, nomination):
+        with (
+            backfill.respecting_reservations(self.state, standing),
+            nominations.without_nomination(self.state, nomination),
+        ):
             return isinstance(look(self.state, standing), list)
 
     def _make_room(self, standing: Standing, why: Explanation) -> Explanation | None:
         """Take others out for a workload, by the rules of its queue or else by the priority of its pods."""
-        return reclaiming.reclaim(self.state, standing) or preemption.make_room(self.state, standing, why)
+        return by_quota.preempt_by_quota(self.state, standing) or by_priority.preempt_by_priority(
+            self.state, standing, why
+        )
 
 
 def _count_try(state: State, workload: Workload, *, admitted: bool) -> None:

@@ -8,7 +8,8 @@ below the nearest common cohort of preemptor and target, with the demand counted
 
 Within its nominal quota of all that is contested, a preemptor takes from borrowers whatever their shares.
 
-Ours: whoever was admitted out of turn (`engine/backfill/owing.py`) is not taken out by shares; it would come and go.
+Ours: whoever was admitted out of turn (`engine/backfill/overdue_heads.py`) is not taken out by shares; it would come
+and go.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from tutti.placement.profile import Profile
 from tutti.queueing.backoff import delay
 
 
-def begin_try(state: State, workload: WorkloadKey) -> None:
+def begin_consulting(state: State, workload: WorkloadKey) -> None:
     """Note that a workload is being tried: an answer that was good at the beginning of a try is so to its end."""
     state.consultations.tries += 1
     state.consultations.trying = workload
@@ -71,7 +71,7 @@ def ask_again(state: State, queries: Sequence[Query], profile: Profile) -> Expla
     """
     why: Explanation | None = None
     for query in queries if state.configuration.extenders else ():
-        known = _found(query.ask)
+        known = _consultation_of(query.ask)
         if known is None or known.used_in != state.consultations.tries or not known.outdated:
             continue
         minding = interested(state.configuration.extenders, query.ask.klass)
@@ -83,7 +83,7 @@ def ask_again(state: State, queries: Sequence[Query], profile: Profile) -> Expla
     return why
 
 
-def answered(state: State, answer: ExtenderAnswered) -> None:
+def extender_answered(state: State, answer: ExtenderAnswered) -> None:
     """Take in an answer, and ask the next extender; once none is left, those that waited are tried."""
     found = state.consultations.asked.pop(answer.ask, None)
     if found is None:
@@ -115,7 +115,7 @@ def _go_on(state: State, known: Consultation, ask: Ask) -> None:
 
 def _known(state: State, query: Query, now: Inputs, minding: Sequence[Extender]) -> Consultation | None:
     """Return the consultation to go by or wait for, begun now if need be; None where there is no node to ask about."""
-    known = _found(query.ask)
+    known = _consultation_of(query.ask)
     if known is not None and known.failure and state.now < known.retry_at:
         return known
     if known is not None and not known.failure and _is_good(state, known, now):
@@ -179,6 +179,6 @@ def _key(ask: Ask) -> tuple[str, object]:
     return ("consultation", ask.where)
 
 
-def _found(ask: Ask) -> Consultation | None:
+def _consultation_of(ask: Ask) -> Consultation | None:
     found = ask.klass.cache.get(_key(ask))
     return found if isinstance(found, Consultation) else None

@@ -25,12 +25,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tutti.api.conditions import timestamp
-from tutti.engine.admission import holding_back
+from tutti.engine.admission import quota_holdback
 from tutti.engine.admission.admission import look
-from tutti.engine.admission.choices import nominate
-from tutti.engine.backfill import owing
-from tutti.engine.backfill.shadowing import Prospect, fits_before, foresee, kept_quota, kept_room, still_fits
-from tutti.engine.lifecycle import life, limits
+from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.backfill import overdue_heads
+from tutti.engine.backfill.start_time import (
+    StartEstimate,
+    estimate_start,
+    fits_before,
+    kept_quota,
+    kept_room,
+    still_fits,
+)
+from tutti.engine.lifecycle import limits, reconciliation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.lines import Standing
@@ -47,7 +54,7 @@ _PASSES = (Gate.PLACEMENT, "Unschedulable"), (Gate.QUOTA, NoFit.WAITING_FOR_QUOT
 """What a head may wait for: what never comes is not waited for."""
 
 
-def note_end(state: State, workload: Workload) -> None:
+def note_expected_end(state: State, workload: Workload) -> None:
     """Note when what a workload has reserved or bound is free again at the latest."""
     returns, key = state.shadows.returns, workload.key
     end = state.now if workload.phase is Phase.LEAVING else limits.ends_at(state, workload)
@@ -62,16 +69,16 @@ def note_end(state: State, workload: Workload) -> None:
     state.cluster.tenants.expect(slots, math.inf if end is None else end)
 
 
-def forget(state: State, key: WorkloadKey) -> None:
+def forget_expected_end(state: State, key: WorkloadKey) -> None:
     """Forget a workload of which nothing is left."""
     state.shadows.pauses.pop(key, None)
     state.shadows.returns.forget(key)
 
 
-def stir(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) -> None:
+def refresh_reservations(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) -> None:
     """Give up what is kept for those who are no heads any more, or for longer than it may be."""
     shadows = state.shadows
-    owing.stir(state, standing_of)
+    overdue_heads.refresh_turns(state, standing_of)
     if not shadows.of:
         shadows.returns.rest(state.holdings)
     for shadow in list(shadows.of.values()):
@@ -93,15 +100,15 @@ def stir(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) ->
                 state.holdings.look_again(standing.queue.name)
 
 
-def end(state: State, workload: Workload) -> None:
+def end_reservation(state: State, workload: Workload) -> None:
     """Keep nothing for a workload any more: it has started."""
     if workload.phase is Phase.WAITING:
         workload.out_of_turn = False
-    if let_go(state, workload.key):
-        owing.begin(state, workload.cluster_queue, workload)
+    if release_reservation(state, workload.key):
+        overdue_heads.begin_debt(state, workload.cluster_queue, workload)
 
 
-def let_go(state: State, key: WorkloadKey) -> bool:
+def release_reservation(state: State, key: WorkloadKey) -> bool:
     """Keep nothing for a workload any more; returns whether something was because it was its turn."""
     state.shadows.pauses.pop(key, None)
     mine = [shadow for shadow in state.shadows.of.values() if shadow.workload == key]
@@ -110,20 +117,20 @@ def let_go(state: State, key: WorkloadKey) -> bool:
     return any(shadow.owed for shadow in mine)
 
 
-def respected(state: State, standing: Standing) -> AbstractContextManager[list[Shadow]]:
+def respecting_reservations(state: State, standing: Standing) -> AbstractContextManager[list[Shadow]]:
     """Keep from a workload, while it is tried, what is kept for those whom it would delay; yields their shadows."""
     shadows = [one for one in state.shadows.of.values() if _is_kept_from(state, one, standing)]
     if any(one.owed for one in shadows) and _takes_its_own(state, standing) and not _fits(state, standing, shadows):
         shadows = [one for one in shadows if not one.owed]  # what is its own is never kept from it
-    return keeping(state, standing, shadows)
+    return withholding(state, standing, shadows)
 
 
-def keeping(state: State, standing: Standing, shadows: list[Shadow]) -> AbstractContextManager[list[Shadow]]:
+def withholding(state: State, standing: Standing, shadows: list[Shadow]) -> AbstractContextManager[list[Shadow]]:
     """Keep from a workload what is kept for some heads."""
     return _keeping(state, standing, shadows) if shadows else nullcontext(shadows)
 
 
-def lacks_what_is_owed(state: State, standing: Standing, shadows: list[Shadow]) -> bool:
+def lacks_only_overdue(state: State, standing: Standing, shadows: list[Shadow]) -> bool:
     """Whether a workload would fit, were it not for whose turn it is: nobody leaves for it then, it waits for that."""
     others = [one for one in shadows if not one.owed]
     return len(others) < len(shadows) and _fits(state, standing, others)
@@ -131,13 +138,13 @@ def lacks_what_is_owed(state: State, standing: Standing, shadows: list[Shadow]) 
 
 def _fits(state: State, standing: Standing, shadows: list[Shadow]) -> bool:
     """Whether a workload fits beside what is kept for some heads."""
-    with keeping(state, standing, shadows):
+    with withholding(state, standing, shadows):
         return isinstance(look(state, standing), list)
 
 
 def _takes_its_own(state: State, standing: Standing) -> bool:
     """Whether a workload asks for no more than what is its queue's own."""
-    choice = nominate(state, standing)
+    choice = assign_flavors(state, standing)
     return choice is not None and not choice.level
 
 
@@ -169,7 +176,7 @@ def why_kept_off(state: State, standing: Standing, why: Explanation, shadows: Se
     return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": name, "startsAt": timestamp(first.starts_at)})
 
 
-def look_ahead(state: State, standing: Standing, why: Explanation) -> None:
+def reserve_for_head(state: State, standing: Standing, why: Explanation) -> None:
     """Keep quota and room for a workload that could not be admitted, if it is the head of a queue that does so."""
     queue, shadows = standing.queue, state.shadows
     if queue is None or not _may_pass(why) or shadows.pausing(standing.workload.key):
@@ -178,8 +185,8 @@ def look_ahead(state: State, standing: Standing, why: Explanation) -> None:
         standing.workload.out_of_turn = False
         _pause(state, queue, standing.workload.key)
         return
-    owing.note(state, standing)
-    owed = owing.has_turn(state, queue.name, standing.workload.key)
+    overdue_heads.note_head(state, standing)
+    owed = overdue_heads.has_turn(state, queue.name, standing.workload.key)
     if not (owed or _is_kept_for(standing)):
         return
     mine = shadows.of.get(queue.name)
@@ -193,18 +200,18 @@ def look_ahead(state: State, standing: Standing, why: Explanation) -> None:
     beside = [one for one in shadows.of.values() if one is not mine and _goes_before(one, standing, mine)]
     if mine is not None and _stays(state, standing, beside, mine):
         return
-    found = foresee(state, standing, beside)
-    now = None if found is None else _shadow(state, standing, found, mine, why)
+    found = estimate_start(state, standing, beside)
+    now = None if found is None else _reservation_of(state, standing, found, mine, why)
     if mine is not None and (now is None or not now.keeps_as(mine)):
         _give_up(state, mine)
     if now is not None:
         shadows.of[queue.name] = now
-        holding_back.drop(state, standing.workload.key, queue.name)
+        quota_holdback.drop_holdback(state, standing.workload.key, queue.name)
     elif owed:
         _pause(state, queue, standing.workload.key)  # others have their turns, though it is of no use to it
 
 
-def tell(state: State, changed: dict[WorkloadKey, Workload]) -> None:
+def explain_reservations(state: State, changed: dict[WorkloadKey, Workload]) -> None:
     """Have heads told what is kept for them."""
     for shadow in state.shadows.of.values():
         workload = state.workloads[shadow.workload]
@@ -216,7 +223,7 @@ def tell(state: State, changed: dict[WorkloadKey, Workload]) -> None:
 
 def may_keep(state: State) -> bool:
     """Whether room may be kept for anybody."""
-    return state.catalog.reserving or owing.may_be(state)
+    return state.catalog.reserving or overdue_heads.may_be_overdue(state)
 
 
 def lasts(workload: Workload) -> float | None:
@@ -234,7 +241,7 @@ def _stays_kept_for(state: State, standing: Standing, shadow: Shadow) -> bool:
     """Whether it is still a head for which its queue keeps something."""
     if standing.bunch.line.name[0] != shadow.queue:
         return False
-    return _is_kept_for(standing) or (shadow.owed and owing.has_turn(state, shadow.queue, shadow.workload))
+    return _is_kept_for(standing) or (shadow.owed and overdue_heads.has_turn(state, shadow.queue, shadow.workload))
 
 
 def _has_its_nodes(state: State, shadow: Shadow) -> bool:
@@ -262,7 +269,7 @@ def _may_pass(why: Explanation) -> bool:
 def _is_kept_from(state: State, shadow: Shadow, standing: Standing) -> bool:
     """Whether a workload may not have what is kept for a head."""
     workload, queue = standing.workload, standing.queue
-    if shadow.workload == workload.key or life.is_broken(workload):
+    if shadow.workload == workload.key or reconciliation.lacks_members(workload):
         return False
     mine = state.shadows.of.get(queue.name) if queue is not None else None
     if not _goes_before(shadow, standing, mine if mine is not None and mine.workload == workload.key else None):
@@ -295,7 +302,7 @@ def _needs_its_quota(state: State, shadow: Shadow, standing: Standing) -> bool:
         return False
     if queue.name == shadow.queue:
         return True
-    choice = nominate(state, standing)
+    choice = assign_flavors(state, standing)
     return choice is not None and choice.level > 0
 
 
@@ -311,7 +318,9 @@ def _seen(state: State) -> tuple[int, int]:
     return state.cluster.nodes.version, state.catalog.version
 
 
-def _shadow(state: State, standing: Standing, found: Prospect, mine: Shadow | None, why: Explanation) -> Shadow:
+def _reservation_of(
+    state: State, standing: Standing, found: StartEstimate, mine: Shadow | None, why: Explanation
+) -> Shadow:
     shadows, queue, workload = state.shadows, standing.queue, standing.workload
     assert queue is not None  # it keeps something
     until = promised = math.inf

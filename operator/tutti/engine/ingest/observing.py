@@ -11,7 +11,7 @@ from tutti.cluster.pods import PodRecord
 from tutti.engine.admission import extenders
 from tutti.engine.ingest import implicit, inheritance, promises
 from tutti.engine.ingest.gathering import drop_member, drop_stranger, note_stranger, put_member, refile
-from tutti.engine.lifecycle import binding, charges, eviction, limits, volumes
+from tutti.engine.lifecycle import binding, eviction, limits, quota_usage
 from tutti.engine.lifecycle.reservation import lost_node, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
@@ -74,15 +74,15 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             else:
                 state.cluster.put_pod(pod, keep=False)
                 note_stranger(state, pod)
-                nominations.note(state, pod)
+                nominations.note_foreign_nomination(state, pod)
         case BindFinished():
-            binding.finished(state, observation)
+            binding.bind_finished(state, observation)
         case PodGone():
             _pod_gone(state, observation)
         case NodeSeen(node=node):
-            before = charges.labels_of(state, node.metadata.name)
+            before = quota_usage.labels_of(state, node.metadata.name)
             _touch(state, state.cluster.put_node(node))
-            charges.node_relabelled(state, node.metadata.name, before)
+            quota_usage.node_relabelled(state, node.metadata.name, before)
         case NodeGone(name=name):
             lost_node(state, state.cluster.remove_node(name))
         case PriorityClassSeen(priority_class=priority_class):
@@ -126,11 +126,11 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
             | CapacitySeen(found=storage)
             | AttachmentSeen(found=storage)
         ):
-            volumes.seen(state, storage)
+            binding.storage_seen(state, storage)
         case StorageGone(kind=kind_gone, namespace=space, name=name):
-            volumes.gone(state, kind_gone, space, name)
+            binding.storage_gone(state, kind_gone, space, name)
         case ClaimWritten():
-            volumes.written(state, observation)
+            binding.claim_written(state, observation)
         case ObjectSeen():
             _object_seen(state, observation)
         case ObjectGone():
@@ -145,11 +145,11 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
         case EvictFinished():
             _evicted(state, observation)
         case Deactivated():
-            limits.deactivated(state, observation)
+            limits.deactivate_finished(state, observation)
         case PodGroupWritten():
             implicit.written(state, observation)
         case ExtenderAnswered():
-            extenders.answered(state, observation)
+            extenders.extender_answered(state, observation)
         case Synced():
             pass
         case _:
@@ -164,7 +164,7 @@ def _unread(state: State, unread: ObjectUnread) -> None:
 
 def _pod_gone(state: State, gone: PodGone) -> None:
     drop_stranger(state, (gone.namespace, gone.name))
-    nominations.drop(state, (gone.namespace, gone.name))
+    nominations.drop_foreign_nomination(state, (gone.namespace, gone.name))
     member = state.members.get((gone.namespace, gone.name))
     if member is not None and gone.uid in ("", member.pod.uid):
         note_loss(state, member)
@@ -185,9 +185,9 @@ def _evicted(state: State, result: EvictFinished) -> None:
     if result.done:
         return
     if member is not None and member.pod.uid == result.uid:
-        eviction.refused(state, state.workloads[state.home[member.pod.key][0]], member)
+        eviction.eviction_refused(state, state.workloads[state.home[member.pod.key][0]], member)
     elif member is None:
-        nominations.refused(state, (result.namespace, result.name), result.uid)
+        nominations.victim_refused(state, (result.namespace, result.name), result.uid)
 
 
 def _object_seen(state: State, seen: ObjectSeen) -> None:

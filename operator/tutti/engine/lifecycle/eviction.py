@@ -149,7 +149,7 @@ def leave_together(state: State, workload: Workload) -> None:
     state.announce(workload, "Warning", "DeletedAsPartOfGang", note)
 
 
-def refused(state: State, workload: Workload, member: Member) -> None:
+def eviction_refused(state: State, workload: Workload, member: Member) -> None:
     """Note that a member could not be asked to leave; that is done again after a while."""
     member.evicting = False
     backoff = state.configuration.backoff
@@ -160,7 +160,7 @@ def refused(state: State, workload: Workload, member: Member) -> None:
     state.touch(workload.key)
 
 
-def go_on(state: State, workload: Workload) -> bool:
+def go_on_leaving(state: State, workload: Workload) -> bool:
     """Go on taking a workload out.
 
     Returns:
@@ -178,7 +178,7 @@ def go_on(state: State, workload: Workload) -> bool:
     return True
 
 
-def leave_behind(workload: Workload) -> None:
+def forgo_lost_members(workload: Workload) -> None:
     """Have a workload that was taken out begin again without those of its members that have not been seen to end.
 
     They were lost, and are not waited for. Their nodes may come back; they end there then, and are none of the others.
@@ -190,7 +190,7 @@ def leave_behind(workload: Workload) -> None:
             pod.recount()
 
 
-def take_back(workload: Workload) -> None:
+def count_lost_members_again(workload: Workload) -> None:
     """Have those counted again, while they end, that a workload was begun without, where their nodes have come back.
 
     It has what it needs without them, and another process could not tell them from others that are ending.
@@ -221,7 +221,7 @@ def _take_out(state: State, workload: Workload, eviction: Eviction, *, for_queue
     workload.running_since = workload.unready_since = None
     workload.was_ready = False
     explain(workload, Explanation(Gate.PERMIT, eviction.reason, eviction.message))
-    go_on(state, workload)
+    go_on_leaving(state, workload)
     state.touch(workload.key)
 
 

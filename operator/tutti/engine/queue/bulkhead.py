@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tutti.api.conditions import timestamp
-from tutti.engine.admission import holding_back
+from tutti.engine.admission import quota_holdback
 from tutti.engine.backfill import backfill
 from tutti.engine.lifecycle import reservation
 from tutti.engine.lifecycle.phases import explain
@@ -103,9 +103,9 @@ class Bulkheads:
 def _let_go(state: State, workload: Workload) -> None:
     """Give back what a workload has in memory only; what cannot be given back stays until it is looked at again."""
     try:
-        nominations.abandon(state, workload.key)
-        backfill.let_go(state, workload.key)
-        holding_back.drop(state, workload.key, workload.cluster_queue)
+        nominations.abandon_nomination(state, workload.key)
+        backfill.release_reservation(state, workload.key)
+        quota_holdback.drop_holdback(state, workload.key, workload.cluster_queue)
         reservation.break_up(state, workload)
     except Exception as error:  # noqa: BLE001 - the fault may lie in what is given back; the engine goes on without it
         state.out.append(fault_of(workload.key, error, "giving back"))

@@ -18,8 +18,7 @@ from tutti.cli.views.explain.rooms import rooms
 from tutti.cli.views.explain.steps import Way, steps
 from tutti.cli.views.explain.trials import Case
 from tutti.cluster.muster import Doing
-from tutti.engine.lifecycle.degraded import is_restarting
-from tutti.engine.lifecycle.replacement import lent
+from tutti.engine.lifecycle.member_loss import is_restarting, lending_kept
 from tutti.engine.reading.queues import queue_of
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.needs import Need, needs_of
@@ -107,7 +106,7 @@ def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:
 def _look(asked: Asked, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool) -> _Look:
     """Look at the gates of a workload; what is kept for it in case that it lost members is free for it."""
     workload = state.workloads[key]
-    with lent(state, workload):
+    with lending_kept(state, workload):
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
         needs = needs_of(workload)
         at = None if isinstance(queue, Explanation) else queue

@@ -17,7 +17,7 @@ from tutti.cli.views.drawing import first_few
 from tutti.cli.views.explain.rooms import MOST_WAYS, by_nodes
 from tutti.cli.views.explain.trials import Case, Idea
 from tutti.cluster.supply import UNFIT, Labels
-from tutti.engine.admission.attempt import Attempt, ask_for
+from tutti.engine.admission.attempt import AdmissionAttempt, ask_for
 from tutti.engine.records.needs import Need
 from tutti.placement import selection
 from tutti.placement.framework import Where
@@ -178,7 +178,7 @@ def _wheres(case: Case, need: Need) -> Iterator[Where]:
 
 def _profile(case: Case) -> Profile:
     with case.state.cluster.transaction() as transaction:
-        return Attempt(case.state, case.workload, case.queue, transaction).profile
+        return AdmissionAttempt(case.state, case.workload, case.queue, transaction).profile
 
 
 def _able_with(case: Case, labels: Mapping[str, str]) -> list[str]:

@@ -11,7 +11,7 @@ from tutti.cli.views.changing import pod_of, successors
 from tutti.cli.views.claims import claims_of
 from tutti.cli.views.degraded import Degraded
 from tutti.cli.views.explain.model import Successors
-from tutti.engine.lifecycle.degraded import restarts_at, short_groups
+from tutti.engine.lifecycle.member_loss import restarts_at, short_groups
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.needs import Need
 from tutti.engine.records.observations import AnyObservation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tutti.cli.views.explain.model import QuotaUse
-from tutti.engine.admission.choices import chooser
+from tutti.engine.admission.attempt import flavor_chooser
 from tutti.engine.admission.shortages import closest, short_of_quota
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.needs import Need, pod_sets_of
@@ -21,7 +21,7 @@ def by_quota(state: State, workload: Workload, queue: Queue, needs: Sequence[Nee
     required = [need for need in needs if need.required]
     if not required:
         return None
-    choice = chooser(state, queue, workload).choose(pod_sets_of(required))
+    choice = flavor_chooser(state, queue, workload).choose(pod_sets_of(required))
     return None if choice.verdict is Verdict.FIT else closest(short_of_quota(state, queue, choice))
 
 

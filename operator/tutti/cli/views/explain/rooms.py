@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tutti.cli.views.explain.model import Room, Ruled
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.engine.admission.attempt import Attempt, ask_for
+from tutti.engine.admission.attempt import AdmissionAttempt, ask_for
 from tutti.engine.admission.shortages import closest, misfit
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.needs import Need
@@ -37,7 +37,7 @@ def by_nodes(state: State, workload: Workload, queue: Queue | None, needs: Seque
     whys = []
     for given in _ways(state, queue, required):
         with state.cluster.transaction() as transaction:
-            attempt = Attempt(state, workload, queue, transaction)
+            attempt = AdmissionAttempt(state, workload, queue, transaction)
             pairs = zip(required, given, strict=True)
             asks = [ask_for(state, need, flavors, required=need.required) for need, flavors in pairs]
             found = place_together(state.cluster.nodes, transaction, asks, attempt.profile)
@@ -50,7 +50,7 @@ def by_nodes(state: State, workload: Workload, queue: Queue | None, needs: Seque
 def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence[Need]) -> tuple[Room, ...]:
     """Return where pods of each kind could go, in each flavor that they may be counted in."""
     with state.cluster.transaction() as transaction:
-        profile = Attempt(state, workload, queue, transaction).profile
+        profile = AdmissionAttempt(state, workload, queue, transaction).profile
     wanting = [need for need in needs if need.required or need.extra]
     found: dict[tuple[int, str], Room] = {}
     for given in _ways(state, queue, wanting):

@@ -1,12 +1,12 @@
-"""Who would fail again for want of the same quota, so that nobody is tried for nothing.
+"""Which workloads fare alike, in which queue they wait, and which of them would fail again.
 
 Quota that is given back wakes everybody in its tree, and the first may take all of it. The others lack what they lacked
-before, only by other numbers: they go on sleeping, and are tried again when these may be told anew.
+before, only by other numbers: they stay parked, and are tried again when these may be told anew.
 """
 
 from __future__ import annotations
 
-from tutti.engine.backfill import owing
+from tutti.engine.backfill import overdue_heads
 from tutti.engine.records.explanation import Gate
 from tutti.engine.records.lines import Standing
 from tutti.engine.state import State
@@ -23,7 +23,7 @@ def fails_again(state: State, standing: Standing) -> bool:
         return False
     if why.gate is not Gate.QUOTA or why.reason != NoFit.WAITING_FOR_QUOTA.reason or queue.reserves:
         return False
-    if queue.name in state.shadows.of or owing.has_turn(state, queue.name, standing.workload.key):
+    if queue.name in state.shadows.of or overdue_heads.has_turn(state, queue.name, standing.workload.key):
         return False
     workload = standing.workload
     told = workload.told[0] == why.reason and workload.key not in state.nominations.ours

@@ -16,13 +16,19 @@ import numpy as np
 
 from tutti.api.conditions import timestamp
 from tutti.api.wording import counted
-from tutti.engine.lifecycle import holders
+from tutti.engine.lifecycle import quota_usage
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.lifecycle.limits import protected_until
-from tutti.engine.preemption import nominations, respecting
-from tutti.engine.preemption.precedence import precedence
-from tutti.engine.preemption.preemption import REASON, may_preempt, priority_of, spots_of, tell_preempted
-from tutti.engine.preemption.surplus import set_apart
+from tutti.engine.preemption import nominated_room, nominations
+from tutti.engine.preemption.by_priority import (
+    PREEMPTION_BY_SCHEDULER,
+    may_preempt,
+    priority_of,
+    report_preempted,
+    set_apart,
+    spots_of,
+)
+from tutti.engine.preemption.nominated_room import precedence_of
 from tutti.engine.records.claims import Nomination
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.lines import Standing
@@ -58,7 +64,7 @@ _BY = {
 }
 
 
-def reclaim(state: State, standing: Standing) -> Explanation | None:
+def preempt_by_quota(state: State, standing: Standing) -> Explanation | None:
     """Take others out for a workload by what its queue allows, and hold quota and room for it.
 
     Returns:
@@ -69,13 +75,13 @@ def reclaim(state: State, standing: Standing) -> Explanation | None:
         return None
     if not any(need.required for need in standing.needs):
         return None  # nobody leaves for members that a gang can do without
-    behind = precedence(state, standing).lesser
+    behind = precedence_of(state, standing).lesser
     for aside in ([], behind) if behind else ([],):
         for lacking in standing.lacking:
             found = _choose(state, standing.workload, queue, lacking, aside)
             if found is not None:
                 for key in aside:
-                    nominations.give_up(state, key)
+                    nominations.give_up_nomination(state, key)
                 return _take_out(state, standing, queue, lacking, found)
     demands = (_demand(standing.workload, queue, lacking) for lacking in standing.lacking)
     standing.needs_room = any(state.rules.candidates(state.holdings.snapshot, demand) for demand in demands)
@@ -104,7 +110,7 @@ class _Trial:
         cluster = self.state.cluster
         slots = np.array([slot for holder in gone for slot in self._of(holder)], dtype=np.int64)
         with Lifting(cluster, slots, seen=self.seen), cluster.transaction() as transaction:
-            respecting.uncover(self.state, transaction, set(slots.tolist()))
+            nominated_room.take_covered(self.state, transaction, set(slots.tolist()))
             found = place_together(cluster.nodes, transaction, self.lacking.asks, self.lacking.profile)
         return None if isinstance(found, Shortfall) else found
 
@@ -121,14 +127,14 @@ class _Trial:
         ]
         units = Units.among(cluster, np.zeros(0, dtype=np.int64), parties)
         with cluster.transaction() as transaction:
-            respecting.uncover(self.state, transaction)
+            nominated_room.take_covered(self.state, transaction)
             chosen = choose(cluster, self.lacking.asks, units, profile=self.lacking.profile)
         return [] if chosen is None else [found[unit].name for unit in chosen.units.tolist()]
 
     def _of(self, holder: Holder) -> list[int]:
         slots = self._slots.get(holder.name)
         if slots is None:
-            workload = holders.workload_of(self.state, holder)
+            workload = quota_usage.workload_of(self.state, holder)
             members = iter(()) if workload is None else workload.members()
             if holder.name in self.apart:
                 members = iter((self.apart[holder.name],))
@@ -231,7 +237,7 @@ def _take_out(state: State, standing: Standing, queue: Queue, lacking: Lacking, 
     fewer: dict[WorkloadKey, list[Member]] = {}
     whole = {victim.holder.name for victim in victims if victim.holder.name not in apart}
     for victim in victims:
-        other = holders.workload_of(state, victim.holder)
+        other = quota_usage.workload_of(state, victim.holder)
         assert other is not None  # else it would have been spared
         if victim.holder.name in apart:
             if other.name not in whole:
@@ -242,16 +248,16 @@ def _take_out(state: State, standing: Standing, queue: Queue, lacking: Lacking, 
         preemptor = named(workload, other.key[1], discreet=state.discreet)
         text = f"it makes room for {preemptor} of ClusterQueue {queue.name}: {by}"
         if other.phase is Phase.WAITING:  # it holds what others have left for it
-            nominations.give_up(state, other.key)
+            nominations.give_up_nomination(state, other.key)
             state.touch(other.key)
         else:
             evict(state, other, Reason.PREEMPTED, text, preempted=victim.reason.value, for_queue=queue.name)
     for key, members in fewer.items():
         for_whom = f"{named(workload, key[1], discreet=state.discreet)} of ClusterQueue {queue.name}"
         text = f"it makes room for {for_whom}; its gang does without it"
-        evict_members(state, state.workloads[key], members, REASON, text)
+        evict_members(state, state.workloads[key], members, PREEMPTION_BY_SCHEDULER, text)
         for member in members:
-            tell_preempted(state, member.pod, for_whom)
+            report_preempted(state, member.pod, for_whom)
     going = [one for other in leaving for one in other.members() if one.pod.place]
     pods = {one.pod.key: one.pod.uid for one in [*going, *(one for some in fewer.values() for one in some)]}
     until = state.now + state.configuration.victims_timeout_seconds
@@ -266,11 +272,11 @@ def _take_out(state: State, standing: Standing, queue: Queue, lacking: Lacking, 
         why=why,
         leaving=[*((other.name, None) for other in leaving), *_of_members(state, fewer)],
     )
-    nominations.begin(state, workload.key, nomination)
+    nominations.begin_nomination(state, workload.key, nomination)
     workload.cluster_queue = queue.name
     if pods:
         state.reached(workload, Step.MAKES_ROOM, pods=len(pods))
-    holders.describe(state, workload)
+    quota_usage.describe_holder(state, workload)
     if not pods:
         state.touch(workload.key)  # there is nobody to wait for
     return why
@@ -289,7 +295,7 @@ def _of_members(state: State, fewer: dict[WorkloadKey, list[Member]]) -> Iterato
 def _waiting_for(state: State, workload: Workload, victims: Sequence[Victim], pods: int, until: float) -> Explanation:
     names = []
     for one in victims[:MOST_NAMES]:
-        other = holders.workload_of(state, one.holder)
+        other = quota_usage.workload_of(state, one.holder)
         name = one.holder.name if other is None else named(other, workload.key[1], discreet=state.discreet)
         names.append(f"{name} of {one.holder.queue}, {one.reason}")
     more = f"; and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
@@ -306,7 +312,7 @@ def _look_again(state: State, queue: Queue) -> None:
     snapshot = state.holdings.snapshot
     for leaf in snapshot.queue(queue.name).root().leaves():
         for holder in snapshot.holders(leaf.name):
-            other = holders.workload_of(state, holder)
+            other = quota_usage.workload_of(state, holder)
             until = 0.0 if other is None else protected_until(state, other)
             if until > state.now:
                 state.nominations.look_again(until)

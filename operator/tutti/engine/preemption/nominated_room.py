@@ -1,7 +1,14 @@
-"""How nominated room is kept from others while they are tried, and what of it its victims still use themselves."""
+"""How nominated room is kept from others while they are tried, and who may have it nevertheless.
+
+A workload that goes before another by the order of queues may have what is held for it: else it would have to take it
+out again. But never one that the other could take out in its turn, because its queue uses what is not its own. That
+would be a ring: the victim comes back as the more important one, and leaves again for the same preemptor. For the same
+reason its pods do not take out those of the other either, once these run, whatever their priority.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -11,16 +18,66 @@ from numpy.typing import NDArray
 from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.transaction import Transaction
-from tutti.engine.lifecycle import replacement
+from tutti.engine.lifecycle import member_loss
 from tutti.engine.records.claims import Covered, Nomination, Precedence
+from tutti.engine.records.lines import Standing
+from tutti.engine.records.needs import Need, asked_by
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
+from tutti.quota.flavors import Queue
+from tutti.quota.policy import allows
+from tutti.quota.snapshot import Demand, Holder
+
+
+def precedence_of(state: State, standing: Standing) -> Precedence:
+    """Return how a workload that is tried stands to those for whom quota and room are held."""
+    queue, workload, found = standing.queue, standing.workload, Precedence()
+    if queue is None or not state.nominations.ours:
+        return found
+    root, borrows = state.holdings.root_of(queue.name), would_borrow(state, queue, standing.needs)
+    for key, nomination in state.nominations.ours.items():
+        theirs = next((charge.queue for charge, _ in nomination.charges), "")
+        other, known = state.workloads.get(key), state.catalog.queues.get(theirs)
+        if key == workload.key or other is None or known is None or state.holdings.root_of(theirs) != root:
+            continue
+        if theirs == queue.name:
+            if workload.order < other.order:
+                found.lesser.append(key)
+        elif borrows and _may_take_out(known, other, queue, workload.priority):
+            found.entitled.append(key)
+        elif queue.outward(workload.reach) > known.outward(other.priority):
+            found.lesser.append(key)
+    return found
+
+
+def would_borrow(state: State, queue: Queue, needs: Sequence[Need]) -> bool:
+    """Whether in some flavor a queue would use more than its own if it admitted what needs ask for."""
+    node, asked = state.holdings.tree.queues.get(queue.name), asked_by(needs)
+    return node is None or any(node.borrows(what, asked[what[1]]) for what in queue.quotas if what[1] in asked)
+
+
+def is_entitled(state: State, other: Workload, queue: Queue, priority: int) -> bool:
+    """Whether a workload that has quota may take out one of this priority of a queue that borrows, by its policy."""
+    theirs = state.catalog.queues.get(other.cluster_queue)
+    if theirs is None or theirs is queue or state.holdings.root_of(theirs.name) != state.holdings.root_of(queue.name):
+        return False
+    return _may_take_out(theirs, other, queue, priority)
+
+
+def _may_take_out(theirs: Queue, other: Workload, queue: Queue, priority: int) -> bool:
+    """Whether the policy of another queue lets a workload of it take out this priority, where this queue borrows."""
+    demand = Demand(theirs.name, {}, frozenset(), other.reach, other.queued_at, outward=theirs.outward(other.reach))
+    holder = Holder("", queue.name, {}, priority, queued_at=math.inf, outward=queue.outward(priority))
+    return allows(theirs.policy.reclaim, demand, holder, abroad=True)
+
 
 _LEAST = -(2**31) - 1
 """Below every priority that a pod can have."""
 
 
-def respected(state: State, workload: Workload, priority: int, precedence: Precedence) -> AbstractContextManager[None]:
+def respecting_nominations(
+    state: State, workload: Workload, priority: int, precedence: Precedence
+) -> AbstractContextManager[None]:
     """Let nominated pods take their room while a workload is tried, but those that it goes before.
 
     Args:
@@ -39,7 +96,7 @@ def respected(state: State, workload: Workload, priority: int, precedence: Prece
         row = state.cluster.nodes.rows.get(spot.node)
         if row is not None:
             rows.setdefault(spot.klass, []).append(row)
-    kept = list(replacement.kept_from(state, workload, priority)) if state.kept else []
+    kept = list(member_loss.kept_from(state, workload, priority)) if state.kept else []
     return _withheld(state, workload, standing, rows, kept) if rows or kept else nullcontext()
 
 
@@ -85,7 +142,7 @@ def _kept_room(state: State, kept: Iterable[tuple[str, Amounts]]) -> tuple[NDArr
     return rows, most
 
 
-def uncover(state: State, transaction: Transaction, gone: Collection[int] | None = None) -> None:
+def take_covered(state: State, transaction: Transaction, gone: Collection[int] | None = None) -> None:
     """Take the room that others are nominated for and their victims still use, for the case that these have gone.
 
     Args:

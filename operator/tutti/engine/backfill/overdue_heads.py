@@ -28,7 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tutti.engine.lifecycle import holders
+from tutti.engine.lifecycle import quota_usage
 from tutti.engine.records.debts import Claim, Debt
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
@@ -37,7 +37,7 @@ from tutti.quota.proportion import First, Proportion
 from tutti.quota.share import Ordering
 from tutti.quota.tree import QuotaNode, add_to
 
-LOOK_SECONDS = 1.0
+DEBT_SECONDS = 1.0
 """What is owed is worked out at most so often; it asks what every queue of the tree deserves."""
 
 _MOST_BEYOND = 10.0
@@ -49,15 +49,15 @@ Parts = dict[str, Proportion]
 """What the queues of each tree deserve, by what names the tree."""
 
 
-def may_be(state: State) -> bool:
+def may_be_overdue(state: State) -> bool:
     """Whether it may be anybody's turn for having waited long enough."""
     return state.rules.fair and state.configuration.fair_sharing.patience_seconds > 0
 
 
-def note(state: State, standing: Standing) -> None:
+def note_head(state: State, standing: Standing) -> None:
     """Take note of one that could not be admitted: it may be its turn later, if it is the first of its line."""
     queue, workload, debts = standing.queue, standing.workload, state.debts
-    if queue is None or queue.reserves or workload.phase is not Phase.WAITING or not may_be(state):
+    if queue is None or queue.reserves or workload.phase is not Phase.WAITING or not may_be_overdue(state):
         return
     if state.holdings.tree.queues[queue.name].parent is None:
         return
@@ -76,15 +76,15 @@ def has_turn(state: State, queue: str, workload: WorkloadKey) -> bool:
     return mine and state.debts.turns.get(state.holdings.root_of(queue)) == queue
 
 
-def begin(state: State, queue: str, workload: Workload) -> None:
+def begin_debt(state: State, queue: str, workload: Workload) -> None:
     """Note that the first of a queue has had its turn: from now on the queue owes what it has beyond its part."""
     workload.out_of_turn = True
-    holders.describe(state, workload)
+    quota_usage.describe_holder(state, workload)
     state.debts.of[queue] = Debt(0.0, state.now)
     state.debts.stale = True
 
 
-def stir(state: State, standing_of: StandingOf) -> None:
+def refresh_turns(state: State, standing_of: StandingOf) -> None:
     """Work out what is owed by now, and whose turn it is."""
     debts = state.debts
     for queue, claim in list(debts.claims.items()):
@@ -97,7 +97,7 @@ def stir(state: State, standing_of: StandingOf) -> None:
     if not (debts.claims or debts.of):
         debts.stale = False
         return
-    if state.now < debts.looked_at + LOOK_SECONDS:
+    if state.now < debts.looked_at + DEBT_SECONDS:
         debts.stale = True
         return
     debts.looked_at, debts.stale = state.now, False
@@ -107,15 +107,15 @@ def stir(state: State, standing_of: StandingOf) -> None:
     _give_turns(state, parts, standing_of)
 
 
-def next_due(state: State) -> float | None:
+def next_turn_due(state: State) -> float | None:
     """Return when to look again though nothing is observed, Unix seconds; None: not at all."""
     debts = state.debts
-    times = [max(state.now, debts.looked_at + LOOK_SECONDS)] if debts.stale else []
+    times = [max(state.now, debts.looked_at + DEBT_SECONDS)] if debts.stale else []
     patience = state.configuration.fair_sharing.patience_seconds
     times += [claim.since + patience for claim in debts.claims.values() if claim.since + patience > state.now]
     for debt in debts.of.values():
         if debt.beyond < 0:
-            times.append(max(state.now, debt.at + max(LOOK_SECONDS, debt.seconds / -debt.beyond)))
+            times.append(max(state.now, debt.at + max(DEBT_SECONDS, debt.seconds / -debt.beyond)))
     return min(times, default=None)
 
 

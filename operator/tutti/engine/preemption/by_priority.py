@@ -12,6 +12,7 @@ its own priority is not taken out for it, whatever their pods say.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -22,15 +23,15 @@ from tutti.api.wording import counted
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.lifecycle.limits import protected_until
-from tutti.engine.preemption import nominations, respecting
-from tutti.engine.preemption.precedence import is_entitled, would_borrow
-from tutti.engine.preemption.surplus import all_surplus_of, surplus_of
+from tutti.engine.lifecycle.quota_usage import PART, workload_of
+from tutti.engine.preemption import nominated_room, nominations
+from tutti.engine.preemption.nominated_room import is_entitled, would_borrow
 from tutti.engine.reading.importance import promised_reach
 from tutti.engine.records.claims import Nomination, Spot
 from tutti.engine.records.decisions import EmitEvent, Evict
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.lines import Standing
-from tutti.engine.records.members import Member
+from tutti.engine.records.members import Group, Member
 from tutti.engine.records.milestones import Step
 from tutti.engine.records.naming import named, pod_named
 from tutti.engine.records.needs import Lacking, Need, needs_of
@@ -39,10 +40,13 @@ from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKe
 from tutti.engine.state import State
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.gang import Chosen, choose
+from tutti.placement.preemption.harm import started
 from tutti.placement.preemption.units import Party, Units
 from tutti.quota.flavors import Queue
+from tutti.quota.snapshot import Holder, Snapshot
+from tutti.quota.tree import Usage, add_to
 
-REASON = "PreemptionByScheduler"
+PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 PREEMPTED = "ByPodPriority"
 """The reason of condition Preempted of a workload that had to make room for one of higher pod priority."""
 
@@ -69,7 +73,7 @@ def _named(state: State, workload: Workload) -> int | None:
     return None if found is None else state.catalog.pod_class(found.spec.priority_class_name)
 
 
-def standing_of(state: State, workload: Workload, needs: Sequence[Need]) -> tuple[int, bool]:
+def preemption_shape(state: State, workload: Workload, needs: Sequence[Need]) -> tuple[int, bool]:
     """Return what of a workload decides whom it can take out, and whose nominated room it may have."""
     return priority_of(state, workload, needs), may_preempt(needs)
 
@@ -91,7 +95,7 @@ def _priorities(state: State, need: Need) -> list[int]:
     return [promised_reach(state.catalog, need.group), *said] if need.required > len(need.members) else said
 
 
-def make_room(state: State, standing: Standing, why: Explanation) -> Explanation | None:
+def preempt_by_priority(state: State, standing: Standing, why: Explanation) -> Explanation | None:
     """Take others out for a workload that has found no nodes, and hold the room for it.
 
     Args:
@@ -114,14 +118,14 @@ def make_room(state: State, standing: Standing, why: Explanation) -> Explanation
         if one.contested:
             continue  # that is for the quota rules
         with state.cluster.transaction() as transaction:
-            respecting.uncover(state, transaction)
+            nominated_room.take_covered(state, transaction)
             chosen = choose(state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values()))
         if chosen is not None and len(chosen.units):
             return _nominate(state, standing, priority, one, chosen)
     return None
 
 
-def take_up(state: State, workload: Workload) -> None:
+def restore_nomination(state: State, workload: Workload) -> None:
     """Hold room again, after a restart, for a workload whose pods are nominated and whose victims are leaving still."""
     needs = needs_of(workload)
     if isinstance(needs, Explanation):
@@ -136,7 +140,7 @@ def take_up(state: State, workload: Workload) -> None:
         leaving = {pod.key: pod.uid for pod in victims}
         why = _waiting_for(state, workload, victims, len(spots), until)
         found = Nomination(priority, spots, nominations.wants_of(needs), leaving, [], until, why)
-        nominations.begin(state, workload.key, found)
+        nominations.begin_nomination(state, workload.key, found)
 
 
 def _anybody_below(state: State, priority: int) -> bool:
@@ -236,7 +240,7 @@ def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking,
         why=_waiting_for(state, workload, chosen.victims, sum(need.required for need in lacking.needs), until),
     )
     asked = {pod.key for pod in _asked_to_leave(state)}
-    nominations.begin(state, workload.key, nomination)
+    nominations.begin_nomination(state, workload.key, nomination)
     fresh = [pod for pod in chosen.victims if not pod.deleting and pod.key not in asked]
     queue = "" if standing.queue is None else standing.queue.name
     if fresh:
@@ -278,18 +282,18 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
         else:
             for_whom = _for_whom(state, workload, priority, pod.namespace)
             message = f"it makes room for {for_whom} (its own is {pod.priority})"
-            state.out.append(Evict(pod.namespace, pod.name, pod.uid, REASON, message))
-            tell_preempted(state, pod, for_whom)
+            state.out.append(Evict(pod.namespace, pod.name, pod.uid, PREEMPTION_BY_SCHEDULER, message))
+            report_preempted(state, pod, for_whom)
     for key, members in ours.items():
         other, for_whom = state.workloads[key], _for_whom(state, workload, priority, key[1])
         if key[0] == "Pod" or _are_needed(other, members):
             text = f"it makes room for {for_whom}"
             evict(state, other, Reason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
         else:
-            evict_members(state, other, members, REASON, f"it makes room for {for_whom}")
+            evict_members(state, other, members, PREEMPTION_BY_SCHEDULER, f"it makes room for {for_whom}")
         if key[0] != "Pod":
             for member in members:
-                tell_preempted(state, member.pod, for_whom)
+                report_preempted(state, member.pod, for_whom)
 
 
 def _for_whom(state: State, workload: Workload, priority: int, reader: str) -> str:
@@ -298,13 +302,71 @@ def _for_whom(state: State, workload: Workload, priority: int, reader: str) -> s
 
 def _are_needed(workload: Workload, members: Iterable[Member]) -> bool:
     """Whether a gang that leaves whole cannot do without some of its members."""
-    surplus = {member.pod.key for member in all_surplus_of(workload)}
+    surplus = {member.pod.key for member in surplus_members(workload)}
     return _leaves_whole(workload) and any(member.pod.key not in surplus for member in members)
 
 
-def tell_preempted(state: State, pod: PodRecord, for_whom: str) -> None:
+def report_preempted(state: State, pod: PodRecord, for_whom: str) -> None:
     """Record an event on a pod that leaves for somebody."""
     note = f"Preempted on node {pod.place} by {for_whom} (its own priority is {pod.priority})"
     state.out.append(
         EmitEvent("v1", "Pod", pod.namespace, pod.name, pod.uid, "Normal", "Preempted", "Preempting", note)
     )
+
+
+def surplus_of(workload: Workload, group: Group) -> list[PodRecord]:
+    """Return the members that a running group can do without, the youngest first: those beyond its minimum."""
+    tally = group.tally()
+    beyond = tally.placed - tally.leaving - group.min_count
+    if beyond <= 0 or workload.phase is not Phase.SCHEDULED:
+        return []
+    pods = (member.pod for member in group.members.values())
+    staying = [pod for pod in pods if pod.node and not (pod.terminated or pod.deleting)]
+    return sorted(staying, key=_age, reverse=True)[:beyond]
+
+
+def _age(pod: PodRecord) -> tuple[float, float, int, str]:
+    """Order pods from the one that has run longest; of those that came together, the last rank is the youngest."""
+    return started(pod), pod.created, len(pod.name), pod.name
+
+
+def surplus_members(workload: Workload) -> Iterator[Member]:
+    """Yield the members that a running workload can do without, group by group, the youngest first."""
+    for group in workload.groups.values():
+        for pod in surplus_of(workload, group):
+            yield group.members[pod.key]
+
+
+def set_apart(state: State, snapshot: Snapshot, everybody: Sequence[Holder]) -> dict[str, Member]:
+    """Have surplus members stand beside their gangs as holders of what they use, within a trial of a snapshot.
+
+    Gangs that have handed over some of what they use already stay as they are.
+
+    Args:
+        state: The engine's memory.
+        snapshot: A trial of it is open.
+        everybody: The holders that may be victims.
+
+    Returns:
+        Which member each of the new holders is, by its name.
+    """
+    out: dict[str, Member] = {}
+    handing = {one.who for one in state.holdings.handed()}
+    for holder in everybody:
+        workload = workload_of(state, holder)
+        if workload is None or workload.key[0] == "Pod" or holder.evicted or holder.name in handing:
+            continue
+        mine = [member for member in surplus_members(workload) if member.charge is not None]
+        if not mine:
+            continue
+        rest: Usage = dict(holder.usage)
+        snapshot.remove(holder)
+        for member in mine:
+            assert member.charge is not None  # that is how they were chosen
+            add_to(rest, member.charge.usage, -1)
+            name = f"{holder.name}{PART}{member.pod.name}"
+            at = member.pod.started if member.pod.started is not None else holder.reserved_at
+            snapshot.add(replace(holder, name=name, usage=member.charge.usage, reserved_at=at))
+            out[name] = member
+        snapshot.add(replace(holder, usage=rest))
+    return out

@@ -1,8 +1,13 @@
-"""Who is next among the heads of all lines: asked anew after each admission, so that a line may have many in one turn.
+"""Who is next among the heads of all queues, asked anew after each admission: a queue may have many in one turn.
 
 Without fair sharing, the head whose quota comes from nearest, then the more important, then the one that has waited
 longer. With it, the heads of a cohort tree compete by their shares (`queueing/tournament.py`), and the winners of all
 trees by importance and time. What a head could have is looked at only when its tree has changed since.
+
+What those are told who wait behind the head of a strict queue: only those who are next are told by name who is before
+them, and what can be done where that one can never start. A name has to be told anew when another is the head, and must
+not stay when its bearer has gone; were it told to everybody, a queue of thousands would be written to as often as its
+head changes. What the others are told holds for every head; `tutti explain`, which writes nothing, names it to each.
 """
 
 from __future__ import annotations
@@ -10,13 +15,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from types import MappingProxyType
+from typing import Final, Protocol
 
-from tutti.engine.admission.choices import nominate
+from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.lines import Line, Standing
+from tutti.engine.records.naming import named
 from tutti.engine.state import State
 from tutti.queueing.entries import EntryKey, entry_key
 from tutti.queueing.tournament import Tournament
+from tutti.quota.outcome import NoFit
 from tutti.quota.proportion import Pending, Proportion
 from tutti.quota.share import Ordering, ShareKey, borrowed_share, dominant_share
 from tutti.quota.tree import FlavorResource, QuotaNode
@@ -38,7 +47,7 @@ class Contender(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class NextHead:
     """Whose turn it is.
 
     Attributes:
@@ -61,7 +70,7 @@ class Turn:
             yield one
 
 
-def contest(state: State, lines: Iterable[Line], pending: Pending) -> Iterator[Turn]:
+def next_heads(state: State, lines: Iterable[Line], pending: Pending) -> Iterator[NextHead]:
     """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or let its bunch sleep.
 
     Args:
@@ -86,7 +95,7 @@ def contest(state: State, lines: Iterable[Line], pending: Pending) -> Iterator[T
             if heap[0][1] != number:
                 continue
         rival = min(heap[1:3], default=None)
-        yield Turn(found[1], number, contender, None if rival is None else rival[:2])
+        yield NextHead(found[1], number, contender, None if rival is None else rival[:2])
 
 
 def _contenders(state: State, lines: Iterable[Line], pending: Pending) -> list[Contender]:
@@ -127,7 +136,7 @@ class _Single:
         head = self.line.head()
         if head is None:
             return None
-        choice = nominate(state, head)
+        choice = assign_flavors(state, head)
         return _place(head, 0 if choice is None else choice.level), head
 
     def followers(self, head: Standing) -> Iterator[Standing]:
@@ -158,7 +167,7 @@ class _Tree:
     def next(self, state: State) -> tuple[Place, Standing] | None:
         while heads := {line.name[0]: _head(state, head) for line in self.lines if (head := line.head()) is not None}:
             first = heads[self.tournament.winner(heads)]
-            choice = nominate(state, first.standing)
+            choice = assign_flavors(state, first.standing)
             if choice is None or choice.usage == first.usage:
                 return _place(first.standing, 0), first.standing
         return None
@@ -177,7 +186,7 @@ def _head(state: State, standing: Standing) -> _Head:
     bunch, queue = standing.bunch, standing.queue
     choice = bunch.choice
     if choice is None or queue is None or not state.holdings.tight_since(queue.name, bunch.version):
-        choice = nominate(state, standing)
+        choice = assign_flavors(state, standing)
     usage = {} if choice is None else choice.usage
     return _Head(standing, _priority(standing), standing.workload.stands_since, usage)
 
@@ -191,3 +200,46 @@ def _priority(standing: Standing) -> int:
     """Return what the priority counts among all queues."""
     queue, priority = standing.queue, standing.workload.priority
     return priority if queue is None else queue.outward(priority)
+
+
+BEHIND_HEAD = "BehindHead"
+"""The reason of all of them."""
+
+MOST_NAMED: Final = 10
+"""How many workloads behind a head are told its name."""
+
+MOST_NAMED_PODS: Final = 100
+"""And how many pods they may have together, each of which is told; as many as positions are written at once."""
+
+HOPELESS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        NoFit.EXCEEDS_MAX_QUOTA.reason: "asks for more than it can ever have there: take it back, or raise the quota",
+        NoFit.NO_MATCHING_FLAVOR.reason: "suits no flavor there: take it back, or mend what it asks for",
+        "Impossible": "fits no node that there is, however empty: take it back, or add such nodes",
+    }
+)
+"""What is said of a head that cannot start however much others give back, by the reason why it waits."""
+
+
+def told_by_name(state: State, line: Line, head: Standing) -> dict[Standing, None]:
+    """Return who is told by name that this head is before it: in a view, which writes nothing, everybody."""
+    if not state.discreet:
+        return dict.fromkeys(line.next_behind(head, len(state.workloads)))
+    near: dict[Standing, None] = {}
+    pods = 0
+    for one in line.next_behind(head, MOST_NAMED):
+        pods += sum(len(need.members) for need in one.needs)
+        if pods > MOST_NAMED_PODS:
+            break
+        near[one] = None
+    return near
+
+
+def explain_behind(state: State, line: Line, head: Standing, *, reader: str, near: bool) -> Explanation:
+    """Return why somebody waits behind a head, as it is told in a namespace."""
+    strict = f"ClusterQueue {line.name[0]} is {'StrictFIFO' if head.queue is None else head.queue.strategy}"
+    if not near:
+        return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{strict} and others are before it")
+    text = f"{strict} and {named(head.workload, reader, discreet=state.discreet)} is before it"
+    hopeless = HOPELESS.get(head.bunch.why.reason) if head.bunch.why is not None else None
+    return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{text}, which {hopeless}" if hopeless else text)

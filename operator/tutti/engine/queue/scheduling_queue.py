@@ -13,16 +13,16 @@ from itertools import chain
 from math import inf
 
 from tutti.api.conditions import timestamp
-from tutti.engine.admission import holding_back, past_use, together
-from tutti.engine.admission.shortages import with_strangers
+from tutti.engine.admission import admission, quota_holdback, usage_history
+from tutti.engine.admission.shortages import with_foreign_pods
 from tutti.engine.backfill import backfill
-from tutti.engine.lifecycle import approval, life
+from tutti.engine.lifecycle import permits, reconciliation
 from tutti.engine.lifecycle.phases import explain
-from tutti.engine.preemption import nominations, preemption
-from tutti.engine.preemption.elsewhere import elsewhere
-from tutti.engine.queue import behind_heads, repeats
+from tutti.engine.preemption import by_priority, nominations
+from tutti.engine.preemption.nominations import fitting_by_now
+from tutti.engine.queue import equivalence, heads
 from tutti.engine.queue.bulkhead import Bulkheads
-from tutti.engine.queue.contest import Turn, contest
+from tutti.engine.queue.heads import NextHead, next_heads
 from tutti.engine.reading.queues import queue_of
 from tutti.engine.records.explanation import ASKING, IN_LINE, Explanation, Gate
 from tutti.engine.records.lines import Bunch, Line, LineKey, Shape, Standing
@@ -38,7 +38,7 @@ from tutti.quota.proportion import Pending
 
 Changed = dict[WorkloadKey, Workload]
 NEXT = Explanation(Gate.QUEUE, IN_LINE, "it stands in line, and is looked at when those before it have been")
-BROKEN = ("", "broken")
+DEGRADED_GANGS = ("", "broken")
 """The line of gangs that run with fewer members than they need; it goes before all others."""
 _PODS_PER_TRY = 16
 """To try a single pod takes as long as so many pods of a gang do."""
@@ -52,7 +52,7 @@ _REST_SECONDS = (1.0, 60.0)
 """For how long after the first of such tries, and at most; it doubles."""
 
 
-class Candidates:
+class SchedulingQueue:
     """The workloads that want nodes: aside, or in line.
 
     Attributes:
@@ -124,7 +124,7 @@ class Candidates:
             woken, self._for_nodes = self._for_nodes, {}
             self._wake(state, woken)
         respecified = catalog != state.catalog.version  # so there may be more quota
-        for workload in elsewhere(state, state.cluster.freed - room + respecified):
+        for workload in fitting_by_now(state, state.cluster.freed - room + respecified):
             self._look_elsewhere(state, workload)
         if state.consultations.take_roused():
             woken, self._for_answers = self._for_answers, {}
@@ -136,7 +136,7 @@ class Candidates:
         for owner in list(state.owners.of.values()):
             standing = self._standing.get(owner.workload)
             if standing is None or standing.bunch.line.name != (owner.queue, ""):
-                holding_back.drop(state, owner.workload, owner.queue)
+                quota_holdback.drop_holdback(state, owner.workload, owner.queue)
         roused = (self._standing.get(key) for key in state.owners.take_roused())
         self._wake(state, {one.bunch: None for one in roused if one is not None})
 
@@ -178,15 +178,19 @@ class Candidates:
         """
         names, self._active = self._active, {}
         lines = [self._lines[name] for name in names if name in self._lines]
-        broken, others = ([line for line in lines if (line.name == BROKEN) is wanted] for wanted in (True, False))
-        heads = self._worth_trying(state, contest(state, broken, self._pending), contest(state, others, self._pending))
+        broken, others = (
+            [line for line in lines if (line.name == DEGRADED_GANGS) is wanted] for wanted in (True, False)
+        )
+        heads = self._worth_trying(
+            state, next_heads(state, broken, self._pending), next_heads(state, others, self._pending)
+        )
         again = False
         tries: float = inf if most is None else most * self._stretch
         pods = tries * _PODS_PER_TRY
         out_of_date = is_enough = False
         times = 0
         while tries > 0 and pods > 0 and not (out_of_date or is_enough) and (turn := next(heads, None)) is not None:
-            run = together.run_of(state, turn.head, turn.followers(), min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods))
+            run = admission.batch_of(state, turn.head, turn.followers(), min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods))
             yield run
             tried = [turn.head, *(one for one in run[1:] if one.left)]
             tries -= 1 + (len(tried) - 1) / _TOGETHER_PER_TRY + _toil(turn.head) // _TERMS_PER_TRY
@@ -211,7 +215,7 @@ class Candidates:
         if self.cut_short:
             self._active = {**names, **self._active}
         else:
-            holding_back.lapse(state)
+            quota_holdback.lapse_holdbacks(state)
 
     def _has_reclassed(self, state: State) -> bool:
         """Whether anybody stands in line whose pods are of another class than they are down for."""
@@ -226,7 +230,7 @@ class Candidates:
             bunch.rests += 1
             base, longest = _REST_SECONDS
             bunch.rests_until = state.now + delay(bunch.rests, state.random, base=base, most=longest)
-        holding_back.note(state, standing, why)
+        quota_holdback.note_holdback(state, standing, why)
         if bunch.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
             self._by_root.setdefault(bunch.root, {})[bunch] = None
         unlike = len(standing.needs) > 1 and not any(need.required for need in standing.needs)
@@ -238,17 +242,17 @@ class Candidates:
         for one in [standing] if line.strict else bunch.standings():
             _explain(one.workload, why, changed)
 
-    def _worth_trying(self, state: State, *contests: Iterator[Turn]) -> Iterator[Turn]:
+    def _worth_trying(self, state: State, *contests: Iterator[NextHead]) -> Iterator[NextHead]:
         """Yield the turns of some contests but of those who would fail again; these sleep on until they may be told."""
         for turn in chain(*contests):
             standing = turn.head
             bunch = standing.bunch
-            if not repeats.fails_again(state, standing):
+            if not equivalence.fails_again(state, standing):
                 yield turn
                 continue
             assert bunch.before is not None  # that is what it goes by
             bunch.line.sleep(bunch, bunch.before)
-            holding_back.note(state, standing, bunch.before)
+            quota_holdback.note_holdback(state, standing, bunch.before)
             bunch.stale = True
             self._by_root.setdefault(bunch.root, {})[bunch] = None
             state.tell_in_time(standing.workload, bunch.looked_at)
@@ -296,7 +300,7 @@ class Candidates:
 
     def _find_place(self, state: State, workload: Workload) -> None:
         """Put one workload where it belongs."""
-        if not life.wants_nodes(workload):
+        if not reconciliation.wants_nodes(workload):
             self.drop(workload)
             return
         if workload.not_before > state.now:
@@ -306,17 +310,17 @@ class Candidates:
             return
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
         if isinstance(queue, Explanation):
-            nominations.abandon(state, workload.key)  # it may not have it
+            nominations.abandon_nomination(state, workload.key)  # it may not have it
             self.put_aside(workload, queue)
             return
         needs = needs_of(workload)
         if isinstance(needs, Explanation):
-            self.put_aside(workload, with_strangers(state, workload, needs))
+            self.put_aside(workload, with_foreign_pods(state, workload, needs))
             return
         never = never_admitted(queue, needs)
-        waits = nominations.waiting(state, workload, needs)
+        waits = nominations.waits_for_victims(state, workload, needs)
         if never is not None:
-            nominations.abandon(state, workload.key)
+            nominations.abandon_nomination(state, workload.key)
             self.put_aside(workload, never)
         elif waits is not None and not (queue is not None and queue.strict and workload.phase is Phase.WAITING):
             self.put_aside(workload, waits)
@@ -395,12 +399,12 @@ class Candidates:
         line = self._lines.get(name)
         if line is None:
             strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
-            line = self._lines[name] = Line(name, strict, partial(past_use.used_by, state))
+            line = self._lines[name] = Line(name, strict, partial(usage_history.usage_of_local_queue, state))
         bunch = line.bunch(shape)
         if bunch is None:
             root = "" if queue is None else state.holdings.root_of(queue.name)
             required = [need for need in needs if need.required]
-            door = past_use.door_of(state, workload)
+            door = usage_history.local_queue_of(state, workload)
             sets = [] if queue is None else pod_sets_of(required)
             bunch = Bunch(line, shape, queue, root, sets, asked_by(needs), door)
             line.open_bunch(bunch)
@@ -428,14 +432,14 @@ class Candidates:
             return
         assert head.bunch.why is not None  # it sleeps
         _explain(head.workload, head.bunch.why, changed)
-        near = line.near = behind_heads.told_by_name(state, line, head)
+        near = line.near = heads.told_by_name(state, line, head)
         said: dict[tuple[str, bool], Explanation] = {}
         for one in dict.fromkeys(chain(near, before, behind)):
             if one.left or line.order(one) <= line.order(head):
                 continue
             case = (one.workload.key[1], one in near)
             if case not in said:
-                said[case] = behind_heads.why(state, line, head, reader=case[0], near=case[1])
+                said[case] = heads.explain_behind(state, line, head, reader=case[0], near=case[1])
             _explain(one.workload, said[case], changed, whole=True)
 
 
@@ -461,8 +465,8 @@ def _backing_off(workload: Workload) -> Explanation:
 
 def _line_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
     """Return the name of the line that a workload stands in; members beyond the required ones have their own."""
-    if life.is_broken(workload):
-        return BROKEN
+    if reconciliation.lacks_members(workload):
+        return DEGRADED_GANGS
     name = "" if queue is None else queue.name
     return name, "" if workload.phase is Phase.WAITING else "surplus"
 
@@ -475,9 +479,9 @@ def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Ne
     """Return what decides whether a workload can be admitted: equal shapes of one line fare alike."""
     asked = tuple(need.shape for need in needs)
     important = 0 if queue is None or queue.policy == NOBODY else workload.reach  # for whom it may preempt
-    before = (*preemption.standing_of(state, workload, needs), approval.asks_first(state, workload))
+    before = (*by_priority.preemption_shape(state, workload, needs), permits.asks_for_approval(state, workload))
     lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
-    door = past_use.door_of(state, workload)
+    door = usage_history.local_queue_of(state, workload)
     holds = workload.key in state.nominations.ours or workload.key in state.kept
     own = workload.key if holds else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)

@@ -29,7 +29,7 @@ Room = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class StartEstimate:
     """Where and when a workload would fit.
 
     Attributes:
@@ -45,7 +45,7 @@ class Prospect:
     usage: Usage
 
 
-def foresee(state: State, standing: Standing, beside: Sequence[Shadow]) -> Prospect | None:
+def estimate_start(state: State, standing: Standing, beside: Sequence[Shadow]) -> StartEstimate | None:
     """Return when and where a workload fits, if nothing starts meanwhile that does not end by then.
 
     Args:
@@ -129,7 +129,7 @@ def _both(one: dict[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]
     return one
 
 
-def _search(state: State, standing: Standing, beside: Sequence[Shadow], slots: Slots) -> Prospect | None:
+def _search(state: State, standing: Standing, beside: Sequence[Shadow], slots: Slots) -> StartEstimate | None:
     tenants, nodes = state.cluster.tenants, state.cluster.nodes
     row = tenants.row[slots].astype(np.int64)
     held = tenants.held(slots, nodes.axis)
@@ -146,10 +146,10 @@ def _search(state: State, standing: Standing, beside: Sequence[Shadow], slots: S
         return _had(state, standing, beside, slots[gone], given)
 
     found = earliest(0, order.steps, look_at)
-    return None if found is None else _prospect(state, order, *found)
+    return None if found is None else _estimate(state, order, *found)
 
 
-def _prospect(state: State, order: Departures, step: int, taken: Sequence[Taken]) -> Prospect:
+def _estimate(state: State, order: Departures, step: int, taken: Sequence[Taken]) -> StartEstimate:
     nodes = state.cluster.nodes
     rows = np.unique(np.concatenate([one.rows for one in taken]))
     wanted = np.zeros((len(rows), len(nodes.axis)), dtype=np.int64)
@@ -160,7 +160,7 @@ def _prospect(state: State, order: Departures, step: int, taken: Sequence[Taken]
         wanted[np.searchsorted(rows, where), : len(request)] += counts[:, None] * request[None, :]
         if one.charge:
             add_to(usage, one.charge.usage, len(one.rows))
-    return Prospect(state.now if not step else order.at(step), rows, wanted, usage)
+    return StartEstimate(state.now if not step else order.at(step), rows, wanted, usage)
 
 
 @dataclass(frozen=True, slots=True)
