@@ -140,5 +140,5 @@ def test_together_or_one_after_the_other_is_decided_alike(seed, monkeypatch):
         return play(cluster(drawn), history(drawn))
 
     found = decided()
-    monkeypatch.setattr(admission, "MOST", 1)
+    monkeypatch.setattr(admission, "MOST_IN_BATCH", 1)
     assert decided() == found

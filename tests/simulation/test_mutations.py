@@ -99,7 +99,7 @@ def quota_is_never_given_back(patch: pytest.MonkeyPatch) -> None:
                 if member.charge is not None:
                     state.charge(member.charge)
 
-    patch.setattr(quota_usage, "settle_charges", keep)
+    patch.setattr(quota_usage, "update_charges", keep)
 
 
 def one_gpu_more(patch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def sends_twice(patch: pytest.MonkeyPatch) -> None:
             member.sent = False
         send(state, workload)
 
-    patch.setattr(binding, "send", wrongly)
+    patch.setattr(binding, "send_binds", wrongly)
 
 
 def what_vanished_unwatched_is_not_missed(patch: pytest.MonkeyPatch) -> None:
@@ -168,7 +168,7 @@ BREAKAGES: dict[str, Break] = {
     "what is gone keeps its room": nothing(Cluster, "_uncharge"),
     "bound pods take no room": bound_pods_take_no_room,
     "members are sent twice": sends_twice,
-    "a standby remembers what has gone": nothing(Engine, "_let_go"),
+    "a standby remembers what has gone": nothing(Engine, "_forget_gone"),
     "deletions go unseen": deletions_go_unseen,
     "a gang that is bound in part stays so": nothing(binding, "roll_back"),
     "a lease is taken from whoever holds it": always(Elector, "_takeable", True),
@@ -176,10 +176,10 @@ BREAKAGES: dict[str, Break] = {
     "groups that were made for pods are not deleted": coroutine_of_nothing(Dispatch, "_delete"),
     "a deleted member counts as one that can be bound": placeable_but("deleting", Doing.LEAVING),
     "victims are chosen and not asked to leave": nothing(eviction, "ask_to_leave"),
-    "nobody is woken when something is freed": nothing(SchedulingQueue, "_wake"),
+    "nobody is woken when something is freed": nothing(SchedulingQueue, "_activate"),
     "the head of a strict line is overtaken": always(Line, "blocked", None),
     "what vanished while nobody watched is not missed": what_vanished_unwatched_is_not_missed,
-    "a reservation is held for ever": nothing(reservation, "time_out"),
+    "a reservation is held for ever": nothing(reservation, "time_out_members"),
     "members that end on dead nodes count": always(Cluster, "_is_lost", False),
     "nothing is kept for successors": always(member_loss, "kept_from", ()),
     "quota of what was lost is anybody's": always(member_loss, "_charge", None),

@@ -24,7 +24,6 @@ from tutti.engine.admission.attempt import (
     AdmissionAttempt,
     Taken,
     ask_for,
-    assign_flavors,
     charge_for,
     flavor_chooser,
     query_of,
@@ -52,56 +51,73 @@ from tutti.placement.gang import place, place_in_turn
 from tutti.placement.sharing import are_apart
 from tutti.placement.together import Shortfall, place_together
 from tutti.quota.accounts import Account
-from tutti.quota.flavors import Assignment
+from tutti.quota.flavors import Assignment, Queue
 from tutti.quota.outcome import Choice, Verdict
 from tutti.quota.podsets import PodSet
 from tutti.quota.policy import NOBODY
 
 
-def reserve(state: State, standing: Standing) -> Explanation | None:
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """That a workload could not be admitted.
+
+    Attributes:
+        why: What it waits for.
+        options: What it could have if others were gone, the best first.
+    """
+
+    why: Explanation
+    options: Sequence[Lacking] = ()
+
+
+def reserve(state: State, entry: Standing, choice: Choice | None) -> Refusal | None:
     """Reserve quota and nodes for all required pods of a workload, and for more where there is room.
+
+    Args:
+        state: The engine's memory.
+        entry: The workload.
+        choice: The flavors that its required pods could have by quota; None where none is needed.
 
     Returns:
         None where it is done; otherwise why not, and nothing has changed.
     """
-    extenders.begin_consulting(state, standing.workload.key)
-    scarce = short_of_resources(state, standing.workload)
+    workload = entry.workload
+    extenders.begin_consulting(state, workload.key)
+    scarce = short_of_resources(state, workload) if workload.min_resources else None
     if scarce is not None:
-        standing.lacking = ()
-        return scarce
+        return Refusal(scarce)
     with state.cluster.transaction() as transaction:
-        attempt = AdmissionAttempt(state, standing.workload, standing.queue, transaction)
+        attempt = AdmissionAttempt(state, workload, entry.queue, transaction)
         try:
-            why = _take(attempt, standing)
+            refusal = _take(attempt, entry, choice)
         except Exception:
             attempt.refund()
             raise
-        if why is not None:
-            return why
-        if not attempt.taken and standing.needs:
-            standing.lacking = _lacking_to_be_whole(state, standing)
-            return why_surplus_waits(state, standing.workload)
+        if refusal is not None:
+            return refusal
+        if not attempt.taken and entry.needs:
+            options = _lacking_to_be_whole(state, entry)
+            why = why_surplus_waits(state, workload)
+            return None if why is None else Refusal(why, options)
         transaction.commit()
     _assign(state, attempt.taken)
-    workload = standing.workload
     usage_history.count_admission(
         state, workload, [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None]
     )
-    workload.cluster_queue = standing.queue.name if standing.queue else ""
+    workload.cluster_queue = entry.queue.name if entry.queue else ""
     if workload.phase is Phase.WAITING:
         workload.reserved_at = state.now
     quota_usage.describe_holder(state, workload)
     return None
 
 
-def _take(attempt: AdmissionAttempt, standing: Standing) -> Explanation | None:
+def _take(attempt: AdmissionAttempt, entry: Standing, choice: Choice | None) -> Refusal | None:
     """Take quota and nodes for all required pods, and for more where there is room; else return why there is not."""
-    state, required = attempt.state, [need for need in standing.needs if need.required]
-    why = _take_required(attempt, required, standing.bunch.pod_sets, assign_flavors(state, standing))
+    state, required = attempt.state, [need for need in entry.needs if need.required]
+    why = _take_required(attempt, required, entry.bunch.pod_sets, choice)
     if why is not None:
-        standing.lacking = attempt.lacking
-        return usage_history.explain_usage(state, standing.workload, why)
-    needs = _take_most(attempt, standing.needs) if required else standing.needs
+        return Refusal(usage_history.explain_usage(state, entry.workload, why), attempt.lacking)
+    needs = _take_most(attempt, entry.needs) if required else entry.needs
     for one in attempt.taken:
         if one.charge is not None:
             attempt.charge(one.charge, len(one.rows))
@@ -111,24 +127,24 @@ def _take(attempt: AdmissionAttempt, standing: Standing) -> Explanation | None:
     return None
 
 
-def _lacking_to_be_whole(state: State, standing: Standing) -> Sequence[Lacking]:
+def _lacking_to_be_whole(state: State, entry: Standing) -> Sequence[Lacking]:
     """Return what a gang that runs with fewer members than it needs lacks for those; nothing where it has them."""
-    needs = _to_be_whole(standing)
+    needs = _to_be_whole(entry)
     if not needs:
         return ()
-    queue, pod_sets = standing.queue, pod_sets_of(needs)
-    choice = None if queue is None else flavor_chooser(state, queue, standing.workload).choose(pod_sets)
+    queue, pod_sets = entry.queue, pod_sets_of(needs)
+    choice = None if queue is None else flavor_chooser(state, queue, entry.workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
-        attempt = AdmissionAttempt(state, standing.workload, queue, transaction)
+        attempt = AdmissionAttempt(state, entry.workload, queue, transaction)
         _take_required(attempt, needs, pod_sets, choice)
     return attempt.lacking
 
 
-def _to_be_whole(standing: Standing) -> list[Need]:
+def _to_be_whole(entry: Standing) -> list[Need]:
     """Return the pods that a gang which runs with fewer members than it needs wants nodes for, as required ones."""
     needs: list[Need] = []
-    missing = {id(group): group.min_count - group.tally().placed for group in standing.workload.groups.values()}
-    for need in standing.needs:
+    missing = {id(group): group.min_count - group.tally().placed for group in entry.workload.groups.values()}
+    for need in entry.needs:
         count = min(missing[id(need.group)], need.extra)
         if count > 0:
             missing[id(need.group)] -= count
@@ -136,15 +152,15 @@ def _to_be_whole(standing: Standing) -> list[Need]:
     return needs
 
 
-def look(state: State, standing: Standing) -> list[Taken] | Explanation:
+def look(state: State, entry: Standing) -> list[Taken] | Explanation:
     """Return what would be reserved for the required pods of a workload, or why not; nothing changes.
 
     Of a gang that runs already these are the members that it has too few of.
     """
-    workload, queue, pod_sets = standing.workload, standing.queue, standing.bunch.pod_sets
-    needs = [need for need in standing.needs if need.required]
+    workload, queue, pod_sets = entry.workload, entry.queue, entry.bunch.pod_sets
+    needs = [need for need in entry.needs if need.required]
     if not needs:
-        needs = _to_be_whole(standing)
+        needs = _to_be_whole(entry)
         pod_sets = pod_sets_of(needs)
     choice = None if queue is None or not pod_sets else flavor_chooser(state, queue, workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
@@ -328,25 +344,27 @@ MOST_IN_BATCH = 1024
 """So many are admitted together at most."""
 
 
-def batch_of(state: State, head: Standing, behind: Iterable[Standing], most: float) -> list[Standing]:
+def batch_of(
+    state: State, head: Standing, choice: Choice | None, behind: Iterable[Standing], most: float
+) -> list[Standing]:
     """Return whose turn it is, and those `behind` it that may be admitted together with it; `most` of them at most."""
     if not _stands_alone(state, head):
         return [head]
-    count = min(math.ceil(min(MOST_IN_BATCH, most)), _without_borrowing(state, head))
+    count = min(math.ceil(min(MOST_IN_BATCH, most)), _without_borrowing(state, head.queue, choice))
     followers = takewhile(_is_single, behind)
     return [head, *islice(followers, max(0, count - 1))]
 
 
-def _is_single(standing: Standing) -> bool:
+def _is_single(entry: Standing) -> bool:
     """Whether a workload is one pod that waits for a node."""
-    return standing.workload.key[0] == "Pod" and standing.workload.phase is Phase.WAITING
+    return entry.workload.key[0] == "Pod" and entry.workload.phase is Phase.WAITING
 
 
-def _stands_alone(state: State, standing: Standing) -> bool:
+def _stands_alone(state: State, entry: Standing) -> bool:
     """Whether nothing but the room it takes tells a single pod from those equal to it, which come after it."""
-    if not _is_single(standing) or len(standing.needs) != 1 or standing.bunch.door or standing.bunch.apart:
+    if not _is_single(entry) or len(entry.needs) != 1 or entry.bunch.door or entry.bunch.apart:
         return False
-    need, workload = standing.needs[0], standing.workload
+    need, workload = entry.needs[0], entry.workload
     if need.required != 1 or need.near is not None or need.klass.volumes is not NO_VOLUMES:
         return False
     if (
@@ -360,23 +378,28 @@ def _stands_alone(state: State, standing: Standing) -> bool:
     return not (state.configuration.extenders or state.plugins.get(workload.scheduler))
 
 
-def reserve_batch(state: State, run: Sequence[Standing]) -> int:
+def reserve_batch(state: State, batch: Sequence[Standing], choice: Choice | None) -> int:
     """Reserve quota and a node for each of some equal single pods that stand alone, as if each were tried by itself.
+
+    Args:
+        state: The engine's memory.
+        batch: The pods (`batch_of`).
+        choice: The flavors that each of them could have by quota; None where none is needed.
 
     Returns:
         How many of them have it now, the first ones; the next is to be tried by itself.
     """
-    first = run[0]
-    queue, choice = first.queue, assign_flavors(state, first)
+    first = batch[0]
+    queue = first.queue
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, first.workload, queue, transaction)
         terms = terms_of(attempt, first.needs, first.bunch.pod_sets, choice)
-        rows = place_in_turn(state.cluster.nodes, transaction, terms.asks[0], attempt.profile, len(run))
+        rows = place_in_turn(state.cluster.nodes, transaction, terms.asks[0], attempt.profile, len(batch))
         if not len(rows):
             first.bunch.apart = True
             return 0
         transaction.commit()
-    admitted = run[: len(rows)]
+    admitted = batch[: len(rows)]
     members = [one.needs[0].members[0] for one in admitted]
     state.cluster.assume_all([member.pod for member in members], rows.tolist())
     for one in admitted:
@@ -387,9 +410,8 @@ def reserve_batch(state: State, run: Sequence[Standing]) -> int:
     return len(admitted)
 
 
-def _without_borrowing(state: State, standing: Standing) -> int:
+def _without_borrowing(state: State, queue: Queue | None, choice: Choice | None) -> int:
     """Return for how many the same flavors would be chosen one after the other: what is the queue's own is enough."""
-    queue, choice = standing.queue, assign_flavors(state, standing)
     if queue is None or choice is None:
         return MOST_IN_BATCH
     if choice.verdict is not Verdict.FIT or choice.level:

@@ -35,17 +35,17 @@ from tutti.quota.policy import NOBODY
 from tutti.quota.tree import FlavorResource
 
 
-def assign_flavors(state: State, standing: Standing) -> Choice | None:
+def assign_flavors(state: State, entry: Standing) -> Choice | None:
     """Return the flavors that a workload could have by quota, as the tree is now; None where it needs no quota.
 
     Equal workloads of a queue are told the same, and the choice is made anew only when their tree has changed.
     """
-    bunch, queue = standing.bunch, standing.queue
+    bunch, queue = entry.bunch, entry.queue
     if queue is None or not bunch.pod_sets:
         return None
     version = state.holdings.version(queue.name)
     if bunch.choice is None or (bunch.version != version and not _still_holds(state, queue, bunch, bunch.choice)):
-        bunch.choice = flavor_chooser(state, queue, standing.workload, bunch.known).choose(bunch.pod_sets)
+        bunch.choice = flavor_chooser(state, queue, entry.workload, bunch.known).choose(bunch.pod_sets)
     bunch.version = version
     return bunch.choice
 

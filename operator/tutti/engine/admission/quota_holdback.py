@@ -30,13 +30,13 @@ from tutti.quota.policy import Who
 from tutti.quota.tree import FlavorResource, QuotaNode
 
 
-def note_holdback(state: State, standing: Standing, why: Explanation) -> None:
+def note_holdback(state: State, entry: Standing, why: Explanation) -> None:
     """Take note of one that could not be admitted: something may be held back for it from now on, or no more."""
-    queue, book, workload = standing.queue, state.owners, standing.workload
-    if queue is None or standing.bunch.line.name[1]:
+    queue, book, workload = entry.queue, state.owners, entry.workload
+    if queue is None or entry.bunch.line.name[1]:
         return
     mine = book.of.get(queue.name)
-    choice, place = standing.bunch.choice, standing.bunch.line.order(standing)
+    choice, place = entry.bunch.choice, entry.bunch.line.order(entry)
     waits = why.gate is Gate.QUOTA and choice is not None and choice.verdict is Verdict.PREEMPT
     kept_for = queue.reserves or state.shadows.is_for(queue.name, workload.key)
     if choice is None or not waits or queue.policy.reclaim is Who.ANY or kept_for:
@@ -46,7 +46,7 @@ def note_holdback(state: State, standing: Standing, why: Explanation) -> None:
         wanted = {what: amount for what, amount in choice.usage.items() if amount}
         away = max((level(node, what, amount).height for what, amount in wanted.items()), default=0)
         key = entry_key(queue.outward(workload.priority), workload.queued_at, away)
-        found = Owner(workload.key, queue.name, wanted, away > 0, key, place, standing.bunch.line.strict, book.turn)
+        found = Owner(workload.key, queue.name, wanted, away > 0, key, place, entry.bunch.line.strict, book.turn)
         if mine is not None and (mine.workload, mine.usage) != (found.workload, found.usage):
             book.rouse(state.holdings.root_of(queue.name))
         book.of[queue.name] = found

@@ -57,6 +57,41 @@ def reconcile(state: State, workload: Workload) -> None:
         state.touch(workload.key)  # found running: what it may not do has not been looked at yet
 
 
+def start(state: State, workload: Workload) -> bool:
+    """Have a workload bound that has just got quota and nodes, or held until it may be.
+
+    Returns:
+        Whether its members are on their way.
+    """
+    is_whole = reservation.all_there(workload) or reservation.may_start_early(workload)
+    if workload.phase is Phase.WAITING and not is_whole:
+        reservation.await_members(state, workload)
+        return False
+    if not permits.may_bind(state, workload):
+        return False
+    binding.send_binds(state, workload)
+    return workload.phase not in permits.STARTING  # else it waits for volumes, and says so
+
+
+def take_due(state: State) -> list[Workload]:
+    """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
+    out = []
+    for workload in state.timed.take_due(state.now):
+        if workload.deadline is not None and workload.deadline <= state.now:
+            out.append(workload)
+        if workload.tell_at is not None and workload.tell_at <= state.now:
+            workload.tell_at = None
+            state.touch(workload.key)
+        if workload.alarm is not None and workload.alarm <= state.now:
+            workload.alarm = None  # set anew where it is looked at
+            state.touch(workload.key)
+        if 0 < workload.not_before <= state.now:
+            workload.not_before = 0.0
+            state.touch(workload.key)
+        state.timed.settle(workload, state.now)
+    return out
+
+
 def expire(state: State, workload: Workload) -> None:
     """Do what is due when a workload's deadline has passed; binds that are still out are waited for.
 

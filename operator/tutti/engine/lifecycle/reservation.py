@@ -54,7 +54,7 @@ def give_back(state: State, member: Member) -> None:
 def note_loss(state: State, member: Member) -> None:
     """Note what a member has that is about to be forgotten, where its gang runs and will miss it.
 
-    What it was counted in and where it was is kept for its successor (`lifecycle/replacement.py`). One that has
+    What it was counted in and where it was is kept for its successor (`lifecycle/member_loss.py`). One that has
     succeeded is not missed.
     """
     (key, name), pod = state.home[member.pod.key], member.pod

@@ -95,33 +95,36 @@ def _priorities(state: State, need: Need) -> list[int]:
     return [promised_reach(state.catalog, need.group), *said] if need.required > len(need.members) else said
 
 
-def preempt_by_priority(state: State, standing: Standing, why: Explanation) -> Explanation | None:
+def preempt_by_priority(
+    state: State, entry: Standing, why: Explanation, options: Sequence[Lacking], priority: int
+) -> Explanation | None:
     """Take others out for a workload that has found no nodes, and hold the room for it.
 
     Args:
         state: The engine's memory.
-        standing: The workload, and what it lacks.
+        entry: The workload.
         why: Why it found no nodes.
+        options: What it could have if others were gone, the best first.
+        priority: That of its pods.
 
     Returns:
         What it waits for from now on; None where nobody is taken out.
     """
-    workload = standing.workload
-    priority = priority_of(state, workload, standing.needs)
-    if why.gate is not Gate.PLACEMENT or why.reason != "Unschedulable" or not may_preempt(standing.needs):
+    workload = entry.workload
+    if why.gate is not Gate.PLACEMENT or why.reason != "Unschedulable" or not may_preempt(entry.needs):
         return None
     if not _anybody_below(state, priority):
         return None
-    borrowing = standing.queue if standing.queue and would_borrow(state, standing.queue, standing.needs) else None
+    borrowing = entry.queue if entry.queue and would_borrow(state, entry.queue, entry.needs) else None
     units = _kept_units(state, workload, priority, borrowing)
-    for one in standing.lacking:
+    for one in options:
         if one.contested:
             continue  # that is for the quota rules
         with state.cluster.transaction() as transaction:
             nominated_room.take_covered(state, transaction)
             chosen = choose(state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values()))
         if chosen is not None and len(chosen.units):
-            return _nominate(state, standing, priority, one, chosen)
+            return _nominate(state, entry, priority, one, chosen)
     return None
 
 
@@ -226,14 +229,14 @@ def _asked_to_leave(state: State) -> Iterator[PodRecord]:
                 yield pod
 
 
-def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking, chosen: Chosen) -> Explanation:
+def _nominate(state: State, entry: Standing, priority: int, lacking: Lacking, chosen: Chosen) -> Explanation:
     """Hold the room for a workload, and ask its victims to leave."""
-    workload = standing.workload
+    workload = entry.workload
     until = state.now + state.configuration.victims_timeout_seconds
     nomination = Nomination(
         priority=priority,
         spots=list(spots_of(state, lacking.needs, chosen.rows)),
-        wants=nominations.wants_of(standing.needs),
+        wants=nominations.wants_of(entry.needs),
         victims={pod.key: pod.uid for pod in chosen.victims},
         charges=lacking.charged,
         until=until,
@@ -242,7 +245,7 @@ def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking,
     asked = {pod.key for pod in _asked_to_leave(state)}
     nominations.begin_nomination(state, workload.key, nomination)
     fresh = [pod for pod in chosen.victims if not pod.deleting and pod.key not in asked]
-    queue = "" if standing.queue is None else standing.queue.name
+    queue = "" if entry.queue is None else entry.queue.name
     if fresh:
         state.reached(workload, Step.MAKES_ROOM, pods=len(fresh))
     _take_out(state, workload, queue, priority, victims=fresh)

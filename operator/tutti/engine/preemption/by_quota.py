@@ -23,7 +23,7 @@ from tutti.engine.preemption import nominated_room, nominations
 from tutti.engine.preemption.by_priority import (
     PREEMPTION_BY_SCHEDULER,
     may_preempt,
-    priority_of,
+    preempt_by_priority,
     report_preempted,
     set_apart,
     spots_of,
@@ -64,29 +64,58 @@ _BY = {
 }
 
 
-def preempt_by_quota(state: State, standing: Standing) -> Explanation | None:
-    """Take others out for a workload by what its queue allows, and hold quota and room for it.
+class Preemption(NamedTuple):
+    """What came of looking for others to take out.
 
-    Returns:
-        What it waits for from now on; None where nobody is taken out.
+    Attributes:
+        waits: What the workload waits for from now on; None where nobody is taken out.
+        lacks_nodes: Whether others could have been taken out for its quota, so that it may be nodes that it lacks.
     """
-    queue, standing.needs_room = standing.queue, False
-    if queue is None or queue.policy == NOBODY or not may_preempt(standing.needs):
-        return None
-    if not any(need.required for need in standing.needs):
-        return None  # nobody leaves for members that a gang can do without
-    behind = precedence_of(state, standing).lesser
+
+    waits: Explanation | None = None
+    lacks_nodes: bool = False
+
+
+NOBODY_LEAVES = Preemption()
+
+
+def preempt(
+    state: State, entry: Standing, why: Explanation, options: Sequence[Lacking], *, priority: int
+) -> Preemption:
+    """Take others out for a workload, by the rules of its queue or else by the priority of its pods; hold their room.
+
+    Args:
+        state: The engine's memory.
+        entry: The workload.
+        why: Why it could not be admitted.
+        options: What it could have if others were gone, the best first.
+        priority: That of its pods.
+    """
+    by_quota = preempt_by_quota(state, entry, options, priority)
+    if by_quota.waits is not None:
+        return by_quota
+    return by_quota._replace(waits=preempt_by_priority(state, entry, why, options, priority))
+
+
+def preempt_by_quota(state: State, entry: Standing, options: Sequence[Lacking], priority: int) -> Preemption:
+    """Take others out for a workload by what its queue allows, and hold quota and room for it."""
+    queue, workload = entry.queue, entry.workload
+    if queue is None or queue.policy == NOBODY or not may_preempt(entry.needs):
+        return NOBODY_LEAVES
+    if not any(need.required for need in entry.needs):
+        return NOBODY_LEAVES  # nobody leaves for members that a gang can do without
+    behind = precedence_of(state, entry).lesser
     for aside in ([], behind) if behind else ([],):
-        for lacking in standing.lacking:
-            found = _choose(state, standing.workload, queue, lacking, aside)
+        for option in options:
+            found = _choose(state, workload, queue, option, aside)
             if found is not None:
                 for key in aside:
                     nominations.give_up_nomination(state, key)
-                return _take_out(state, standing, queue, lacking, found)
-    demands = (_demand(standing.workload, queue, lacking) for lacking in standing.lacking)
-    standing.needs_room = any(state.rules.candidates(state.holdings.snapshot, demand) for demand in demands)
+                return Preemption(_take_out(state, entry, queue, option, found, priority))
+    demands = (_demand(workload, queue, option) for option in options)
+    lacks_nodes = any(state.rules.candidates(state.holdings.snapshot, demand) for demand in demands)
     _look_again(state, queue)
-    return None
+    return Preemption(lacks_nodes=lacks_nodes)
 
 
 @dataclass(slots=True)
@@ -230,9 +259,11 @@ def _usage(lacking: Lacking) -> Usage:
     return total
 
 
-def _take_out(state: State, standing: Standing, queue: Queue, lacking: Lacking, found: _Found) -> Explanation:
+def _take_out(
+    state: State, entry: Standing, queue: Queue, lacking: Lacking, found: _Found, priority: int
+) -> Explanation:
     """Have the victims leave, and hold what they leave for the preemptor."""
-    workload, (victims, rows, apart) = standing.workload, found
+    workload, (victims, rows, apart) = entry.workload, found
     leaving: list[Workload] = []
     fewer: dict[WorkloadKey, list[Member]] = {}
     whole = {victim.holder.name for victim in victims if victim.holder.name not in apart}
@@ -263,9 +294,9 @@ def _take_out(state: State, standing: Standing, queue: Queue, lacking: Lacking, 
     until = state.now + state.configuration.victims_timeout_seconds
     why = _waiting_for(state, workload, victims, sum(need.required for need in lacking.needs), until)
     nomination = Nomination(
-        priority=priority_of(state, workload, standing.needs),
+        priority=priority,
         spots=list(spots_of(state, lacking.needs, rows)),
-        wants=nominations.wants_of(standing.needs),
+        wants=nominations.wants_of(entry.needs),
         victims=pods,
         charges=lacking.charged,
         until=until,

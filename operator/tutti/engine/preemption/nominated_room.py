@@ -29,12 +29,12 @@ from tutti.quota.policy import allows
 from tutti.quota.snapshot import Demand, Holder
 
 
-def precedence_of(state: State, standing: Standing) -> Precedence:
+def precedence_of(state: State, entry: Standing) -> Precedence:
     """Return how a workload that is tried stands to those for whom quota and room are held."""
-    queue, workload, found = standing.queue, standing.workload, Precedence()
+    queue, workload, found = entry.queue, entry.workload, Precedence()
     if queue is None or not state.nominations.ours:
         return found
-    root, borrows = state.holdings.root_of(queue.name), would_borrow(state, queue, standing.needs)
+    root, borrows = state.holdings.root_of(queue.name), would_borrow(state, queue, entry.needs)
     for key, nomination in state.nominations.ours.items():
         theirs = next((charge.queue for charge, _ in nomination.charges), "")
         other, known = state.workloads.get(key), state.catalog.queues.get(theirs)
@@ -75,36 +75,36 @@ _LEAST = -(2**31) - 1
 """Below every priority that a pod can have."""
 
 
-def respecting_nominations(
-    state: State, workload: Workload, priority: int, precedence: Precedence
-) -> AbstractContextManager[None]:
+def respecting_nominations(state: State, entry: Standing, priority: int) -> AbstractContextManager[None]:
     """Let nominated pods take their room while a workload is tried, but those that it goes before.
 
     Args:
         state: The engine's memory.
-        workload: Who is tried.
+        entry: Who is tried.
         priority: That of its pods; it goes before nominated pods of lower priority.
-        precedence: How it stands to those that are nominated.
     """
+    if not (state.nominations.ours or state.nominations.others or state.kept):
+        return nullcontext()
+    workload, precedence = entry.workload, precedence_of(state, entry)
     if workload.phase is Phase.SCHEDULED and workload.complete:
         # Members beyond its need have nothing that others were taken out for.
         priority, precedence = _LEAST, Precedence()
-    standing = state.nominations.against(workload.key, priority, precedence)
-    spots = [*(spot for one in standing for spot in one.spots), *state.nominations.foreign(priority)]
+    nominations = state.nominations.against(workload.key, priority, precedence)
+    spots = [*(spot for one in nominations for spot in one.spots), *state.nominations.foreign(priority)]
     rows: dict[PodClass, list[int]] = {}
     for spot in spots:
         row = state.cluster.nodes.rows.get(spot.node)
         if row is not None:
             rows.setdefault(spot.klass, []).append(row)
     kept = list(member_loss.kept_from(state, workload, priority)) if state.kept else []
-    return _withheld(state, workload, standing, rows, kept) if rows or kept else nullcontext()
+    return _withheld(state, workload, nominations, rows, kept) if rows or kept else nullcontext()
 
 
 @contextmanager
 def _withheld(
     state: State,
     workload: Workload,
-    standing: Sequence[Nomination],
+    nominations: Sequence[Nomination],
     rows: Mapping[PodClass, list[int]],
     kept: Sequence[tuple[str, Amounts]],
 ) -> Iterator[None]:
@@ -115,7 +115,7 @@ def _withheld(
             claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), klass)
         if not any(member.pod.klass.company.affinity for member in workload.members()):
             claims.show()  # nobody may rely on the company of pods that may never come
-        covered = state.nominations.covered = _covered(state, standing)
+        covered = state.nominations.covered = _covered(state, nominations)
         for row, one in covered.items():
             claims.withhold(np.array([row]), -one.without(())[None, :])
         try:
@@ -157,7 +157,7 @@ def take_covered(state: State, transaction: Transaction, gone: Collection[int] |
             transaction.withhold(np.array([row]), more[None, :])
 
 
-def _covered(state: State, standing: Iterable[Nomination]) -> dict[int, Covered]:
+def _covered(state: State, nominations: Iterable[Nomination]) -> dict[int, Covered]:
     """Return what of the nominated room its victims still use: counted twice, it would stand in everybody's way."""
     nodes, covered = state.cluster.nodes, dict[int, Covered]()
     width, amounts = len(nodes.axis), dict[PodClass, NDArray[np.int64]]()
@@ -168,7 +168,7 @@ def _covered(state: State, standing: Iterable[Nomination]) -> dict[int, Covered]
             amounts[klass] = np.pad(vector, (0, width - len(vector)))
         return amounts[klass]
 
-    waiting = [one for one in standing if one.victims]
+    waiting = [one for one in nominations if one.victims]
     for spot in (spot for one in waiting for spot in one.spots):
         row = nodes.rows.get(spot.node)
         if row is not None:

@@ -12,8 +12,6 @@ MemoryError, shows there as a difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,17 +63,6 @@ class Bulkheads:
     def forget(self, key: WorkloadKey) -> None:
         """Forget a workload that is gone."""
         self._faults.pop(key, None)
-
-    @contextmanager
-    def around(
-        self, state: State, workload: Workload, during: str, changed: dict[WorkloadKey, Workload]
-    ) -> Iterator[None]:
-        """Set a workload aside if what is done for it raises; it counts as changed then, so that this is told."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
-            self.set_aside(state, workload, error, during)
-            changed[workload.key] = workload
 
     def set_aside(self, state: State, workload: Workload, error: Exception, during: str) -> None:
         """Have a workload wait by itself after its turn has raised; `during` says which part of it.

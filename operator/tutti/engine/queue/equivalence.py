@@ -6,25 +6,70 @@ before, only by other numbers: they stay parked, and are tried again when these 
 
 from __future__ import annotations
 
-from tutti.engine.backfill import overdue_heads
+from collections.abc import Sequence
+
+from tutti.engine.admission import usage_history
+from tutti.engine.backfill import backfill, overdue_heads
+from tutti.engine.lifecycle import permits, reconciliation
+from tutti.engine.preemption import by_priority
 from tutti.engine.records.explanation import Gate
-from tutti.engine.records.lines import Standing
+from tutti.engine.records.lines import LineKey, Shape, Standing
+from tutti.engine.records.needs import Need
+from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
+from tutti.placement.toil import toil_of_all
+from tutti.queueing.heads import head_key
+from tutti.quota.flavors import Queue
 from tutti.quota.outcome import NoFit, Verdict
 from tutti.quota.policy import NOBODY
 
+DEGRADED_GANGS = ("", "degraded")
+"""The queue of gangs that run with fewer members than they need; it goes before all others."""
 
-def fails_again(state: State, standing: Standing) -> bool:
-    """Whether a head that is next would only be told other numbers than its bunch was told before."""
-    bunch, queue, why = standing.bunch, standing.queue, standing.bunch.before
-    if standing.workload.key in state.kept:
+
+def queue_name_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
+    """Return the name of the queue that a workload stands in; members beyond the required ones have their own."""
+    if reconciliation.lacks_members(workload):
+        return DEGRADED_GANGS
+    name = "" if queue is None else queue.name
+    return name, "" if workload.phase is Phase.WAITING else "surplus"
+
+
+def sort_key(workload: Workload) -> LineKey:
+    """Return what sorts a workload among those of its queue, the next one first."""
+    return workload.rank, head_key(workload.priority, workload.stands_since, workload.name)
+
+
+def shape_of(state: State, workload: Workload, queue: Queue | None, needs: Sequence[Need]) -> Shape:
+    """Return what decides whether a workload can be admitted: those of equal shape in one queue fare alike."""
+    asked = tuple(need.shape for need in needs)
+    important = 0 if queue is None or queue.policy == NOBODY else workload.reach  # for whom it may preempt
+    before = (*by_priority.preemption_shape(state, workload, needs), permits.asks_for_approval(state, workload))
+    lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
+    local_queue = usage_history.local_queue_of(state, workload)
+    holds = workload.key in state.nominations.ours or workload.key in state.kept
+    own = workload.key if holds else None  # what is held for it, nobody else has
+    whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)
+    least = tuple(sorted(workload.min_resources.items())) if workload.min_resources else ()
+    return (*whom, important, before, lasts, local_queue, own, least)
+
+
+def terms_of_entry(entry: Standing) -> int:
+    """Return how many terms of selectors, affinity and the like are weighed to try a workload."""
+    return toil_of_all(need.klass for need in entry.needs)
+
+
+def fails_again(state: State, entry: Standing) -> bool:
+    """Whether a head that is next would only be told other numbers than those equal to it were told before."""
+    equals, queue, why = entry.bunch, entry.queue, entry.bunch.before
+    if entry.workload.key in state.kept:
         return False  # what it lacks among all is kept for it
-    if why is None or queue is None or bunch.fresh or bunch.choice is None or len(bunch.pod_sets) != 1:
+    if why is None or queue is None or equals.fresh or equals.choice is None or len(equals.pod_sets) != 1:
         return False
     if why.gate is not Gate.QUOTA or why.reason != NoFit.WAITING_FOR_QUOTA.reason or queue.reserves:
         return False
-    if queue.name in state.shadows.of or overdue_heads.has_turn(state, queue.name, standing.workload.key):
+    if queue.name in state.shadows.of or overdue_heads.has_turn(state, queue.name, entry.workload.key):
         return False
-    workload = standing.workload
+    workload = entry.workload
     told = workload.told[0] == why.reason and workload.key not in state.nominations.ours
-    return told and queue.policy == NOBODY and bunch.choice.verdict is not Verdict.FIT
+    return told and queue.policy == NOBODY and equals.choice.verdict is not Verdict.FIT

@@ -25,7 +25,7 @@ from tutti.engine.records.naming import named
 from tutti.engine.state import State
 from tutti.queueing.entries import EntryKey, entry_key
 from tutti.queueing.tournament import Tournament
-from tutti.quota.outcome import NoFit
+from tutti.quota.outcome import Choice, NoFit
 from tutti.quota.proportion import Pending, Proportion
 from tutti.quota.share import Ordering, ShareKey, borrowed_share, dominant_share
 from tutti.quota.tree import FlavorResource, QuotaNode
@@ -33,14 +33,18 @@ from tutti.quota.tree import FlavorResource, QuotaNode
 Place = tuple[float, EntryKey, str]
 
 
-class Contender(Protocol):
-    """One or more lines that put forward one head at a time."""
+Candidate = tuple[Place, Standing, Choice | None]
+"""A head, its place among those of all contenders, and the flavors that it could have by quota."""
 
-    def next(self, state: State) -> tuple[Place, Standing] | None:
-        """Return the head and its place among those of all contenders, or None where there is none."""
+
+class Contender(Protocol):
+    """One or more queues that put forward one head at a time."""
+
+    def next(self, state: State) -> Candidate | None:
+        """Return the head that is put forward, or None where there is none."""
 
     def followers(self, head: Standing) -> Iterator[Standing]:
-        """Yield who of a head's bunch is put forward after it, if each is admitted as the head is."""
+        """Yield who of those equal to a head is put forward after it, if each is admitted as the head is."""
 
     def place(self, one: Standing) -> Place:
         """Return the place of one of these among the heads of all contenders."""
@@ -51,27 +55,29 @@ class NextHead:
     """Whose turn it is.
 
     Attributes:
-        head: The one.
+        entry: Who it is.
+        choice: The flavors that it could have by quota; None where it needs none.
         number: Of its contender.
         contender: Has put it forward.
         rival: The place of the next contender, as it was when that was last looked at, and its number.
     """
 
-    head: Standing
+    entry: Standing
+    choice: Choice | None
     number: int
     contender: Contender
     rival: tuple[Place, int] | None
 
     def followers(self) -> Iterator[Standing]:
-        """Yield who of its bunch will be next after the head, one after the other, if each is admitted as it is."""
-        for one in self.contender.followers(self.head):
+        """Yield who of those equal to it will be next, one after the other, if each before is admitted."""
+        for one in self.contender.followers(self.entry):
             if self.rival is not None and (self.contender.place(one), self.number) > self.rival:
                 return
             yield one
 
 
 def next_heads(state: State, lines: Iterable[Line], pending: Pending) -> Iterator[NextHead]:
-    """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or let its bunch sleep.
+    """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or park it.
 
     Args:
         state: What is used, and by what is compared.
@@ -95,7 +101,7 @@ def next_heads(state: State, lines: Iterable[Line], pending: Pending) -> Iterato
             if heap[0][1] != number:
                 continue
         rival = min(heap[1:3], default=None)
-        yield NextHead(found[1], number, contender, None if rival is None else rival[:2])
+        yield NextHead(found[1], found[2], number, contender, None if rival is None else rival[:2])
 
 
 def _contenders(state: State, lines: Iterable[Line], pending: Pending) -> list[Contender]:
@@ -132,12 +138,12 @@ class _Single:
 
     line: Line
 
-    def next(self, state: State) -> tuple[Place, Standing] | None:
+    def next(self, state: State) -> Candidate | None:
         head = self.line.head()
         if head is None:
             return None
         choice = assign_flavors(state, head)
-        return _place(head, 0 if choice is None else choice.level), head
+        return _place(head, 0 if choice is None else choice.level), head, choice
 
     def followers(self, head: Standing) -> Iterator[Standing]:
         return self.line.followers(head)
@@ -151,7 +157,7 @@ class _Single:
 class _Head:
     """The head of a queue in the tournament of its tree."""
 
-    standing: Standing
+    entry: Standing
     priority: int
     queued_at: float
     usage: Mapping[FlavorResource, int]
@@ -164,12 +170,12 @@ class _Tree:
     tournament: Tournament
     lines: list[Line]
 
-    def next(self, state: State) -> tuple[Place, Standing] | None:
+    def next(self, state: State) -> Candidate | None:
         while heads := {line.name[0]: _head(state, head) for line in self.lines if (head := line.head()) is not None}:
             first = heads[self.tournament.winner(heads)]
-            choice = assign_flavors(state, first.standing)
+            choice = assign_flavors(state, first.entry)
             if choice is None or choice.usage == first.usage:
-                return _place(first.standing, 0), first.standing
+                return _place(first.entry, 0), first.entry, choice
         return None
 
     def followers(self, head: Standing) -> Iterator[Standing]:
@@ -181,24 +187,24 @@ class _Tree:
         return _place(one, 0)
 
 
-def _head(state: State, standing: Standing) -> _Head:
+def _head(state: State, entry: Standing) -> _Head:
     """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
-    bunch, queue = standing.bunch, standing.queue
+    bunch, queue = entry.bunch, entry.queue
     choice = bunch.choice
     if choice is None or queue is None or not state.holdings.tight_since(queue.name, bunch.version):
-        choice = assign_flavors(state, standing)
+        choice = assign_flavors(state, entry)
     usage = {} if choice is None else choice.usage
-    return _Head(standing, _priority(standing), standing.workload.stands_since, usage)
+    return _Head(entry, _priority(entry), entry.workload.stands_since, usage)
 
 
-def _place(standing: Standing, level: int) -> Place:
-    workload = standing.workload
-    return workload.rank, entry_key(_priority(standing), workload.stands_since, level), workload.name
+def _place(entry: Standing, level: int) -> Place:
+    workload = entry.workload
+    return workload.rank, entry_key(_priority(entry), workload.stands_since, level), workload.name
 
 
-def _priority(standing: Standing) -> int:
+def _priority(entry: Standing) -> int:
     """Return what the priority counts among all queues."""
-    queue, priority = standing.queue, standing.workload.priority
+    queue, priority = entry.queue, entry.workload.priority
     return priority if queue is None else queue.outward(priority)
 
 

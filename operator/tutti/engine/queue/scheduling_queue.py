@@ -1,13 +1,14 @@
-"""Who is tried in this turn, and what wakes those that wait.
+"""The scheduling queue: who is tried in this turn, and what wakes those that wait.
 
-A workload that lacks something of its own, its members or a queue, stands aside until that changes. The others stand
-in line for quota and nodes; what failed there sleeps until something happened that can help: quota that was given back
-in its own cohort tree, or room that appeared where it lacked nodes. Nothing is polled.
+A workload that lacks something of its own, its members or a queue, is gated until that changes. The others stand in
+the queue for quota and nodes; what failed there is parked until something happened that can help: quota that was given
+back in its own cohort tree, or room that appeared where it lacked nodes. Nothing is polled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from math import inf
@@ -16,30 +17,31 @@ from tutti.api.conditions import timestamp
 from tutti.engine.admission import admission, quota_holdback, usage_history
 from tutti.engine.admission.shortages import with_foreign_pods
 from tutti.engine.backfill import backfill
-from tutti.engine.lifecycle import permits, reconciliation
+from tutti.engine.lifecycle import reconciliation
 from tutti.engine.lifecycle.phases import explain
-from tutti.engine.preemption import by_priority, nominations
-from tutti.engine.preemption.nominations import fitting_by_now
-from tutti.engine.queue import equivalence, heads
+from tutti.engine.preemption import nominations
 from tutti.engine.queue.bulkhead import Bulkheads
-from tutti.engine.queue.heads import NextHead, next_heads
+from tutti.engine.queue.equivalence import (
+    DEGRADED_GANGS,
+    fails_again,
+    queue_name_of,
+    shape_of,
+    sort_key,
+    terms_of_entry,
+)
+from tutti.engine.queue.heads import NextHead, explain_behind, next_heads, told_by_name
 from tutti.engine.reading.queues import queue_of
 from tutti.engine.records.explanation import ASKING, IN_LINE, Explanation, Gate
-from tutti.engine.records.lines import Bunch, Line, LineKey, Shape, Standing
+from tutti.engine.records.lines import Bunch, Line, Shape, Standing
 from tutti.engine.records.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.placement.toil import toil_of_all
 from tutti.queueing.backoff import delay
-from tutti.queueing.heads import head_key
 from tutti.quota.flavors import Queue
-from tutti.quota.policy import NOBODY
+from tutti.quota.outcome import Choice
 from tutti.quota.proportion import Pending
 
-Changed = dict[WorkloadKey, Workload]
 NEXT = Explanation(Gate.QUEUE, IN_LINE, "it stands in line, and is looked at when those before it have been")
-DEGRADED_GANGS = ("", "broken")
-"""The line of gangs that run with fewer members than they need; it goes before all others."""
 _PODS_PER_TRY = 16
 """To try a single pod takes as long as so many pods of a gang do."""
 _TOGETHER_PER_TRY = 4
@@ -52,22 +54,37 @@ _REST_SECONDS = (1.0, 60.0)
 """For how long after the first of such tries, and at most; it doubles."""
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Who is tried at once.
+
+    Attributes:
+        entries: The one whose turn it is, and equal single pods that are next if all before them are admitted: some of
+            them may be as well, the first ones.
+        choice: The flavors that each of them could have by quota; None where none is needed.
+    """
+
+    entries: Sequence[Standing]
+    choice: Choice | None
+
+
 class SchedulingQueue:
-    """The workloads that want nodes: aside, or in line.
+    """The workloads that want nodes: gated, or in the queue of a ClusterQueue.
 
     Attributes:
         evaluated: How many workloads have been looked at since the start, for tests and metrics.
-        cut_short: Whether the last contest ended with some not tried who could be.
+        cut_short: Whether the last turn ended with some not tried who could be.
     """
 
     def __init__(self, bulkheads: Bulkheads, pending: Pending) -> None:
         self._bulkheads = bulkheads
         self.evaluated = 0
         self.cut_short = False
-        self._aside: dict[WorkloadKey, Workload] = {}
-        self._standing: dict[WorkloadKey, Standing] = {}
-        self._lines: dict[tuple[str, str], Line] = {}
+        self._gated: dict[WorkloadKey, Workload] = {}
+        self._entries: dict[WorkloadKey, Standing] = {}
+        self._queues: dict[tuple[str, str], Line] = {}
         self._active: dict[tuple[str, str], None] = {}
+        self._trying: tuple[dict[tuple[str, str], None], list[Line]] = ({}, [])  # of this turn: what was active, of it
         self._by_root: dict[str, dict[Bunch, None]] = {}
         self._for_nodes: dict[Bunch, None] = {}
         self._for_answers: dict[Bunch, None] = {}
@@ -78,122 +95,81 @@ class SchedulingQueue:
         self._tried: set[WorkloadKey] = set()
         self._stretch = 1
 
-    def due(self, state: State) -> list[Workload]:
-        """Return the workloads whose deadline has passed; look again at those with something else to do or tell."""
-        out = []
-        for workload in state.timed.take_due(state.now):
-            if workload.deadline is not None and workload.deadline <= state.now:
-                out.append(workload)
-            if workload.tell_at is not None and workload.tell_at <= state.now:
-                workload.tell_at = None
-                state.touch(workload.key)
-            if workload.alarm is not None and workload.alarm <= state.now:
-                workload.alarm = None  # set anew where it is looked at
-                state.touch(workload.key)
-            if 0 < workload.not_before <= state.now:
-                workload.not_before = 0.0
-                state.touch(workload.key)
-            state.timed.settle(workload, state.now)
-        return out
-
     def next_due(self, state: State) -> float | None:
         """Return when to decide again though nothing is observed, Unix seconds.
 
         A deadline that has passed and still stands waits for an answer, and that will be observed.
         """
-        if self._woken_meanwhile(state) or state.owners.roused:
+        if self._helped_meanwhile(state) or state.owners.roused:
             return state.now
-        rested = (bunch.rests_until for bunch in self._roused)
+        rested = (equals.rests_until for equals in self._roused)
         return min((time for time in (state.timed.next(state.now), *rested) if time is not None), default=None)
 
-    def update(self, state: State, changed: Changed) -> None:
+    def entry_of(self, key: WorkloadKey) -> Standing | None:
+        """Return the entry of a workload that stands in a queue."""
+        return self._entries.get(key)
+
+    def update(self, state: State, changed: Iterable[Workload]) -> None:
         """Put those that something was observed about where they belong, and wake whom something may help."""
         catalog, room = self._seen
         self._seen = (state.catalog.version, state.cluster.freed)
         freed = state.holdings.take_freed()
         if catalog != state.catalog.version:
-            self._begin_anew(state)
-        for workload in list(changed.values()):
-            self._put(state, workload)
-        woken, self._roused = self._roused, {}
-        self._wake(state, woken)
+            self._rebuild(state)
+        for workload in changed:
+            self._place(state, workload)
+        if self._roused:
+            woken, self._roused = self._roused, {}
+            self._activate(state, woken)
         for root in freed:
-            self._wake(state, self._by_root.pop(root, {}))
-        self._follow_owners(state)
-        if room != state.cluster.freed:
+            if root in self._by_root:
+                self._activate(state, self._by_root.pop(root))
+        if state.owners.of or state.owners.roused:
+            self._follow_holdbacks(state)
+        if self._for_nodes and room != state.cluster.freed:
             woken, self._for_nodes = self._for_nodes, {}
-            self._wake(state, woken)
+            self._activate(state, woken)
         respecified = catalog != state.catalog.version  # so there may be more quota
-        for workload in fitting_by_now(state, state.cluster.freed - room + respecified):
-            self._look_elsewhere(state, workload)
+        for workload in nominations.fitting_by_now(state, state.cluster.freed - room + respecified):
+            self._try_by_now(state, workload)
         if state.consultations.take_roused():
             woken, self._for_answers = self._for_answers, {}
-            self._wake(state, woken)
-        self._follow_past_use(state)
+            self._activate(state, woken)
+        if state.catalog.by_past_use:
+            self._follow_usage_history(state)
 
-    def _follow_owners(self, state: State) -> None:
-        """Hold nothing back for those who have left their line, and wake who was refused because of them."""
-        for owner in list(state.owners.of.values()):
-            standing = self._standing.get(owner.workload)
-            if standing is None or standing.bunch.line.name != (owner.queue, ""):
-                quota_holdback.drop_holdback(state, owner.workload, owner.queue)
-        roused = (self._standing.get(key) for key in state.owners.take_roused())
-        self._wake(state, {one.bunch: None for one in roused if one is not None})
+    def batches(
+        self, state: State, *, most: int | None = None, enough: Callable[[], bool] | None = None
+    ) -> Iterator[Batch]:
+        """Yield whom to try now, the next one first; it must be admitted and dropped, or parked.
 
-    def _follow_past_use(self, state: State) -> None:
-        """Look once in a sampling interval whether past use has put another before the head that blocks a strict line.
-
-        That changes by itself: what runs is used, and what has been used fades.
-        """
-        interval = state.configuration.admission_fair_sharing.usage_sampling_interval_seconds
-        if not state.catalog.by_past_use or state.now < self._ordered_at + interval:
-            return
-        self._ordered_at = state.now
-        for name, line in self._lines.items():
-            queue = state.catalog.queues.get(name[0])
-            if line.strict and queue is not None and queue.by_past_use:
-                self._active[name] = None
-
-    def standing_of(self, key: WorkloadKey) -> Standing | None:
-        """Return the place of a workload that stands in line."""
-        return self._standing.get(key)
-
-    def contest(
-        self, state: State, changed: Changed, *, most: int | None = None, enough: Callable[[], bool] | None = None
-    ) -> Iterator[list[Standing]]:
-        """Yield whom to try now, the next one first; it must be admitted and dropped, or reported as failed.
-
-        Those that come with it are equal single pods that are next if all before them are admitted: some of them may
-        be as well, the first ones.
-
-        After `most`, or where the pods of those tried come to 16 times that, the contest is cut short: those who are
+        After `most`, or where the pods of those tried come to 16 times that, the turn is cut short: those who are
         left compete anew in the next one. Of pods that are admitted with another, four count as one that is tried,
         and 32 terms that are weighed count as one more. It is cut short as well after a try where it is `enough`.
         Where something woke some meanwhile that were tried already, each of the next tries twice as many as the one
         before, and at least so many of one, two, four ..., until nobody is left: in a busy cluster those who go first
         would be tried for ever, and the others never.
 
-        It is cut short as well where a pod of somebody in line has become of another class by what the last one got:
-        where it can go now is not what it is down for.
+        It is cut short as well where a pod of somebody in a queue has become of another class by what the last one
+        got: where it can go now is not what it is down for.
         """
         names, self._active = self._active, {}
-        lines = [self._lines[name] for name in names if name in self._lines]
-        broken, others = (
-            [line for line in lines if (line.name == DEGRADED_GANGS) is wanted] for wanted in (True, False)
-        )
-        heads = self._worth_trying(
-            state, next_heads(state, broken, self._pending), next_heads(state, others, self._pending)
-        )
+        queues = [self._queues[name] for name in names if name in self._queues]
+        self._trying = names, queues
+        degraded, others = ([one for one in queues if (one.name == DEGRADED_GANGS) is so] for so in (True, False))
+        first, then = (next_heads(state, some, self._pending) for some in (degraded, others))
+        heads = self._worth_trying(state, chain(first, then) if degraded else then)
         again = False
         tries: float = inf if most is None else most * self._stretch
         pods = tries * _PODS_PER_TRY
         out_of_date = is_enough = False
         times = 0
-        while tries > 0 and pods > 0 and not (out_of_date or is_enough) and (turn := next(heads, None)) is not None:
-            run = admission.batch_of(state, turn.head, turn.followers(), min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods))
-            yield run
-            tried = [turn.head, *(one for one in run[1:] if one.left)]
-            tries -= 1 + (len(tried) - 1) / _TOGETHER_PER_TRY + _toil(turn.head) // _TERMS_PER_TRY
+        while tries > 0 and pods > 0 and not (out_of_date or is_enough) and (head := next(heads, None)) is not None:
+            at_most = min(1 + (tries - 1) * _TOGETHER_PER_TRY, pods)
+            entries = admission.batch_of(state, head.entry, head.choice, head.followers(), at_most)
+            yield Batch(entries, head.choice)
+            tried = [head.entry, *(one for one in entries[1:] if one.left)]
+            tries -= 1 + (len(tried) - 1) / _TOGETHER_PER_TRY + terms_of_entry(head.entry) // _TERMS_PER_TRY
             pods -= sum(len(need.members) for one in tried for need in one.needs)
             keys = {one.workload.key for one in tried}
             again = again or not keys.isdisjoint(self._tried)
@@ -206,100 +182,109 @@ class SchedulingQueue:
             self._tried, self._stretch = set(), 1
         elif again:
             self._stretch *= 2
-        for line in lines:
-            line.close()
-            if not self.cut_short:
-                self._tell_those_behind(state, line, changed)
-            if not line:
-                self._lines.pop(line.name, None)
+
+    def end_turn(self, state: State) -> list[Workload]:
+        """End what `batches` has begun; returns who is told something else of who is before it than until now."""
+        names, queues = self._trying
+        news: list[Workload] = []
+        for queue in queues:
+            queue.close()
+            if queue.strict and not self.cut_short:
+                news += self._explain_behind(state, queue)
+            if not queue:
+                self._queues.pop(queue.name, None)
+        self._trying = {}, []
         if self.cut_short:
             self._active = {**names, **self._active}
         else:
             quota_holdback.lapse_holdbacks(state)
+        return news
 
-    def _has_reclassed(self, state: State) -> bool:
-        """Whether anybody stands in line whose pods are of another class than they are down for."""
-        homes = (state.home.get(key) for key in state.cluster.reclassed)
-        return any(address[0] in self._standing for address in homes if address is not None)
+    def park(self, state: State, entry: Standing, why: Explanation, *, lacks_nodes: bool = False) -> list[Workload]:
+        """Let a workload that could not be admitted wait, together with those that are equal to it.
 
-    def fail(self, state: State, standing: Standing, why: Explanation, changed: Changed) -> None:
-        """Let a workload that could not be admitted sleep, together with those that are equal to it."""
-        bunch, line = standing.bunch, standing.bunch.line
-        line.sleep(bunch, why)
-        if _toil(standing) > _LIGHT_TERMS and not line.strict:  # a head that blocks its line stands in its own way
-            bunch.rests += 1
+        Args:
+            state: The engine's memory.
+            entry: The workload.
+            why: What it waits for.
+            lacks_nodes: Whether it may be nodes that it lacks, whatever is told.
+
+        Returns:
+            Who is told another reason by that than until now.
+        """
+        equals, queue = entry.bunch, entry.bunch.line
+        queue.sleep(equals, why)
+        if terms_of_entry(entry) > _LIGHT_TERMS and not queue.strict:  # a head that blocks its queue harms itself alone
+            equals.rests += 1
             base, longest = _REST_SECONDS
-            bunch.rests_until = state.now + delay(bunch.rests, state.random, base=base, most=longest)
-        quota_holdback.note_holdback(state, standing, why)
-        if bunch.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
-            self._by_root.setdefault(bunch.root, {})[bunch] = None
-        unlike = len(standing.needs) > 1 and not any(need.required for need in standing.needs)
-        lacks_nodes = why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or standing.needs_room
-        if lacks_nodes or unlike:  # of unlike surplus members, only what the first lacks is told
-            self._for_nodes[bunch] = None
+            equals.rests_until = state.now + delay(equals.rests, state.random, base=base, most=longest)
+        quota_holdback.note_holdback(state, entry, why)
+        if equals.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
+            self._by_root.setdefault(equals.root, {})[equals] = None
+        unlike = len(entry.needs) > 1 and not any(need.required for need in entry.needs)
+        if lacks_nodes or why.gate is Gate.PLACEMENT or why.reason == backfill.WOULD_DELAY or unlike:
+            self._for_nodes[equals] = None  # of unlike surplus members, only what the first lacks is told
         if why.reason == ASKING:
-            self._for_answers[bunch] = None
-        for one in [standing] if line.strict else bunch.standings():
-            _explain(one.workload, why, changed)
+            self._for_answers[equals] = None
+        waiting = [entry.workload] if queue.strict else [one.workload for one in equals.standings()]
+        return [workload for workload in waiting if _explain(workload, why)]
 
-    def _worth_trying(self, state: State, *contests: Iterator[NextHead]) -> Iterator[NextHead]:
-        """Yield the turns of some contests but of those who would fail again; these sleep on until they may be told."""
-        for turn in chain(*contests):
-            standing = turn.head
-            bunch = standing.bunch
-            if not equivalence.fails_again(state, standing):
-                yield turn
-                continue
-            assert bunch.before is not None  # that is what it goes by
-            bunch.line.sleep(bunch, bunch.before)
-            quota_holdback.note_holdback(state, standing, bunch.before)
-            bunch.stale = True
-            self._by_root.setdefault(bunch.root, {})[bunch] = None
-            state.tell_in_time(standing.workload, bunch.looked_at)
+    def park_for_victims(self, state: State, entry: Standing, why: Explanation) -> list[Workload]:
+        """Let a workload wait for its victims: gated or, in a strict queue, in the way of those behind it.
+
+        Returns:
+            Who is told another reason by that than until now.
+        """
+        if entry.bunch.line.strict:
+            return self.park(state, entry, why)
+        self._gate(entry.workload, why)
+        return []
 
     def drop(self, workload: Workload) -> None:
         """Take a workload out, because it has been admitted or is gone."""
-        self._aside.pop(workload.key, None)
-        standing = self._standing.pop(workload.key, None)
-        if standing is not None:
-            standing.bunch.line.leave(standing)
-            self._wake_from_victims(standing.bunch)  # those of another, which nobody left has been waiting for
-            if standing.queue is not None:
-                self._pending.go(standing.queue.name, standing.bunch.asks)
-            self._active[standing.bunch.line.name] = None
+        self._gated.pop(workload.key, None)
+        entry = self._entries.pop(workload.key, None)
+        if entry is not None:
+            equals = entry.bunch
+            equals.line.leave(entry)
+            _activate_after_victims(equals)  # those of another, which nobody left has been waiting for
+            if equals.queue is not None:
+                self._pending.go(equals.queue.name, equals.asks)
+            self._active[equals.line.name] = None
 
-    def _begin_anew(self, state: State) -> None:
+    # where a workload belongs
+
+    def _rebuild(self, state: State) -> None:
         """Put everybody where they belong by what is written now: queues, flavors, priorities, namespaces."""
-        everybody = [*self._aside.values(), *(one.workload for one in self._standing.values())]
-        for line in self._lines.values():
-            line.clear()
-        for index in (self._aside, self._standing, self._lines, self._active, self._by_root):
+        everybody = [*self._gated.values(), *(one.workload for one in self._entries.values())]
+        for queue in self._queues.values():
+            queue.clear()
+        for index in (self._gated, self._entries, self._queues, self._active, self._by_root):
             index.clear()
-        for sleepers in (self._for_nodes, self._for_answers, self._roused):
-            sleepers.clear()
+        for parked in (self._for_nodes, self._for_answers, self._roused):
+            parked.clear()
         self._pending.clear()
         state.owners.clear()
         for workload in everybody:
-            self._put(state, workload)
+            self._place(state, workload)
 
-    def _put(self, state: State, workload: Workload) -> None:
-        """Put one workload where it belongs, or aside where that cannot be found out."""
+    def _place(self, state: State, workload: Workload) -> None:
+        """Put one workload where it belongs, or out of the queue where that cannot be found out."""
         if self._bulkheads.is_shut(state, workload):
             self._shut_out(workload)
             return
         try:
-            self._find_place(state, workload)
+            self._place_by_rule(state, workload)
         except Exception as error:  # noqa: BLE001 - a bulkhead: whatever it is, it is this workload's
             self._bulkheads.set_aside(state, workload, error, "queueing")
             self._shut_out(workload)
 
     def _shut_out(self, workload: Workload) -> None:
-        """Have a workload aside that has been set aside, whatever place it had."""
+        """Have a workload gated that has been set aside, whatever place it had."""
         self.drop(workload)
-        self._aside[workload.key] = workload
+        self._gated[workload.key] = workload
 
-    def _find_place(self, state: State, workload: Workload) -> None:
-        """Put one workload where it belongs."""
+    def _place_by_rule(self, state: State, workload: Workload) -> None:
         if not reconciliation.wants_nodes(workload):
             self.drop(workload)
             return
@@ -311,82 +296,59 @@ class SchedulingQueue:
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
         if isinstance(queue, Explanation):
             nominations.abandon_nomination(state, workload.key)  # it may not have it
-            self.put_aside(workload, queue)
+            self._gate(workload, queue)
             return
         needs = needs_of(workload)
         if isinstance(needs, Explanation):
-            self.put_aside(workload, with_foreign_pods(state, workload, needs))
+            self._gate(workload, with_foreign_pods(state, workload, needs))
             return
         never = never_admitted(queue, needs)
-        waits = nominations.waits_for_victims(state, workload, needs)
+        nomination = state.nominations.ours.get(workload.key)
+        waits = None if nomination is None else nominations.waits_for_victims(state, workload, needs)
         if never is not None:
             nominations.abandon_nomination(state, workload.key)
-            self.put_aside(workload, never)
+            self._gate(workload, never)
         elif waits is not None and not (queue is not None and queue.strict and workload.phase is Phase.WAITING):
-            self.put_aside(workload, waits)
+            self._gate(workload, waits)
         else:
-            self._stand(state, workload, queue, needs)
+            entry = self._enqueue(state, workload, queue, needs)
             if waits is None:
-                self._stand_up(workload)
+                _activate_after_victims(entry.bunch)
 
-    def put_aside(self, workload: Workload, why: Explanation) -> None:
+    def _gate(self, workload: Workload, why: Explanation) -> None:
         """Have a workload wait for something of its own, so that it stands in nobody's way."""
-        if workload.key not in self._aside:
+        if workload.key not in self._gated:
             self.drop(workload)
-            self._aside[workload.key] = workload
+            self._gated[workload.key] = workload
             self.evaluated += 1
         explain(workload, why)
 
-    def _stand(self, state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> None:
-        """Have a workload stand in line; one that stands there already as it is stays where it is."""
-        name, key, shape = _line_of(workload, queue), _key(workload), _shape(state, workload, queue, needs)
-        standing = self._standing.get(workload.key)
-        if standing is not None and standing.is_at(name, key, shape):
-            standing.needs = needs
-            standing.bunch.line.look_again(standing)
+    def _enqueue(self, state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Standing:
+        """Have a workload stand in a queue; one that stands there already as it is stays where it is."""
+        name, key, shape = queue_name_of(workload, queue), sort_key(workload), shape_of(state, workload, queue, needs)
+        entry = self._entries.get(workload.key)
+        if entry is not None and entry.is_at(name, key, shape):
+            entry.needs = needs
+            entry.bunch.line.look_again(entry)
         else:
             self.drop(workload)
-            bunch = self._bunch(state, workload, queue, needs, name, shape)
-            standing = self._standing[workload.key] = Standing(workload, needs, key, bunch)
-            bunch.line.add(standing)
+            equals = self._equals(state, workload, queue, needs, name, shape)
+            entry = self._entries[workload.key] = Standing(workload, needs, key, equals)
+            equals.line.add(entry)
             if queue is not None:
-                self._pending.come(queue.name, bunch.asks)
-        self._look_anew(state, standing)
+                self._pending.come(queue.name, equals.asks)
+        equals = entry.bunch
+        if equals.stale and equals.first() is entry and workload.tell_at is None:  # its numbers may be told by now
+            equals.before, equals.stale, equals.looked_at = None, False, state.now
+            equals.line.wake(equals)
         if workload.explanation is None and workload.phase is Phase.WAITING:
             explain(workload, NEXT)
-        if standing.bunch.why is not None and not standing.bunch.line.strict:
-            explain(workload, standing.bunch.why)
+        if equals.why is not None and not equals.line.strict:
+            explain(workload, equals.why)
         self._active[name] = None
+        return entry
 
-    def _look_anew(self, state: State, standing: Standing) -> None:
-        """Have a bunch tried whose numbers may be told by now."""
-        bunch = standing.bunch
-        if bunch.stale and bunch.first() is standing and standing.workload.tell_at is None:
-            bunch.before, bunch.stale, bunch.looked_at = None, False, state.now
-            bunch.line.wake(bunch)
-
-    def _stand_up(self, workload: Workload) -> None:
-        """Have one tried again that blocked a strict line while its victims were leaving."""
-        self._wake_from_victims(self._standing[workload.key].bunch)
-
-    def _wake_from_victims(self, bunch: Bunch) -> None:
-        """Have a bunch tried again that sleeps while victims of its first are leaving."""
-        if bunch.why is not None and bunch.why.gate is Gate.VICTIMS:
-            bunch.line.wake(bunch)
-
-    def _look_elsewhere(self, state: State, workload: Workload) -> None:
-        """Have one tried that waits for its victims."""
-        queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
-        needs = needs_of(workload)
-        if isinstance(queue, Explanation) or isinstance(needs, Explanation):
-            return
-        if workload.key in self._aside:
-            self._stand(state, workload, queue, needs)
-        elif workload.key in self._standing:
-            self._stand_up(workload)
-            self._active[self._standing[workload.key].bunch.line.name] = None
-
-    def _bunch(
+    def _equals(
         self,
         state: State,
         workload: Workload,
@@ -395,95 +357,132 @@ class SchedulingQueue:
         name: tuple[str, str],
         shape: Shape,
     ) -> Bunch:
-        """Return the bunch of a shape in the line of a name, begun for a workload where it is the first."""
-        line = self._lines.get(name)
+        """Return the equivalence class of a shape in a queue, begun for a workload where it is the first."""
+        line = self._queues.get(name)
         if line is None:
             strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
-            line = self._lines[name] = Line(name, strict, partial(usage_history.usage_of_local_queue, state))
-        bunch = line.bunch(shape)
-        if bunch is None:
+            line = self._queues[name] = Line(name, strict, partial(usage_history.usage_of_local_queue, state))
+        equals = line.bunch(shape)
+        if equals is None:
             root = "" if queue is None else state.holdings.root_of(queue.name)
             required = [need for need in needs if need.required]
-            door = usage_history.local_queue_of(state, workload)
+            local_queue = usage_history.local_queue_of(state, workload)
             sets = [] if queue is None else pod_sets_of(required)
-            bunch = Bunch(line, shape, queue, root, sets, asked_by(needs), door)
-            line.open_bunch(bunch)
-        return bunch
+            equals = Bunch(line, shape, queue, root, sets, asked_by(needs), local_queue)
+            line.open_bunch(equals)
+        return equals
 
-    def _woken_meanwhile(self, state: State) -> bool:
-        """Whether something that can help somebody who sleeps has happened in this turn itself."""
+    # who is tried again
+
+    def _worth_trying(self, state: State, heads: Iterator[NextHead]) -> Iterator[NextHead]:
+        """Yield some heads but those who would fail again; these stay parked until they may be told."""
+        for head in heads:
+            entry, equals = head.entry, head.entry.bunch
+            if equals.before is None or not fails_again(state, entry):
+                yield head
+                continue
+            equals.line.sleep(equals, equals.before)
+            quota_holdback.note_holdback(state, entry, equals.before)
+            equals.stale = True
+            self._by_root.setdefault(equals.root, {})[equals] = None
+            state.tell_in_time(entry.workload, equals.looked_at)
+
+    def _activate(self, state: State, classes: Iterable[Bunch]) -> None:
+        """Have parked workloads tried again."""
+        for equals in classes:
+            if equals.rests_until > state.now:
+                if equals.size:
+                    self._roused[equals] = None
+                continue
+            equals.line.wake(equals)
+            self._active[equals.line.name] = None
+
+    def _follow_holdbacks(self, state: State) -> None:
+        """Hold nothing back for those who have left their queue, and wake who was refused because of them."""
+        for owner in list(state.owners.of.values()):
+            entry = self._entries.get(owner.workload)
+            if entry is None or entry.bunch.line.name != (owner.queue, ""):
+                quota_holdback.drop_holdback(state, owner.workload, owner.queue)
+        roused = (self._entries.get(key) for key in state.owners.take_roused())
+        self._activate(state, dict.fromkeys(one.bunch for one in roused if one is not None))
+
+    def _follow_usage_history(self, state: State) -> None:
+        """Look once in a sampling interval whether usage has put another before the head that blocks a strict queue.
+
+        That changes by itself: what runs is used, and what has been used fades.
+        """
+        interval = state.configuration.admission_fair_sharing.usage_sampling_interval_seconds
+        if state.now < self._ordered_at + interval:
+            return
+        self._ordered_at = state.now
+        for name, line in self._queues.items():
+            queue = state.catalog.queues.get(name[0])
+            if line.strict and queue is not None and queue.by_past_use:
+                self._active[name] = None
+
+    def _try_by_now(self, state: State, workload: Workload) -> None:
+        """Have one tried that waits for its victims."""
+        queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
+        needs = needs_of(workload)
+        if isinstance(queue, Explanation) or isinstance(needs, Explanation):
+            return
+        if workload.key in self._gated:
+            self._enqueue(state, workload, queue, needs)
+        elif workload.key in self._entries:
+            equals = self._entries[workload.key].bunch
+            _activate_after_victims(equals)
+            self._active[equals.line.name] = None
+
+    def _helped_meanwhile(self, state: State) -> bool:
+        """Whether something that can help somebody who is parked has happened in this turn itself."""
         room = bool(self._for_nodes) and self._seen[1] != state.cluster.freed
         return room or state.holdings.has_freed(self._by_root.keys())
 
-    def _wake(self, state: State, bunches: dict[Bunch, None]) -> None:
-        for bunch in bunches:
-            if bunch.rests_until > state.now:
-                if bunch.size:
-                    self._roused[bunch] = None
-                continue
-            bunch.line.wake(bunch)
-            self._active[bunch.line.name] = None
+    def _has_reclassed(self, state: State) -> bool:
+        """Whether anybody stands in a queue whose pods are of another class than they are down for."""
+        homes = (state.home.get(key) for key in state.cluster.reclassed)
+        return any(address[0] in self._entries for address in homes if address is not None)
 
-    def _tell_those_behind(self, state: State, line: Line, changed: Changed) -> None:
-        """Tell those behind a head that blocks its strict line; the head itself knows why it waits."""
+    def _explain_behind(self, state: State, line: Line) -> list[Workload]:
+        """Tell those behind a head that blocks its strict queue; the head itself knows why it waits."""
         head, before = line.blocked, line.near
         behind = line.behind()
         if head is None:
-            return
-        assert head.bunch.why is not None  # it sleeps
-        _explain(head.workload, head.bunch.why, changed)
-        near = line.near = heads.told_by_name(state, line, head)
+            return []
+        assert head.bunch.why is not None  # it is parked
+        news = [head.workload] if _explain(head.workload, head.bunch.why) else []
+        near = line.near = told_by_name(state, line, head)
         said: dict[tuple[str, bool], Explanation] = {}
         for one in dict.fromkeys(chain(near, before, behind)):
             if one.left or line.order(one) <= line.order(head):
                 continue
             case = (one.workload.key[1], one in near)
             if case not in said:
-                said[case] = heads.explain_behind(state, line, head, reader=case[0], near=case[1])
-            _explain(one.workload, said[case], changed, whole=True)
+                said[case] = explain_behind(state, line, head, reader=case[0], near=case[1])
+            if _explain(one.workload, said[case], whole=True):
+                news.append(one.workload)
+        return news
 
 
-def _explain(workload: Workload, why: Explanation, changed: Changed, *, whole: bool = False) -> None:
-    """Say why a workload waits; numbers alone are told when something else is, but a `whole` text is told as it is."""
+def _activate_after_victims(equals: Bunch) -> None:
+    """Have those tried again that are parked while victims of the first of them are leaving."""
+    if equals.why is not None and equals.why.gate is Gate.VICTIMS:
+        equals.line.wake(equals)
+
+
+def _explain(workload: Workload, why: Explanation, *, whole: bool = False) -> bool:
+    """Say why a workload waits; returns whether that is news.
+
+    Numbers alone are told when something else is, but a `whole` text is told as it is.
+    """
     before = workload.explanation
     news = whole and workload.told[1] != why.message
-    if news or workload.told[0] != why.reason or (before is not None and before.reason != why.reason):
-        changed[workload.key] = workload  # what was not told yet is counted all the same
     explain(workload, why)
-
-
-def _toil(standing: Standing) -> int:
-    """Return how many terms are weighed to try a workload."""
-    return toil_of_all(need.klass for need in standing.needs)
+    # What was not told yet is counted all the same.
+    return news or workload.told[0] != why.reason or (before is not None and before.reason != why.reason)
 
 
 def _backing_off(workload: Workload) -> Explanation:
     again = timestamp(workload.not_before)
     text = f"its last attempt was given up; it is tried again at {again}"
     return Explanation(Gate.PERMIT, "BackingOff", text, {"attempts": str(workload.attempts), "at": again})
-
-
-def _line_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
-    """Return the name of the line that a workload stands in; members beyond the required ones have their own."""
-    if reconciliation.lacks_members(workload):
-        return DEGRADED_GANGS
-    name = "" if queue is None else queue.name
-    return name, "" if workload.phase is Phase.WAITING else "surplus"
-
-
-def _key(workload: Workload) -> LineKey:
-    return workload.rank, head_key(workload.priority, workload.stands_since, workload.name)
-
-
-def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Shape:
-    """Return what decides whether a workload can be admitted: equal shapes of one line fare alike."""
-    asked = tuple(need.shape for need in needs)
-    important = 0 if queue is None or queue.policy == NOBODY else workload.reach  # for whom it may preempt
-    before = (*by_priority.preemption_shape(state, workload, needs), permits.asks_for_approval(state, workload))
-    lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
-    door = usage_history.local_queue_of(state, workload)
-    holds = workload.key in state.nominations.ours or workload.key in state.kept
-    own = workload.key if holds else None  # what is held for it, nobody else has
-    whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)
-    least = tuple(sorted(workload.min_resources.items())) if workload.min_resources else ()
-    return (*whom, important, before, lasts, door, own, least)

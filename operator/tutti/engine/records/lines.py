@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.needs import Lacking, Need
+from tutti.engine.records.needs import Need
 from tutti.engine.records.workloads import Workload
 from tutti.queueing.heads import HeadKey
 from tutti.quota.asked import Known
@@ -47,8 +47,6 @@ class Standing:
         needs: The pods that want nodes.
         key: Sorts those of a line, the next one first.
         left: Whether it has left the line.
-        lacking: What its last try found that it could have if others were gone, the best first.
-        needs_room: Whether others could have been taken out for its quota, so that it may be nodes that it lacks.
     """
 
     workload: Workload
@@ -56,8 +54,6 @@ class Standing:
     key: LineKey
     bunch: Bunch
     left: bool = False
-    lacking: Sequence[Lacking] = ()
-    needs_room: bool = False
 
     @property
     def queue(self) -> Queue | None:

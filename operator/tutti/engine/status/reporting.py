@@ -15,8 +15,7 @@ written when it has become known, is known no more, or lies elsewhere by more th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping
 
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
@@ -25,7 +24,7 @@ from tutti.engine.ingest.implicit import keep_pod_group
 from tutti.engine.records.decisions import EmitEvent, PatchStatus, SetPodCondition
 from tutti.engine.records.explanation import ASKING, IN_LINE, RETELL_SECONDS, Explanation, Gate
 from tutti.engine.records.members import Member, Told
-from tutti.engine.records.workloads import Workload, WorkloadKey
+from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.engine.status import queue_statuses, statuses
 from tutti.engine.status.start_estimates import FORESEEN, estimated_starts
@@ -34,34 +33,26 @@ from tutti.engine.status.statuses import PositionReport, reported_start
 PASSING = (ASKING, IN_LINE)
 """Reasons that are not written: they last for a moment."""
 
-Guard = Callable[[State, Workload, str, dict[WorkloadKey, Workload]], AbstractContextManager[None]]
-"""Keeps what one workload raises from the others, and adds that to the workloads that have raised."""
-
 SILENT = ("WaitingForMembers", "SchedulingGated")
 """Reasons that are told in the status only: a gang that is still gathering has not failed at anything."""
 
 
-def report(state: State, changed: dict[WorkloadKey, Workload], *, guard: Guard) -> None:
-    """Tell what has become of the workloads that something happened to, and of their queues.
+def count(state: State, workload: Workload) -> None:
+    """Count a workload where it waits or runs: in its queues, in line, at its gate."""
+    statuses.count_in_queues(state, workload)
+    state.places.put(workload, usage_history.local_queue_of(state, workload))
+    state.waiting.put(workload)
 
-    Args:
-        state: The engine's memory.
-        changed: Those workloads.
-        guard: What keeps one of which nothing can be told from the others.
-    """
-    living = [workload for workload in changed.values() if workload.key in state.workloads]
-    failed: dict[WorkloadKey, Workload] = {}
-    for workload in living:
-        with guard(state, workload, "counting", failed):
-            statuses.count_in_queues(state, workload)
-            state.places.put(workload, usage_history.local_queue_of(state, workload))
-            state.waiting.put(workload)
-    for workload in living:
-        with guard(state, workload, "telling", failed):
-            _report_workload(state, workload)
-    for workload in failed.values():
+
+def report_set_aside(state: State, workloads: Iterable[Workload]) -> None:
+    """Tell of workloads that could not be counted or reported that they are set aside."""
+    for workload in workloads:
         if workload.explanation is not None:
             state.announce(workload, "Warning", "SetAside", workload.explanation.message)
+
+
+def report_objects(state: State) -> None:
+    """Tell what is wrong with objects that cannot be read, and what has become of queues and cohorts."""
     _report_invalid_objects(state)
     moved = dict.fromkeys(name for name in state.changed_queues if "/" not in name)
     state.places.moved.update(moved)
@@ -69,7 +60,7 @@ def report(state: State, changed: dict[WorkloadKey, Workload], *, guard: Guard) 
     queue_statuses.report_queues(state)
 
 
-def _report_workload(state: State, workload: Workload) -> None:
+def report_workload(state: State, workload: Workload) -> None:
     """Tell what has become of one workload, wherever it is told."""
     if workload.key[0] == "Pod":
         _report_explanation(state, workload)  # and it has no object that says more
