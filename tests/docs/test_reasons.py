@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tutti.engine.records.explanation import ASKING, DeactivationCause, EvictionReason, Gate
-from tutti.quota.outcome import NoFit
+from tutti.quota.assignment import NoFit
 
 ROOT = Path(__file__).parents[2]
 ENGINE = ROOT / "operator" / "tutti" / "engine"

@@ -1,6 +1,7 @@
 """`make house`: prints how the code is doing against what it is to come to.
 
 python -m tests.house [-o table|json] [--names]
+python -m tests.house --prune    # takes names out of homonyms.txt that only one module defines by now
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 import tutti
-from tests.house.counting import homonyms, within
-from tests.house.figures import PACKAGE, Figure, figures
+from tests.house.counting import homonyms
+from tests.house.figures import Figure, distributions, figures
+from tests.house.names import LIST, listed, pruned
 from tests.house.source import Tree, loaded
 from tests.house.walk import queued_pod
 
@@ -28,8 +30,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.house", description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
     parser.add_argument("--names", action="store_true", help="print the names that several modules define, too")
+    parser.add_argument("--prune", nargs="?", type=Path, const=LIST, metavar="FILE", help="shorten homonyms.txt")
     options = parser.parse_args(arguments)
     tree = loaded(SOURCE)
+    if options.prune is not None:
+        prune(options.prune, tree)
+        return
     found = figures(tree, queued_pod())
     if options.output == "json":
         sys.stdout.write(f"{json.dumps(as_json(found, tree if options.names else {}), indent=2)}\n")
@@ -38,14 +44,26 @@ def main(arguments: list[str] | None = None) -> None:
         Console().print(table(found))
     else:
         sys.stdout.write(text(found))
-    for name, paths in homonyms(within(tree, PACKAGE)).items() if options.names else ():
-        sys.stdout.write(f"{name}: {', '.join(paths)}\n")
+    for own in distributions(tree) if options.names else ():
+        for name, paths in homonyms(own).items():
+            sys.stdout.write(f"{name}: {', '.join(paths)}\n")
+
+
+def prune(path: Path, tree: Tree) -> None:
+    """Take the names out of a list that only one module of a tree defines by now, and print them."""
+    text = path.read_text(encoding="utf-8")
+    own, _ = distributions(tree)
+    left = pruned(text, homonyms(own))
+    for name in listed(text).keys() - listed(left).keys():
+        sys.stdout.write(f"{name}\n")
+    path.write_text(left, encoding="utf-8")
 
 
 def as_json(found: list[Figure], tree: Tree) -> dict[str, object]:
     """The figures for programs, and the names that several modules of a tree define."""
     out: dict[str, object] = {"figures": [{**asdict(one), "reached": one.reached} for one in found]}
-    return out | ({"names": homonyms(within(tree, PACKAGE))} if tree else {})
+    own, beside = distributions(tree)
+    return out | ({"names": homonyms(own), "names_beside": homonyms(beside)} if tree else {})
 
 
 def table(found: list[Figure]) -> Table:

@@ -11,9 +11,9 @@ from random import Random
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.model import API_VERSION
 from tutti.api.resources import Amounts
+from tutti.cluster.capacity import FreeCapacity, allocatable_of_nodes
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
-from tutti.cluster.supply import Room, offered
 from tutti.engine.reading.catalog import Catalog
 from tutti.engine.reading.profiles import profiles_of, rules_of
 from tutti.engine.records.consultation import Consultations
@@ -26,13 +26,13 @@ from tutti.engine.records.plugins import PluginHold, PluginHost, Plugins
 from tutti.engine.records.reservations import BackfillReservations, Nominations, QuotaHoldbacks, ShareDebts
 from tutti.engine.records.timers import Timers
 from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.placement.preemption.budgets import Budget
+from tutti.placement.preemption.victim_cost import Budget
 from tutti.placement.profile import Profile
-from tutti.queueing.backoff import delay
-from tutti.queueing.local_usage import PastUse
 from tutti.quota.flavors import Flavor
-from tutti.quota.holdings import Holdings
-from tutti.quota.oracle import Rules
+from tutti.quota.ledger import Holdings
+from tutti.quota.ordering import delay
+from tutti.quota.preemption import Rules
+from tutti.quota.usage import PastUse
 
 Address = tuple[WorkloadKey, str]
 """A workload and the name of a group in it."""
@@ -118,7 +118,7 @@ class State:
     timed: Timers = field(default_factory=Timers)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
     supply_seen: int = 0
-    rooms: dict[str, Room] = field(default_factory=dict)
+    rooms: dict[str, FreeCapacity] = field(default_factory=dict)
     rooms_at: float = 0.0
     rooms_stale: bool = False
     out: list[AnyDecision] = field(default_factory=list)
@@ -201,7 +201,7 @@ class State:
         """Return what the nodes of a flavor offer of a resource now."""
         nodes = self.cluster.nodes
         column = nodes.axis.column(resource)
-        amounts = offered(nodes, flavor.node_labels)
+        amounts = allocatable_of_nodes(nodes, flavor.node_labels)
         return int(amounts[column]) if column < len(amounts) else 0
 
     def follow_nodes(self) -> None:

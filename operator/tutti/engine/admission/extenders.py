@@ -23,13 +23,12 @@ from tutti.engine.records.observations import ExtenderAnswered
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.engine.state import State
 from tutti.placement.gang import Ask
-from tutti.placement.judging import assess
-from tutti.placement.plugins.extended import lay_down
-from tutti.placement.profile import Profile
-from tutti.queueing.backoff import delay
+from tutti.placement.plugins.extensions import keep_answer
+from tutti.placement.profile import Profile, filter_nodes
+from tutti.quota.ordering import delay
 
 
-def begin_try(state: State, workload: WorkloadKey) -> None:
+def begin_consulting(state: State, workload: WorkloadKey) -> None:
     """Note that a workload is being tried: an answer that was good at the beginning of a try is so to its end."""
     state.consultations.tries += 1
     state.consultations.trying = workload
@@ -59,7 +58,7 @@ def consult(state: State, queries: Sequence[ExtenderQuery], profile: Profile) ->
     if why is None:
         for query, known, now in ready:
             known.fresh, known.used_in, known.outdated = False, state.consultations.tries, not known.inputs.equal(now)
-            lay_down(query.ask.klass, known.answer(state.cluster.nodes))
+            keep_answer(query.ask.klass, known.answer(state.cluster.nodes))
     return why
 
 
@@ -71,7 +70,7 @@ def ask_again(state: State, queries: Sequence[ExtenderQuery], profile: Profile) 
     """
     why: Explanation | None = None
     for query in queries if state.configuration.extenders else ():
-        known = _found(query.ask)
+        known = _consultation_of(query.ask)
         if known is None or known.used_in != state.consultations.tries or not known.outdated:
             continue
         minding = interested_extenders(state.configuration.extenders, query.ask.klass)
@@ -83,7 +82,7 @@ def ask_again(state: State, queries: Sequence[ExtenderQuery], profile: Profile) 
     return why
 
 
-def answered(state: State, answer: ExtenderAnswered) -> None:
+def extender_answered(state: State, answer: ExtenderAnswered) -> None:
     """Take in an answer, and ask the next extender; once none is left, those that waited are tried."""
     found = state.consultations.asked.pop(answer.ask, None)
     if found is None:
@@ -117,7 +116,7 @@ def _known(
     state: State, query: ExtenderQuery, now: ConsultationInputs, minding: Sequence[Extender]
 ) -> Consultation | None:
     """Return the consultation to go by or wait for, begun now if need be; None where there is no node to ask about."""
-    known = _found(query.ask)
+    known = _consultation_of(query.ask)
     if known is not None and known.failure and state.now < known.retry_at:
         return known
     if known is not None and not known.failure and _is_good(state, known, now):
@@ -142,8 +141,8 @@ def _begin(state: State, query: ExtenderQuery, inputs: ConsultationInputs, mindi
 
 def _inputs(state: State, ask: Ask, profile: Profile, minding: Sequence[Extender]) -> ConsultationInputs:
     nodes = state.cluster.nodes
-    lay_down(ask.klass, None)
-    candidates = assess(ask.klass, nodes, ask.where, profile).feasible
+    keep_answer(ask.klass, None)
+    candidates = filter_nodes(ask.klass, nodes, ask.where, profile).feasible
     taken = nodes.requested[candidates]
     if all(one.manages for one in minding):
         managed = sorted({name for one in minding for name in one.manages})
@@ -181,6 +180,6 @@ def _key(ask: Ask) -> tuple[str, object]:
     return ("consultation", ask.where)
 
 
-def _found(ask: Ask) -> Consultation | None:
+def _consultation_of(ask: Ask) -> Consultation | None:
     found = ask.klass.cache.get(_key(ask))
     return found if isinstance(found, Consultation) else None

@@ -2,7 +2,7 @@
 
 A ClusterQueue with `backfill: Reserved` has a shadow for its head: the first in its line that has failed for want of
 quota or nodes. The shadow says when the head can start at the latest, on which nodes, with which quota. Until then
-others may have what they are done with in time, and what the head will not need (EASY, `queueing/backfill.py`).
+others may have what they are done with in time, and what the head will not need (EASY, `quota/backfill.py`).
 
 Who is kept off: everybody, of all queues, whose priority among the queues is not higher, but for those before the head
 in its own line and gangs that have to be mended. Of two heads of equal priority the one that was kept for first goes
@@ -11,9 +11,9 @@ before. Quota is kept from other queues only where they would borrow: what is th
 Where nobody knows when the head can start, what becomes free on the nodes that are nearest to being free is kept for it
 against all of these, for `reservationSeconds`. Then others may have it for a while, and the next in line is kept for.
 
-With fair sharing the head of any queue is kept for whose turn would never come by the order of shares (`owing.py`): so
-that nobody leaves for that, what is their own is not kept from others where they would lack it, and who lacks only what
-is kept takes nobody out.
+With fair sharing the head of any queue is kept for whose turn would never come by the order of shares
+(`overdue_heads.py`): so that nobody leaves for that, what is their own is not kept from others where they would lack
+it, and who lacks only what is kept takes nobody out.
 
 A shadow stays as it is while the head can have what it promises, and is only replaced by an earlier one.
 """
@@ -25,27 +25,35 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tutti.api.conditions import timestamp
-from tutti.engine.admission import holding_back
+from tutti.engine.admission import quota_holdback
 from tutti.engine.admission.admission import look
-from tutti.engine.admission.choices import nominate
-from tutti.engine.backfill import owing
-from tutti.engine.backfill.shadowing import Prospect, fits_before, foresee, kept_quota, kept_room, still_fits
-from tutti.engine.lifecycle import life, limits
+from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.backfill import overdue_heads
+from tutti.engine.backfill.start_time import (
+    StartEstimate,
+    estimate_start,
+    fits_before,
+    kept_quota,
+    kept_room,
+    still_fits,
+)
+from tutti.engine.lifecycle import limits, reconciliation
+from tutti.engine.lifecycle.phases import explain
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import BackfillReservation
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named_by_key
 from tutti.engine.state import State
-from tutti.queueing.backfill import lasting, pause
+from tutti.quota.assignment import NoFit
+from tutti.quota.backfill import lasting, pause
 from tutti.quota.flavors import Queue
-from tutti.quota.outcome import NoFit
 
 WOULD_DELAY = "WouldDelay"
 _PASSES = (Gate.PLACEMENT, "Unschedulable"), (Gate.QUOTA, NoFit.WAITING_FOR_QUOTA.reason), (Gate.QUEUE, WOULD_DELAY)
 """What a head may wait for: what never comes is not waited for."""
 
 
-def note_end(state: State, workload: Workload) -> None:
+def note_expected_end(state: State, workload: Workload) -> None:
     """Note when what a workload has reserved or bound is free again at the latest."""
     returns, key = state.shadows.releases, workload.key
     end = state.now if workload.phase is Phase.LEAVING else limits.ends_at(state, workload)
@@ -60,16 +68,16 @@ def note_end(state: State, workload: Workload) -> None:
     state.cluster.tenants.expect(slots, math.inf if end is None else end)
 
 
-def forget(state: State, key: WorkloadKey) -> None:
+def forget_expected_end(state: State, key: WorkloadKey) -> None:
     """Forget a workload of which nothing is left."""
     state.shadows.pauses.pop(key, None)
     state.shadows.releases.forget(key)
 
 
-def stir(state: State, entry_of: Callable[[WorkloadKey], QueueEntry | None]) -> None:
+def refresh_reservations(state: State, entry_of: Callable[[WorkloadKey], QueueEntry | None]) -> None:
     """Give up what is kept for those who are no heads any more, or for longer than it may be."""
     shadows = state.shadows
-    owing.stir(state, entry_of)
+    overdue_heads.refresh_turns(state, entry_of)
     if not shadows.of:
         shadows.releases.rest(state.holdings)
     for shadow in list(shadows.of.values()):
@@ -91,15 +99,15 @@ def stir(state: State, entry_of: Callable[[WorkloadKey], QueueEntry | None]) -> 
                 state.holdings.look_again(entry.queue.name)
 
 
-def end(state: State, workload: Workload) -> None:
+def end_reservation(state: State, workload: Workload) -> None:
     """Keep nothing for a workload any more: it has started."""
     if workload.phase is Phase.WAITING:
         workload.out_of_turn = False
-    if let_go(state, workload.key):
-        owing.begin(state, workload.cluster_queue, workload)
+    if release_reservation(state, workload.key):
+        overdue_heads.begin_debt(state, workload.cluster_queue, workload)
 
 
-def let_go(state: State, key: WorkloadKey) -> bool:
+def release_reservation(state: State, key: WorkloadKey) -> bool:
     """Keep nothing for a workload any more; returns whether something was because it was its turn."""
     state.shadows.pauses.pop(key, None)
     mine = [shadow for shadow in state.shadows.of.values() if shadow.workload == key]
@@ -108,22 +116,22 @@ def let_go(state: State, key: WorkloadKey) -> bool:
     return any(shadow.owed for shadow in mine)
 
 
-def respected(state: State, entry: QueueEntry) -> AbstractContextManager[list[BackfillReservation]]:
+def respecting_reservations(state: State, entry: QueueEntry) -> AbstractContextManager[list[BackfillReservation]]:
     """Keep from a workload, while it is tried, what is kept for those whom it would delay; yields their shadows."""
     shadows = [one for one in state.shadows.of.values() if _is_kept_from(state, one, entry)]
     if any(one.owed for one in shadows) and _takes_its_own(state, entry) and not _fits(state, entry, shadows):
         shadows = [one for one in shadows if not one.owed]  # what is its own is never kept from it
-    return keeping(state, entry, shadows)
+    return withholding(state, entry, shadows)
 
 
-def keeping(
+def withholding(
     state: State, entry: QueueEntry, shadows: list[BackfillReservation]
 ) -> AbstractContextManager[list[BackfillReservation]]:
     """Keep from a workload what is kept for some heads."""
     return _keeping(state, entry, shadows) if shadows else nullcontext(shadows)
 
 
-def lacks_what_is_owed(state: State, entry: QueueEntry, shadows: list[BackfillReservation]) -> bool:
+def lacks_only_overdue(state: State, entry: QueueEntry, shadows: list[BackfillReservation]) -> bool:
     """Whether a workload would fit, were it not for whose turn it is: nobody leaves for it then, it waits for that."""
     others = [one for one in shadows if not one.owed]
     return len(others) < len(shadows) and _fits(state, entry, others)
@@ -131,13 +139,13 @@ def lacks_what_is_owed(state: State, entry: QueueEntry, shadows: list[BackfillRe
 
 def _fits(state: State, entry: QueueEntry, shadows: list[BackfillReservation]) -> bool:
     """Whether a workload fits beside what is kept for some heads."""
-    with keeping(state, entry, shadows):
+    with withholding(state, entry, shadows):
         return isinstance(look(state, entry), list)
 
 
 def _takes_its_own(state: State, entry: QueueEntry) -> bool:
     """Whether a workload asks for no more than what is its queue's own."""
-    choice = nominate(state, entry)
+    choice = assign_flavors(state, entry)
     return choice is not None and not choice.level
 
 
@@ -173,7 +181,7 @@ def why_kept_off(
     return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": name, "startsAt": timestamp(first.starts_at)})
 
 
-def look_ahead(state: State, entry: QueueEntry, why: Explanation) -> None:
+def reserve_for_head(state: State, entry: QueueEntry, why: Explanation) -> None:
     """Keep quota and room for a workload that could not be admitted, if it is the head of a queue that does so."""
     queue, shadows = entry.queue, state.shadows
     if queue is None or not _may_pass(why) or shadows.pausing(entry.workload.key):
@@ -182,8 +190,8 @@ def look_ahead(state: State, entry: QueueEntry, why: Explanation) -> None:
         entry.workload.out_of_turn = False
         _pause(state, queue, entry.workload.key)
         return
-    owing.note(state, entry)
-    owed = owing.has_turn(state, queue.name, entry.workload.key)
+    overdue_heads.note_head(state, entry)
+    owed = overdue_heads.has_turn(state, queue.name, entry.workload.key)
     if not (owed or _is_kept_for(entry)):
         return
     mine = shadows.of.get(queue.name)
@@ -197,30 +205,32 @@ def look_ahead(state: State, entry: QueueEntry, why: Explanation) -> None:
     beside = [one for one in shadows.of.values() if one is not mine and _goes_before(one, entry, mine)]
     if mine is not None and _stays(state, entry, beside, mine):
         return
-    found = foresee(state, entry, beside)
-    now = None if found is None else _shadow(state, entry, found, mine, why)
+    found = estimate_start(state, entry, beside)
+    now = None if found is None else _reservation_of(state, entry, found, mine, why)
     if mine is not None and (now is None or not now.keeps_as(mine)):
         _give_up(state, mine)
     if now is not None:
         shadows.of[queue.name] = now
-        holding_back.drop(state, entry.workload.key, queue.name)
+        quota_holdback.drop_holdback(state, entry.workload.key, queue.name)
     elif owed:
         _pause(state, queue, entry.workload.key)  # others have their turns, though it is of no use to it
 
 
-def tell(state: State, changed: dict[WorkloadKey, Workload]) -> None:
-    """Have heads told what is kept for them."""
+def explain_reservations(state: State) -> list[Workload]:
+    """Have heads told what is kept for them; returns those for whom that is news."""
+    news = []
     for shadow in state.shadows.of.values():
         workload = state.workloads[shadow.workload]
-        workload.explanation = shadow.why
+        explain(workload, shadow.why)
         if shadow.news:
-            changed[workload.key] = workload
+            news.append(workload)
             shadow.news = False
+    return news
 
 
 def may_keep(state: State) -> bool:
     """Whether room may be kept for anybody."""
-    return state.catalog.reserving or owing.may_be(state)
+    return state.catalog.reserving or overdue_heads.may_be_overdue(state)
 
 
 def lasts(workload: Workload) -> float | None:
@@ -238,7 +248,7 @@ def _stays_kept_for(state: State, entry: QueueEntry, shadow: BackfillReservation
     """Whether it is still a head for which its queue keeps something."""
     if entry.equivalence.line.name[0] != shadow.queue:
         return False
-    return _is_kept_for(entry) or (shadow.owed and owing.has_turn(state, shadow.queue, shadow.workload))
+    return _is_kept_for(entry) or (shadow.owed and overdue_heads.has_turn(state, shadow.queue, shadow.workload))
 
 
 def _has_its_nodes(state: State, shadow: BackfillReservation) -> bool:
@@ -266,7 +276,7 @@ def _may_pass(why: Explanation) -> bool:
 def _is_kept_from(state: State, shadow: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether a workload may not have what is kept for a head."""
     workload, queue = entry.workload, entry.queue
-    if shadow.workload == workload.key or life.is_broken(workload):
+    if shadow.workload == workload.key or reconciliation.lacks_members(workload):
         return False
     mine = state.shadows.of.get(queue.name) if queue is not None else None
     if not _goes_before(shadow, entry, mine if mine is not None and mine.workload == workload.key else None):
@@ -299,7 +309,7 @@ def _needs_its_quota(state: State, shadow: BackfillReservation, entry: QueueEntr
         return False
     if queue.name == shadow.queue:
         return True
-    choice = nominate(state, entry)
+    choice = assign_flavors(state, entry)
     return choice is not None and choice.level > 0
 
 
@@ -315,8 +325,8 @@ def _seen(state: State) -> tuple[int, int]:
     return state.cluster.nodes.version, state.catalog.version
 
 
-def _shadow(
-    state: State, entry: QueueEntry, found: Prospect, mine: BackfillReservation | None, why: Explanation
+def _reservation_of(
+    state: State, entry: QueueEntry, found: StartEstimate, mine: BackfillReservation | None, why: Explanation
 ) -> BackfillReservation:
     shadows, queue, workload = state.shadows, entry.queue, entry.workload
     assert queue is not None  # it keeps something

@@ -24,8 +24,7 @@ from tutti.api.percentage import Percentage
 from tutti.api.resources import from_milli
 from tutti.engine.reading.objects import ObjectStore
 from tutti.quota.flavors import Flavor, Problem, Queue, ResourceGroup
-from tutti.quota.fungibility import Fungibility
-from tutti.quota.policy import PreemptionPolicy, Who
+from tutti.quota.policy import Fungibility, PreemptionPolicy, Who
 from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, rings
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage
 

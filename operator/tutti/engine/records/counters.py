@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tutti.engine.records.workloads import Counted, ObjectKey, Phase, Workload, WorkloadKey
-from tutti.queueing.order import OrderKey
+from tutti.quota.ordering import OrderKey
 from tutti.quota.tree import QuotaTree, Usage, add_to
 
 NOT_COUNTED: Counted = ("", "", "")

@@ -19,10 +19,8 @@ from tutti.api.core import OwnerReference, Pod
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
-from tutti.cluster.muster import Muster
-from tutti.cluster.pods import PodKey, PodRecord
-from tutti.placement.topology.nearness import Nearness
-from tutti.placement.topology.request import Slice, Together, TopologyRequest
+from tutti.cluster.pods import PhaseCounts, PodKey, PodRecord
+from tutti.placement.topology.request import LevelRequest, Slice, Together, TopologyPlacement
 from tutti.quota.flavors import Assignment
 from tutti.quota.tree import Usage
 
@@ -67,18 +65,18 @@ class PodSetTopology:
         """Whether it only says who belongs together: that takes one flavor, but no Topology."""
         return self.together.startswith(NAMED_TOGETHER) and not self.keys
 
-    def request(self, levels: Sequence[str] = ()) -> TopologyRequest:
+    def request(self, levels: Sequence[str] = ()) -> LevelRequest:
         """Return the request in some levels, the widest first; labels that are no level stand before those that are."""
         order = {level: index for index, level in enumerate(levels)}
         required = sorted(self.required, key=lambda key: order.get(key, -1) if order else 0)
         unknown = [key for key in required if order and key not in order]
         widest, finest = (unknown or required)[-1:], self.preferred[-1:]
         if finest:
-            return TopologyRequest(Together.PREFERRED, finest[0], self.slices, "".join(widest), self.balanced)
+            return LevelRequest(Together.PREFERRED, finest[0], self.slices, "".join(widest), self.balanced)
         together = Together.REQUIRED if widest else Together.ANYWHERE
-        return TopologyRequest(together, "".join(widest), self.slices)
+        return LevelRequest(together, "".join(widest), self.slices)
 
-    def on(self, levels: Sequence[str], party: object, group: str, growth: int) -> Nearness | None:
+    def on(self, levels: Sequence[str], party: object, group: str, growth: int) -> TopologyPlacement | None:
         """Return what it means for an ask in the levels of a Topology, or by the labels themselves; None for nothing.
 
         Args:
@@ -88,7 +86,7 @@ class PodSetTopology:
             growth: How many members more are expected.
         """
         chosen = tuple(levels) or self.keys
-        return Nearness(chosen, self.request(chosen), party, group, growth=growth) if chosen else None
+        return TopologyPlacement(chosen, self.request(chosen), party, group, growth=growth) if chosen else None
 
 
 Reported = tuple[str, str, float]
@@ -203,7 +201,7 @@ class MemberGroup:
     promised_priority: int = 0
     promised_preempts: bool = True
     members: dict[PodKey, Member] = field(default_factory=dict)
-    phases: Muster = field(default_factory=Muster)
+    phases: PhaseCounts = field(default_factory=PhaseCounts)
     holds: list[PromisedReservation] = field(default_factory=list)
     topology: PodSetTopology | None = None
     on_loss: OnMemberLoss | None = None

@@ -16,7 +16,7 @@ from tutti.cluster.classes import ClassBook
 from tutti.engine.records.decisions import NotePluginFault
 from tutti.placement.extension import FilterPlugin, Pods, ReadsPodLabels, Rooms, ScorePlugin
 from tutti.placement.framework import Rows
-from tutti.placement.plugins.users import UserFilter, UserScore
+from tutti.placement.plugins.extensions import UserFilter, UserScore
 from tutti.placement.profile import Profile
 
 

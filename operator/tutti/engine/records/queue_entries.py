@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption
+from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Workload
-from tutti.queueing.heads import HeadKey
-from tutti.quota.asked import Known
-from tutti.quota.flavors import Queue
-from tutti.quota.outcome import Choice
-from tutti.quota.podsets import PodSet
+from tutti.quota.assigner import Known
+from tutti.quota.assignment import Choice
+from tutti.quota.flavors import PodSet, Queue
+from tutti.quota.ordering import HeadKey
 
 Shape = tuple[object, ...]
 """What decides how a workload fares: those of equal shape fare alike in the same state."""
@@ -48,8 +47,6 @@ class QueueEntry:
         key: Sorts those of a line, the next one first.
         queue: The ClusterQueue that it stands at.
         left: Whether it has left the line.
-        lacking: What its last try found that it could have if others were gone, the best first.
-        needs_room: Whether others could have been taken out for its quota, so that it may be nodes that it lacks.
     """
 
     workload: Workload
@@ -58,8 +55,6 @@ class QueueEntry:
     equivalence: EquivalenceClass
     queue: Queue | None = field(init=False)
     left: bool = False
-    lacking: Sequence[PreemptionOption] = ()
-    needs_room: bool = False
 
     def __post_init__(self) -> None:
         self.queue = self.equivalence.queue

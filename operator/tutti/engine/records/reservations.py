@@ -15,10 +15,9 @@ from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import Charge
 from tutti.engine.records.timers import ExpectedReleases
 from tutti.engine.records.workloads import WorkloadKey
-from tutti.placement.preemption.units import Units
-from tutti.queueing.entries import EntryKey
-from tutti.queueing.heads import HeadKey
-from tutti.quota.accounts import Handed
+from tutti.placement.preemption.units import VictimUnits
+from tutti.quota.ledger import Handed
+from tutti.quota.ordering import EntryKey, HeadKey
 from tutti.quota.proportion import Pending
 from tutti.quota.tree import FlavorResource, Usage
 
@@ -114,7 +113,7 @@ class Nominations:
     ours: dict[WorkloadKey, Nomination] = field(default_factory=dict)
     others: dict[PodKey, tuple[int, Spot]] = field(default_factory=dict)
     nodes: dict[PodKey, str] = field(default_factory=dict)
-    kept: dict[tuple[int, int, int, str], Units] = field(default_factory=dict)
+    kept: dict[tuple[int, int, int, str], VictimUnits] = field(default_factory=dict)
     covered: dict[int, VictimOverlap] = field(default_factory=dict)
     left: int = 0
     missed: bool = False

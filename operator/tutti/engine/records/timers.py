@@ -19,7 +19,7 @@ import numpy as np
 
 from tutti.cluster.columns import longer
 from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.quota.holdings import Holdings
+from tutti.quota.ledger import Holdings
 from tutti.quota.tree import FlavorResource, Usage
 
 

@@ -30,8 +30,7 @@ from tutti.api.kinds.workload import Requeue
 from tutti.cluster.pods import PodRecord
 from tutti.engine.records.explanation import EvictionReason, Explanation
 from tutti.engine.records.members import LostMember, Member, MemberCounts, MemberGroup, Reported
-from tutti.queueing.order import OrderKey, order_key
-from tutti.queueing.timestamps import queued_at
+from tutti.quota.ordering import OrderKey, order_key, queued_at
 
 WorkloadKey = tuple[str, str, str]
 """Kind (Workload, PodGroup or Pod), namespace, name."""
@@ -97,7 +96,7 @@ class Workload:
         name: How messages call it.
         uid: Of the object, where there is one.
         keeps_trying: Whether what is bound of it stays when it cannot be completed in time (onBindFailure: Retry).
-        style: Given where it starts as soon as there is room for all of it (see `lifecycle/eager.py`).
+        style: Given where it starts as soon as there is room for all of it (see `lifecycle/reservation.py`).
         short_since: Since when such a one finds no nodes, Unix seconds.
         placed_singly: Whether its members are placed one by one, because it has waited long enough.
         given_up: Why it is not tried any more, or "".
