@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.world import World
-from tutti.engine.lifecycle import eviction, limits
+from tutti.engine.lifecycle import eviction, quota_usage
 from tutti.engine.records.decisions import Deactivate, Evict
 from tutti.engine.records.explanation import EvictionReason
 from tutti.engine.records.workloads import Phase
@@ -485,18 +485,18 @@ def test_a_young_workload_is_protected_until_it_has_run_for_the_minimum(world):
     world.run()
     state = world.engine.state
     workload = state.workloads["Workload", "default", "w"]
-    assert limits.protected_until(state, workload) == 0.0
+    assert quota_usage.protected_until(state, workload) == 0.0
     create(world)
     world.run()
     began = world.now
     world.until(100)
-    assert limits.protected_until(state, workload) == began + 600
+    assert quota_usage.protected_until(state, workload) == began + 600
 
 
 def test_without_a_minimum_nobody_is_protected(world):
     running(world)
     state = world.engine.state
-    assert limits.protected_until(state, state.workloads["Workload", "default", "w"]) == 0.0
+    assert quota_usage.protected_until(state, state.workloads["Workload", "default", "w"]) == 0.0
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -512,10 +512,10 @@ def test_a_queue_that_cannot_be_read_goes_on_protecting(world, restarted):
         world.restart()
         world.run()
     state = world.engine.state
-    assert limits.protected_until(state, state.workloads["Workload", "default", "w"]) == began + 600
+    assert quota_usage.protected_until(state, state.workloads["Workload", "default", "w"]) == began + 600
     world.object("ClusterQueue", "cq", {"queueingStrategy": "Random"})
     world.run()
-    assert limits.protected_until(state, state.workloads["Workload", "default", "w"]) == 0.0
+    assert quota_usage.protected_until(state, state.workloads["Workload", "default", "w"]) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -530,10 +530,10 @@ def test_where_that_itself_cannot_be_read_the_last_that_could_goes_on_protecting
         world.run()
     state = world.engine.state
     workload = state.workloads["Workload", "default", "w"]
-    assert limits.protected_until(state, workload) == began + 600
+    assert quota_usage.protected_until(state, workload) == began + 600
     world.remove_object("ClusterQueue", "cq")
     world.run()
-    assert limits.protected_until(state, workload) == 0.0
+    assert quota_usage.protected_until(state, workload) == 0.0
 
 
 def test_a_member_that_ended_before_it_was_seen_on_its_node_has_left():

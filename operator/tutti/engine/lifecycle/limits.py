@@ -14,7 +14,7 @@ from tutti.engine.lifecycle.eviction import ask_to_deactivate, deactivate, evict
 from tutti.engine.records.explanation import DeactivationCause, EvictionReason
 from tutti.engine.records.members import Member
 from tutti.engine.records.observations import Deactivated
-from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
+from tutti.engine.records.workloads import ADMITTED, Phase, Workload
 from tutti.engine.state import State
 from tutti.quota.ordering import delay
 
@@ -82,20 +82,6 @@ def watch_limits(state: State, workload: Workload) -> None:
     for end in (_execution_ends(workload), _readiness_ends(workload)):
         if end is not None:  # one that has passed already, while nobody looked, is enforced in this turn
             state.set_alarm(workload, end)
-
-
-def protected_until(state: State, workload: Workload) -> float:
-    """Return until when a workload may not be chosen as a victim, Unix seconds; 0 where it may at any time.
-
-    That is `preemption.minimumRuntimeSeconds` of its ClusterQueue, which need not be readable otherwise, after its
-    required members have been bound; while they are being bound it is protected, too, and while it only holds a
-    reservation it has nothing to lose.
-    """
-    seconds = state.catalog.minimum_runtime(workload.cluster_queue)
-    if not seconds or workload.phase not in UNDER_WAY:
-        return 0.0
-    since = state.now if workload.running_since is None else workload.running_since
-    return since + seconds
 
 
 def deactivate_finished(state: State, result: Deactivated) -> None:

@@ -14,11 +14,10 @@ from datetime import datetime
 
 from tutti.api.kinds import LocalQueue, PodGroup
 from tutti.api.kinds import Workload as WorkloadObject
-from tutti.engine.lifecycle.limits import protected_until
 from tutti.engine.records import members
 from tutti.engine.records.decisions import KeepAdmission
 from tutti.engine.records.members import Charge, Member
-from tutti.engine.records.workloads import ADMITTED, Phase, Workload
+from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
 from tutti.engine.state import State
 from tutti.quota.flavors import Assignment, ResourceGroup, uncovered
 from tutti.quota.snapshot import Holder
@@ -239,3 +238,17 @@ def _reserved_at(workload: Workload) -> float:
         return workload.reserved_at
     started = [member.pod.started for member in workload.members() if member.pod.place]
     return max((time for time in started if time is not None), default=math.inf)
+
+
+def protected_until(state: State, workload: Workload) -> float:
+    """Return until when a workload may not be chosen as a victim, Unix seconds; 0 where it may at any time.
+
+    That is `preemption.minimumRuntimeSeconds` of its ClusterQueue, which need not be readable otherwise, after its
+    required members have been bound; while they are being bound it is protected, too, and while it only holds a
+    reservation it has nothing to lose.
+    """
+    seconds = state.catalog.minimum_runtime(workload.cluster_queue)
+    if not seconds or workload.phase not in UNDER_WAY:
+        return 0.0
+    since = state.now if workload.running_since is None else workload.running_since
+    return since + seconds

@@ -22,8 +22,7 @@ from tutti.api.kinds import PodGroup
 from tutti.api.wording import counted
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.eviction import evict, evict_members
-from tutti.engine.lifecycle.limits import protected_until
-from tutti.engine.lifecycle.quota_usage import PART, workload_of
+from tutti.engine.lifecycle.quota_usage import PART, protected_until, workload_of
 from tutti.engine.preemption import nominated_room, nominations
 from tutti.engine.preemption.nominated_room import is_entitled, would_borrow
 from tutti.engine.reading.resolution import promised_preemption_priority

@@ -18,7 +18,7 @@ from tutti.api.conditions import timestamp
 from tutti.api.wording import counted
 from tutti.engine.lifecycle import quota_usage
 from tutti.engine.lifecycle.eviction import evict, evict_members
-from tutti.engine.lifecycle.limits import protected_until
+from tutti.engine.lifecycle.quota_usage import protected_until
 from tutti.engine.preemption import nominated_room, nominations
 from tutti.engine.preemption.by_priority import (
     PREEMPTION_BY_SCHEDULER,
