@@ -192,7 +192,7 @@ def test_what_is_put_in_a_transaction_is_seen_only_while_it_lasts():
     klass = cluster.classes.of(pod("p", labels={"app": "x"}).spec, "default", {"app": "x"})
     with cluster.transaction() as transaction:
         transaction.put(np.array([0]), np.array([2]), klass)
-        assert transaction.has_unshown
+        assert transaction.unshown
         transaction.show()
         assert cluster.nodes.residents.snapshot() == {(klass.kin, False, 0): 2}
         transaction.rollback()

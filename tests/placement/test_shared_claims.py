@@ -70,7 +70,7 @@ def test_nothing_is_kept_for_pods_whose_claims_are_all_bound():
     cluster.put_storage(volume("v", claim="x", uid="uid-x", phase="Bound", where=at(ZONE, "a"), modes=MANY))
     cluster.put_pod(pod("p", **using("x")), keep=True)
     klass = cluster.pods["default", "p"].klass
-    tally = VolumeBinding().tally(klass, cluster.nodes, NO_FLAVOR)
+    tally = VolumeBinding().pre_filter(klass, cluster.nodes, NO_FLAVOR)
     with cluster.transaction() as transaction:
         transaction.put(np.array([0]), np.array([1]), klass)
         tally.add(0)

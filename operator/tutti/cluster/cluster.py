@@ -38,6 +38,7 @@ class Cluster:
         tenants: The pods on nodes that are known, as columns.
         pods: Every pod that holds room, and every pod that was put with `keep=True`.
         freed: Grows whenever room may have appeared somewhere; what failed to fit is worth trying again only then.
+        reclassed: The pods that have become of another class while they waited, since these were last taken.
         unreadable: Nodes whose allocatable cannot be read, with the reason; they offer nothing of that resource.
     """
 
@@ -53,6 +54,7 @@ class Cluster:
         self._broken: dict[str, None] = {}
         self._kins = SignatureBook()
         self._classing = Classifier(self.classes, self.nodes.volumes, self.pods)
+        self.reclassed: Collection[PodKey] = self._classing.changed
         self._claimants = PodsByClaim(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
 
     def put_node(self, node: Node) -> list[PodRecord]:
@@ -201,13 +203,8 @@ class Cluster:
         """Forget a storage object; returns the pods whose volumes it concerned."""
         return self._claimants.drop(kind, namespace, name)
 
-    @property
-    def reclassed(self) -> Collection[PodKey]:
-        """The pods that have become of another class while they waited, since these were last taken."""
-        return self._classing.changed
-
     def take_reclassed(self) -> Sequence[PodKey]:
-        """Return them in the order in which they did, for whoever takes note of all of them now."""
+        """Return the pods that are `reclassed`, in this order, for whoever takes note of all of them now."""
         return self._classing.take_changed()
 
     def transaction(self) -> Transaction:

@@ -36,13 +36,14 @@ class NamespaceIndex:
     Attributes:
         version: Grows whenever a namespace changes.
         selecting_version: Grows whenever something selects pods otherwise than before.
+        services: By namespace and name; a namespace that has had some stays, even if it has none any more.
     """
 
     def __init__(self) -> None:
         self.version = 0
         self.selecting_version = 0
         self._namespaces: dict[str, Mapping[str, str]] = {}
-        self._services: dict[str, dict[str, PodSelecting]] = {}
+        self.services: dict[str, dict[str, PodSelecting]] = {}
         self._owners: dict[tuple[str, Owner], LabelSelector] = {}
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
@@ -63,7 +64,7 @@ class NamespaceIndex:
     def put_selecting(self, found: PodSelecting) -> bool:
         """Add or change an object that selects pods; returns whether that changed anything."""
         if found.kind == SERVICE:
-            here = self._services.setdefault(found.namespace, {})
+            here = self.services.setdefault(found.namespace, {})
             changed = here.get(found.name) != found
             here[found.name] = found
         else:
@@ -77,7 +78,7 @@ class NamespaceIndex:
         """Forget an object that selected pods; returns whether it was known."""
         found: object
         if kind == SERVICE:
-            found = self._services.get(namespace, {}).pop(name, None)
+            found = self.services.get(namespace, {}).pop(name, None)
         else:
             found = self._owners.pop((namespace, (kind, name)), None)
         self.selecting_version += found is not None
@@ -85,7 +86,7 @@ class NamespaceIndex:
 
     def services_of(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
         """Yield the labels by which Services of a namespace select a pod with these; an empty selector selects none."""
-        for service in self._services.get(namespace, {}).values():
+        for service in self.services.get(namespace, {}).values():
             wanted = service.selector.match_labels
             if wanted and all(labels.get(key) == value for key, value in wanted.items()):
                 yield wanted
@@ -120,6 +121,9 @@ class LabelIndex:
         version: Grows whenever anybody comes, goes or is labelled anew.
         terms_version: Grows whenever the set of kins that have terms of their own changes.
         leaving: bool[codes], which codes stand for pods that are being deleted.
+        with_terms: The codes whose pods have affinity or anti-affinity terms of their own.
+        with_ports: Those whose pods take ports of their node.
+        with_disks: Those whose pods name disks of their own.
     """
 
     def __init__(self) -> None:
@@ -130,9 +134,9 @@ class LabelIndex:
         self._free_codes: list[int] = []
         self._changed: list[int] = []
         self._by_label: dict[tuple[str, str], int | set[int]] = {}
-        self._with_terms: dict[int, PodSignature] = {}
-        self._with_ports: dict[int, PodSignature] = {}
-        self._with_disks: dict[int, PodSignature] = {}
+        self.with_terms: dict[int, PodSignature] = {}
+        self.with_ports: dict[int, PodSignature] = {}
+        self.with_disks: dict[int, PodSignature] = {}
         self._answers: dict[PodQuery, _Answer] = {}
         self._slot_of: dict[int, int] = {}
         self._free_slots: list[int] = []
@@ -207,26 +211,9 @@ class LabelIndex:
                     self._index(pair, code)
                 self._ask_anew(code)
 
-    @property
-    def has_terms(self) -> bool:
-        """Whether any pod on a node has affinity or anti-affinity terms of its own."""
-        return bool(self._with_terms)
-
     def with_terms_about(self, namespace: str) -> Iterator[tuple[int, PodSignature]]:
         """Yield the codes and kins on a node with terms of their own that may mean pods of a namespace."""
-        return ((code, kin) for code, kin in self.with_terms() if kin.reach is None or namespace in kin.reach)
-
-    def with_terms(self) -> Iterator[tuple[int, PodSignature]]:
-        """Yield each code whose pods have affinity or anti-affinity terms of their own."""
-        yield from self._with_terms.items()
-
-    def with_ports(self) -> Iterator[tuple[int, PodSignature]]:
-        """Yield each code whose pods take ports of their node."""
-        yield from self._with_ports.items()
-
-    def with_disks(self) -> Iterator[tuple[int, PodSignature]]:
-        """Yield each code whose pods name disks of their own."""
-        yield from self._with_disks.items()
+        return ((code, kin) for code, kin in self.with_terms.items() if kin.reach is None or namespace in kin.reach)
 
     def matching(self, query: PodQuery, around: NamespaceIndex) -> Codes:
         """Return bool[codes]: which codes a query means."""
@@ -304,12 +291,12 @@ class LabelIndex:
             self._index(pair, code)
         self._ask_anew(code)
         if kin.company is not UNCONSTRAINED and any(True for _ in kin.company.terms):
-            self._with_terms[code] = kin
+            self.with_terms[code] = kin
             self.terms_version += 1
         if kin.company.ports:
-            self._with_ports[code] = kin
+            self.with_ports[code] = kin
         if kin.company.disks:
-            self._with_disks[code] = kin
+            self.with_disks[code] = kin
         return code
 
     def _died(self, code: int, kin: PodSignature, leaving: bool) -> None:
@@ -322,10 +309,10 @@ class LabelIndex:
         self._free_codes.append(code)
         for pair in kin.labels.items():
             self._unindex(pair, code)
-        if self._with_terms.pop(code, None) is not None:
+        if self.with_terms.pop(code, None) is not None:
             self.terms_version += 1
-        self._with_ports.pop(code, None)
-        self._with_disks.pop(code, None)
+        self.with_ports.pop(code, None)
+        self.with_disks.pop(code, None)
 
     def _ask_anew(self, code: int) -> None:
         """Have every query asked of a code once more; when the list gets long, all of them are asked of all codes."""

@@ -64,6 +64,11 @@ class Rejection:
 class NodeFilter(Protocol):
     """Rules nodes out for a class of pods, whoever is on them."""
 
+    @property
+    def concerns(self) -> int:
+        """The features of pods and clusters that concern it: bits of `Feature`; it is asked where there is any."""
+        ...
+
     def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:
         """Return which nodes are ruled out and why; nothing where the class does not concern this filter."""
         ...
@@ -124,7 +129,12 @@ class Reserving(Protocol):
 class InterPodFilter(Protocol):
     """Rules nodes out for a class of pods by who is on which node."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PreFilterState | None:
+    @property
+    def concerns(self) -> int:
+        """The features of pods and clusters that concern it: bits of `Feature`; it is asked where there is any."""
+        ...
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PreFilterState | None:
         """Count for one choice; None where the class does not concern this filter."""
         ...
 
@@ -197,7 +207,12 @@ class InterPodScorer(Protocol):
         """How much this score counts against the others."""
         ...
 
-    def tally(self, klass: PodClass, nodes: NodeColumns) -> PreScoreState | None:
+    @property
+    def concerns(self) -> int:
+        """The features of pods and clusters that concern it, as for an `InterPodFilter`."""
+        ...
+
+    def pre_score(self, klass: PodClass, nodes: NodeColumns) -> PreScoreState | None:
         """Count for one choice; None where it can have no opinion on this class."""
         ...
 
@@ -223,6 +238,11 @@ class NodeScorer(Protocol):
     @property
     def reverse(self) -> bool:
         """Whether fewer points are better; only with `scaled`."""
+        ...
+
+    @property
+    def concerns(self) -> int:
+        """The features of pods and clusters that concern it: bits of `Feature`; it is asked where there is any."""
         ...
 
     def points(self, klass: PodClass, nodes: NodeColumns) -> Scores | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.framework import (
@@ -68,15 +68,16 @@ class NodeChoice:
 
     def by_fill(self, wanted: int) -> Counts:
         """Place pods that do not mind each other; returns int64[rows], how many on each row. All fit, or it is one."""
-        if wanted == 1:
-            return self._one()
-        return self._counted(self.in_turn(wanted))
+        packing = None if self.profile.packing is None else self.profile.packing_of(self.klass)
+        if packing is not None:
+            return self._by_packing(wanted, packing)
+        return self._one() if wanted == 1 else self._counted(self.in_turn(wanted))
 
     def in_turn(self, wanted: int) -> Rows:
         """Place pods that do not mind each other, all of which fit; returns int64[wanted], the row of each in turn."""
         return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left))
 
-    def by_packing(self, wanted: int, packing: AcceleratorPacking) -> Counts:
+    def _by_packing(self, wanted: int, packing: AcceleratorPacking) -> Counts:
         """Place pods that ask for accelerators; returns int64[rows], how many on each row. All fit, or it is one."""
         if not self.room.any():
             return np.zeros(len(self.room), dtype=np.int64)
@@ -156,7 +157,8 @@ class NodeChoice:
     def _fill(self, rows: Rows, nth: Counts) -> Scores:
         """Return int64[m, k]: the weighted scores by how full a node would be."""
         total = np.zeros((len(nth), len(rows)), dtype=np.int64)
-        for one in self.profile.fill_of(self.klass):
+        profile = self.profile
+        for one in profile.fill if profile.packing is None else profile.fill_of(self.klass):
             scores = one.scores(self.klass, self.nodes, rows, nth)
             if scores is not None:
                 total += scores if one.weight == 1 else scores * one.weight
@@ -231,20 +233,18 @@ def reserve_given(tallies: Sequence[PreFilterState], transaction: Transaction) -
 
 
 def discriminating_scores(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[NodeScorer, Scores]]:
-    """Return the preferences that tell nodes apart, with their points."""
-    return _cacheable_scores(klass, nodes, profile) + _discriminating(profile.changing, klass, nodes)
-
-
-def _cacheable_scores(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[NodeScorer, Scores]]:
-    """Return those that go by the columns alone, kept while the columns read are unchanged."""
-    stamp = (nodes.version, nodes.images.version, len(nodes))
-    return klass.keep(("points", profile), stamp, lambda: _discriminating(profile.preferences, klass, nodes))
+    """Return the preferences that tell nodes apart, with their points; kept while the columns read are unchanged."""
+    stamp = (nodes.version, nodes.images.version, len(nodes.names))
+    kept = klass.keep(("points", profile), stamp, lambda: _discriminating(profile.preferences, klass, nodes))
+    return kept + _discriminating(profile.changing, klass, nodes) if profile.changing else kept
 
 
 def _discriminating(
     preferences: Sequence[NodeScorer], klass: PodClass, nodes: NodeColumns
 ) -> list[tuple[NodeScorer, Scores]]:
-    found = [(one, one.points(klass, nodes)) for one in preferences]
+    features = klass.features | (Feature.TAINTS if len(nodes.taint_sets) > 1 else 0)
+    features |= Feature.IMAGES if nodes.images.version else 0
+    found = [(one, one.points(klass, nodes)) for one in preferences if one.concerns & features]
     return [(one, points) for one, points in found if points is not None and points.any()]
 
 
@@ -290,7 +290,7 @@ class FeasibleCapacity:
             counts = self.choice.by_company(wanted, self.moving, self.scorers)
             reserve_given(self.moving, self.choice.transaction)
         else:
-            counts = self._by_fill(wanted if wanted == 1 else min(wanted, int(self.choice.room.sum())))
+            counts = self.choice.by_fill(wanted if wanted == 1 else min(wanted, int(self.choice.room.sum())))
         if within is not None:
             self.choice.room = whole - counts
         return counts
@@ -304,10 +304,6 @@ class FeasibleCapacity:
         rows = choice.in_turn_by_company(most, self.moving, self.scorers)
         reserve_given(self.moving, choice.transaction)
         return rows
-
-    def _by_fill(self, wanted: int) -> Counts:
-        packing = self.choice.profile.packing_of(self.choice.klass)
-        return self.choice.by_fill(wanted) if packing is None else self.choice.by_packing(wanted, packing)
 
     def put(self, counts: Counts) -> None:
         """Place pods where they are told to go: int64[rows], on each row no more than there is room for."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tutti.cluster.classes import Feature
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.arrangement import ArrangementSearch
@@ -56,7 +57,7 @@ def place_together(
         Per ask the rows of its pods as `gang.place` gives them, the required ones first; or why they do not fit,
         with everything that this call took given back.
     """
-    claims = open_claims(nodes, asks)
+    claims = open_claims(nodes, asks) if any(ask.klass.features & Feature.CLAIMS for ask in asks) else []
     if not claims:
         return _place_together(nodes, transaction, asks, profile)
     shortfalls: list[Diagnosis] = []

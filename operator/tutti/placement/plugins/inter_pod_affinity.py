@@ -8,11 +8,11 @@ the incoming pod counts in scores as well as what it prefers about them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.signatures import InterPodConstraints, PodQuery, PodSignature, PodTerm
@@ -202,10 +202,12 @@ def weigh_terms(
 class InterPodAffinity:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> AffinityState | None:  # noqa: ARG002 - a filter's signature
+    concerns: int = field(default=Feature.POD_AFFINITY | Feature.PLACED_TERMS, init=False)
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> AffinityState | None:  # noqa: ARG002 - a filter's signature
         """Count who is where; None where neither the class nor anybody on a node has terms."""
         company = klass.company
-        if not company.affinity and not company.anti_affinity and not nodes.residents.has_terms:
+        if not company.affinity and not company.anti_affinity and not nodes.residents.with_terms:
             return None
         return AffinityState.of(klass, nodes)
 
@@ -366,11 +368,16 @@ class PreferredPodAffinity:
     ignore_existing: bool = False
     name: str = "InterPodAffinity"
     weight: int = 2
+    concerns: int = field(init=False)
 
-    def tally(self, klass: PodClass, nodes: NodeColumns) -> PreferredAffinityState | None:
+    def __post_init__(self) -> None:
+        existing = 0 if self.ignore_existing else Feature.POD_AFFINITY | Feature.PLACED_TERMS
+        object.__setattr__(self, "concerns", Feature.PREFERRED_POD_AFFINITY | existing)
+
+    def pre_score(self, klass: PodClass, nodes: NodeColumns) -> PreferredAffinityState | None:
         """Count for one choice; None where nobody has terms."""
         mine = klass.company
-        if not mine.preferred and (self.ignore_existing or not (mine.affinity or nodes.residents.has_terms)):
+        if not mine.preferred and (self.ignore_existing or not (mine.affinity or nodes.residents.with_terms)):
             return None
         return PreferredAffinityState.of(klass, nodes, self._weighted)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import FlavorConstraints, Mask, Rejection
@@ -46,14 +46,16 @@ class PortState:
 class NodePorts:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PortState | None:  # noqa: ARG002 - a filter's signature
+    concerns: int = field(default=Feature.HOST_PORTS, init=False)
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PortState | None:  # noqa: ARG002 - a filter's signature
         """Find where a port of the class is taken; None where the class takes none."""
         wanted = klass.company.ports
         if not wanted:
             return None
         residents = nodes.residents
         conflicting = np.zeros(residents.codes, dtype=np.bool_)
-        for code, kin in residents.with_ports():
+        for code, kin in residents.with_ports.items():
             conflicting[code] = any(port.conflicts(one) for port in kin.company.ports for one in wanted)
         taken = np.zeros(len(nodes), dtype=np.bool_)
         taken[residents.where(conflicting)[0]] = True

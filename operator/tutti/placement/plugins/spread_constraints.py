@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tutti.api.core import TopologySpreadConstraint
 from tutti.api.labels import LabelSelector, LabelSelectorRequirement
 from tutti.api.selecting import REPLICATION_CONTROLLER
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.signatures import PodQuery
@@ -43,6 +43,11 @@ class SpreadDefaults:
     def are_strict(self) -> bool:
         """Whether any of them keeps pods off nodes."""
         return any(one.when_unsatisfiable == HARD for one in self.constraints)
+
+    def concerns(self, when: str) -> int:
+        """Return what a plugin looks at that spreads hard or softly: bits of `Feature`."""
+        used = any(one.when_unsatisfiable == when for one in self.constraints)
+        return Feature.SPREAD | (Feature.OWNER | Feature.SERVICES if used else 0)
 
 
 SYSTEM_DEFAULTS = SpreadDefaults(

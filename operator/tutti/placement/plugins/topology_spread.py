@@ -6,7 +6,7 @@ Rules: kube-scheduler 1.36, plugins/podtopologyspread/filtering.go and scoring.g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,9 +116,14 @@ class SpreadState:
 class PodTopologySpread:
     """The filter; `defaults` are for pods that have no constraints of their own."""
 
+    concerns: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "concerns", self.defaults.concerns(HARD))
+
     defaults: SpreadDefaults = SYSTEM_DEFAULTS
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> SpreadState | None:  # noqa: ARG002 - a filter's signature
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> SpreadState | None:  # noqa: ARG002 - a filter's signature
         """Count who is where; None where the class need not be spread."""
         spreads, _ = spread_constraints(klass, nodes, HARD, self.defaults)
         return SpreadState.of(klass, nodes, spreads) if spreads else None
@@ -243,11 +248,16 @@ class SoftSpreadState:
 class PreferredSpread:
     """The score; `defaults` are for pods that have no constraints of their own."""
 
+    concerns: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "concerns", self.defaults.concerns(SOFT))
+
     defaults: SpreadDefaults = SYSTEM_DEFAULTS
     name: str = "PodTopologySpread"
     weight: int = 2
 
-    def tally(self, klass: PodClass, nodes: NodeColumns) -> SoftSpreadState | None:
+    def pre_score(self, klass: PodClass, nodes: NodeColumns) -> SoftSpreadState | None:
         """Count for one choice; None where the class need not be spread."""
         spreads, system = spread_constraints(klass, nodes, SOFT, self.defaults)
         return SoftSpreadState.of(klass, nodes, spreads, system=system) if spreads else None

@@ -14,14 +14,14 @@ Should the volume turn out to be out of reach of some then, the gang is placed a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.storage import CSIStorageCapacity, StorageClass
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.storage import StorageBook
 from tutti.cluster.transaction import Transaction
@@ -189,7 +189,9 @@ class BindingState:
 class VolumeBinding:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> BindingState | None:  # noqa: ARG002 - a filter's signature
+    concerns: int = field(default=Feature.CLAIMS, init=False)
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> BindingState | None:  # noqa: ARG002 - a filter's signature
         """Look where the volumes can be had; None where the class has none."""
         if not klass.volumes.bound and not klass.volumes.wanted:
             return None

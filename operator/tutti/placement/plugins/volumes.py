@@ -9,12 +9,12 @@ zone or region label is taken to be in all of them: the cluster has one zone the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.storage import UNLIMITED
@@ -74,14 +74,16 @@ class RestrictionState:
 class VolumeRestrictions:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> RestrictionState | None:  # noqa: ARG002 - a filter's signature
+    concerns: int = field(default=Feature.DISKS | Feature.CLAIMS, init=False)
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> RestrictionState | None:  # noqa: ARG002 - a filter's signature
         """Find who is in the way; None where nobody can be."""
         disks, once = klass.company.disks, klass.volumes.once
         if not disks and not once:
             return None
         residents = nodes.residents
         conflicting = np.zeros(residents.codes, dtype=np.bool_)
-        for code, kin in residents.with_disks() if disks else ():
+        for code, kin in residents.with_disks.items() if disks else ():
             conflicting[code] = any(disk.conflicts(one) for disk in kin.company.disks for one in disks)
         taken = np.zeros(len(nodes), dtype=np.bool_)
         taken[residents.where(conflicting)[0]] = True
@@ -119,7 +121,9 @@ class ZoneState:
 class VolumeZone:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> ZoneState | None:  # noqa: ARG002 - a filter's signature
+    concerns: int = field(default=Feature.CLAIMS, init=False)
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> ZoneState | None:  # noqa: ARG002 - a filter's signature
         """Look where the zones of the volumes are; None where the volumes have none."""
         zones = [zone for reach in klass.volumes.bound for zone in reach.zones]
         if not zones:
@@ -173,7 +177,9 @@ class VolumeLimitState:
 class NodeVolumeLimits:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> VolumeLimitState | None:  # noqa: ARG002 - a filter's signature
+    concerns: int = field(default=Feature.CLAIMS, init=False)
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> VolumeLimitState | None:  # noqa: ARG002 - a filter's signature
         """Count volumes and limits; None where no node limits the drivers of the class."""
         left: NDArray[np.int64] | None = None
         for driver in dict.fromkeys(one.driver for one in klass.volumes.attached):
