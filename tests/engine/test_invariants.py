@@ -526,7 +526,7 @@ class Histories(RuleBasedStateMachine):
         for workload in self.world.engine.state.workloads.values() if hasattr(self, "world") else ():
             for group in workload.groups.values():
                 counted = Counter(member.pod.doing for member in group.members.values())
-                assert group.muster.counts == [counted[one] for one in PodPhase]
+                assert group.phase_counts.counts == [counted[one] for one in PodPhase]
 
     def teardown(self) -> None:
         """The faults stop: answers come, nobody is left on a lost node, nothing is promised any more."""

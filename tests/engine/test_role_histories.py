@@ -124,7 +124,7 @@ def check(world: World) -> None:
     workloads = list(state.workloads.values())
     for group in (group for workload in workloads for group in workload.groups.values()):
         doing = [member.pod.doing for member in group.members.values()]
-        assert group.muster.counts == [doing.count(one) for one in PodPhase]
+        assert group.phase_counts.counts == [doing.count(one) for one in PodPhase]
     for workload in workloads:
         lives = any(not m.pod.terminated for m in workload.members())
         assert lives or not any(group.holds for group in workload.groups.values())

@@ -88,17 +88,17 @@ class PodClass:
         problem: Why such pods can never be placed (a request that cannot be read), or "".
         namespace: Theirs.
         labels: Those of their labels that any selector reads.
-        company: What they demand of the pods around them.
+        inter_pod: What they demand of the pods around them.
         scored: What one asks for as the score of a node counts it.
         weight: What one adds to its node as the score counts it.
         owner: Their owner, where they are spread by its selector because they do not say how.
         volumes: What their volumes ask of a node.
         cache: What has been worked out for them and holds for as long as the class, or until its stamp is another.
-        kin: What others see of them, as far as any selector reads it.
+        pod_signature: What others see of them, as far as any selector reads it.
         features: Which plugins they may concern: bits of `Feature`, those of pods.
         terms: How many terms they have (`count_terms`): what it costs to try one grows with that.
         refusal: Why such pods can have no node now, whatever room there is, or "".
-        minds_company: Whether others being placed may let such a pod be placed: required affinity, or strict spreading.
+        needs_other_pods: Whether others being placed may let such a pod be placed: required affinity, strict spreading.
     """
 
     spec: PodSpec
@@ -107,26 +107,26 @@ class PodClass:
     problem: str = ""
     namespace: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    company: InterPodConstraints = UNCONSTRAINED
+    inter_pod: InterPodConstraints = UNCONSTRAINED
     scored: Scored = (0, 0)
     weight: Scored = (0, 0)
     volumes: VolumeNeeds = NO_VOLUMES
     cache: dict[Hashable, object] = field(default_factory=dict)
     owner: Owner | None = None
-    kin: PodSignature = field(init=False)
+    pod_signature: PodSignature = field(init=False)
     features: int = field(init=False)
     terms: int = field(init=False)
     refusal: str = field(init=False)
-    minds_company: bool = field(init=False)
+    needs_other_pods: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kin = PodSignature(self.namespace, self.labels, self.company)
+        self.pod_signature = PodSignature(self.namespace, self.labels, self.inter_pod)
         self.features = _features(self)
         self.terms = count_terms(self.spec)
         self.refusal = self.problem or self.volumes.problem
         spreads = self.spec.topology_spread_constraints
         strictly = any(one.when_unsatisfiable == "DoNotSchedule" for one in spreads)
-        self.minds_company = strictly or bool(self.company.affinity)
+        self.needs_other_pods = strictly or bool(self.inter_pod.affinity)
 
     def keep(self, key: Hashable, stamp: Hashable, work_out: Callable[[], T]) -> T:
         """Return what is worked out for the class once for each stamp: the versions of all that it is worked out of."""
@@ -140,15 +140,15 @@ class PodClass:
 
 
 def _features(klass: PodClass) -> int:
-    spec, company = klass.spec, klass.company
+    spec, constraints = klass.spec, klass.inter_pod
     nodes = spec.affinity.node_affinity if spec.affinity is not None else None
     containers = (*spec.containers, *spec.init_containers)
     has = {
-        Feature.HOST_PORTS: company.ports,
-        Feature.DISKS: company.disks,
+        Feature.HOST_PORTS: constraints.ports,
+        Feature.DISKS: constraints.disks,
         Feature.CLAIMS: klass.volumes is not NO_VOLUMES,
-        Feature.POD_AFFINITY: company.affinity or company.anti_affinity,
-        Feature.PREFERRED_POD_AFFINITY: company.preferred,
+        Feature.POD_AFFINITY: constraints.affinity or constraints.anti_affinity,
+        Feature.PREFERRED_POD_AFFINITY: constraints.preferred,
         Feature.SPREAD: spec.topology_spread_constraints,
         Feature.OWNER: klass.owner is not None,
         Feature.NODE_SELECTION: spec.node_selector or (nodes is not None and nodes.required is not None),
@@ -232,7 +232,7 @@ class ClassBook:
         ):
             known = self._find(copies, namespace, seen, owner=owner, volumes=volumes)
             copies.latest = weakref.ref(known)
-        if waits and (known.minds_company or self.strict_defaults):
+        if waits and (known.needs_other_pods or self.strict_defaults):
             self._minding.add(known)
         if waits and volumes is not NO_VOLUMES:
             self._claiming.add(known)
@@ -282,7 +282,6 @@ def _new_class(
     owner: Owner | None,
     volumes: VolumeNeeds,
 ) -> PodClass:
-    company = inter_pod_constraints(essence, namespace)
     requests: Amounts = {}
     scored = weight = (0, 0)
     problem = ""
@@ -297,7 +296,7 @@ def _new_class(
         problem=problem,
         namespace=namespace,
         labels=labels,
-        company=company,
+        inter_pod=inter_pod_constraints(essence, namespace),
         scored=scored,
         weight=weight,
         owner=owner,

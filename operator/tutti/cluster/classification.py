@@ -78,7 +78,7 @@ class Classifier:
         volumes = NO_VOLUMES
         if record.uses and not record.terminated:
             volumes = self._volumes.needs(record.key, record.uid, record.uses)
-        labels = record.kin.labels
+        labels = record.pod_signature.labels
         now = self._classes.of(before.spec, record.namespace, labels, owner=before.owner, volumes=volumes)
         self.assign(record, now)
         return now is not before

@@ -136,8 +136,8 @@ class NodeColumns:
             for one version.
         supply: Grows whenever what nodes offer changes, or which of them do.
         images: Which images are where.
-        residents: Which pods are where.
-        around: Namespaces, and what selects pods.
+        label_index: Which pods are where.
+        namespaces: Namespaces, and what selects pods.
         derived: What has been worked out of columns, with a stamp of what it was worked out of.
         volumes: Storage, and who uses it.
     """
@@ -157,8 +157,8 @@ class NodeColumns:
         self.version = 0
         self.supply = 0
         self.images = ImageTable()
-        self.residents = LabelIndex()
-        self.around = NamespaceIndex()
+        self.label_index = LabelIndex()
+        self.namespaces = NamespaceIndex()
         self.derived: dict[Hashable, object] = {}
         self.volumes = VolumeState()
         room, width = 16, 8

@@ -99,12 +99,12 @@ class Transaction:
         self._log.append(self._unsettle)
 
     @property
-    def brings_company(self) -> bool:
-        """Whether a pod that does not count among the residents yet has terms or ports of its own."""
-        return any(klass.company != UNCONSTRAINED for klass, _, _ in self.unshown)
+    def brings_constraints(self) -> bool:
+        """Whether a pod that does not count among the pods on nodes yet has terms or ports of its own."""
+        return any(klass.inter_pod != UNCONSTRAINED for klass, _, _ in self.unshown)
 
     def show(self) -> None:
-        """Count what has been put so far among the residents, for a class that looks at the pods around it.
+        """Count what has been put so far among the pods on nodes, for a class that looks at the pods around it.
 
         It is counted there until the transaction ends; from then on whoever takes the room over is.
         """
@@ -159,7 +159,7 @@ class Transaction:
             self._nodes.volumes.hold(klass.volumes, self._nodes.names[row], sign * count)
 
     def _withdraw(self, placed: _Placed) -> None:
-        """Undo the last `put` among the residents."""
+        """Undo the last `put` among the pods on nodes."""
         if self.unshown and self.unshown[-1] is placed:
             self.unshown.pop()
         else:
@@ -168,4 +168,4 @@ class Transaction:
     def _count(self, placed: _Placed, sign: int) -> None:
         klass, rows, counts = placed
         for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            self._nodes.residents.add(klass.kin, row, count=sign * count)
+            self._nodes.label_index.add(klass.pod_signature, row, count=sign * count)

@@ -118,13 +118,13 @@ def feasible_capacity(
     """Return what an ask can have now, on each node no more than `most`; `within` holds it to some rows."""
     klass = ask.klass
     filters = pre_filter(klass, nodes, ask.where, profile)
-    moving = [one for one in filters if one.moves]
+    moving = [one for one in filters if one.changes_on_add]
     mask = static_filter_result(klass, nodes, ask.where, profile).mask
     if filters:  # what is given away stays so
-        mask = feasible(mask, [one for one in filters if not one.moves or isinstance(one, Reserving)])
+        mask = feasible(mask, [one for one in filters if not one.changes_on_add or isinstance(one, Reserving)])
     if within is not None:
         mask = mask & within
-    room = profile.fit.capacity(nodes, klass, mask, most=1 if any(one.alone for one in filters) else most)
+    room = profile.fit.capacity(nodes, klass, mask, most=1 if any(one.one_per_node for one in filters) else most)
     if filters:
         room = limited_per_node(room, filters)
     choice = NodeChoice(nodes, transaction, klass, profile, room, discriminating_scores(klass, nodes, profile))
@@ -148,14 +148,14 @@ def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:
 
 
 def _wants_others(nodes: NodeColumns, klass: PodClass) -> bool:
-    return any(not means(term.query, klass, nodes) for term in klass.company.affinity)
+    return any(not means(term.query, klass, nodes) for term in klass.inter_pod.affinity)
 
 
 def _looks_around(klass: PodClass, nodes: NodeColumns, transaction: Transaction) -> bool:
     """Whether pods put in this transaction can matter to the class beyond the room they take."""
     return (
-        klass.company != UNCONSTRAINED
-        or bool(klass.features & Feature.SPREAD or nodes.residents.with_terms)
-        or transaction.brings_company
+        klass.inter_pod != UNCONSTRAINED
+        or bool(klass.features & Feature.SPREAD or nodes.label_index.with_terms)
+        or transaction.brings_constraints
         or default_selector(klass, nodes) is not None
     )

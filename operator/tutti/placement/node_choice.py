@@ -88,23 +88,23 @@ class NodeChoice:
             )
         )
 
-    def by_company(
-        self, wanted: int, tallies: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
+    def in_sequence(
+        self, wanted: int, states: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
     ) -> Counts:
         """Place up to so many pods one after another; returns int64[rows], how many on each row."""
         packing = self.profile.packing_of(self.klass)
         if packing is None:
-            return self._counted(self.in_turn_by_company(wanted, tallies, scorers))
+            return self._counted(self.in_turn_in_sequence(wanted, states, scorers))
         gathering = packing.gathering(self.klass, self.nodes, self.room, wanted)
-        placed = self._counted(self._company(tallies, scorers).by_row(wanted, gathering))
+        placed = self._counted(self._sequential(states, scorers).by_row(wanted, gathering))
         self._take(placed)
         return placed
 
-    def in_turn_by_company(
-        self, wanted: int, tallies: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
+    def in_turn_in_sequence(
+        self, wanted: int, states: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
     ) -> Rows:
         """Place up to so many pods as if each came by itself; returns int64[m], the row of each."""
-        choice = self._company(tallies, scorers)
+        choice = self._sequential(states, scorers)
         order = choice.by_kind(wanted)
         if order is None:
             order = choice.by_row(wanted, None)
@@ -112,9 +112,11 @@ class NodeChoice:
         self._take(self._counted(rows))
         return rows
 
-    def _company(self, tallies: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]) -> SequentialChoice:
-        weighted = [(one, tally) for one, tally in zip(self.profile.neighbours, scorers, strict=True) if tally]
-        return SequentialChoice(self.room, self._fill, self.preferences, tallies, weighted)
+    def _sequential(
+        self, states: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
+    ) -> SequentialChoice:
+        weighted = [(one, state) for one, state in zip(self.profile.neighbours, scorers, strict=True) if state]
+        return SequentialChoice(self.room, self._fill, self.preferences, states, weighted)
 
     def _by_order(self, wanted: int, order_of: Callable[[Rows, int], Rows]) -> Rows:
         """Place pods in an order, asked for anew whenever a preference must be scaled anew; returns the row of each.
@@ -217,19 +219,19 @@ class NodeChoice:
         return cut
 
 
-def limited_per_node(room: Counts, tallies: Sequence[PreFilterState]) -> Counts:
+def limited_per_node(room: Counts, states: Sequence[PreFilterState]) -> Counts:
     """Return int64[rows]: the room without what filters that can say so beforehand leave no room for."""
-    for tally in tallies:
-        if isinstance(tally, LimitingPerNode):
-            room = np.minimum(room, tally.room())
+    for state in states:
+        if isinstance(state, LimitingPerNode):
+            room = np.minimum(room, state.room())
     return room
 
 
-def reserve_given(tallies: Sequence[PreFilterState], transaction: Transaction) -> None:
+def reserve_given(states: Sequence[PreFilterState], transaction: Transaction) -> None:
     """Keep in a transaction what filters have given to the pods that were put in it."""
-    for tally in tallies:
-        if isinstance(tally, Reserving):
-            tally.settle(transaction)
+    for state in states:
+        if isinstance(state, Reserving):
+            state.settle(transaction)
 
 
 def discriminating_scores(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[NodeScorer, Scores]]:
@@ -261,8 +263,8 @@ class FeasibleCapacity:
 
     Attributes:
         choice: Has the room per node; it falls as pods are placed.
-        moving: Company filters whose answer changes with each pod.
-        scorers: Per company scorer of the profile what it knows, None where it has no opinion.
+        moving: Inter-pod filters whose answer changes with each pod.
+        scorers: Per inter-pod scorer of the profile what it knows, None where it has no opinion.
     """
 
     choice: NodeChoice
@@ -287,7 +289,7 @@ class FeasibleCapacity:
         if within is not None:
             self.choice.room = whole * within
         if self.moving or any(self.scorers):
-            counts = self.choice.by_company(wanted, self.moving, self.scorers)
+            counts = self.choice.in_sequence(wanted, self.moving, self.scorers)
             reserve_given(self.moving, self.choice.transaction)
         else:
             counts = self.choice.by_fill(wanted if wanted == 1 else min(wanted, int(self.choice.room.sum())))
@@ -301,7 +303,7 @@ class FeasibleCapacity:
         if not self.moving and not any(self.scorers):
             # One by itself is packed as `Profile.fill_of` scores it, so nothing else has to be asked.
             return choice.in_turn(min(most, int(choice.room.sum())))
-        rows = choice.in_turn_by_company(most, self.moving, self.scorers)
+        rows = choice.in_turn_in_sequence(most, self.moving, self.scorers)
         reserve_given(self.moving, choice.transaction)
         return rows
 

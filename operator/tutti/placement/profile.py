@@ -55,7 +55,7 @@ class Profile:
 
     Attributes:
         filters: Filters that look at nodes alone.
-        ports, fit, volumes, company: Filters that look at the pods on them, and at what those use.
+        ports, fit, volumes, inter_pod: Filters that look at the pods on them, and at what those use.
         late: Filters that look at nodes alone and count after all others.
         fill: Scores by how full a node is.
         preferences: Scores by nodes alone.
@@ -69,7 +69,7 @@ class Profile:
     ports: InterPodFilter = field(default_factory=NodePorts)
     fit: NodeResourcesFit = field(default_factory=NodeResourcesFit)
     volumes: tuple[InterPodFilter, ...] = (VolumeRestrictions(), NodeVolumeLimits(), VolumeBinding(), VolumeZone())
-    company: tuple[InterPodFilter, ...] = (PodTopologySpread(), InterPodAffinity())
+    inter_pod: tuple[InterPodFilter, ...] = (PodTopologySpread(), InterPodAffinity())
     late: tuple[NodeFilter, ...] = (NodeDeclaredFeatures(),)
     fill: tuple[AllocationScorer, ...] = (AllocationScore(), BalancedAllocation())
     preferences: tuple[NodeScorer, ...] = (
@@ -94,7 +94,7 @@ class Profile:
     @property
     def spreads_by_default(self) -> bool:
         """Whether pods that do not say how they are spread may be kept off nodes by a default constraint."""
-        return any(one.defaults.are_strict for one in self.company if isinstance(one, PodTopologySpread))
+        return any(one.defaults.are_strict for one in self.inter_pod if isinstance(one, PodTopologySpread))
 
 
 DEFAULT_PROFILE = Profile()
@@ -155,7 +155,7 @@ def _ask_static_filters(
 def pre_filter(klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile) -> list[PreFilterState]:
     """Begin a choice: return what the filters that look at other pods know, in order, resources left out."""
     features = features_of(klass, nodes)
-    asked = [one for one in (profile.ports, *profile.volumes, *profile.company) if one.concerns & features]
+    asked = [one for one in (profile.ports, *profile.volumes, *profile.inter_pod) if one.concerns & features]
     found = [one.pre_filter(klass, nodes, where) for one in asked]
     return [one for one in found if one is not None]
 
@@ -169,9 +169,9 @@ def pre_score(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[Pre
 def features_of(klass: PodClass, nodes: NodeColumns) -> int:
     """Return what plugins that look at other pods go by: bits of `Feature`, of the class and of the cluster."""
     features = klass.features
-    if nodes.residents.with_terms:
+    if nodes.label_index.with_terms:
         features |= Feature.PLACED_TERMS
-    if klass.namespace in nodes.around.services:
+    if klass.namespace in nodes.namespaces.services:
         features |= Feature.SERVICES
     return features
 
@@ -214,7 +214,7 @@ def _said(klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile
     alone, early = static_filter_result(klass, nodes, where, profile).rejections, len(profile.filters)
     said: list[Sequence[Rejection]] = [*_names_first(alone[:early])]
     features = features_of(klass, nodes)
-    for one in (profile.ports, profile.fit, *profile.volumes, *profile.company):
+    for one in (profile.ports, profile.fit, *profile.volumes, *profile.inter_pod):
         state = one.pre_filter(klass, nodes, where) if one.concerns & features else None
         if state is not None:
             said.append(state.rejections())

@@ -112,7 +112,7 @@ class Group:
         promised_priority: The priority that these will have.
         promised_preempts: Whether they may take out others.
         members: Change them with `add` and `remove`, which count them.
-        muster: The same by what they are doing.
+        phase_counts: The same by what they are doing.
         holds: Room and quota held for promised members.
         near: How near the members must be; None where its object does not say.
         on_loss: What becomes of a gang that has lost some of these; None: nobody waits for successors.
@@ -128,7 +128,7 @@ class Group:
     promised_priority: int = 0
     promised_preempts: bool = True
     members: dict[PodKey, Member] = field(default_factory=dict)
-    muster: PhaseCounts = field(default_factory=PhaseCounts)
+    phase_counts: PhaseCounts = field(default_factory=PhaseCounts)
     holds: list[Hold] = field(default_factory=list)
     near: Near | None = None
     on_loss: OnMemberLoss | None = None
@@ -139,7 +139,7 @@ class Group:
     def add(self, key: PodKey, member: Member) -> None:
         """Take a member in."""
         self.members[key] = member
-        member.pod.join(self.muster)
+        member.pod.join(self.phase_counts)
 
     def remove(self, key: PodKey) -> None:
         """Let a member go; nothing happens where it is none."""
@@ -149,7 +149,7 @@ class Group:
 
     def tally(self) -> Tally:
         """Return how many members are doing what."""
-        counts, known = self.muster.counts, self._counted
+        counts, known = self.phase_counts.counts, self._counted
         if known is None or known[0] != counts:
             known = self._counted = list(counts), _summed_up(tuple(counts))
         return replace(known[1], succeeded=known[1].succeeded + self.ended) if self.ended else known[1]

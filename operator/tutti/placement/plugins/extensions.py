@@ -36,8 +36,8 @@ class FixedRejections:
     """What a user's filter says during one choice: it does not move."""
 
     said: Sequence[Rejection]
-    moves: bool = field(default=False, init=False)
-    alone: bool = field(default=False, init=False)
+    changes_on_add: bool = field(default=False, init=False)
+    one_per_node: bool = field(default=False, init=False)
 
     def rejections(self) -> Sequence[Rejection]:
         """Return which nodes it rules out."""

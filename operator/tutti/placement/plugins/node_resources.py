@@ -152,8 +152,8 @@ class FitState:
     fit: NodeResourcesFit
     klass: PodClass
     nodes: NodeColumns
-    moves: bool = False
-    alone: bool = False
+    changes_on_add: bool = False
+    one_per_node: bool = False
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes that lack a resource; final where they do not even offer enough of it."""

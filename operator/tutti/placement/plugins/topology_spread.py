@@ -61,8 +61,8 @@ class SpreadState:
     def __init__(self, counted: list[_StrictCounts], rows: int) -> None:
         self._counted = counted
         self._rows = rows
-        self.moves = any(one.spread.counts_itself for one in counted)
-        self.alone = self.own = False
+        self.changes_on_add = any(one.spread.counts_itself for one in counted)
+        self.one_per_node = self.own = False
 
     @classmethod
     def of(cls, klass: PodClass, nodes: NodeColumns, spreads: list[TopologySpread]) -> SpreadState:
@@ -108,7 +108,7 @@ class SpreadState:
         return [column for one in self._counted for column in (one.spread.domains.codes + 1, one.looked_at)]
 
     def at(self, rows: Rows) -> SpreadState:
-        """Return the tally of these rows only."""
+        """Return the state of these rows only."""
         return SpreadState([one.at(rows) for one in self._counted], len(rows))
 
 
@@ -132,7 +132,7 @@ class PodTopologySpread:
 def _count_strictly(klass: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _StrictCounts:
     included = spread.includes(klass, nodes)
     looked_at = keyed if included is None else keyed & included
-    rows, counts, _ = nodes.residents.where(spread.counted(nodes))
+    rows, counts, _ = nodes.label_index.where(spread.counted(nodes))
     inside = looked_at[rows]
     per_domain = spread.domains.sum(rows[inside], counts[inside])
     return _StrictCounts(spread, per_domain, looked_at, np.unique(spread.domains.codes[looked_at]).astype(np.int64))
@@ -240,7 +240,7 @@ class SoftSpreadState:
         return [self._keyed, *(column for one in self._counted for column in one.features)]
 
     def at(self, rows: Rows) -> SoftSpreadState:
-        """Return the tally of these rows only."""
+        """Return the state of these rows only."""
         return SoftSpreadState([one.at(rows) for one in self._counted], self._keyed[rows])
 
 
@@ -264,7 +264,7 @@ class PreferredSpread:
 
 
 def _count_softly(klass: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _SoftCounts:
-    rows, counts, _ = nodes.residents.where(spread.counted(nodes))
+    rows, counts, _ = nodes.label_index.where(spread.counted(nodes))
     if spread.key == HOSTNAME:
         per_row = np.zeros(len(nodes), dtype=np.int64)
         np.add.at(per_row, rows, counts)

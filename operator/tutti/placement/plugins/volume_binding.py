@@ -95,7 +95,7 @@ _CAN_BE_MADE, _CANNOT, _NO_SPACE = 0, 1, 2
 class BindingState:
     """Where the volumes of one class can be used, as its pods take free volumes one after another."""
 
-    alone = False
+    one_per_node = False
 
     def __init__(self, klass: PodClass, nodes: NodeColumns) -> None:
         self._klass, self._nodes = klass, nodes
@@ -120,7 +120,7 @@ class BindingState:
                 self._keep_near(i, nodes.rows[kept.node], settled=kept.settled)
 
     @property
-    def moves(self) -> bool:
+    def changes_on_add(self) -> bool:
         """Whether what a pod of the class takes, or has made, keeps the next one from some nodes."""
         ties = any(one is not None and one.known and i not in self._homes for i, one in enumerate(self._reaches))
         return self._free.any or ties
@@ -157,9 +157,9 @@ class BindingState:
 
     def _keep_near(self, claim: int, row: int, *, settled: bool) -> None:
         """Hold the pods to where a volume can be used that is made for a row, where that is known or settled."""
-        reaches = self._reaches[claim]
-        if reaches is not None and (reaches.known or settled) and claim not in self._homes:
-            self._homes[claim] = reaches.of(row)
+        topology = self._reaches[claim]
+        if topology is not None and (topology.known or settled) and claim not in self._homes:
+            self._homes[claim] = topology.of(row)
 
     def _unbindable(self) -> tuple[Mask, Mask]:
         """Return bool[rows] twice: where no volume can be had for a claim, and where there is no space to make one."""
