@@ -12,11 +12,10 @@ from tutti.api.labels import LabelSelector, NodeSelector
 from tutti.api.resources import amounts
 from tutti.api.taints import Taint, Toleration
 from tutti.placement.topology.request import LevelRequest, Slice, Together
-from tutti.quota.choice import Chooser
-from tutti.quota.flavors import Flavor, Queue, ResourceGroup
-from tutti.quota.fungibility import Mode, Rank
-from tutti.quota.outcome import Attempt, PodSetChoice, Verdict, verdict_of
-from tutti.quota.podsets import PodSet
+from tutti.quota.assigner import Chooser
+from tutti.quota.assignment import Attempt, PodSetChoice, Verdict, verdict_of
+from tutti.quota.flavors import Flavor, PodSet, Queue, ResourceGroup
+from tutti.quota.policy import Mode, Rank
 
 VERDICTS = {
     Verdict.NO_FIT: "NoFit",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tutti.engine.records.explanation import ASKING, Gate
 from tutti.engine.records.reasons import Cause, Reason
-from tutti.quota.outcome import NoFit
+from tutti.quota.assignment import NoFit
 
 ROOT = Path(__file__).parents[2]
 ENGINE = ROOT / "operator" / "tutti" / "engine"

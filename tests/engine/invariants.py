@@ -12,8 +12,8 @@ from tutti.engine.engine import Engine
 from tutti.engine.reading.queues import through_local_queue
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.workloads import Phase, WorkloadKey
-from tutti.quota.overuse import overused
 from tutti.quota.tree import QuotaTree
+from tutti.quota.usage import overused
 
 
 class Invariants:

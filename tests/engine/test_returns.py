@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tutti.engine.records.returns import Returns
 from tutti.quota.flavors import Queue
-from tutti.quota.holdings import Holdings
+from tutti.quota.ledger import Holdings
 from tutti.quota.tree import Quota
 
 CPU, GPU = ("f", "cpu"), ("f", "gpu")

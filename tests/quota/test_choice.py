@@ -9,14 +9,11 @@ import pytest
 from tutti.api.labels import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.api.taints import Taint, Toleration
 from tutti.placement.topology.request import LevelRequest, Together
-from tutti.quota.choice import Chooser
-from tutti.quota.eligibility import by_topology_only, mismatch
-from tutti.quota.flavors import Flavor, Queue, ResourceGroup
-from tutti.quota.fungibility import Fungibility, Mode, Rank
-from tutti.quota.holdback import hold_back
-from tutti.quota.outcome import NoFit, Verdict
-from tutti.quota.podsets import PodSet
-from tutti.quota.policy import PreemptionPolicy
+from tutti.quota.assigner import Chooser
+from tutti.quota.assignment import NoFit, Verdict
+from tutti.quota.flavors import Flavor, PodSet, Queue, ResourceGroup, by_topology_only, mismatch
+from tutti.quota.policy import Fungibility, Mode, PreemptionPolicy, Rank
+from tutti.quota.preemption import hold_back
 from tutti.quota.tree import Quota, QuotaTree
 
 CPU = ResourceGroup(("cpu",), ("f0", "f1", "f2"))

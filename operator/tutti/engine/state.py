@@ -37,11 +37,11 @@ from tutti.engine.records.waiting_counts import WaitingCounts
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.placement.preemption.victim_cost import Budget
 from tutti.placement.profile import Profile
-from tutti.queueing.backoff import delay
-from tutti.queueing.local_usage import PastUse
 from tutti.quota.flavors import Flavor
-from tutti.quota.holdings import Holdings
-from tutti.quota.oracle import Rules
+from tutti.quota.ledger import Holdings
+from tutti.quota.ordering import delay
+from tutti.quota.preemption import Rules
+from tutti.quota.usage import PastUse
 
 Address = tuple[WorkloadKey, str]
 """A workload and the name of a group in it."""

@@ -2,7 +2,7 @@
 
 `reserve` is where a gang gets its nodes; `binding.send` is where they go out.
 
-Flavors are chosen by quota first (`quota/choice.py`). Where the nodes of the chosen flavors have no room, the choice
+Flavors are chosen by quota first (`quota/assigner.py`). Where the nodes of the chosen flavors have no room, the choice
 is made again without these, until both hold or no flavors are left: nothing is used of quota before.
 """
 
@@ -33,9 +33,8 @@ from tutti.engine.state import State
 from tutti.placement.gang import place_ask
 from tutti.placement.shared_claims import out_of_shared_reach
 from tutti.placement.together import Diagnosis, place_together
-from tutti.quota.flavors import Assignment
-from tutti.quota.outcome import Choice, Verdict
-from tutti.quota.podsets import PodSet
+from tutti.quota.assignment import Choice, Verdict
+from tutti.quota.flavors import Assignment, PodSet
 from tutti.quota.policy import NOBODY
 
 

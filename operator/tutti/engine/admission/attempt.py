@@ -14,9 +14,8 @@ from tutti.engine.state import State
 from tutti.placement.framework import NO_FLAVOR, Rows
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
-from tutti.quota.flavors import Assignment, Queue, assignments, usage_of, where_of
-from tutti.quota.outcome import Choice
-from tutti.quota.podsets import PodSet
+from tutti.quota.assignment import Choice
+from tutti.quota.flavors import Assignment, PodSet, Queue, assignments, usage_of, where_of
 from tutti.quota.tree import FlavorResource
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from tutti.engine.records.lines import Bunch, Standing
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.quota.asked import Known
-from tutti.quota.choice import Chooser
+from tutti.quota.assigner import Chooser, Known
+from tutti.quota.assignment import Choice, Verdict
 from tutti.quota.flavors import Queue
-from tutti.quota.oracle import Oracle
-from tutti.quota.outcome import Choice, Verdict
 from tutti.quota.policy import NOBODY
+from tutti.quota.preemption import Oracle
 
 
 def nominate(state: State, standing: Standing) -> Choice | None:

@@ -25,7 +25,7 @@ from tutti.engine.state import State
 from tutti.placement.gang import Ask
 from tutti.placement.plugins.extensions import keep_answer
 from tutti.placement.profile import Profile, filter_nodes
-from tutti.queueing.backoff import delay
+from tutti.quota.ordering import delay
 
 
 def begin_try(state: State, workload: WorkloadKey) -> None:

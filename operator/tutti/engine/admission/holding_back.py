@@ -2,8 +2,8 @@
 
 A head that asks for quota which is there for it but lent away, in a queue that may not take back all of its own, would
 starve behind a stream of borrowers: what becomes free is never enough at once. So what is free of its request is held
-back. How much: Kueue, scheduler.go `resourcesToReserve` (`quota/holdback.py`). From whom, and for how long, goes beyond
-Kueue, which holds it back for one cycle and thus forgets a parked head with the next borrower that comes alone:
+back. How much: Kueue, scheduler.go `resourcesToReserve` (`quota/preemption.py`). From whom, and for how long, goes
+beyond Kueue, which holds it back for one cycle and thus forgets a parked head with the next borrower that comes alone:
 
 - from those who would borrow in the same tree, across from the head; what is their own is never kept from a queue;
 - as long as the head waits, where its line is strict, or where nothing but borrowers stands in its way: its own queue
@@ -21,13 +21,12 @@ from tutti.engine.records.naming import named_by
 from tutti.engine.records.owners import Owner
 from tutti.engine.records.workloads import UNDER_WAY, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.queueing.entries import entry_key
+from tutti.quota.assignment import NoFit, Verdict
 from tutti.quota.flavors import Queue
-from tutti.quota.holdback import hold_back
-from tutti.quota.levels import level
-from tutti.quota.outcome import NoFit, Verdict
+from tutti.quota.ordering import entry_key
 from tutti.quota.policy import Who
-from tutti.quota.tree import FlavorResource, QuotaNode
+from tutti.quota.preemption import hold_back
+from tutti.quota.tree import FlavorResource, QuotaNode, level
 
 
 def note(state: State, standing: Standing, why: Explanation) -> None:

@@ -1,7 +1,7 @@
 """With how many of its pods a workload starts that may run with fewer than it has.
 
 Its required pods must fit, or it waits. Of the others as many are taken as fit together with these, by quota and by
-nodes, in flavors chosen for all of them: Kueue's search (`tutti.quota.partial`), which leaves out of every pod group a
+nodes, in flavors chosen for all of them: Kueue's search (`tutti.quota.assigner`), which leaves out of every pod group a
 like part of what it can do without. Who is left out has not failed: it is a surplus member and gets its place as
 soon as there is one.
 """
@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tutti.engine.records.needs import Need, hopeless
+from tutti.quota.assigner import largest_counts
 from tutti.quota.flavors import Queue
-from tutti.quota.partial import largest_counts
 
 Fits = Callable[[Sequence[Need]], bool]
 

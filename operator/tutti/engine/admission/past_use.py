@@ -1,6 +1,6 @@
 """What LocalQueues have used lately, for ClusterQueues that serve first who has used least.
 
-Rules: Kueue's admission fair sharing (`tutti.queueing.local_usage` has the formulas). What is in use changes only when
+Rules: Kueue's admission fair sharing (`tutti.quota.usage` has the formulas). What is in use changes only when
 something is admitted or ends, and decay is exact however it is cut into pieces: the order needs no samples. What has
 been consumed is written to the status of the LocalQueue with every change of what is in use, and once in each sampling
 interval: an operator that starts anew goes on from there, and forgets at most an interval of what ended while it was
@@ -24,9 +24,9 @@ from tutti.engine.records.members import Charge
 from tutti.engine.records.naming import queue_named
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.queueing.local_usage import Consumed, PastUse, decay, local_usage, penalty
 from tutti.quota.snapshot import Holder
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, add_to
+from tutti.quota.usage import Consumed, PastUse, decay, local_usage, penalty
 
 MOST_NAMED = 3
 """How many other LocalQueues are named where somebody waits behind them."""

@@ -17,10 +17,9 @@ from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.placement.diagnosis import FitError
 from tutti.placement.plugins.extensions import FAILED
+from tutti.quota.assignment import Attempt, Choice, NoFit, PartyChoice, Verdict
 from tutti.quota.flavors import Assignment, Queue, uncovered
-from tutti.quota.fungibility import Mode
-from tutti.quota.outcome import Attempt, Choice, NoFit, PartyChoice, Verdict
-from tutti.quota.policy import Who
+from tutti.quota.policy import Mode, Who
 from tutti.quota.tree import FlavorResource, Usage, add_to
 
 MOST_NAMES = 3

@@ -21,8 +21,8 @@ from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.placement.gang import place_in_turn
-from tutti.quota.accounts import Account
-from tutti.quota.outcome import Verdict
+from tutti.quota.assignment import Verdict
+from tutti.quota.ledger import Account
 
 MOST = 1024
 """So many are admitted together at most."""

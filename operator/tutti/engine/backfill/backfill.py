@@ -2,7 +2,7 @@
 
 A ClusterQueue with `backfill: Reserved` has a shadow for its head: the first in its line that has failed for want of
 quota or nodes. The shadow says when the head can start at the latest, on which nodes, with which quota. Until then
-others may have what they are done with in time, and what the head will not need (EASY, `queueing/backfill.py`).
+others may have what they are done with in time, and what the head will not need (EASY, `quota/backfill.py`).
 
 Who is kept off: everybody, of all queues, whose priority among the queues is not higher, but for those before the head
 in its own line and gangs that have to be mended. Of two heads of equal priority the one that was kept for first goes
@@ -37,9 +37,9 @@ from tutti.engine.records.naming import named_by
 from tutti.engine.records.shadows import Shadow
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.queueing.backfill import lasting, pause
+from tutti.quota.assignment import NoFit
+from tutti.quota.backfill import lasting, pause
 from tutti.quota.flavors import Queue
-from tutti.quota.outcome import NoFit
 
 WOULD_DELAY = "WouldDelay"
 _PASSES = (Gate.PLACEMENT, "Unschedulable"), (Gate.QUOTA, NoFit.WAITING_FOR_QUOTA.reason), (Gate.QUEUE, WOULD_DELAY)

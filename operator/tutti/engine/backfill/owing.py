@@ -33,8 +33,8 @@ from tutti.engine.records.debts import Claim, Debt
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
+from tutti.quota.fair_sharing import Ordering
 from tutti.quota.proportion import First, Proportion
-from tutti.quota.share import Ordering
 from tutti.quota.tree import QuotaNode, add_to
 
 LOOK_SECONDS = 1.0

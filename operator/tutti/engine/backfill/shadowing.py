@@ -21,7 +21,7 @@ from tutti.engine.records.lines import Standing
 from tutti.engine.records.shadows import Shadow
 from tutti.engine.state import State
 from tutti.placement.preemption.units import SimulatedRemoval
-from tutti.queueing.backfill import Departures, departures, earliest, withheld
+from tutti.quota.backfill import Departures, departures, earliest, withheld
 from tutti.quota.tree import Usage, add_to
 
 Room = tuple[NDArray[np.int64], NDArray[np.int64]]

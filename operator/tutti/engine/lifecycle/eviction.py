@@ -32,7 +32,7 @@ from tutti.engine.records.milestones import Milestone, Step
 from tutti.engine.records.reasons import Cause, Reason
 from tutti.engine.records.workloads import ADMITTED, Eviction, Phase, Workload
 from tutti.engine.state import State
-from tutti.queueing.backoff import delay
+from tutti.quota.ordering import delay
 
 _MARKS: dict[str, str] = {Reason.PREEMPTED: "PreemptionByScheduler", Reason.BIND_WINDOW_OVER: "GangRolledBack"}
 _EVENTS = {Reason.PREEMPTED: "Preempted", Reason.BIND_WINDOW_OVER: "RolledBack"}

@@ -16,7 +16,7 @@ from tutti.engine.records.observations import Deactivated
 from tutti.engine.records.reasons import Cause, Reason
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
 from tutti.engine.state import State
-from tutti.queueing.backoff import delay
+from tutti.quota.ordering import delay
 
 MOST_NAMES = 3
 """How many members that have failed are named."""

@@ -38,13 +38,13 @@ from tutti.placement.preemption.by_room import has_inter_pod_constraints
 from tutti.placement.preemption.units import GangUnit, SimulatedRemoval, VictimUnits
 from tutti.placement.preemption.victims import choose_victims
 from tutti.placement.together import Diagnosis, place_together
-from tutti.quota import victims as quota_victims
+from tutti.quota import reclaim as quota_victims
 from tutti.quota.flavors import Queue
-from tutti.quota.oracle import Rules
 from tutti.quota.policy import NOBODY
+from tutti.quota.preemption import Rules
+from tutti.quota.reclaim import Victim
 from tutti.quota.snapshot import Demand, Holder, Snapshot
 from tutti.quota.tree import Usage, add_to
-from tutti.quota.victims import Victim
 
 MOST_NAMES = 3
 """How many victims are named in a message."""

@@ -16,7 +16,7 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.lines import Line, Standing
 from tutti.engine.records.naming import named
 from tutti.engine.state import State
-from tutti.quota.outcome import NoFit
+from tutti.quota.assignment import NoFit
 
 BEHIND_HEAD = "BehindHead"
 """The reason of all of them."""

@@ -26,7 +26,7 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.faults import fault_of, said
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.queueing.backoff import delay
+from tutti.quota.ordering import delay
 
 _FORGIVEN_SECONDS: Final = 3600.0
 """After so long without a fault the next one counts as the first."""

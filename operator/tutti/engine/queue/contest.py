@@ -1,7 +1,7 @@
 """Who is next among the heads of all lines: asked anew after each admission, so that a line may have many in one turn.
 
 Without fair sharing, the head whose quota comes from nearest, then the more important, then the one that has waited
-longer. With it, the heads of a cohort tree compete by their shares (`queueing/tournament.py`), and the winners of all
+longer. With it, the heads of a cohort tree compete by their shares (`quota/fair_sharing.py`), and the winners of all
 trees by importance and time. What a head could have is looked at only when its tree has changed since.
 """
 
@@ -15,10 +15,9 @@ from typing import Protocol
 from tutti.engine.admission.choices import nominate
 from tutti.engine.records.lines import Line, Standing
 from tutti.engine.state import State
-from tutti.queueing.entries import EntryKey, entry_key
-from tutti.queueing.tournament import Tournament
+from tutti.quota.fair_sharing import Ordering, ShareKey, Tournament, borrowed_share, dominant_share
+from tutti.quota.ordering import EntryKey, entry_key
 from tutti.quota.proportion import Pending, Proportion
-from tutti.quota.share import Ordering, ShareKey, borrowed_share, dominant_share
 from tutti.quota.tree import FlavorResource, QuotaNode
 
 Place = tuple[float, EntryKey, str]

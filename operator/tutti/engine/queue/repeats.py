@@ -10,7 +10,7 @@ from tutti.engine.backfill import owing
 from tutti.engine.records.explanation import Gate
 from tutti.engine.records.lines import Standing
 from tutti.engine.state import State
-from tutti.quota.outcome import NoFit, Verdict
+from tutti.quota.assignment import NoFit, Verdict
 from tutti.quota.policy import NOBODY
 
 

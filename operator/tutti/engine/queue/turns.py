@@ -29,9 +29,8 @@ from tutti.engine.records.needs import Need, asked_by, needs_of, never_admitted,
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.placement.spec_limits import term_count_in_all
-from tutti.queueing.backoff import delay
-from tutti.queueing.heads import head_key
 from tutti.quota.flavors import Queue
+from tutti.quota.ordering import delay, head_key
 from tutti.quota.policy import NOBODY
 from tutti.quota.proportion import Pending
 

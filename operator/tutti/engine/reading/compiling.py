@@ -11,8 +11,7 @@ from tutti.api.kinds.quotas import ResourceGroup as ApiResourceGroup
 from tutti.api.percentage import Percentage
 from tutti.api.resources import from_milli
 from tutti.quota.flavors import Flavor, Queue, ResourceGroup
-from tutti.quota.fungibility import Fungibility
-from tutti.quota.policy import PreemptionPolicy, Who
+from tutti.quota.policy import Fungibility, PreemptionPolicy, Who
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage
 
 Offered: TypeAlias = Callable[[Flavor, str], int]

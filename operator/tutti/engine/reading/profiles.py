@@ -17,8 +17,8 @@ from tutti.placement.plugins.spread_constraints import SYSTEM_DEFAULTS, SpreadDe
 from tutti.placement.plugins.topology_spread import PodTopologySpread, PreferredSpread
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
 from tutti.quota.fair_reclaim import Strategy
-from tutti.quota.oracle import Rules
-from tutti.quota.share import Ordering
+from tutti.quota.fair_sharing import Ordering
+from tutti.quota.preemption import Rules
 
 S = TypeVar("S")
 

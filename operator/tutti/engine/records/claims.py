@@ -14,7 +14,7 @@ from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import Charge
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.placement.preemption.units import VictimUnits
-from tutti.quota.accounts import Handed
+from tutti.quota.ledger import Handed
 from tutti.quota.tree import Usage
 
 Wants = tuple[tuple[str, PodClass, int], ...]

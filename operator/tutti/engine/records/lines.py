@@ -19,11 +19,10 @@ from itertools import islice
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.needs import Lacking, Need
 from tutti.engine.records.workloads import Workload
-from tutti.queueing.heads import HeadKey
-from tutti.quota.asked import Known
-from tutti.quota.flavors import Queue
-from tutti.quota.outcome import Choice
-from tutti.quota.podsets import PodSet
+from tutti.quota.assigner import Known
+from tutti.quota.assignment import Choice
+from tutti.quota.flavors import PodSet, Queue
+from tutti.quota.ordering import HeadKey
 
 Shape = tuple[object, ...]
 """What decides how a workload fares: those of equal shape fare alike in the same state."""

@@ -21,8 +21,7 @@ from tutti.placement.spec_limits import (
     term_count_in_all,
     unsupported_fields,
 )
-from tutti.quota.flavors import VIRTUAL, Queue, uncovered
-from tutti.quota.podsets import PodSet
+from tutti.quota.flavors import VIRTUAL, PodSet, Queue, uncovered
 from tutti.quota.tree import FlavorResource
 
 TOO_MANY_TERMS = "TooManyTerms"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tutti.engine.records.workloads import WorkloadKey
-from tutti.queueing.entries import EntryKey
+from tutti.quota.ordering import EntryKey
 from tutti.quota.tree import FlavorResource
 
 Place = tuple[object, ...]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.queueing.order import OrderKey
+from tutti.quota.ordering import OrderKey
 
 UNTOLD = 0
 """What stands for a position where a workload has been told nothing of why it waits, or has no object to say it."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from tutti.cluster.columns import longer
 from tutti.engine.records.workloads import WorkloadKey
-from tutti.quota.holdings import Holdings
+from tutti.quota.ledger import Holdings
 from tutti.quota.tree import FlavorResource, Usage
 
 _Column = tuple[str, FlavorResource]

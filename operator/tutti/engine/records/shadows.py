@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.returns import Returns
 from tutti.engine.records.workloads import WorkloadKey
-from tutti.queueing.heads import HeadKey
+from tutti.quota.ordering import HeadKey
 from tutti.quota.tree import Usage
 
 

@@ -24,8 +24,7 @@ from tutti.api.kinds.workload import Requeue
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import Group, Loss, Member, Tally, Told
 from tutti.engine.records.reasons import Reason
-from tutti.queueing.order import OrderKey, order_key
-from tutti.queueing.timestamps import queued_at
+from tutti.quota.ordering import OrderKey, order_key, queued_at
 
 WorkloadKey = tuple[str, str, str]
 """Kind (Workload, PodGroup or Pod), namespace, name."""

@@ -1,4 +1,4 @@
-"""When the heads of a queue will start, by what is known of running work (`tutti.queueing.estimate`)."""
+"""When the heads of a queue will start, by what is known of running work (`tutti.quota.estimate`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tutti.engine.records.needs import Need, needs_of, never_admitted
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.placement.profile import Profile, static_filter_result
-from tutti.queueing.estimate import Amounts, End, Pods, Waiting, Way, starts
+from tutti.quota.estimate import Amounts, End, Pods, Waiting, Way, starts
 from tutti.quota.flavors import Queue, assignments, usage_of, where_of
 from tutti.quota.tree import Usage, add_to
 

@@ -18,8 +18,8 @@ from tutti.engine.records.explanation import RETELL_SECONDS
 from tutti.engine.records.overuses import Told
 from tutti.engine.records.spoilt import ObjectKey
 from tutti.engine.state import State
-from tutti.quota.overuse import Overuse, overused
 from tutti.quota.tree import FlavorResource, QuotaNode
+from tutti.quota.usage import Overuse, overused
 
 QUOTA_EXCEEDED = "QuotaExceeded"
 """The type of the condition, and the reason of the event."""

@@ -19,7 +19,7 @@ from tutti.engine.records.spoilt import ObjectKey
 from tutti.engine.state import State
 from tutti.engine.status.statuses import as_found, news_of
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
-from tutti.quota.usage_report import Used, usage_report
+from tutti.quota.usage import Used, usage_report
 
 LOOK_SECONDS = 10.0
 """How often, at most, what is free on nodes is looked at for the sake of statuses."""
