@@ -11,8 +11,8 @@ from tutti.api.resources import describe
 from tutti.api.wording import HAS, agreeing, counted
 from tutti.cluster.capacity import sum_over_nodes
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.members import Group
-from tutti.engine.records.needs import not_covered
+from tutti.engine.records.members import MemberGroup
+from tutti.engine.records.pod_sets import not_covered
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.placement.diagnosis import FitError
@@ -36,7 +36,7 @@ RECLAIMABLE: Mapping[Who, str] = MappingProxyType(
 """Whether a queue may take back what it has lent, by its policy."""
 
 
-def with_strangers(state: State, workload: Workload, why: Explanation) -> Explanation:
+def with_foreign_pods(state: State, workload: Workload, why: Explanation) -> Explanation:
     """Add, where a pod group waits for members, that pods with its label are left to another scheduler."""
     kind, namespace, name = workload.key
     others = state.strangers.get((namespace, name), {}) if kind == "PodGroup" else {}
@@ -189,7 +189,7 @@ def short_of_resources(state: State, workload: Workload) -> Explanation | None:
     return Explanation(Gate.PLACEMENT, "Unschedulable", text, {"resource": name, "free": str(free)})
 
 
-def gang_full(group: Group) -> Explanation:
+def gang_full(group: MemberGroup) -> Explanation:
     """Say that a gang has as many members as may run at once."""
     most = 0 if group.most is None else group.most
     text = f"pod group {group.name} has {counted(most, 'member')} at once, with a node each; others take the place of"

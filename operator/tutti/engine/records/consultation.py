@@ -29,7 +29,7 @@ NOT_ASKED = "node(s) that no extender has been asked about yet"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Inputs:
+class ConsultationInputs:
     """What a consultation is about; equal inputs would be asked for in the same words.
 
     Attributes:
@@ -42,7 +42,7 @@ class Inputs:
     candidates: Mask
     taken: NDArray[np.int64]
 
-    def equal(self, other: Inputs) -> bool:
+    def equal(self, other: ConsultationInputs) -> bool:
         """Whether two are the same."""
         return (
             self.version == other.version
@@ -69,7 +69,7 @@ class Consultation:
     """
 
     klass: PodClass
-    inputs: Inputs
+    inputs: ConsultationInputs
     pod: PodRecord | None
     filters: list[Extender]
     scorers: list[Extender]
@@ -151,7 +151,7 @@ class Consultation:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ExtenderQuery:
     """Pods that are about to be placed, and one of them; None where there is none yet."""
 
     ask: Ask
@@ -193,7 +193,7 @@ class Consultations:
         return roused
 
 
-def interested(extenders: Sequence[Extender], klass: PodClass) -> list[Extender]:
+def interested_extenders(extenders: Sequence[Extender], klass: PodClass) -> list[Extender]:
     """Return those that mind a class: all pods are the business of one that manages no resource (IsInterested)."""
     asked = {name for c in (*klass.spec.containers, *klass.spec.init_containers) for name in c.resources.requests}
     return [one for one in extenders if not one.manages or one.manages & asked]

@@ -19,12 +19,10 @@ from tutti.cli.views.explain.model import GateOutcome, QuotaUse, Room, Ruled, St
 from tutti.cli.views.what_if import missing
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.engine.admission.attempt import Attempt, ask_for
-from tutti.engine.admission.choices import chooser
+from tutti.engine.admission.attempt import AdmissionAttempt, ask_for, flavor_chooser
 from tutti.engine.admission.shortages import closest, misfit, short_of_quota
-from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.needs import Need, never_admitted, pod_sets_of
-from tutti.engine.records.reasons import Reason
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
+from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, quota_pod_sets
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.placement.gang import Ask, feasible_capacity, place_ask
@@ -36,16 +34,16 @@ from tutti.quota.flavors import Assignment, Queue, assignments
 from tutti.quota.tree import UNLIMITED, FlavorResource
 
 
-def by_quota(state: State, workload: Workload, queue: Queue, needs: Sequence[Need]) -> Explanation | None:
+def by_quota(state: State, workload: Workload, queue: Queue, needs: Sequence[PodSetRequest]) -> Explanation | None:
     """Return what of quota is lacking for the required pods, wherever nodes have room; None where nothing is."""
     required = [need for need in needs if need.required]
     if not required:
         return None
-    choice = chooser(state, queue, workload).choose(pod_sets_of(required))
+    choice = flavor_chooser(state, queue, workload).choose(quota_pod_sets(required))
     return None if choice.verdict is Verdict.FIT else closest(short_of_quota(state, queue, choice))
 
 
-def uses(state: State, queue: Queue, needs: Sequence[Need]) -> tuple[QuotaUse, ...]:
+def uses(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> tuple[QuotaUse, ...]:
     """Return every flavor that the resources asked for may be counted in."""
     asked: dict[str, int] = {}
     for need in needs:
@@ -77,13 +75,15 @@ EXAMPLES = 3
 """How many nodes, or domains, are named."""
 
 
-def by_nodes(state: State, workload: Workload, queue: Queue | None, needs: Sequence[Need]) -> Explanation | None:
+def by_nodes(
+    state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]
+) -> Explanation | None:
     """Return what of nodes is lacking for the required pods, whatever quota there is; None where nothing is."""
     required = [need for need in needs if need.required]
     whys = []
     for given in _ways(state, queue, required):
         with state.cluster.transaction() as transaction:
-            attempt = Attempt(state, workload, queue, transaction)
+            attempt = AdmissionAttempt(state, workload, queue, transaction)
             pairs = zip(required, given, strict=True)
             asks = [ask_for(state, need, flavors, required=need.required) for need, flavors in pairs]
             found = place_together(state.cluster.nodes, transaction, asks, attempt.profile)
@@ -93,10 +93,10 @@ def by_nodes(state: State, workload: Workload, queue: Queue | None, needs: Seque
     return closest(whys) if whys else None
 
 
-def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence[Need]) -> tuple[Room, ...]:
+def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> tuple[Room, ...]:
     """Return where pods of each kind could go, in each flavor that they may be counted in."""
     with state.cluster.transaction() as transaction:
-        profile = Attempt(state, workload, queue, transaction).profile
+        profile = AdmissionAttempt(state, workload, queue, transaction).profile
     wanting = [need for need in needs if need.required or need.extra]
     found: dict[tuple[int, str], Room] = {}
     for given in _ways(state, queue, wanting):
@@ -107,7 +107,7 @@ def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence
     return tuple(found.values())
 
 
-def _ways(state: State, queue: Queue | None, needs: Sequence[Need]) -> Iterator[list[Assignment]]:
+def _ways(state: State, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Iterator[list[Assignment]]:
     """Yield ways to count all needs in flavors, like ones alike."""
     if queue is None or not needs:
         yield [{} for _ in needs]
@@ -122,7 +122,7 @@ def _ways(state: State, queue: Queue | None, needs: Sequence[Need]) -> Iterator[
             yield [one[min(at, len(one) - 1)] for one in each]
 
 
-def _room(state: State, need: Need, given: Assignment, profile: Profile) -> Room:
+def _room(state: State, need: PodSetRequest, given: Assignment, profile: Profile) -> Room:
     nodes, pods = state.cluster.nodes, need.required or need.extra
     ask = ask_for(state, need, given, required=pods)
     free = _free(nodes, ask, profile)
@@ -204,7 +204,7 @@ class GateContext:
     state: State
     workload: Workload
     queue: Queue | Explanation | None
-    needs: Sequence[Need] | Explanation
+    needs: Sequence[PodSetRequest] | Explanation
     quota: Sequence[QuotaUse]
     why: Explanation | None
 
@@ -228,7 +228,7 @@ def _behind(way: GateContext, gate: Gate) -> Step:
     """Return how a workload has passed a gate, or what it lacks of what it had passed with."""
     if gate is Gate.GATHER and missing(way.workload) > 0:
         return Step(gate.value, GateOutcome.SHORT, _passed(way, gate))
-    leaves = way.why is not None and way.why.reason == Reason.MEMBER_LOST
+    leaves = way.why is not None and way.why.reason == EvictionReason.MEMBER_LOST
     if gate is Gate.PLACEMENT and leaves and not isinstance(way.needs, Explanation):
         queue = way.queue if isinstance(way.queue, Queue) else None
         why = by_nodes(way.state, way.workload, queue, way.needs)

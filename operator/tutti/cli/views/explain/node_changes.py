@@ -17,8 +17,8 @@ from tutti.cli.views.explain.changes import Case, Idea
 from tutti.cli.views.explain.gates import MOST_WAYS, by_nodes
 from tutti.cli.views.what_if import Seen, changed, like, node_of, with_nodes
 from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, LabelPairs
-from tutti.engine.admission.attempt import Attempt, ask_for
-from tutti.engine.records.needs import Need
+from tutti.engine.admission.attempt import AdmissionAttempt, ask_for
+from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.placement.framework import FlavorConstraints
 from tutti.placement.plugins import node_affinity
 from tutti.placement.plugins.node_state import CORDONED
@@ -125,7 +125,7 @@ def _instead(case: Case, changes: Sequence[Node]) -> Seen:
     return with_nodes(case.seen, by_name, lambda node: by_name[node.metadata.name])
 
 
-def _models(case: Case, need: Need) -> list[Node]:
+def _models(case: Case, need: PodSetRequest) -> list[Node]:
     """Return a node of each flavor that could take such a pod if it were empty, as far as there is any."""
     nodes = case.state.cluster.nodes
     large = (nodes.allocatable >= nodes.vector(need.klass.requests)).all(axis=1)
@@ -138,7 +138,7 @@ def _models(case: Case, need: Need) -> list[Node]:
     return list(found.values())
 
 
-def _larger(case: Case, need: Need) -> list[Node]:
+def _larger(case: Case, need: PodSetRequest) -> list[Node]:
     """Return, of each flavor, the node that comes closest to what such a pod asks for, with what is lacking of it."""
     nodes, wanted = case.state.cluster.nodes, case.state.cluster.nodes.vector(need.klass.requests)
     offered = np.minimum(nodes.allocatable, wanted) / np.maximum(wanted, 1)
@@ -157,14 +157,14 @@ def _raised(node: Node, requests: Mapping[str, int]) -> Node:
     return changed(node, status=changed(node.status, allocatable={**node.status.allocatable, **more}))
 
 
-def _suitable(case: Case, need: Need) -> Iterator[NDArray[np.bool_]]:
+def _suitable(case: Case, need: PodSetRequest) -> Iterator[NDArray[np.bool_]]:
     """Yield, for each flavor that it may be counted in, which nodes would take such a pod were they large and empty."""
     profile = _profile(case)
     for where in _wheres(case, need):
         yield static_filter_result(need.klass, case.state.cluster.nodes, where, profile).mask
 
 
-def _wheres(case: Case, need: Need) -> Iterator[FlavorConstraints]:
+def _wheres(case: Case, need: PodSetRequest) -> Iterator[FlavorConstraints]:
     """Yield what each flavor that a need may be counted in asks of nodes."""
     ways: list[Assignment] = [{}]
     if case.queue is not None:
@@ -177,7 +177,7 @@ def _wheres(case: Case, need: Need) -> Iterator[FlavorConstraints]:
 
 def _profile(case: Case) -> Profile:
     with case.state.cluster.transaction() as transaction:
-        return Attempt(case.state, case.workload, case.queue, transaction).profile
+        return AdmissionAttempt(case.state, case.workload, case.queue, transaction).profile
 
 
 def _able_with(case: Case, labels: Mapping[str, str]) -> list[str]:
