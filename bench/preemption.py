@@ -46,7 +46,7 @@ def preempt_gang64(nodes: int, *, gpus: int = 8) -> float:
     cluster = full(nodes)
     ask = Ask(cluster.classes.of(pod_spec(str(gpus))), MEMBERS)
     start = clock()
-    tenants = cluster.tenants
+    tenants = cluster.pod_columns
     units = VictimUnits.among(cluster, np.flatnonzero((tenants.row >= 0) & (tenants.priority < 10)))
     chosen = choose_victims(cluster, [ask], units, profile=DEFAULT_PROFILE)
     took = (clock() - start) * 1e3

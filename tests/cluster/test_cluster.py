@@ -204,8 +204,8 @@ def test_only_room_that_may_have_appeared_is_news():
 
 def test_an_offer_that_cannot_be_read_counts_as_nothing_until_it_is_mended():
     cluster = Cluster()
-    cluster.put_node(node("n", gpus="lots"))
-    assert "'lots' is not a quantity" in cluster.unreadable["n"]
+    cluster.put_node(node("n", gpus="targets"))
+    assert "'targets' is not a quantity" in cluster.unreadable["n"]
     cluster.put_node(node("n"))
     assert cluster.unreadable == {}
 

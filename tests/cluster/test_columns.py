@@ -35,7 +35,7 @@ def test_a_name_that_no_node_offers_makes_no_column():
     assert nodes.requested[0, UNKNOWN_RESOURCE] == 1_000
     fit = NodeResourcesFit()
     assert fit.capacity(nodes, record.klass, nodes.present).tolist() == [0]
-    (first, *_), rejections = NAMES, fit.tally(record.klass, nodes, NO_FLAVOR).rejections()
+    (first, *_), rejections = NAMES, fit.pre_filter(record.klass, nodes, NO_FLAVOR).rejections()
     assert [one.reason for one in rejections[1:3]] == [f"Insufficient {first}", "Insufficient example.com/1"]
     assert all(one.final is True for one in rejections[1:-1])
 

@@ -24,12 +24,12 @@ def changed(one: Any, **metadata: Any) -> Any:
 
 
 def counted(cluster: Cluster) -> dict[tuple[Any, ...], int]:
-    """What the residents should be, counted anew."""
+    """What the pods on nodes should be, counted anew."""
     out: dict[tuple[Any, ...], int] = {}
     for record in cluster.pods.values():
         row = cluster.nodes.rows.get(record.place)
         if row is not None:
-            key = (record.kin, record.deleting, row)
+            key = (record.pod_signature, record.deleting, row)
             out[key] = out.get(key, 0) + 1
     return out
 
@@ -44,7 +44,7 @@ def scored(cluster: Cluster) -> np.ndarray:
 
 def tenants(cluster: Cluster) -> dict[tuple[str, str], tuple[Any, ...]]:
     """What the columns of the pods say of each, by its name."""
-    columns, axis = cluster.tenants, cluster.nodes.axis
+    columns, axis = cluster.pod_columns, cluster.nodes.axis
     slots = np.flatnonzero(columns.row >= 0)
     held, weight = columns.held(slots, axis).tolist(), columns.weight(slots, axis).tolist()
     said = (columns.row, columns.priority, columns.started, columns.bound, columns.leaving)
@@ -112,7 +112,7 @@ def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
                 if rows is not None and flag:
                     transaction.commit()
                     cluster.assume_all(gang, rows.tolist())
-        assert cluster.nodes.residents.snapshot() == counted(cluster)
+        assert cluster.nodes.label_index.snapshot() == counted(cluster)
         assert (cluster.nodes.scored == scored(cluster)).all()
         assert (cluster.nodes.requested == cluster.recount()).all()
         assert tenants(cluster) == told(cluster)
@@ -130,60 +130,64 @@ def test_columns_follow_whatever_happens_to_pods_and_nodes(history):
     )
 )
 def test_kept_answers_are_those_of_each_pod(changes):
-    residents, around = LabelIndex(), NamespaceIndex()
-    kins: dict[tuple[Any, ...], PodSignature] = {}
+    index, around = LabelIndex(), NamespaceIndex()
+    signatures: dict[tuple[Any, ...], PodSignature] = {}
     queries = [PodQuery.of(["a"], msgspec.convert(one, LabelSelector)) for one in SELECTORS]
     there: list[tuple[PodSignature, int]] = []
     for labels, namespace, row, what in changes:
-        kin = kins.setdefault((namespace, *sorted(labels.items())), PodSignature(namespace, labels, UNCONSTRAINED))
+        pod_signature = signatures.setdefault(
+            (namespace, *sorted(labels.items())), PodSignature(namespace, labels, UNCONSTRAINED)
+        )
         if what == "in":
-            residents.add(kin, row)
-            there.append((kin, row))
+            index.add(pod_signature, row)
+            there.append((pod_signature, row))
         elif what == "as":
-            residents.relabel(kin, {**LABELS[row], "zone": "z"})
-        elif (kin, row) in there:
-            residents.add(kin, row, count=-1)
-            there.remove((kin, row))
+            index.relabel(pod_signature, {**LABELS[row], "zone": "z"})
+        elif (pod_signature, row) in there:
+            index.add(pod_signature, row, count=-1)
+            there.remove((pod_signature, row))
         for query in queries:
-            rows, counts, _ = residents.where(residents.matching(query, around))
+            rows, counts, _ = index.where(index.matching(query, around))
             found = sorted(row for row, count in zip(rows.tolist(), counts.tolist(), strict=True) for _ in range(count))
-            assert found == sorted(row for kin, row in there if query.matches(kin.namespace, {}, kin.labels))
+            assert found == sorted(
+                row for pod_signature, row in there if query.matches(pod_signature.namespace, {}, pod_signature.labels)
+            )
 
 
 def test_a_pod_that_is_labelled_anew_is_kin_of_those_with_the_same_labels_only():
-    """The server labels a pod with the zone of its node: one that nobody is like stays the kin it is, as that."""
+    """The server labels a pod with the zone of its node: one that nobody is like stays the signature it is, as that."""
     cluster = Cluster()
     for name in ("one", "two"):
         cluster.put_pod(pod(name, labels={"app": name}), keep=True)
-    first = cluster.pods["default", "one"].kin
+    first = cluster.pods["default", "one"].pod_signature
     cluster.put_pod(pod("one", labels={"app": "x", "zone": "a"}), keep=True)
-    assert cluster.pods["default", "one"].kin is first
+    assert cluster.pods["default", "one"].pod_signature is first
     cluster.put_pod(pod("two", labels={"app": "x", "zone": "a"}), keep=True)
-    assert cluster.pods["default", "two"].kin is first
+    assert cluster.pods["default", "two"].pod_signature is first
     cluster.put_pod(pod("two", labels={"app": "y", "zone": "a"}), keep=True)
-    assert [record.kin.labels["app"] for record in cluster.pods.values()] == ["x", "y"]
+    assert [record.pod_signature.labels["app"] for record in cluster.pods.values()] == ["x", "y"]
     for name in ("one", "two"):
         cluster.remove_pod(("default", name))
     assert len(cluster._kins) == 0
 
 
 def test_nothing_is_kept_of_labels_that_nobody_has_any_more():
-    residents, kin = LabelIndex(), PodSignature("a", {"app": "x", "kept": "k"}, UNCONSTRAINED)
-    residents.add(kin, 0)
-    residents.relabel(kin, {"app": "y", "kept": "k", "zone": "z"})
-    assert set(residents._by_label) == {("app", "y"), ("kept", "k"), ("zone", "z")}
-    residents.add(kin, 0, count=-1)
-    assert not residents._by_label
+    index, pod_signature = LabelIndex(), PodSignature("a", {"app": "x", "kept": "k"}, UNCONSTRAINED)
+    index.add(pod_signature, 0)
+    index.relabel(pod_signature, {"app": "y", "kept": "k", "zone": "z"})
+    assert set(index._by_label) == {("app", "y"), ("kept", "k"), ("zone", "z")}
+    index.add(pod_signature, 0, count=-1)
+    assert not index._by_label
 
 
 def test_a_namespace_that_changes_its_labels_changes_the_answer():
-    residents, around = LabelIndex(), NamespaceIndex()
-    residents.add(PodSignature("a", {"app": "x"}, UNCONSTRAINED), 0)
+    index, around = LabelIndex(), NamespaceIndex()
+    index.add(PodSignature("a", {"app": "x"}, UNCONSTRAINED), 0)
     query = PodQuery.of([], LabelSelector(), LabelSelector(match_labels={"team": "red"}))
 
-    assert not residents.matching(query, around).any()
+    assert not index.matching(query, around).any()
     around.put_namespace("a", {"team": "red"})
-    assert residents.matching(query, around).all()
+    assert index.matching(query, around).all()
 
 
 def test_what_is_put_in_a_transaction_is_seen_only_while_it_lasts():
@@ -192,14 +196,14 @@ def test_what_is_put_in_a_transaction_is_seen_only_while_it_lasts():
     klass = cluster.classes.of(pod("p", labels={"app": "x"}).spec, "default", {"app": "x"})
     with cluster.transaction() as transaction:
         transaction.put(np.array([0]), np.array([2]), klass)
-        assert transaction.has_unshown
+        assert transaction.unshown
         transaction.show()
-        assert cluster.nodes.residents.snapshot() == {(klass.kin, False, 0): 2}
+        assert cluster.nodes.label_index.snapshot() == {(klass.pod_signature, False, 0): 2}
         transaction.rollback()
-        assert cluster.nodes.residents.snapshot() == {}
+        assert cluster.nodes.label_index.snapshot() == {}
         assert not cluster.nodes.scored.any()
         transaction.put(np.array([0]), np.array([1]), klass)
         transaction.show()
         transaction.commit()
-    assert cluster.nodes.residents.snapshot() == {}
+    assert cluster.nodes.label_index.snapshot() == {}
     assert cluster.nodes.scored[0].tolist() == list(klass.weight)

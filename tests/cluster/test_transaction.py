@@ -23,7 +23,7 @@ def nodes() -> NodeColumns:
 
 
 def take(columns: NodeColumns, transaction: Transaction, rows: set[int], count: int, cpu: int) -> None:
-    transaction.take(np.array(sorted(rows)), np.full(len(rows), count), columns.vector({"cpu": cpu}))
+    transaction.withhold(np.array(sorted(rows)), count * np.tile(columns.vector({"cpu": cpu}), (len(rows), 1)))
 
 
 @given(STEPS)
@@ -79,5 +79,5 @@ def test_a_resource_that_appears_in_the_middle_is_undone_too():
         take(columns, transaction, {0}, 1, 1)
         for number in range(20):
             request = columns.vector({f"example.com/{number}": 1})
-            transaction.take(np.array([0]), np.array([1]), request)
+            transaction.withhold(np.array([0]), request[None, :])
     assert columns.requested[0].sum() == 0

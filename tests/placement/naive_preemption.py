@@ -80,12 +80,12 @@ class Cleared:
         return sorted(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in self.victims)
 
     @property
-    def harm(self) -> tuple[float, ...]:
+    def cost(self) -> tuple[float, ...]:
         """The five tie-breaks; the smaller, the better."""
-        return harm(self.victims, len(self.violating))
+        return cost(self.victims, len(self.violating))
 
 
-def harm(victims: Sequence[Pod], violations: int) -> tuple[float, ...]:
+def cost(victims: Sequence[Pod], violations: int) -> tuple[float, ...]:
     """The five tie-breaks of pickOneNodeForPreemption: whose leaving hurts least has the smallest."""
     highest = max((priority(pod) for pod in victims), default=-(2**31))
     first = min((started(pod) for pod in victims if priority(pod) == highest), default=0.0)
@@ -99,7 +99,7 @@ def preempt(world: World) -> Cleared | None:
     found = [
         _cleared(world, node) for node, (feasible, final) in world.assessed().items() if not feasible and not final
     ]
-    return min((one for one in found if one is not None), key=lambda one: one.harm, default=None)
+    return min((one for one in found if one is not None), key=lambda one: one.cost, default=None)
 
 
 def _cleared(world: World, node: str) -> Cleared | None:

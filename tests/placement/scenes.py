@@ -153,9 +153,9 @@ def one_after_another(cluster: Cluster, klass: PodClass, count: int, profile: Pr
         out.append(row)
         cluster_nodes.requested[row] += cluster_nodes.vector(klass.requests)
         cluster_nodes.scored[row] += np.array(klass.weight)
-        cluster_nodes.residents.add(klass.kin, row)
+        cluster_nodes.label_index.add(klass.pod_signature, row)
     for row in out:
         cluster_nodes.requested[row] -= cluster_nodes.vector(klass.requests)
         cluster_nodes.scored[row] -= np.array(klass.weight)
-        cluster_nodes.residents.add(klass.kin, row, count=-1)
+        cluster_nodes.label_index.add(klass.pod_signature, row, count=-1)
     return out

@@ -85,8 +85,8 @@ def _scores(klass: PodClass, nodes: NodeColumns, rows: Rows, profile: Profile) -
             mine = scaled(mine, reverse=preference.reverse) if preference.scaled else mine
             out[preference.name] = mine * preference.weight
     for neighbour in profile.neighbours:
-        tally = neighbour.tally(klass, nodes)
-        found = tally.scores(rows) if tally is not None else None
+        state = neighbour.pre_score(klass, nodes)
+        found = state.scores(rows) if state is not None else None
         if found is not None:
             out[neighbour.name] = found * neighbour.weight
     return out

@@ -171,11 +171,11 @@ def one_by_one(cluster: Cluster, klass: PodClass, count: int, profile: Profile) 
         out.append(row)
         nodes.requested[row] += request
         nodes.scored[row] += np.array(klass.weight)
-        nodes.residents.add(klass.kin, row)
+        nodes.label_index.add(klass.pod_signature, row)
     for row in out:
         nodes.requested[row] -= request
         nodes.scored[row] -= np.array(klass.weight)
-        nodes.residents.add(klass.kin, row, count=-1)
+        nodes.label_index.add(klass.pod_signature, row, count=-1)
     return sorted(out)
 
 

@@ -132,7 +132,7 @@ def outcome(klass: PodClass, cluster: Cluster) -> tuple[object, ...]:
 
 
 def furnish(draw: st.DrawFn, cluster: Cluster) -> None:
-    """Have some images on some nodes, and pods whose kin no class has touched."""
+    """Have some images on some nodes, and pods whose signature no class has touched."""
     for row in range(len(cluster.nodes)):
         images = draw(st.sampled_from([[], ["big:latest"], ["small:latest"]]))
         cluster.nodes.images.put(row, [ContainerImage(images, 500_000_000 * (row + 1))])
@@ -140,7 +140,7 @@ def furnish(draw: st.DrawFn, cluster: Cluster) -> None:
         one = enriched(draw, pod(f"raw{i}", labels=draw(st.sampled_from(LABELS)), **draw(specs())))
         known = cluster.classes.of(one.spec, "default", one.metadata.labels)
         row = draw(st.integers(0, len(cluster.nodes) - 1))
-        cluster.nodes.residents.add(as_written(one, known).kin, row)
+        cluster.nodes.label_index.add(as_written(one, known).pod_signature, row)
 
 
 def enriched(draw: st.DrawFn, one: Pod) -> Pod:

@@ -28,7 +28,7 @@ def test_equal_pods_go_where_sequential_decisions_put_them(cluster, spec, labels
     one = pod("p", labels=labels, cpu=cpu, **spec)
     klass = cluster.classes.of(one.spec, "default", labels)
     profile = with_packing(packing)
-    before = cluster.nodes.residents.snapshot()
+    before = cluster.nodes.label_index.snapshot()
     expected = one_after_another(cluster, klass, count, profile)
 
     with cluster.transaction() as transaction:
@@ -38,7 +38,7 @@ def test_equal_pods_go_where_sequential_decisions_put_them(cluster, spec, labels
         rows = place_ask(cluster.nodes, transaction, Ask(klass, count), profile)
         assert (rows is None) == (len(expected) < count)
     assert in_turn(cluster, klass, count, profile) == expected
-    assert cluster.nodes.residents.snapshot() == before
+    assert cluster.nodes.label_index.snapshot() == before
     assert (cluster.nodes.requested == cluster.recount()).all()
 
 

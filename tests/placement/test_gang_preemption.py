@@ -1,4 +1,4 @@
-"""Victims for a whole gang: the least harm that lets all of it be placed, or nobody."""
+"""Victims for a whole gang: the least cost that lets all of it be placed, or nobody."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Scene:
 
     def units(self, priority: int, *parties: tuple[str, int, bool]) -> VictimUnits:
         """All of lower priority; of the parties (names, priority, harmless) only the pods of each together."""
-        tenants = self.cluster.tenants
+        tenants = self.cluster.pod_columns
         there = [
             GangUnit([self.cluster.pods["default", one] for one in names.split()], *rest) for names, *rest in parties
         ]
@@ -146,7 +146,7 @@ def test_nobody_goes_beyond_a_budget_where_others_will_do():
     two = scene.victims(scene.ask(2), budgets=[budget])
     assert two in ({"kept", "other"}, {"kept2", "other"})
     three = scene.choose(scene.ask(3), budgets=[budget])
-    assert three.harm.violations == 1
+    assert three.cost.violations == 1
 
 
 def test_what_is_leaving_already_goes_first_and_counts_as_no_harm():
@@ -155,7 +155,7 @@ def test_what_is_leaving_already_goes_first_and_counts_as_no_harm():
     scene.leaving("b", "n1", priority=5)
     chosen = scene.choose(scene.ask(1))
     assert [record.name for record in chosen.victims] == ["b"]
-    assert chosen.harm.number == 0
+    assert chosen.cost.number == 0
 
 
 def test_surplus_members_go_before_anybody_else():
@@ -192,7 +192,7 @@ def test_what_else_must_hold_is_asked_of_every_choice():
     for i in range(3):
         scene.running(f"p{i}", f"n{i}", started=i)
     units = scene.units(10)
-    number = {record.name: i for i, record in enumerate(scene.cluster.tenants.at(units.slots))}
+    number = {record.name: i for i, record in enumerate(scene.cluster.pod_columns.at(units.slots))}
     chosen = choose_victims(
         scene.cluster, [scene.ask(1)], units, profile=DEFAULT_PROFILE, enough=lambda gone: bool(gone[number["p0"]])
     )
@@ -307,11 +307,11 @@ def test_a_gang_fits_without_its_victims_and_needs_each_of_them(made, spec, coun
         asks.append(scene.ask(leaders, "3"))
     units = scene.units(3, *together)
     cluster = scene.cluster
-    before = (cluster.nodes.requested.copy(), cluster.nodes.scored.copy(), cluster.nodes.residents.snapshot())
+    before = (cluster.nodes.requested.copy(), cluster.nodes.scored.copy(), cluster.nodes.label_index.snapshot())
     chosen = choose_victims(cluster, asks, units, profile=DEFAULT_PROFILE, budgets=budgets)
     assert (cluster.nodes.requested == before[0]).all()
     assert (cluster.nodes.scored == before[1]).all()
-    assert cluster.nodes.residents.snapshot() == before[2]
+    assert cluster.nodes.label_index.snapshot() == before[2]
     assert (chosen is not None) == fits(scene, asks, units, list(range(len(units))))
     if chosen is None:
         return
@@ -344,11 +344,11 @@ def test_no_other_choice_would_hurt_fewer_budgets_or_lower_priorities_only(made,
             if fits(scene, [ask], units, list(some)):
                 gone = np.zeros(len(units), dtype=np.bool_)
                 gone[list(some)] = True
-                best.append(units.harm(scene.cluster, gone, coverage))
+                best.append(units.cost(scene.cluster, gone, coverage))
     least = min(best)
-    assert chosen.harm.violations == least.violations
+    assert chosen.cost.violations == least.violations
     if not least.violations:
-        assert chosen.harm.highest == least.highest
+        assert chosen.cost.highest == least.highest
 
 
 PORT = {"ports": [{"hostPort": 80}]}
@@ -391,11 +391,11 @@ def test_no_priority_is_taken_out_that_closed_nodes_would_have_spared(scene, cou
     ask, units = scene.ask(count, labels={"app": "x"}, **spec), scene.units(3)
     chosen = choose_victims(scene.cluster, [ask], units, profile=DEFAULT_PROFILE)
     highest = [
-        max((int(units.grade[unit]) for unit in some), default=-1)
+        max((int(units.band[unit]) for unit in some), default=-1)
         for size in range(len(units) + 1)
         for some in combinations(range(len(units)), size)
         if fits(scene, [ask], units, list(some))
     ]
     assert (chosen is None) == (not highest)
     if chosen is not None:
-        assert max((int(units.grade[unit]) for unit in chosen.units), default=-1) == min(highest)
+        assert max((int(units.band[unit]) for unit in chosen.units), default=-1) == min(highest)

@@ -133,6 +133,6 @@ def test_without_nodes_there_is_one_thing_to_say():
 
 def test_a_pod_that_cannot_be_read_says_so_instead():
     cluster = cluster_of(node("a"))
-    why = why_not(cluster, Ask(klass(cluster, cpu="lots"), 1))
-    assert "'lots' is not a quantity" in why.message
+    why = why_not(cluster, Ask(klass(cluster, cpu="targets"), 1))
+    assert "'targets' is not a quantity" in why.message
     assert why.never == why.message

@@ -31,7 +31,7 @@ def running(
 
 def asked(cluster: Cluster, *budgets: Budget, priority: int = 100, cpu: str = "2", **spec: Any) -> ChosenVictims | None:
     ask = Ask(cluster.classes.of(pod("p", cpu=cpu, **spec).spec, "default", {"app": "x"}), 1)
-    lower = np.flatnonzero((cluster.tenants.row >= 0) & (cluster.tenants.priority < priority))
+    lower = np.flatnonzero((cluster.pod_columns.row >= 0) & (cluster.pod_columns.priority < priority))
     return choose_victims(cluster, [ask], VictimUnits.among(cluster, lower), profile=DEFAULT_PROFILE, budgets=budgets)
 
 
@@ -159,11 +159,11 @@ def crowds(draw: st.DrawFn) -> Cluster:
 @examples(150)
 @given(crowds(), specs(), st.sampled_from(["1", "3"]))
 def test_nothing_is_changed_and_the_pod_would_fit(cluster, spec, cpu):
-    before = (cluster.nodes.requested.copy(), cluster.nodes.scored.copy(), cluster.nodes.residents.snapshot())
+    before = (cluster.nodes.requested.copy(), cluster.nodes.scored.copy(), cluster.nodes.label_index.snapshot())
     found = asked(cluster, cpu=cpu, **spec)
     assert (cluster.nodes.requested == before[0]).all()
     assert (cluster.nodes.scored == before[1]).all()
-    assert cluster.nodes.residents.snapshot() == before[2]
+    assert cluster.nodes.label_index.snapshot() == before[2]
     if found is not None:
         for record in found.victims:
             cluster.remove_pod(record.key)

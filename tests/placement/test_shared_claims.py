@@ -51,11 +51,11 @@ def exists(zones, rooms, pods, wheres, *, made: bool, known: bool) -> bool:
         if len(set(volumes)) < len(volumes):
             continue
         of = {name: nodes for name, (nodes, _) in zip(used, given_to, strict=True)}
-        for spots in product(range(count), repeat=len(pods)):
+        for assigned in product(range(count), repeat=len(pods)):
             left = list(rooms)
-            for (amount, _), spot in zip(pods, spots, strict=True):
+            for (amount, _), spot in zip(pods, assigned, strict=True):
                 left[spot] -= amount
-            within = all(spot in of[name] for (_, claims), spot in zip(pods, spots, strict=True) for name in claims)
+            within = all(spot in of[name] for (_, claims), spot in zip(pods, assigned, strict=True) for name in claims)
             if within and min(left) >= 0:
                 return True
     return False
@@ -70,11 +70,11 @@ def test_nothing_is_kept_for_pods_whose_claims_are_all_bound():
     cluster.put_storage(volume("v", claim="x", uid="uid-x", phase="Bound", where=at(ZONE, "a"), modes=MANY))
     cluster.put_pod(pod("p", **using("x")), keep=True)
     klass = cluster.pods["default", "p"].klass
-    tally = VolumeBinding().tally(klass, cluster.nodes, NO_FLAVOR)
+    state = VolumeBinding().pre_filter(klass, cluster.nodes, NO_FLAVOR)
     with cluster.transaction() as transaction:
         transaction.put(np.array([0]), np.array([1]), klass)
-        tally.add(0)
-        tally.settle(transaction)
+        state.add(0)
+        state.settle(transaction)
         transaction.commit()
     cluster.assume(cluster.pods["default", "p"], 0)
     assert not cluster.nodes.volumes.pledges._earmarks

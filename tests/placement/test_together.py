@@ -56,14 +56,14 @@ def role(cluster: Cluster, app: str, *, cpu: str = "1", memory: str = "", **spec
 
 
 def together(cluster: Cluster, *asks: Ask, profile=DEFAULT_PROFILE) -> list[list[str]] | Diagnosis:
-    before, residents = cluster.nodes.requested.copy(), cluster.nodes.residents.snapshot()
+    before, residents = cluster.nodes.requested.copy(), cluster.nodes.label_index.snapshot()
     with cluster.transaction() as transaction:
         found = place_together(cluster.nodes, transaction, asks, profile)
         if isinstance(found, Diagnosis):
             assert (cluster.nodes.requested == before).all()
             return found
     assert (cluster.nodes.requested == before).all()
-    assert cluster.nodes.residents.snapshot() == residents
+    assert cluster.nodes.label_index.snapshot() == residents
     return [sorted(cluster.nodes.names[row] for row in rows) for rows in found]
 
 
@@ -76,8 +76,8 @@ def test_all_or_nothing():
     cluster = cluster_of(node("a", cpu=4), node("b", cpu=2))
     found = together(cluster, Ask(role(cluster, "s"), 3), Ask(role(cluster, "l", cpu="4"), 1))
     assert isinstance(found, Diagnosis)
-    assert (found.index, found.misfit.fits, found.misfit.wanted) == (0, 2, 3)
-    assert "room for only 2 of 3" in found.misfit.message
+    assert (found.index, found.fit_error.fits, found.fit_error.wanted) == (0, 2, 3)
+    assert "room for only 2 of 3" in found.fit_error.message
 
 
 def test_the_hardest_role_does_not_take_the_only_node_that_another_may_use():
@@ -124,7 +124,7 @@ def test_two_roles_that_want_each_other_are_placed_though_neither_can_be_first()
     assert isinstance(together(cluster, Ask(leader, 1), Ask(worker, 4)), Diagnosis)
 
 
-def test_what_goes_on_credit_has_its_company_in_the_end():
+def test_what_defers_its_affinity_has_it_met_in_the_end():
     """A worker may be placed before the leader it wants, but not where no leader comes."""
     cluster = cluster_of(node("a", cpu=2), node("b", cpu=2))
     leader = role(cluster, "leader", cpu="2", **affinity(near={"worker": HOST}))
@@ -178,14 +178,14 @@ def test_a_gang_that_cannot_fit_is_not_searched_for():
 
 def test_a_role_that_can_never_be_placed_says_so():
     cluster = cluster_of(node("a"))
-    found = together(cluster, Ask(role(cluster, "x"), 1), Ask(role(cluster, "y", cpu="lots"), 1))
+    found = together(cluster, Ask(role(cluster, "x"), 1), Ask(role(cluster, "y", cpu="targets"), 1))
     assert isinstance(found, Diagnosis)
-    assert "'lots' is not a quantity" in found.misfit.never
+    assert "'targets' is not a quantity" in found.fit_error.never
 
 
 def test_a_surplus_role_that_can_never_be_placed_holds_up_nobody():
     cluster = cluster_of(node("a"))
-    assert together(cluster, Ask(role(cluster, "x"), 1), Ask(role(cluster, "y", cpu="lots"), 0, 1)) == [["a"], []]
+    assert together(cluster, Ask(role(cluster, "x"), 1), Ask(role(cluster, "y", cpu="targets"), 0, 1)) == [["a"], []]
 
 
 # ---- brute force ----------------------------------------------------------------------------------------------------
@@ -233,11 +233,11 @@ def gangs(draw: st.DrawFn) -> tuple[Cluster, list[Ask]]:
 def brute_force(cluster: Cluster, asks: list[Ask]) -> bool:
     """Whether any assignment of pods to nodes, reached in any order, keeps every rule; company may come later."""
     pods = [ask.klass for ask in asks for _ in range(ask.required)]
-    credit = [may_defer_affinity(one, pods, cluster.nodes) for one in pods]
+    deferred = [may_defer_affinity(one, pods, cluster.nodes) for one in pods]
     rows = range(len(cluster.nodes))
     for where in product(rows, repeat=len(pods)):
         for order in sorted(set(permutations(range(len(pods))))):
-            if reaches(cluster, pods, credit, where, order):
+            if reaches(cluster, pods, deferred, where, order):
                 return True
     return False
 
@@ -247,14 +247,14 @@ def fits(klass: PodClass, cluster: Cluster, row: int) -> bool:
     return bool(filter_nodes(klass, cluster.nodes, NO_FLAVOR, DEFAULT_PROFILE).feasible[row])
 
 
-def reaches(cluster: Cluster, pods: list[PodClass], credit: list[bool], where, order) -> bool:
+def reaches(cluster: Cluster, pods: list[PodClass], deferred: list[bool], where, order) -> bool:
     with cluster.transaction() as transaction:
         owing = []
         for i in order:
             klass, row = pods[i], where[i]
             transaction.show()
             if not fits(klass, cluster, row):
-                if not credit[i] or not fits(without_affinity(klass), cluster, row):
+                if not deferred[i] or not fits(without_affinity(klass), cluster, row):
                     return False
                 owing.append(i)
             transaction.put(np.array([row]), np.ones(1, dtype=np.int64), klass)
@@ -273,8 +273,8 @@ def test_a_gang_is_placed_whenever_any_arrangement_of_it_fits(scene, most):
         assert [len(rows) for rows in found] == [ask.required for ask in asks]
         rows = [cluster.nodes.rows[name] for names in found for name in names]
         pods = [ask.klass for ask in asks for _ in range(ask.required)]
-        credit = [may_defer_affinity(one, pods, cluster.nodes) for one in pods]
-        assert any(reaches(cluster, pods, credit, rows, order) for order in permutations(range(len(pods))))
+        deferred = [may_defer_affinity(one, pods, cluster.nodes) for one in pods]
+        assert any(reaches(cluster, pods, deferred, rows, order) for order in permutations(range(len(pods))))
 
 
 def near(mode: Together, level: str, party: str = "") -> TopologyPlacement:

@@ -93,7 +93,11 @@ def said(cluster: Cluster, *objects: Any, **spec: Any) -> Decision:
         ([claim("d", volumeName="v")], using("d"), "pod has unbound immediate PersistentVolumeClaims"),
         ([claim("d", volume="v")], using("d"), 'persistentvolume "v" not found'),
         ([claim("d", deleting=True)], using("d", "gone"), 'persistentvolumeclaim "gone" not found'),
-        ([claim("d", size="lots")], using("d"), "persistentvolumeclaim \"d\" asks for 'lots' of storage, which is not"),
+        (
+            [claim("d", size="targets")],
+            using("d"),
+            "persistentvolumeclaim \"d\" asks for 'targets' of storage, which is not",
+        ),
     ],
 )
 def test_what_keeps_a_pod_from_any_node(objects, spec, message):
@@ -515,7 +519,7 @@ def test_lower_priority_makes_room_for_volumes(limited):
     record = cluster.put_pod(pod("p", cpu="1", priority=9, **using("e" if limited else "d")), keep=True)
     assert record is not None
 
-    lower = np.flatnonzero((cluster.tenants.row >= 0) & (cluster.tenants.priority < 9))
+    lower = np.flatnonzero((cluster.pod_columns.row >= 0) & (cluster.pod_columns.priority < 9))
     found = choose_victims(cluster, [Ask(record.klass, 1)], VictimUnits.among(cluster, lower), profile=DEFAULT_PROFILE)
 
     assert found is not None

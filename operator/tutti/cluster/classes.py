@@ -9,13 +9,14 @@ pods that wait are classed anew (`Cluster`).
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from tutti.api.core import Container, PodSpec
+from tutti.api.labels import LabelSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.api.resources import AmountError, Amounts
 from tutti.api.selecting import Owner
 from tutti.cluster.requests import Scored, pod_requests, scored_requests, scored_weight
@@ -35,6 +36,45 @@ T = TypeVar("T")
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _MOST_SPECS = 1024
 """Of so many specs at most it is remembered what matters of them."""
+_VALUES_PER_TERM: Final = 64
+"""So many values of one requirement cost as much as a term."""
+
+
+class Feature:
+    """What some plugins look at, as bits of an int: what a pod asks for, and what there is in the cluster.
+
+    A plugin says which of these concern it and is asked about no pod that has none of them, in no cluster that has.
+    """
+
+    ANY = 1 << 0
+    """Every pod has it."""
+    HOST_PORTS = 1 << 1
+    DISKS = 1 << 2
+    """Disks that a pod names itself, without a claim."""
+    CLAIMS = 1 << 3
+    """Volumes made from claims."""
+    POD_AFFINITY = 1 << 4
+    """Required affinity or anti-affinity to pods."""
+    PREFERRED_POD_AFFINITY = 1 << 5
+    SPREAD = 1 << 6
+    """Spread constraints of its own."""
+    OWNER = 1 << 7
+    """An owner by whose selector it is spread where it does not say how."""
+    NODE_SELECTION = 1 << 8
+    """A node selector or required node affinity."""
+    PREFERRED_NODE_AFFINITY = 1 << 9
+    NODE_FEATURES = 1 << 10
+    """Something in its spec that nodes may have to declare."""
+    PLACED_TERMS = 1 << 11
+    """Pods on nodes have affinity or anti-affinity terms of their own."""
+    SERVICES = 1 << 12
+    """Services in the namespace of the pod."""
+    CORDONS = 1 << 13
+    TAINTS = 1 << 14
+    IMAGES = 1 << 15
+    """Nodes say which images they hold."""
+    FLAVOR_LABELS = 1 << 16
+    """The pod was admitted into a flavor that names labels of nodes."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -48,13 +88,17 @@ class PodClass:
         problem: Why such pods can never be placed (a request that cannot be read), or "".
         namespace: Theirs.
         labels: Those of their labels that any selector reads.
-        company: What they demand of the pods around them.
+        inter_pod: What they demand of the pods around them.
         scored: What one asks for as the score of a node counts it.
         weight: What one adds to its node as the score counts it.
         owner: Their owner, where they are spread by its selector because they do not say how.
         volumes: What their volumes ask of a node.
         cache: What has been worked out for them and holds for as long as the class, or until its stamp is another.
-        kin: What others see of them, as far as any selector reads it.
+        pod_signature: What others see of them, as far as any selector reads it.
+        features: Which plugins they may concern: bits of `Feature`, those of pods.
+        terms: How many terms they have (`count_terms`): what it costs to try one grows with that.
+        refusal: Why such pods can have no node now, whatever room there is, or "".
+        needs_other_pods: Whether others being placed may let such a pod be placed: required affinity, strict spreading.
     """
 
     spec: PodSpec
@@ -63,16 +107,26 @@ class PodClass:
     problem: str = ""
     namespace: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    company: InterPodConstraints = UNCONSTRAINED
+    inter_pod: InterPodConstraints = UNCONSTRAINED
     scored: Scored = (0, 0)
     weight: Scored = (0, 0)
     volumes: VolumeNeeds = NO_VOLUMES
     cache: dict[Hashable, object] = field(default_factory=dict)
     owner: Owner | None = None
-    kin: PodSignature = field(init=False)
+    pod_signature: PodSignature = field(init=False)
+    features: int = field(init=False)
+    terms: int = field(init=False)
+    refusal: str = field(init=False)
+    needs_other_pods: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kin = PodSignature(self.namespace, self.labels, self.company)
+        self.pod_signature = PodSignature(self.namespace, self.labels, self.inter_pod)
+        self.features = _features(self)
+        self.terms = count_terms(self.spec)
+        self.refusal = self.problem or self.volumes.problem
+        spreads = self.spec.topology_spread_constraints
+        strictly = any(one.when_unsatisfiable == "DoNotSchedule" for one in spreads)
+        self.needs_other_pods = strictly or bool(self.inter_pod.affinity)
 
     def keep(self, key: Hashable, stamp: Hashable, work_out: Callable[[], T]) -> T:
         """Return what is worked out for the class once for each stamp: the versions of all that it is worked out of."""
@@ -84,16 +138,24 @@ class PodClass:
         self.cache[key] = (stamp, found)
         return found
 
-    @property
-    def refusal(self) -> str:
-        """Why such pods can have no node now, whatever room there is, or ""."""
-        return self.problem or self.volumes.problem
 
-    @property
-    def minds_company(self) -> bool:
-        """Whether others being placed may let such a pod be placed: required affinity, or strict spreading."""
-        spreads = self.spec.topology_spread_constraints
-        return bool(self.company.affinity) or any(c.when_unsatisfiable == "DoNotSchedule" for c in spreads)
+def _features(klass: PodClass) -> int:
+    spec, constraints = klass.spec, klass.inter_pod
+    nodes = spec.affinity.node_affinity if spec.affinity is not None else None
+    containers = (*spec.containers, *spec.init_containers)
+    has = {
+        Feature.HOST_PORTS: constraints.ports,
+        Feature.DISKS: constraints.disks,
+        Feature.CLAIMS: klass.volumes is not NO_VOLUMES,
+        Feature.POD_AFFINITY: constraints.affinity or constraints.anti_affinity,
+        Feature.PREFERRED_POD_AFFINITY: constraints.preferred,
+        Feature.SPREAD: spec.topology_spread_constraints,
+        Feature.OWNER: klass.owner is not None,
+        Feature.NODE_SELECTION: spec.node_selector or (nodes is not None and nodes.required is not None),
+        Feature.PREFERRED_NODE_AFFINITY: nodes is not None and nodes.preferred,
+        Feature.NODE_FEATURES: spec.host_network or any(one.restart_policy_rules for one in containers),
+    }
+    return Feature.ANY | sum(feature for feature, there in has.items() if there)
 
 
 def _nothing() -> None:
@@ -170,7 +232,7 @@ class ClassBook:
         ):
             known = self._find(copies, namespace, seen, owner=owner, volumes=volumes)
             copies.latest = weakref.ref(known)
-        if waits and (known.minds_company or self.strict_defaults):
+        if waits and (known.needs_other_pods or self.strict_defaults):
             self._minding.add(known)
         if waits and volumes is not NO_VOLUMES:
             self._claiming.add(known)
@@ -220,7 +282,6 @@ def _new_class(
     owner: Owner | None,
     volumes: VolumeNeeds,
 ) -> PodClass:
-    company = inter_pod_constraints(essence, namespace)
     requests: Amounts = {}
     scored = weight = (0, 0)
     problem = ""
@@ -235,7 +296,7 @@ def _new_class(
         problem=problem,
         namespace=namespace,
         labels=labels,
-        company=company,
+        inter_pod=inter_pod_constraints(essence, namespace),
         scored=scored,
         weight=weight,
         owner=owner,
@@ -281,3 +342,45 @@ def _plain(container: Container) -> Container:
         return container
     kept = msgspec.structs.replace(container.resources, limits={})
     return msgspec.structs.replace(container, name="", resources=kept)
+
+
+def count_terms(spec: PodSpec) -> int:
+    """Return how many terms a pod has.
+
+    Each of these counts: a label of the node selector, a requirement of a node affinity term, a pod affinity term and
+    each further requirement of its selectors, a spread constraint, a toleration.
+    """
+    return sum(_terms(spec)) + len(spec.node_selector) + len(spec.tolerations)
+
+
+def _terms(spec: PodSpec) -> Iterator[int]:
+    for constraint in spec.topology_spread_constraints:
+        yield max(1, _selector_terms(constraint.label_selector) + len(constraint.match_label_keys))
+    affinity = spec.affinity
+    if affinity is None:
+        return
+    if affinity.node_affinity is not None:
+        required = affinity.node_affinity.required
+        for term in required.node_selector_terms if required is not None else ():
+            yield _node_terms(term)
+        for preferred in affinity.node_affinity.preferred:
+            yield _node_terms(preferred.preference)
+    for side in (affinity.pod_affinity, affinity.pod_anti_affinity):
+        if side is not None:
+            for one in (*side.required, *(weighted.pod_affinity_term for weighted in side.preferred)):
+                yield max(1, _selector_terms(one.label_selector) + _selector_terms(one.namespace_selector))
+
+
+def _node_terms(term: NodeSelectorTerm) -> int:
+    return max(1, sum(map(_values, (*term.match_expressions, *term.match_fields))))
+
+
+def _selector_terms(selector: LabelSelector | None) -> int:
+    if selector is None:
+        return 0
+    values = sum(1 + len(one.values) // _VALUES_PER_TERM for one in selector.match_expressions)
+    return len(selector.match_labels) + values
+
+
+def _values(requirement: NodeSelectorRequirement) -> int:
+    return 1 + len(requirement.values) // _VALUES_PER_TERM

@@ -8,7 +8,7 @@ told of every one that has become another (`take_changed`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tutti.api.core import Pod
 from tutti.api.selecting import owner_of
@@ -21,23 +21,23 @@ from tutti.cluster.volumes import NO_VOLUMES, ClaimUse
 
 
 class Classifier:
-    """Keeps the classes of waiting pods up to date."""
+    """Keeps the classes of waiting pods up to date.
+
+    Attributes:
+        changed: The pods that have become of another class while they waited, since these were last taken, in order.
+    """
 
     def __init__(self, classes: ClassBook, volumes: VolumeState, pods: Mapping[PodKey, PodRecord]) -> None:
         self._classes = classes
         self._volumes = volumes
         self._pods = pods
         self._watched = 0
-        self._changed: dict[PodKey, None] = {}
-
-    @property
-    def changed(self) -> Collection[PodKey]:
-        """The pods that have become of another class while they waited, since these were last taken."""
-        return self._changed.keys()
+        self.changed: dict[PodKey, None] = {}
 
     def take_changed(self) -> Sequence[PodKey]:
-        """Return them in the order in which they did, for whoever takes note of all of them now."""
-        changed, self._changed = tuple(self._changed), {}
+        """Return those that have changed, in this order, for whoever takes note of all of them now."""
+        changed = tuple(self.changed)
+        self.changed.clear()
         return changed
 
     def assign(self, record: PodRecord, klass: PodClass) -> None:
@@ -45,7 +45,7 @@ class Classifier:
         if klass is not record.klass:
             record.klass = klass
             if not record.place:
-                self._changed[record.key] = None
+                self.changed[record.key] = None
 
     def of(self, pod: Pod, record: PodRecord | None, uses: Sequence[ClaimUse], *, waits: bool) -> PodClass:
         """Return the class of a pod as it is seen now, which uses these claims."""
@@ -78,7 +78,7 @@ class Classifier:
         volumes = NO_VOLUMES
         if record.uses and not record.terminated:
             volumes = self._volumes.needs(record.key, record.uid, record.uses)
-        labels = record.kin.labels
+        labels = record.pod_signature.labels
         now = self._classes.of(before.spec, record.namespace, labels, owner=before.owner, volumes=volumes)
         self.assign(record, now)
         return now is not before

@@ -4,7 +4,7 @@ Observations may come in any order: a pod bound to a node that has not been seen
 charged when the node appears. Only non-terminated pods take room, whichever scheduler placed them.
 
 Invariant: for every row, `requested` is the sum of what the pods whose `place` is that node hold, plus open holds;
-`scored` and the residents follow in the same steps. `recount()` computes that sum anew, for tests.
+`scored` and the pods on nodes follow in the same steps. `recount()` computes that sum anew, for tests.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ class Cluster:
 
     Attributes:
         nodes: The columns that placement reads.
-        tenants: The pods on nodes that are known, as columns.
+        pod_columns: The pods on nodes that are known, as columns.
         pods: Every pod that holds room, and every pod that was put with `keep=True`.
         freed: Grows whenever room may have appeared somewhere; what failed to fit is worth trying again only then.
+        reclassed: The pods that have become of another class while they waited, since these were last taken.
         unreadable: Nodes whose allocatable cannot be read, with the reason; they offer nothing of that resource.
     """
 
     def __init__(self) -> None:
         self.nodes = NodeColumns()
-        self.tenants = PodColumns()
+        self.pod_columns = PodColumns()
         self.classes = ClassBook()
         self.pods: dict[PodKey, PodRecord] = {}
         self.unreadable: dict[str, str] = {}
@@ -53,6 +54,7 @@ class Cluster:
         self._broken: dict[str, None] = {}
         self._kins = SignatureBook()
         self._classing = Classifier(self.classes, self.nodes.volumes, self.pods)
+        self.reclassed: Collection[PodKey] = self._classing.changed
         self._claimants = PodsByClaim(self.nodes.volumes, self._classing, self.classes, helped=self._helped)
 
     def put_node(self, node: Node) -> list[PodRecord]:
@@ -76,7 +78,7 @@ class Cluster:
         if before is None:
             for record in self._occupants.pods_on(name):
                 self._charge(row, record, 1)
-                self.tenants.put(record, row)
+                self.pod_columns.put(record, row)
             self.freed += 1
         elif version != self.nodes.version or self._grew(row, before):
             self.freed += 1
@@ -104,14 +106,14 @@ class Cluster:
             return []
         row = self.nodes.rows[name]
         for record in self._occupants.pods_on(name):
-            self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=-1)
-            self.tenants.drop(record)
+            self.nodes.label_index.add(record.pod_signature, row, leaving=record.deleting, count=-1)
+            self.pod_columns.drop(record)
             if record.uses:
                 self._claimants.lose_node(record)
         for klass in self._occupants.end_all(name):
-            self.nodes.residents.add(klass.kin, row, count=-1)
+            self.nodes.label_index.add(klass.pod_signature, row, count=-1)
         self.nodes.remove(name)
-        self.freed += 1  # those who were there are nobody's company any more, and hold no claim
+        self.freed += 1  # those who were there are near nobody any more, and hold no claim
         self.unreadable.pop(name, None)
         stranded = [record for record in self._occupants.pods_on(name) if not record.node]
         for record in stranded:
@@ -146,8 +148,8 @@ class Cluster:
             self._claimants.add(key, uses)
         klass = self._classing.of(pod, record, uses, waits=keep and not spec.node_name)
         if record is None:
-            kin = self._kins.hold(meta.namespace, meta.labels, klass.company)
-            record = self.pods[key] = PodRecord.of(meta, klass, kin, uses)
+            pod_signature = self._kins.hold(meta.namespace, meta.labels, klass.inter_pod)
+            record = self.pods[key] = PodRecord.of(meta, klass, pod_signature, uses)
         self._rename(record, pod, klass)
         self._take_over(record, pod, klass)
         record.lost = self._is_lost(record)
@@ -166,7 +168,7 @@ class Cluster:
         if record is None or (uid and record.uid != uid):
             return None
         self._move(record, node="", assumed="")
-        self._kins.drop(record.kin)
+        self._kins.drop(record.pod_signature)
         del self.pods[key]
         if record.uses:
             self._claimants.leave(key, record.uses)
@@ -174,23 +176,23 @@ class Cluster:
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Add a namespace or change its labels."""
-        self.nodes.around.put_namespace(name, labels)
+        self.nodes.namespaces.put_namespace(name, labels)
         self._may_help()
 
     def drop_namespace(self, name: str) -> None:
         """Forget a namespace."""
-        self.nodes.around.drop_namespace(name)
+        self.nodes.namespaces.drop_namespace(name)
 
     def put_selecting(self, found: PodSelecting) -> None:
         """Add or change a Service or an owner of pods, by which pods are spread unless they say how."""
-        if self.nodes.around.put_selecting(found):
+        if self.nodes.namespaces.put_selecting(found):
             self.classes.watch(selector_keys(found.selector))
             self._classing.by_labels()
             self._may_help()
 
     def drop_selecting(self, kind: str, namespace: str, name: str) -> None:
         """Forget a Service or an owner of pods."""
-        if self.nodes.around.drop_selecting(kind, namespace, name):
+        if self.nodes.namespaces.drop_selecting(kind, namespace, name):
             self._may_help()
 
     def put_storage(self, seen: StorageObject) -> list[PodKey]:
@@ -201,13 +203,8 @@ class Cluster:
         """Forget a storage object; returns the pods whose volumes it concerned."""
         return self._claimants.drop(kind, namespace, name)
 
-    @property
-    def reclassed(self) -> Collection[PodKey]:
-        """The pods that have become of another class while they waited, since these were last taken."""
-        return self._classing.changed
-
     def take_reclassed(self) -> Sequence[PodKey]:
-        """Return them in the order in which they did, for whoever takes note of all of them now."""
+        """Return the pods that are `reclassed`, in this order, for whoever takes note of all of them now."""
         return self._classing.take_changed()
 
     def transaction(self) -> Transaction:
@@ -221,19 +218,19 @@ class Cluster:
     def assume_all(self, records: Sequence[PodRecord], rows: Sequence[int]) -> None:
         """Note that room taken in a committed transaction is these pods': `records[i]` on `rows[i]`."""
         names = self.nodes.names
-        kins: dict[tuple[PodSignature, bool], list[int]] = {}
-        kin, leaving, where = None, False, list[int]()
+        signatures: dict[tuple[PodSignature, bool], list[int]] = {}
+        pod_signature, leaving, where = None, False, list[int]()
         for record, row in zip(records, rows, strict=True):
             record.assumed = names[row]
             self._occupants.add(record.assumed, record)
-            if record.kin is not kin or record.deleting is not leaving:
-                kin, leaving = record.kin, record.deleting
-                where = kins.setdefault((kin, leaving), [])
+            if record.pod_signature is not pod_signature or record.deleting is not leaving:
+                pod_signature, leaving = record.pod_signature, record.deleting
+                where = signatures.setdefault((pod_signature, leaving), [])
             where.append(row)
             record.recount()
-        for (one, gone), found in kins.items():
-            self.nodes.residents.add_all(one, found, leaving=gone)
-        self.tenants.reserve(records, rows)
+        for (one, gone), found in signatures.items():
+            self.nodes.label_index.add_all(one, found, leaving=gone)
+        self.pod_columns.reserve(records, rows)
         for record in records:
             if record.uses:
                 self._claimants.reserve(record)
@@ -246,7 +243,7 @@ class Cluster:
 
     def hold(self, klass: PodClass, row: int) -> Hold:
         """Note that room taken in a committed transaction is kept for a pod of a class that does not exist yet."""
-        self.nodes.residents.add(klass.kin, row)
+        self.nodes.label_index.add(klass.pod_signature, row)
         self._may_help()
         return self._occupants.hold(self.nodes.names[row], klass)
 
@@ -258,7 +255,7 @@ class Cluster:
         """Give room that is still held to a pod of the held class that has come to exist."""
         klass, row = self._occupants.end(hold), self.nodes.rows[hold[0]]
         assert klass is not None
-        self.nodes.residents.add(klass.kin, row, count=-1)
+        self.nodes.label_index.add(klass.pod_signature, row, count=-1)
         self.assume(record, row)
 
     def release(self, hold: Hold) -> None:
@@ -267,7 +264,7 @@ class Cluster:
         if klass is not None:
             row = self.nodes.rows[hold[0]]
             self.nodes.charge(row, klass.requests, klass.weight, -1)
-            self.nodes.residents.add(klass.kin, row, count=-1)
+            self.nodes.label_index.add(klass.pod_signature, row, count=-1)
             self.freed += 1
 
     def recount(self) -> NDArray[np.int64]:
@@ -306,25 +303,25 @@ class Cluster:
     def _rename(self, record: PodRecord, pod: Pod, klass: PodClass) -> None:
         """Take over what others see of a pod; where it is counted, it is counted as that from now on."""
         labels, deleting = pod.metadata.labels, pod.metadata.deletion_timestamp is not None
-        kin = record.kin
-        alike = klass.company is kin.company or klass.company == kin.company
-        same, stays = alike and labels == kin.labels, deleting == record.deleting
+        pod_signature = record.pod_signature
+        alike = klass.inter_pod is pod_signature.inter_pod or klass.inter_pod == pod_signature.inter_pod
+        same, stays = alike and labels == pod_signature.labels, deleting == record.deleting
         if same and stays:
             return
         row = self.nodes.rows.get(record.place)
         if row is not None:
             self._may_help()
-        if alike and stays and self._kins.rename(kin, labels):
-            self.nodes.residents.relabel(kin, labels)
+        if alike and stays and self._kins.rename(pod_signature, labels):
+            self.nodes.label_index.relabel(pod_signature, labels)
             return
         if not same:
-            kin = self._kins.hold(record.namespace, labels, klass.company)
+            pod_signature = self._kins.hold(record.namespace, labels, klass.inter_pod)
         if row is not None:
-            self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=-1)
-            self.nodes.residents.add(kin, row, leaving=deleting)
+            self.nodes.label_index.add(record.pod_signature, row, leaving=record.deleting, count=-1)
+            self.nodes.label_index.add(pod_signature, row, leaving=deleting)
         if not same:
-            self._kins.drop(record.kin)
-        record.kin, record.deleting = kin, deleting
+            self._kins.drop(record.pod_signature)
+        record.pod_signature, record.deleting = pod_signature, deleting
 
     def _is_lost(self, record: PodRecord) -> bool:
         """Whether a pod is being deleted where nobody tells when it has ended."""
@@ -360,9 +357,9 @@ class Cluster:
         """Bring the columns of the pods up to date with one."""
         row = self.nodes.rows.get(record.place)
         if row is not None:
-            self.tenants.put(record, row)
+            self.pod_columns.put(record, row)
         else:
-            self.tenants.drop(record)
+            self.pod_columns.drop(record)
 
     def _uncharge(self, record: PodRecord) -> None:
         place = record.place
@@ -386,7 +383,7 @@ class Cluster:
 
     def _charge(self, row: int, record: PodRecord, sign: int) -> None:
         self.nodes.charge(row, record.held, record.weight, sign)
-        self.nodes.residents.add(record.kin, row, leaving=record.deleting, count=sign)
+        self.nodes.label_index.add(record.pod_signature, row, leaving=record.deleting, count=sign)
         if record.uses:
             self._claimants.move(record, self.nodes.names[row], sign)
 

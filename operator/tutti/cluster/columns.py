@@ -26,25 +26,28 @@ Tenants make up as many names as they like, and whoever asks for one fits nowher
 class ResourceIndex:
     """Maps the names of resources that nodes offer to columns; all other names share one, which nodes have nothing of.
 
-    A column stays when no node offers its resource any more: names of nodes are few.
+    A column stays when no node offers its resource any more: nodes make up few names.
+
+    Attributes:
+        column_of: The column of each resource that a node has ever offered, in the order of the columns.
     """
 
     def __init__(self) -> None:
-        self._column = {name: i for i, name in enumerate((*FIRST_RESOURCES, ""))}
+        self.column_of = {name: i for i, name in enumerate((*FIRST_RESOURCES, ""))}
 
     def __len__(self) -> int:
-        return len(self._column)
+        return len(self.column_of)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._column
+        return name in self.column_of
 
     def add(self, name: str) -> int:
         """Return the column of a resource that a node offers, making one if needed."""
-        return self._column.setdefault(name, len(self._column))
+        return self.column_of.setdefault(name, len(self.column_of))
 
     def column(self, name: str) -> int:
-        """Return the column of a resource; `NOWHERE` where no node has ever offered it."""
-        return self._column.get(name, UNKNOWN_RESOURCE)
+        """Return the column of a resource; `UNKNOWN_RESOURCE` where no node has ever offered it."""
+        return self.column_of.get(name, UNKNOWN_RESOURCE)
 
     def columns(self, names: Iterable[str]) -> list[int]:
         """Return the columns of several resources, each once."""
@@ -53,17 +56,17 @@ class ResourceIndex:
     @property
     def names(self) -> tuple[str, ...]:
         """All names, in column order; "" stands for those that no node offers."""
-        return tuple(self._column)
+        return tuple(self.column_of)
 
     def vector(self, amounts: Mapping[str, int]) -> NDArray[np.int64]:
         """Return the amounts as int64[resources], in scheduling units, bounded; of unknown names, how many."""
-        out = np.zeros(len(self._column), dtype=np.int64)
+        out = np.zeros(len(self.column_of), dtype=np.int64)
         for name, amount in amounts.items():
-            column = self._column.get(name)
+            column = self.column_of.get(name)
             if column is None:
                 out[UNKNOWN_RESOURCE] += amount > 0
             else:
-                out[column] = bounded(amount)
+                out[column] = amount if 0 <= amount <= MOST_AMOUNT else bounded(amount)
         return out
 
 

@@ -36,13 +36,14 @@ class NamespaceIndex:
     Attributes:
         version: Grows whenever a namespace changes.
         selecting_version: Grows whenever something selects pods otherwise than before.
+        services: By namespace and name; a namespace that has had some stays, even if it has none any more.
     """
 
     def __init__(self) -> None:
         self.version = 0
         self.selecting_version = 0
         self._namespaces: dict[str, Mapping[str, str]] = {}
-        self._services: dict[str, dict[str, PodSelecting]] = {}
+        self.services: dict[str, dict[str, PodSelecting]] = {}
         self._owners: dict[tuple[str, Owner], LabelSelector] = {}
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
@@ -63,7 +64,7 @@ class NamespaceIndex:
     def put_selecting(self, found: PodSelecting) -> bool:
         """Add or change an object that selects pods; returns whether that changed anything."""
         if found.kind == SERVICE:
-            here = self._services.setdefault(found.namespace, {})
+            here = self.services.setdefault(found.namespace, {})
             changed = here.get(found.name) != found
             here[found.name] = found
         else:
@@ -77,7 +78,7 @@ class NamespaceIndex:
         """Forget an object that selected pods; returns whether it was known."""
         found: object
         if kind == SERVICE:
-            found = self._services.get(namespace, {}).pop(name, None)
+            found = self.services.get(namespace, {}).pop(name, None)
         else:
             found = self._owners.pop((namespace, (kind, name)), None)
         self.selecting_version += found is not None
@@ -85,7 +86,7 @@ class NamespaceIndex:
 
     def services_of(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
         """Yield the labels by which Services of a namespace select a pod with these; an empty selector selects none."""
-        for service in self._services.get(namespace, {}).values():
+        for service in self.services.get(namespace, {}).values():
             wanted = service.selector.match_labels
             if wanted and all(labels.get(key) == value for key, value in wanted.items()):
                 yield wanted
@@ -96,7 +97,7 @@ class NamespaceIndex:
 
 
 Codes = NDArray[np.bool_]
-"""bool[codes]: which kins."""
+"""bool[codes]: which signatures."""
 
 _MOST_ANSWERS = 512
 _ROW_BITS = 32
@@ -114,12 +115,15 @@ class _Answer:
 
 
 class LabelIndex:
-    """Pods on nodes, by kin and whether they are leaving.
+    """Pods on nodes, by signature and whether they are leaving.
 
     Attributes:
         version: Grows whenever anybody comes, goes or is labelled anew.
-        terms_version: Grows whenever the set of kins that have terms of their own changes.
+        terms_version: Grows whenever the set of signatures that have terms of their own changes.
         leaving: bool[codes], which codes stand for pods that are being deleted.
+        with_terms: The codes whose pods have affinity or anti-affinity terms of their own.
+        with_ports: Those whose pods take ports of their node.
+        with_disks: Those whose pods name disks of their own.
     """
 
     def __init__(self) -> None:
@@ -130,9 +134,9 @@ class LabelIndex:
         self._free_codes: list[int] = []
         self._changed: list[int] = []
         self._by_label: dict[tuple[str, str], int | set[int]] = {}
-        self._with_terms: dict[int, PodSignature] = {}
-        self._with_ports: dict[int, PodSignature] = {}
-        self._with_disks: dict[int, PodSignature] = {}
+        self.with_terms: dict[int, PodSignature] = {}
+        self.with_ports: dict[int, PodSignature] = {}
+        self.with_disks: dict[int, PodSignature] = {}
         self._answers: dict[PodQuery, _Answer] = {}
         self._slot_of: dict[int, int] = {}
         self._free_slots: list[int] = []
@@ -152,11 +156,11 @@ class LabelIndex:
         """Which codes stand for pods that are being deleted: bool[codes], a view."""
         return self._leaving[: len(self._kins)]
 
-    def add(self, kin: PodSignature, row: int, *, leaving: bool = False, count: int = 1) -> None:
-        """Count pods of a kin on a row; a negative count takes them away."""
-        code = kin.leaving_code if leaving else kin.code
+    def add(self, pod_signature: PodSignature, row: int, *, leaving: bool = False, count: int = 1) -> None:
+        """Count pods of a signature on a row; a negative count takes them away."""
+        code = pod_signature.leaving_code if leaving else pod_signature.code
         if code < 0:
-            code = self._born(kin, leaving)
+            code = self._born(pod_signature, leaving)
         place = code << _ROW_BITS | row
         slot = self._slot_of.get(place)
         if slot is None:
@@ -168,20 +172,20 @@ class LabelIndex:
             del self._slot_of[place]
             self._free_slots.append(slot)
         if not self._totals[code]:
-            self._died(code, kin, leaving)
+            self._died(code, pod_signature, leaving)
 
-    def add_all(self, kin: PodSignature, rows: Sequence[int], *, leaving: bool = False) -> None:
-        """Count one pod of a kin on each of some rows, which may repeat."""
+    def add_all(self, pod_signature: PodSignature, rows: Sequence[int], *, leaving: bool = False) -> None:
+        """Count one pod of a signature on each of some rows, which may repeat."""
         if len(rows) == 1:
-            self.add(kin, rows[0], leaving=leaving)
+            self.add(pod_signature, rows[0], leaving=leaving)
             return
         if len(rows) <= _FEW_ROWS:
             for row, count in sorted(Counter(rows).items()):
-                self.add(kin, row, leaving=leaving, count=count)
+                self.add(pod_signature, row, leaving=leaving, count=count)
             return
-        code = kin.leaving_code if leaving else kin.code
+        code = pod_signature.leaving_code if leaving else pod_signature.code
         if code < 0:
-            code = self._born(kin, leaving)
+            code = self._born(pod_signature, leaving)
         at, counts = np.unique(np.array(rows, dtype=np.int64), return_counts=True)
         places = (code << _ROW_BITS | at).tolist()
         slots = np.array([self._slot_of.get(place, -1) for place in places], dtype=np.int64)
@@ -193,13 +197,13 @@ class LabelIndex:
         self._totals[code] += len(rows)
         self.version += 1
 
-    def relabel(self, kin: PodSignature, labels: Mapping[str, str]) -> None:
-        """Have the pods of a kin seen with other labels, wherever they are."""
-        gone = [pair for pair in kin.labels.items() if labels.get(pair[0]) != pair[1]]
-        new = [pair for pair in labels.items() if kin.labels.get(pair[0]) != pair[1]]
-        kin.labels = labels
+    def relabel(self, pod_signature: PodSignature, labels: Mapping[str, str]) -> None:
+        """Have the pods of a signature seen with other labels, wherever they are."""
+        gone = [pair for pair in pod_signature.labels.items() if labels.get(pair[0]) != pair[1]]
+        new = [pair for pair in labels.items() if pod_signature.labels.get(pair[0]) != pair[1]]
+        pod_signature.labels = labels
         self.version += 1
-        for code in (kin.code, kin.leaving_code):
+        for code in (pod_signature.code, pod_signature.leaving_code):
             if code >= 0:
                 for pair in gone:
                     self._unindex(pair, code)
@@ -207,26 +211,13 @@ class LabelIndex:
                     self._index(pair, code)
                 self._ask_anew(code)
 
-    @property
-    def has_terms(self) -> bool:
-        """Whether any pod on a node has affinity or anti-affinity terms of its own."""
-        return bool(self._with_terms)
-
     def with_terms_about(self, namespace: str) -> Iterator[tuple[int, PodSignature]]:
-        """Yield the codes and kins on a node with terms of their own that may mean pods of a namespace."""
-        return ((code, kin) for code, kin in self.with_terms() if kin.reach is None or namespace in kin.reach)
-
-    def with_terms(self) -> Iterator[tuple[int, PodSignature]]:
-        """Yield each code whose pods have affinity or anti-affinity terms of their own."""
-        yield from self._with_terms.items()
-
-    def with_ports(self) -> Iterator[tuple[int, PodSignature]]:
-        """Yield each code whose pods take ports of their node."""
-        yield from self._with_ports.items()
-
-    def with_disks(self) -> Iterator[tuple[int, PodSignature]]:
-        """Yield each code whose pods name disks of their own."""
-        yield from self._with_disks.items()
+        """Yield the codes and signatures on a node with terms of their own that may mean pods of a namespace."""
+        return (
+            (code, pod_signature)
+            for code, pod_signature in self.with_terms.items()
+            if pod_signature.reach is None or namespace in pod_signature.reach
+        )
 
     def matching(self, query: PodQuery, around: NamespaceIndex) -> Codes:
         """Return bool[codes]: which codes a query means."""
@@ -240,9 +231,9 @@ class LabelIndex:
             longer[: len(answer.says)] = answer.says
             answer.says = longer
         for code in self._changed[answer.seen :] if answer.seen else self._worth_asking(query):
-            kin = self._kins[code]
-            answer.says[code] = kin is not None and query.matches(
-                kin.namespace, around.namespace_labels(kin.namespace), kin.labels
+            pod_signature = self._kins[code]
+            answer.says[code] = pod_signature is not None and query.matches(
+                pod_signature.namespace, around.namespace_labels(pod_signature.namespace), pod_signature.labels
             )
         answer.seen = len(self._changed)
         return answer.says[: len(self._kins)]
@@ -276,56 +267,56 @@ class LabelIndex:
         return self._row[hit], count[hit], code[hit]
 
     def snapshot(self) -> dict[tuple[PodSignature, bool, int], int]:
-        """Return how many pods of which kin, leaving or not, are on which row; for tests and recounts."""
+        """Return how many pods of which signature, leaving or not, are on which row; for tests and recounts."""
         out: dict[tuple[PodSignature, bool, int], int] = {}
         for place, slot in self._slot_of.items():
             code = place >> _ROW_BITS
-            kin = self._kins[code]
-            assert kin is not None  # a code that is counted somewhere stands for somebody
-            out[kin, bool(self._leaving[code]), place & ((1 << _ROW_BITS) - 1)] = int(self._count[slot])
+            pod_signature = self._kins[code]
+            assert pod_signature is not None  # a code that is counted somewhere stands for somebody
+            out[pod_signature, bool(self._leaving[code]), place & ((1 << _ROW_BITS) - 1)] = int(self._count[slot])
         return out
 
-    def _born(self, kin: PodSignature, leaving: bool) -> int:
+    def _born(self, pod_signature: PodSignature, leaving: bool) -> int:
         if self._free_codes:
             code = self._free_codes.pop()
-            self._kins[code] = kin
+            self._kins[code] = pod_signature
         else:
             code = len(self._kins)
-            self._kins.append(kin)
+            self._kins.append(pod_signature)
             self._totals.append(0)
             if code == len(self._leaving):
                 self._leaving = np.concatenate((self._leaving, np.zeros_like(self._leaving)))
         self._leaving[code] = leaving
         if leaving:
-            kin.leaving_code = code
+            pod_signature.leaving_code = code
         else:
-            kin.code = code
-        for pair in kin.labels.items():
+            pod_signature.code = code
+        for pair in pod_signature.labels.items():
             self._index(pair, code)
         self._ask_anew(code)
-        if kin.company is not UNCONSTRAINED and any(True for _ in kin.company.terms):
-            self._with_terms[code] = kin
+        if pod_signature.inter_pod is not UNCONSTRAINED and any(True for _ in pod_signature.inter_pod.terms):
+            self.with_terms[code] = pod_signature
             self.terms_version += 1
-        if kin.company.ports:
-            self._with_ports[code] = kin
-        if kin.company.disks:
-            self._with_disks[code] = kin
+        if pod_signature.inter_pod.ports:
+            self.with_ports[code] = pod_signature
+        if pod_signature.inter_pod.disks:
+            self.with_disks[code] = pod_signature
         return code
 
-    def _died(self, code: int, kin: PodSignature, leaving: bool) -> None:
+    def _died(self, code: int, pod_signature: PodSignature, leaving: bool) -> None:
         if leaving:
-            kin.leaving_code = -1
+            pod_signature.leaving_code = -1
         else:
-            kin.code = -1
+            pod_signature.code = -1
         self._kins[code] = None
         self._ask_anew(code)
         self._free_codes.append(code)
-        for pair in kin.labels.items():
+        for pair in pod_signature.labels.items():
             self._unindex(pair, code)
-        if self._with_terms.pop(code, None) is not None:
+        if self.with_terms.pop(code, None) is not None:
             self.terms_version += 1
-        self._with_ports.pop(code, None)
-        self._with_disks.pop(code, None)
+        self.with_ports.pop(code, None)
+        self.with_disks.pop(code, None)
 
     def _ask_anew(self, code: int) -> None:
         """Have every query asked of a code once more; when the list gets long, all of them are asked of all codes."""
@@ -337,7 +328,7 @@ class LabelIndex:
     def _index(self, pair: tuple[str, str], code: int) -> None:
         having = self._by_label.get(pair)
         if having is None:
-            self._by_label[pair] = code  # most values of a label that tells pods apart are had by one kin
+            self._by_label[pair] = code  # most values of a label that tells pods apart are had by one signature
         elif isinstance(having, int):
             self._by_label[pair] = {having, code}
         else:

@@ -124,18 +124,20 @@ class NodeColumns:
 
     Attributes:
         axis: Which resource stands in which column.
-        allocatable: int64[rows, resources], what each node offers, in scheduling units.
+        allocatable: int64[rows, resources], what each node offers, in scheduling units. This and the next six are
+            views, made anew when the table gets longer or wider: ask for them in each turn.
         requested: int64[rows, resources], what is bound or reserved there.
-        scored: int64[rows, 2], cpu and memory of the same pods as the score counts them (`requests.UNSAID`).
-        present: bool[rows]; unschedulable: bool[rows].
+        scored: int64[rows, 2], cpu and memory of the same pods as scores count them (`requests.DEFAULT_REQUESTS`).
+        present: bool[rows], which rows hold a node.
+        unschedulable: bool[rows], which nodes are cordoned.
         taint_code: int32[rows] into `taint_sets`, the distinct lists of taints.
         feature_code: int32[rows] into `feature_sets`, the distinct sets of features that nodes declare.
         version: Grows whenever labels, taints, cordons, declared features or the set of nodes change; masks are kept
             for one version.
         supply: Grows whenever what nodes offer changes, or which of them do.
         images: Which images are where.
-        residents: Which pods are where.
-        around: Namespaces, and what selects pods.
+        label_index: Which pods are where.
+        namespaces: Namespaces, and what selects pods.
         derived: What has been worked out of columns, with a stamp of what it was worked out of.
         volumes: Storage, and who uses it.
     """
@@ -155,8 +157,8 @@ class NodeColumns:
         self.version = 0
         self.supply = 0
         self.images = ImageTable()
-        self.residents = LabelIndex()
-        self.around = NamespaceIndex()
+        self.label_index = LabelIndex()
+        self.namespaces = NamespaceIndex()
         self.derived: dict[Hashable, object] = {}
         self.volumes = VolumeState()
         room, width = 16, 8
@@ -168,6 +170,7 @@ class NodeColumns:
         self._taint_code = np.zeros(room, dtype=np.int32)
         self._feature_code = np.zeros(room, dtype=np.int32)
         self._nobodys = LabelColumn(np.full(room, ABSENT, dtype=np.int32))
+        self._renew_views()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -177,48 +180,13 @@ class NodeColumns:
         """How many nodes there are (rows without a node do not count)."""
         return len(self.rows)
 
-    @property
-    def allocatable(self) -> NDArray[np.int64]:
-        """What each node offers: int64[rows, resources], a view."""
-        return self._allocatable[: len(self.names), : len(self.axis)]
-
-    @property
-    def requested(self) -> NDArray[np.int64]:
-        """What is bound or reserved on each node: int64[rows, resources], a view."""
-        return self._requested[: len(self.names), : len(self.axis)]
-
-    @property
-    def scored(self) -> NDArray[np.int64]:
-        """What the pods on each node count in its score: int64[rows, 2], cpu and memory, a view."""
-        return self._scored[: len(self.names)]
-
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        """Which rows hold a node: bool[rows], a view."""
-        return self._present[: len(self.names)]
-
-    @property
-    def unschedulable(self) -> NDArray[np.bool_]:
-        """Which nodes are cordoned: bool[rows], a view."""
-        return self._unschedulable[: len(self.names)]
-
-    @property
-    def taint_code(self) -> NDArray[np.int32]:
-        """Which list of taints each node has: int32[rows] into `taint_sets`, a view."""
-        return self._taint_code[: len(self.names)]
-
-    @property
-    def feature_code(self) -> NDArray[np.int32]:
-        """Which set of features each node declares: int32[rows] into `feature_sets`, a view."""
-        return self._feature_code[: len(self.names)]
-
     def put(self, node: Node, allocatable: Amounts) -> int:
         """Add or change a node; returns its row. What is requested there is left alone."""
         name = node.metadata.name
         for resource in allocatable:
             self.axis.add(resource)
         self._widen()
-        vector = np.minimum(self.vector(allocatable), MOST_AMOUNT)
+        vector = np.minimum(self.axis.vector(allocatable), MOST_AMOUNT)
         row = self.rows.get(name)
         if row is None:
             row = self._new_row(name)
@@ -262,9 +230,9 @@ class NodeColumns:
 
     def charge(self, row: int, amounts: Mapping[str, int], weight: tuple[int, int], sign: int) -> None:
         """Add what pods take on a row, or with `sign` -1 subtract it; `weight` is cpu and memory for the score."""
-        requested, column = self._requested, self.axis.column
+        requested, column_of = self._requested, self.axis.column_of
         for name, amount in amounts.items():
-            at = column(name)
+            at = column_of.get(name, UNKNOWN_RESOURCE)
             requested[row, at] += sign * (bounded(amount) if at != UNKNOWN_RESOURCE else amount > 0)
         self._scored[row, 0] += sign * bounded(weight[0])
         self._scored[row, 1] += sign * bounded(weight[1])
@@ -282,10 +250,23 @@ class NodeColumns:
                 self._requested[row, self.axis.column(name)] += bounded(amount)
 
     def _widen(self) -> None:
-        if len(self.axis) > self._allocatable.shape[1]:
-            more = len(self.axis)
-            self._allocatable = wider(self._allocatable, more)
-            self._requested = wider(self._requested, more)
+        width = len(self.axis.column_of)
+        if width > self._allocatable.shape[1]:
+            self._allocatable = wider(self._allocatable, width)
+            self._requested = wider(self._requested, width)
+        if width > self.allocatable.shape[1]:
+            self._renew_views()
+
+    def _renew_views(self) -> None:
+        """Let what is read of the columns be as long and as wide as the table is now."""
+        rows, width = len(self.names), len(self.axis.column_of)
+        self.allocatable = self._allocatable[:rows, :width]
+        self.requested = self._requested[:rows, :width]
+        self.scored = self._scored[:rows]
+        self.present = self._present[:rows]
+        self.unschedulable = self._unschedulable[:rows]
+        self.taint_code = self._taint_code[:rows]
+        self.feature_code = self._feature_code[:rows]
 
     def label(self, key: str) -> LabelColumn:
         """Return the column of a label key, built on first use and kept up to date from then on.
@@ -321,6 +302,7 @@ class NodeColumns:
                 self._grow()
             self.names.append(name)
             self.labels.append({})
+            self._renew_views()
         self.rows[name] = row
         self._requested[row] = 0
         self._scored[row] = 0

@@ -68,14 +68,14 @@ class PodRecord:
         assumed: Where we have reserved room for it, until it is seen bound, or "".
         held: What it takes there, in scheduling units; its class's requests unless an in-place resize is under way.
         weight: The same as the score of a node counts it.
-        kin: What other pods see of it.
+        pod_signature: What other pods see of it.
         uses: The claims that it uses.
         started: When the kubelet took it over, Unix seconds; None where it has not.
         lost: Whether it is being deleted on a node that does not work: nobody tells when it has ended.
         forgone: Whether it was lost, and its gang begins again without it; it stays lost to that when its node comes
             back, where it holds what it has until it has ended.
         slot: Where `Tenants` has it while it takes room on a node that is known, else -1.
-        muster: Where it is counted by what it is doing, if anywhere.
+        phase_counts: Where it is counted by what it is doing, if anywhere.
         counted: What it is counted as there.
     """
 
@@ -84,7 +84,7 @@ class PodRecord:
     uid: str
     klass: PodClass
     held: Amounts
-    kin: PodSignature
+    pod_signature: PodSignature
     weight: Scored = (0, 0)
     uses: tuple[ClaimUse, ...] = ()
     priority: int = 0
@@ -100,14 +100,16 @@ class PodRecord:
     lost: bool = False
     forgone: bool = False
     slot: int = -1
-    muster: PhaseCounts | None = None
+    phase_counts: PhaseCounts | None = None
     counted: PodPhase = PodPhase.WAITING
 
     @classmethod
-    def of(cls, meta: ObjectMeta, klass: PodClass, kin: PodSignature, uses: tuple[ClaimUse, ...]) -> PodRecord:
+    def of(
+        cls, meta: ObjectMeta, klass: PodClass, pod_signature: PodSignature, uses: tuple[ClaimUse, ...]
+    ) -> PodRecord:
         """Begin the record of a pod that has no place yet, as one of its class."""
         who = (meta.namespace, meta.name, meta.uid)
-        return cls(*who, klass, klass.requests, kin, klass.weight, uses, created=meta.created)
+        return cls(*who, klass, klass.requests, pod_signature, klass.weight, uses, created=meta.created)
 
     @property
     def key(self) -> PodKey:
@@ -155,22 +157,22 @@ class PodRecord:
         self.ready = pod.ready
         self.started = pod.status.start_time.timestamp() if pod.status.start_time else None
 
-    def join(self, muster: PhaseCounts) -> None:
+    def join(self, phase_counts: PhaseCounts) -> None:
         """Have it counted in a set of pods."""
         self.leave()
-        self.muster, self.counted = muster, self.doing
-        muster.counts[self.counted] += 1
+        self.phase_counts, self.counted = phase_counts, self.doing
+        phase_counts.counts[self.counted] += 1
 
     def leave(self) -> None:
         """Have it counted nowhere."""
-        if self.muster is not None:
-            self.muster.counts[self.counted] -= 1
-            self.muster = None
+        if self.phase_counts is not None:
+            self.phase_counts.counts[self.counted] -= 1
+            self.phase_counts = None
 
     def recount(self) -> None:
         """Have it counted as what it is doing now, because something about it has changed."""
-        if self.muster is not None:
-            now, counts = self.doing, self.muster.counts
+        if self.phase_counts is not None:
+            now, counts = self.doing, self.phase_counts.counts
             if now is not self.counted:
                 counts[self.counted] -= 1
                 counts[now] += 1

@@ -1,7 +1,7 @@
 """What other pods see of a pod: its namespace, its labels, and the terms and ports it brings along.
 
-Selectors are asked once per distinct kin instead of once per pod: the hundred thousand pods of a cluster are mostly
-copies of each other.
+Selectors are asked once per distinct signature instead of once per pod: the hundred thousand pods of a cluster are
+mostly copies of each other.
 """
 
 from __future__ import annotations
@@ -190,13 +190,13 @@ class PodSignature:
     """Pods that no other pod could tell apart.
 
     Attributes:
-        holders: How many pods are of this kin, wherever they are; kept by `KinBook`.
-        code, leaving_code: What `Residents` counts them and those being deleted under; -1 while there are none.
+        holders: How many pods are of this signature, wherever they are; kept by `SignatureBook`.
+        code, leaving_code: What `LabelIndex` counts them and those being deleted under; -1 while there are none.
     """
 
     namespace: str
     labels: Mapping[str, str]
-    company: InterPodConstraints
+    inter_pod: InterPodConstraints
     key: Hashable = None
     holders: int = 0
     code: int = -1
@@ -205,14 +205,14 @@ class PodSignature:
     """The namespaces that its terms may mean pods of; None where a selector says which."""
 
     def __post_init__(self) -> None:
-        self.reach = _reach(self.company)
+        self.reach = _reach(self.inter_pod)
 
 
-def _reach(company: InterPodConstraints) -> frozenset[str] | None:
-    if company is UNCONSTRAINED:
+def _reach(inter_pod: InterPodConstraints) -> frozenset[str] | None:
+    if inter_pod is UNCONSTRAINED:
         return NO_NAMESPACES
     names: set[str] = set()
-    for term in company.terms:
+    for term in inter_pod.terms:
         if term.query.namespace_selector is not None:
             return None
         names |= term.query.namespaces
@@ -220,7 +220,7 @@ def _reach(company: InterPodConstraints) -> frozenset[str] | None:
 
 
 class SignatureBook:
-    """Finds the one Kin of a namespace, labels and company, for as long as somebody holds it."""
+    """Finds the one signature of a namespace, labels and constraints, for as long as somebody holds it."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, PodSignature] = {}
@@ -228,38 +228,38 @@ class SignatureBook:
     def __len__(self) -> int:
         return len(self._known)
 
-    def hold(self, namespace: str, labels: Mapping[str, str], company: InterPodConstraints) -> PodSignature:
-        """Return the kin of a pod like this; give it back with `drop`."""
-        key = _key(namespace, labels, company)
+    def hold(self, namespace: str, labels: Mapping[str, str], inter_pod: InterPodConstraints) -> PodSignature:
+        """Return the signature of a pod like this; give it back with `drop`."""
+        key = _key(namespace, labels, inter_pod)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = PodSignature(namespace, labels, company, key)
+            known = self._known[key] = PodSignature(namespace, labels, inter_pod, key)
         known.holders += 1
         return known
 
-    def rename(self, kin: PodSignature, labels: Mapping[str, str]) -> bool:
-        """Find a kin by other labels from now on, where it can be; whoever asks gives it those (`Residents.relabel`).
+    def rename(self, pod_signature: PodSignature, labels: Mapping[str, str]) -> bool:
+        """Find a signature by other labels from now on, where it can be; whoever asks gives it those (`relabel`).
 
         Returns:
             Whether it is so: it cannot be where several pods hold it, or where others have those labels already.
         """
-        key = _key(kin.namespace, labels, kin.company)
-        if kin.holders > 1 or key in self._known:
+        key = _key(pod_signature.namespace, labels, pod_signature.inter_pod)
+        if pod_signature.holders > 1 or key in self._known:
             return False
-        del self._known[kin.key]
-        self._known[key], kin.key = kin, key
+        del self._known[pod_signature.key]
+        self._known[key], pod_signature.key = pod_signature, key
         return True
 
-    def drop(self, kin: PodSignature) -> None:
-        """Give back a kin that was held; it is forgotten with its last holder."""
-        kin.holders -= 1
-        if not kin.holders:
-            del self._known[kin.key]
+    def drop(self, pod_signature: PodSignature) -> None:
+        """Give back a signature that was held; it is forgotten with its last holder."""
+        pod_signature.holders -= 1
+        if not pod_signature.holders:
+            del self._known[pod_signature.key]
 
 
-def _key(namespace: str, labels: Mapping[str, str], company: InterPodConstraints) -> Hashable:
+def _key(namespace: str, labels: Mapping[str, str], inter_pod: InterPodConstraints) -> Hashable:
     plain = _ENCODER.encode((namespace, labels))
-    return plain if company is UNCONSTRAINED else (plain, company)
+    return plain if inter_pod is UNCONSTRAINED else (plain, inter_pod)
 
 
 def selector_keys(selector: LabelSelector | None) -> Iterator[str]:

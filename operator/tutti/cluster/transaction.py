@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.cluster.classes import PodClass
-from tutti.cluster.columns import bounded
+from tutti.cluster.columns import MOST_AMOUNT
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.pledges import Picks
 from tutti.cluster.signatures import UNCONSTRAINED
@@ -25,12 +25,16 @@ _Placed = tuple[PodClass, NDArray[np.int64], NDArray[np.int64]]
 
 
 class Transaction:
-    """A context manager: leaving it without `commit()` rolls everything back."""
+    """A context manager: leaving it without `commit()` rolls everything back.
+
+    Attributes:
+        unshown: What has been put and does not count in the label index yet: class, rows, and pods on each.
+    """
 
     def __init__(self, nodes: NodeColumns) -> None:
         self._nodes = nodes
         self._log: list[Callable[[], object]] = []
-        self._unshown: list[_Placed] = []
+        self.unshown: list[_Placed] = []
         self._shown: list[_Placed] = []
         self._attached: list[_Placed] = []
         self._settled: list[str] = []
@@ -45,20 +49,8 @@ class Transaction:
         if not self._committed:
             self.rollback()
 
-    def take(self, rows: NDArray[np.int64], counts: NDArray[np.int64], request: NDArray[np.int64]) -> None:
-        """Take room for `counts[i]` pods on row `rows[i]`.
-
-        Args:
-            rows: int64[k], distinct rows.
-            counts: int64[k], pods per row.
-            request: int64[resources], what one pod takes, in scheduling units.
-        """
-        change = counts[:, None] * request[None, :]
-        self._nodes.requested[rows, : len(request)] += change
-        self._log.append(partial(self._give_back, rows, change))
-
     def withhold(self, rows: NDArray[np.int64], amounts: NDArray[np.int64]) -> None:
-        """Take room that is for nobody in particular.
+        """Take room, for nobody in particular.
 
         Args:
             rows: int64[k], distinct rows.
@@ -75,8 +67,8 @@ class Transaction:
             counts: int64[k], pods per row.
             klass: Theirs.
         """
-        request, weighs = klass.keep("taken", len(self._nodes.axis), partial(self._taken_by, klass))
-        self.take(rows, counts, request)
+        request, weighs = klass.keep("taken", len(self._nodes.axis.column_of), partial(self._taken_by, klass))
+        self.withhold(rows, counts[:, None] * request)
         weight = counts[:, None] * weighs
         self._nodes.scored[rows] += weight
         self._log.append(partial(self._lighten, rows, weight))
@@ -85,7 +77,7 @@ class Transaction:
             self._attach(placed, 1)
             self._attached.append(placed)
             self._log.append(self._detach)
-        self._unshown.append(placed)
+        self.unshown.append(placed)
         self._log.append(partial(self._withdraw, placed))
 
     def earmark(self, klass: PodClass, row: int, picks: Picks) -> None:
@@ -107,24 +99,19 @@ class Transaction:
         self._log.append(self._unsettle)
 
     @property
-    def has_unshown(self) -> bool:
-        """Whether pods have been put that do not count among the residents yet."""
-        return bool(self._unshown)
-
-    @property
-    def brings_company(self) -> bool:
-        """Whether a pod that does not count among the residents yet has terms or ports of its own."""
-        return any(klass.company != UNCONSTRAINED for klass, _, _ in self._unshown)
+    def brings_constraints(self) -> bool:
+        """Whether a pod that does not count among the pods on nodes yet has terms or ports of its own."""
+        return any(klass.inter_pod != UNCONSTRAINED for klass, _, _ in self.unshown)
 
     def show(self) -> None:
-        """Count what has been put so far among the residents, for a class that looks at the pods around it.
+        """Count what has been put so far among the pods on nodes, for a class that looks at the pods around it.
 
         It is counted there until the transaction ends; from then on whoever takes the room over is.
         """
-        for placed in self._unshown:
+        for placed in self.unshown:
             self._count(placed, 1)
-        self._shown += self._unshown
-        self._unshown = []
+        self._shown += self.unshown
+        self.unshown = []
 
     def mark(self) -> int:
         """Return a point to come back to with `rollback`."""
@@ -143,14 +130,14 @@ class Transaction:
             self._detach()
         while self._settled:
             self._unsettle()
-        self._unshown.clear()
+        self.unshown.clear()
         self._log.clear()
         self._committed = True
 
     def _taken_by(self, klass: PodClass) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return int64[resources] and int64[2]: what one pod of a class takes, and what it counts in the score."""
-        weight = [bounded(one) for one in klass.weight]
-        return self._nodes.vector(klass.requests), np.array(weight, dtype=np.int64)
+        weight = [min(one, MOST_AMOUNT + 1) for one in klass.weight]
+        return self._nodes.axis.vector(klass.requests), np.array(weight, dtype=np.int64)
 
     def _give_back(self, rows: NDArray[np.int64], change: NDArray[np.int64]) -> None:
         self._nodes.requested[rows, : change.shape[1]] -= change
@@ -172,13 +159,13 @@ class Transaction:
             self._nodes.volumes.hold(klass.volumes, self._nodes.names[row], sign * count)
 
     def _withdraw(self, placed: _Placed) -> None:
-        """Undo the last `put` among the residents."""
-        if self._unshown and self._unshown[-1] is placed:
-            self._unshown.pop()
+        """Undo the last `put` among the pods on nodes."""
+        if self.unshown and self.unshown[-1] is placed:
+            self.unshown.pop()
         else:
             self._count(self._shown.pop(), -1)
 
     def _count(self, placed: _Placed, sign: int) -> None:
         klass, rows, counts = placed
         for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            self._nodes.residents.add(klass.kin, row, count=sign * count)
+            self._nodes.label_index.add(klass.pod_signature, row, count=sign * count)

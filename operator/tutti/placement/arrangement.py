@@ -65,7 +65,7 @@ class Backtracking:
     profile: Profile
     limit: int
     tried: int = 0
-    _spots: list[_Spot] = field(default_factory=list)
+    _placed_spots: list[_Spot] = field(default_factory=list)
     _seen: set[tuple[_Spot, ...]] = field(default_factory=set)
     _classes: list[PodClass] = field(default_factory=list)
     _waiting: list[bool] = field(default_factory=list)
@@ -78,19 +78,19 @@ class Backtracking:
             return None
         self._classes = [ask.klass for ask in self.asks]
         self._waiting = [may_defer_affinity(klass, self._classes, self.nodes) for klass in self._classes]
-        self._any_order = any(klass.minds_company for klass in self._classes)
+        self._any_order = any(klass.needs_other_pods for klass in self._classes)
         self._alike = not any(pre_filter(ask.klass, self.nodes, ask.where, self.profile) for ask in self.asks)
         if not self._finish(list(order)):
             return None
         rows: list[list[int]] = [[] for _ in self.asks]
-        for index, row, _ in self._spots:
+        for index, row, _ in self._placed_spots:
             rows[index].append(row)
         return [np.array(sorted(one), dtype=np.int64) for one in rows]
 
     def _finish(self, order: list[int]) -> bool:
         """Place what is left; returns whether that could be done."""
         left = [ask.required for ask in self.asks]
-        for index, _, _ in self._spots:
+        for index, _, _ in self._placed_spots:
             left[index] -= 1
         if not any(left):
             return self._is_honoured()
@@ -101,7 +101,7 @@ class Backtracking:
                 return False
         open_asks = [index for index in order if left[index]]
         for spot in self._next(open_asks if self._any_order else open_asks[:1]):
-            arrangement = tuple(sorted((*self._spots, spot)))
+            arrangement = tuple(sorted((*self._placed_spots, spot)))
             if arrangement in self._seen:
                 continue
             if self.tried >= self.limit:
@@ -110,10 +110,10 @@ class Backtracking:
             self.tried += 1
             mark = self.transaction.mark()
             self._put(self.asks[spot[0]], spot[1])
-            self._spots.append(spot)
+            self._placed_spots.append(spot)
             if self._finish(order):
                 return True
-            self._spots.pop()
+            self._placed_spots.pop()
             self.transaction.rollback(mark)
         return False
 
@@ -128,14 +128,16 @@ class Backtracking:
         reserve_given(giving, self.transaction)
 
     def _is_honoured(self) -> bool:
-        """Whether all pods that were placed on credit have their company now."""
+        """Whether all pods that were placed with its affinity deferred have what it asks for now."""
         self.transaction.show()
         return all(
-            has_affinity_satisfied(self.asks[i].klass, [row], self.nodes) for i, row, later in self._spots if later
+            has_affinity_satisfied(self.asks[i].klass, [row], self.nodes)
+            for i, row, later in self._placed_spots
+            if later
         )
 
     def _next(self, indices: Sequence[int]) -> Iterator[_Spot]:
-        """Yield where one more pod of these asks may go, the best node of each first; on credit only after all."""
+        """Yield where one more pod of these asks may go, the best node of each first; deferred ones only after all."""
         owing: list[_Spot] = []
         for index in indices:
             ask = self.asks[index]
@@ -289,11 +291,11 @@ class ArrangementSearch:
                 return self._in_place(found)
         return None
 
-    def _held(self, order: Sequence[int], placed: dict[int, Rows], credit: list[int]) -> dict[int, Rows] | None:
+    def _held(self, order: Sequence[int], placed: dict[int, Rows], deferred: list[int]) -> dict[int, Rows] | None:
         """Place the asks of an order that are left, depth first over the rows each may be held to."""
         if not order:
             self.transaction.show()
-            honoured = all(has_affinity_satisfied(self.asks[i].klass, placed[i].tolist(), self.nodes) for i in credit)
+            honoured = all(has_affinity_satisfied(self.asks[i].klass, placed[i].tolist(), self.nodes) for i in deferred)
             return placed if honoured else None
         index, mark = order[0], self.transaction.mark()
         for held in self._ways(index):
@@ -301,7 +303,7 @@ class ArrangementSearch:
                 return None
             rows = self._place(index, held)
             if rows is not None:
-                owed = [*credit, index] if held[1] else credit
+                owed = [*deferred, index] if held[1] else deferred
                 found = self._held(order[1:], {**placed, index: rows}, owed)
                 if found is not None:
                     return found
@@ -323,7 +325,7 @@ class ArrangementSearch:
         mine = self.asks[index].klass
         for other in self.asks:
             for one, its in ((mine, other.klass), (other.klass, mine)):
-                for term in (*one.company.affinity, *one.company.anti_affinity):
+                for term in (*one.inter_pod.affinity, *one.inter_pod.anti_affinity):
                     if means(term.query, its, self.nodes):
                         out[term.topology_key] = None
         return list(out)
@@ -334,7 +336,7 @@ class ArrangementSearch:
         mine = self.asks[index]
         there = [mine]
         for other in self.asks:
-            drawn = (term for term in other.klass.company.affinity if term.topology_key == key)
+            drawn = (term for term in other.klass.inter_pod.affinity if term.topology_key == key)
             if other is not mine and any(means(term.query, mine.klass, self.nodes) for term in drawn):
                 there.append(other)
         enough = np.ones(domains.size, dtype=np.bool_)

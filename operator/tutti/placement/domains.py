@@ -64,5 +64,5 @@ class Domains:
 
 def count_by_domain(nodes: NodeColumns, chosen: Codes, domains: Domains) -> Counts:
     """Return int64[domains]: how many pods of the chosen codes are in each."""
-    rows, counts, _ = nodes.residents.where(chosen)
+    rows, counts, _ = nodes.label_index.where(chosen)
     return domains.sum(rows, counts)

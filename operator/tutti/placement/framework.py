@@ -2,11 +2,14 @@
 
 A plugin is one of these, by what its answer depends on:
 
-- `Filter`: the nodes alone; its answer is kept on the class while the columns it read are unchanged.
-- `CompanyFilter`, `CompanyScorer`: the pods on the nodes; asked once per choice for a `Tally`, which is told of every
-  pod placed and answers for the next one.
-- `Preference`: the nodes alone; raw points that are scaled to the best feasible node.
-- `FillScorer`: how full a node itself is; asked for the 1st, 2nd, ... pod of a class there.
+- `NodeFilter`: the nodes alone; its answer is kept on the class while the columns it read are unchanged.
+- `InterPodFilter`, `InterPodScorer`: the pods on the nodes; asked once per choice for a `PreFilterState` or
+  `PreScoreState`, which is told of every pod placed and answers for the next one.
+- `NodeScorer`: the nodes alone; raw points that are scaled to the best feasible node.
+- `AllocationScorer`: how full a node itself is; asked for the 1st, 2nd, ... pod of a class there.
+
+Each says by `concerns` what it looks at, in a pod or in the cluster around it, and is asked only where there is any of
+that: kube-scheduler's PreFilter `Skip`, known before the call.
 
 Reasons are kube-scheduler's, because autoscalers and users know them.
 """
@@ -64,22 +67,27 @@ class Rejection:
 class NodeFilter(Protocol):
     """Rules nodes out for a class of pods, whoever is on them."""
 
+    @property
+    def concerns(self) -> int:
+        """The features of pods and clusters that concern it: bits of `Feature`; it is asked where there is any."""
+        ...
+
     def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:
         """Return which nodes are ruled out and why; nothing where the class does not concern this filter."""
         ...
 
 
 class PreFilterState(Protocol):
-    """What one company filter knows during one choice."""
+    """What one inter-pod filter knows during one choice."""
 
     @property
-    def moves(self) -> bool:
+    def changes_on_add(self) -> bool:
         """Whether a pod of the class being placed can change the answer for the next, on another node or its own."""
         ...
 
     @property
-    def alone(self) -> bool:
-        """Whether a node takes one pod of the class at most, and nothing else moves; then `moves` is False."""
+    def one_per_node(self) -> bool:
+        """Whether a node takes one pod of the class, and nothing else changes; then `changes_on_add` is False."""
         ...
 
     def rejections(self) -> Sequence[Rejection]:
@@ -93,7 +101,7 @@ class PreFilterState(Protocol):
 
 @runtime_checkable
 class LimitingPerNode(Protocol):
-    """A tally that can say beforehand how many pods of the class each node takes."""
+    """A state that can say beforehand how many pods of the class each node takes."""
 
     def room(self) -> NDArray[np.int64]:
         """Return int64[rows]: how many more pods of the class fit, as far as this filter is concerned."""
@@ -102,10 +110,10 @@ class LimitingPerNode(Protocol):
 
 @runtime_checkable
 class Excluding(Protocol):
-    """A tally that rules nodes out for single pods on them, so that those know who would have to leave."""
+    """A state that rules nodes out for single pods on them, so that those know who would have to leave."""
 
     def in_the_way(self, nodes: NodeColumns) -> Mask:
-        """Return bool[codes] of `nodes.residents`: pods of which kins, each by itself, rule out their own node.
+        """Return bool[codes] of `nodes.label_index`: pods of which signatures, each by itself, rule out their own node.
 
         A node that is ruled out for pods elsewhere, too, need not be open once these have left.
         """
@@ -114,7 +122,7 @@ class Excluding(Protocol):
 
 @runtime_checkable
 class Reserving(Protocol):
-    """A tally that has given something to each pod it was told of."""
+    """A state that has given something to each pod it was told of."""
 
     def settle(self, transaction: Transaction) -> None:
         """Keep what was given in the transaction that the pods were put in."""
@@ -124,13 +132,18 @@ class Reserving(Protocol):
 class InterPodFilter(Protocol):
     """Rules nodes out for a class of pods by who is on which node."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PreFilterState | None:
+    @property
+    def concerns(self) -> int:
+        """The features of pods and clusters that concern it: bits of `Feature`; it is asked where there is any."""
+        ...
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PreFilterState | None:
         """Count for one choice; None where the class does not concern this filter."""
         ...
 
 
 class PreScoreState(Protocol):
-    """What one company scorer knows during one choice."""
+    """What one inter-pod scorer knows during one choice."""
 
     def scores(self, rows: Rows) -> Scores | None:
         """Return int64[len(rows)] in 0..MAX_SCORE, scaled over the feasible `rows`; None where it has no opinion."""
@@ -142,7 +155,7 @@ class PreScoreState(Protocol):
 
 
 class NarrowableState(Protocol):
-    """What a tally offers beyond, so that rows it can never tell apart are looked at once (`sequential`)."""
+    """What a state offers beyond, so that rows it can never tell apart are looked at once (`sequential`)."""
 
     @property
     def own(self) -> bool:
@@ -154,7 +167,7 @@ class NarrowableState(Protocol):
         ...
 
     def at(self, rows: Rows) -> Self:
-        """Return the tally of these rows only, which may repeat, under their places here; it counts with this one."""
+        """Return the state of these rows only, which may repeat, under their places here; it counts with this one."""
         ...
 
     def add_around(self, row: int) -> None:
@@ -164,7 +177,7 @@ class NarrowableState(Protocol):
 
 @runtime_checkable
 class NarrowableFilterState(PreFilterState, NarrowableState, Protocol):
-    """A filter's tally that can be narrowed to some rows."""
+    """A filter's state that can be narrowed to some rows."""
 
     def refused(self) -> Mask:
         """Return bool[rows]: which nodes are ruled out now, for whatever reason."""
@@ -173,7 +186,7 @@ class NarrowableFilterState(PreFilterState, NarrowableState, Protocol):
 
 @runtime_checkable
 class NarrowableScoreState(NarrowableState, Protocol):
-    """A score's tally that can be narrowed to some rows."""
+    """A score's state that can be narrowed to some rows."""
 
     def scores(self, rows: Rows, many: NDArray[np.int64] | None = None) -> Scores | None:
         """Score as `ScoreTally` does, where each of `rows` may stand for `many` rows: int64[len(rows)]."""
@@ -197,7 +210,12 @@ class InterPodScorer(Protocol):
         """How much this score counts against the others."""
         ...
 
-    def tally(self, klass: PodClass, nodes: NodeColumns) -> PreScoreState | None:
+    @property
+    def concerns(self) -> int:
+        """The features of pods and clusters that concern it, as for an `InterPodFilter`."""
+        ...
+
+    def pre_score(self, klass: PodClass, nodes: NodeColumns) -> PreScoreState | None:
         """Count for one choice; None where it can have no opinion on this class."""
         ...
 
@@ -223,6 +241,11 @@ class NodeScorer(Protocol):
     @property
     def reverse(self) -> bool:
         """Whether fewer points are better; only with `scaled`."""
+        ...
+
+    @property
+    def concerns(self) -> int:
+        """The features of pods and clusters that concern it: bits of `Feature`; it is asked where there is any."""
         ...
 
     def points(self, klass: PodClass, nodes: NodeColumns) -> Scores | None:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.signatures import UNCONSTRAINED
 from tutti.cluster.transaction import Transaction
@@ -21,7 +21,7 @@ from tutti.placement.framework import NO_FLAVOR, FlavorConstraints, Mask, Reserv
 from tutti.placement.node_choice import FeasibleCapacity, NodeChoice, discriminating_scores, limited_per_node
 from tutti.placement.plugins.inter_pod_affinity import means
 from tutti.placement.plugins.spread_constraints import default_selector
-from tutti.placement.profile import Profile, pre_filter, static_filter_result
+from tutti.placement.profile import Profile, pre_filter, pre_score, static_filter_result
 from tutti.placement.sequential import feasible
 from tutti.placement.topology.assignment import TopologyChoice, place_by_topology
 from tutti.placement.topology.request import TopologyPlacement
@@ -67,7 +67,7 @@ def place_ask(
         return None
     if ask.required + ask.extra == 0:
         return np.zeros(0, dtype=np.int64)
-    if _looks_around(ask.klass, nodes, transaction):
+    if transaction.unshown and _looks_around(ask.klass, nodes, transaction):
         transaction.show()
     mark = transaction.mark()
     counts = _chosen(nodes, transaction, ask, profile, within)
@@ -101,8 +101,8 @@ def _chosen(
         return place_by_topology(TopologyChoice.of(nodes, ask.near, look), ask.required, ask.extra)
     wanted = ask.required + ask.extra
     seen = feasible_capacity(nodes, transaction, ask, profile, within=within, most=wanted)
-    if int(seen.room.sum()) < ask.required:
-        return np.zeros_like(seen.room)
+    if int(seen.choice.room.sum()) < ask.required:
+        return np.zeros_like(seen.choice.room)
     return seen.take(wanted)
 
 
@@ -118,15 +118,17 @@ def feasible_capacity(
     """Return what an ask can have now, on each node no more than `most`; `within` holds it to some rows."""
     klass = ask.klass
     filters = pre_filter(klass, nodes, ask.where, profile)
-    moving = [one for one in filters if one.moves]
-    lasting = [one for one in filters if not one.moves or isinstance(one, Reserving)]  # what is given away stays so
-    mask = feasible(static_filter_result(klass, nodes, ask.where, profile).mask, lasting)
+    moving = [one for one in filters if one.changes_on_add]
+    mask = static_filter_result(klass, nodes, ask.where, profile).mask
+    if filters:  # what is given away stays so
+        mask = feasible(mask, [one for one in filters if not one.changes_on_add or isinstance(one, Reserving)])
     if within is not None:
         mask = mask & within
-    room = profile.fit.capacity(nodes, klass, mask, most=1 if any(one.alone for one in filters) else most)
-    room = limited_per_node(room, filters)
+    room = profile.fit.capacity(nodes, klass, mask, most=1 if any(one.one_per_node for one in filters) else most)
+    if filters:
+        room = limited_per_node(room, filters)
     choice = NodeChoice(nodes, transaction, klass, profile, room, discriminating_scores(klass, nodes, profile))
-    return FeasibleCapacity(choice, moving, [one.tally(klass, nodes) for one in profile.neighbours])
+    return FeasibleCapacity(choice, moving, pre_score(klass, nodes, profile))
 
 
 def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:
@@ -146,17 +148,14 @@ def hardest_first(nodes: NodeColumns, asks: Sequence[Ask]) -> list[int]:
 
 
 def _wants_others(nodes: NodeColumns, klass: PodClass) -> bool:
-    return any(not means(term.query, klass, nodes) for term in klass.company.affinity)
+    return any(not means(term.query, klass, nodes) for term in klass.inter_pod.affinity)
 
 
 def _looks_around(klass: PodClass, nodes: NodeColumns, transaction: Transaction) -> bool:
     """Whether pods put in this transaction can matter to the class beyond the room they take."""
-    if not transaction.has_unshown:
-        return False
     return (
-        klass.company != UNCONSTRAINED
-        or bool(klass.spec.topology_spread_constraints)
-        or nodes.residents.has_terms
-        or transaction.brings_company
+        klass.inter_pod != UNCONSTRAINED
+        or bool(klass.features & Feature.SPREAD or nodes.label_index.with_terms)
+        or transaction.brings_constraints
         or default_selector(klass, nodes) is not None
     )

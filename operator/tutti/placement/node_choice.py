@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.framework import (
@@ -68,15 +68,16 @@ class NodeChoice:
 
     def by_fill(self, wanted: int) -> Counts:
         """Place pods that do not mind each other; returns int64[rows], how many on each row. All fit, or it is one."""
-        if wanted == 1:
-            return self._one()
-        return self._counted(self.in_turn(wanted))
+        packing = None if self.profile.packing is None else self.profile.packing_of(self.klass)
+        if packing is not None:
+            return self._by_packing(wanted, packing)
+        return self._one() if wanted == 1 else self._counted(self.in_turn(wanted))
 
     def in_turn(self, wanted: int) -> Rows:
         """Place pods that do not mind each other, all of which fit; returns int64[wanted], the row of each in turn."""
         return self._by_order(wanted, lambda rows, left: self._merge(rows, self._preferred(rows), left))
 
-    def by_packing(self, wanted: int, packing: AcceleratorPacking) -> Counts:
+    def _by_packing(self, wanted: int, packing: AcceleratorPacking) -> Counts:
         """Place pods that ask for accelerators; returns int64[rows], how many on each row. All fit, or it is one."""
         if not self.room.any():
             return np.zeros(len(self.room), dtype=np.int64)
@@ -87,23 +88,23 @@ class NodeChoice:
             )
         )
 
-    def by_company(
-        self, wanted: int, tallies: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
+    def in_sequence(
+        self, wanted: int, states: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
     ) -> Counts:
         """Place up to so many pods one after another; returns int64[rows], how many on each row."""
         packing = self.profile.packing_of(self.klass)
         if packing is None:
-            return self._counted(self.in_turn_by_company(wanted, tallies, scorers))
+            return self._counted(self.in_turn_in_sequence(wanted, states, scorers))
         gathering = packing.gathering(self.klass, self.nodes, self.room, wanted)
-        placed = self._counted(self._company(tallies, scorers).by_row(wanted, gathering))
+        placed = self._counted(self._sequential(states, scorers).by_row(wanted, gathering))
         self._take(placed)
         return placed
 
-    def in_turn_by_company(
-        self, wanted: int, tallies: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
+    def in_turn_in_sequence(
+        self, wanted: int, states: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
     ) -> Rows:
         """Place up to so many pods as if each came by itself; returns int64[m], the row of each."""
-        choice = self._company(tallies, scorers)
+        choice = self._sequential(states, scorers)
         order = choice.by_kind(wanted)
         if order is None:
             order = choice.by_row(wanted, None)
@@ -111,9 +112,11 @@ class NodeChoice:
         self._take(self._counted(rows))
         return rows
 
-    def _company(self, tallies: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]) -> SequentialChoice:
-        weighted = [(one, tally) for one, tally in zip(self.profile.neighbours, scorers, strict=True) if tally]
-        return SequentialChoice(self.room, self._fill, self.preferences, tallies, weighted)
+    def _sequential(
+        self, states: Sequence[PreFilterState], scorers: Sequence[PreScoreState | None]
+    ) -> SequentialChoice:
+        weighted = [(one, state) for one, state in zip(self.profile.neighbours, scorers, strict=True) if state]
+        return SequentialChoice(self.room, self._fill, self.preferences, states, weighted)
 
     def _by_order(self, wanted: int, order_of: Callable[[Rows, int], Rows]) -> Rows:
         """Place pods in an order, asked for anew whenever a preference must be scaled anew; returns the row of each.
@@ -156,7 +159,8 @@ class NodeChoice:
     def _fill(self, rows: Rows, nth: Counts) -> Scores:
         """Return int64[m, k]: the weighted scores by how full a node would be."""
         total = np.zeros((len(nth), len(rows)), dtype=np.int64)
-        for one in self.profile.fill_of(self.klass):
+        profile = self.profile
+        for one in profile.fill if profile.packing is None else profile.fill_of(self.klass):
             scores = one.scores(self.klass, self.nodes, rows, nth)
             if scores is not None:
                 total += scores if one.weight == 1 else scores * one.weight
@@ -215,36 +219,34 @@ class NodeChoice:
         return cut
 
 
-def limited_per_node(room: Counts, tallies: Sequence[PreFilterState]) -> Counts:
+def limited_per_node(room: Counts, states: Sequence[PreFilterState]) -> Counts:
     """Return int64[rows]: the room without what filters that can say so beforehand leave no room for."""
-    for tally in tallies:
-        if isinstance(tally, LimitingPerNode):
-            room = np.minimum(room, tally.room())
+    for state in states:
+        if isinstance(state, LimitingPerNode):
+            room = np.minimum(room, state.room())
     return room
 
 
-def reserve_given(tallies: Sequence[PreFilterState], transaction: Transaction) -> None:
+def reserve_given(states: Sequence[PreFilterState], transaction: Transaction) -> None:
     """Keep in a transaction what filters have given to the pods that were put in it."""
-    for tally in tallies:
-        if isinstance(tally, Reserving):
-            tally.settle(transaction)
+    for state in states:
+        if isinstance(state, Reserving):
+            state.settle(transaction)
 
 
 def discriminating_scores(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[NodeScorer, Scores]]:
-    """Return the preferences that tell nodes apart, with their points."""
-    return _cacheable_scores(klass, nodes, profile) + _discriminating(profile.changing, klass, nodes)
-
-
-def _cacheable_scores(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[tuple[NodeScorer, Scores]]:
-    """Return those that go by the columns alone, kept while the columns read are unchanged."""
-    stamp = (nodes.version, nodes.images.version, len(nodes))
-    return klass.keep(("points", profile), stamp, lambda: _discriminating(profile.preferences, klass, nodes))
+    """Return the preferences that tell nodes apart, with their points; kept while the columns read are unchanged."""
+    stamp = (nodes.version, nodes.images.version, len(nodes.names))
+    kept = klass.keep(("points", profile), stamp, lambda: _discriminating(profile.preferences, klass, nodes))
+    return kept + _discriminating(profile.changing, klass, nodes) if profile.changing else kept
 
 
 def _discriminating(
     preferences: Sequence[NodeScorer], klass: PodClass, nodes: NodeColumns
 ) -> list[tuple[NodeScorer, Scores]]:
-    found = [(one, one.points(klass, nodes)) for one in preferences]
+    features = klass.features | (Feature.TAINTS if len(nodes.taint_sets) > 1 else 0)
+    features |= Feature.IMAGES if nodes.images.version else 0
+    found = [(one, one.points(klass, nodes)) for one in preferences if one.concerns & features]
     return [(one, points) for one, points in found if points is not None and points.any()]
 
 
@@ -261,8 +263,8 @@ class FeasibleCapacity:
 
     Attributes:
         choice: Has the room per node; it falls as pods are placed.
-        moving: Company filters whose answer changes with each pod.
-        scorers: Per company scorer of the profile what it knows, None where it has no opinion.
+        moving: Inter-pod filters whose answer changes with each pod.
+        scorers: Per inter-pod scorer of the profile what it knows, None where it has no opinion.
     """
 
     choice: NodeChoice
@@ -287,10 +289,10 @@ class FeasibleCapacity:
         if within is not None:
             self.choice.room = whole * within
         if self.moving or any(self.scorers):
-            counts = self.choice.by_company(wanted, self.moving, self.scorers)
+            counts = self.choice.in_sequence(wanted, self.moving, self.scorers)
             reserve_given(self.moving, self.choice.transaction)
         else:
-            counts = self._by_fill(wanted if wanted == 1 else min(wanted, int(self.choice.room.sum())))
+            counts = self.choice.by_fill(wanted if wanted == 1 else min(wanted, int(self.choice.room.sum())))
         if within is not None:
             self.choice.room = whole - counts
         return counts
@@ -301,13 +303,9 @@ class FeasibleCapacity:
         if not self.moving and not any(self.scorers):
             # One by itself is packed as `Profile.fill_of` scores it, so nothing else has to be asked.
             return choice.in_turn(min(most, int(choice.room.sum())))
-        rows = choice.in_turn_by_company(most, self.moving, self.scorers)
+        rows = choice.in_turn_in_sequence(most, self.moving, self.scorers)
         reserve_given(self.moving, choice.transaction)
         return rows
-
-    def _by_fill(self, wanted: int) -> Counts:
-        packing = self.choice.profile.packing_of(self.choice.klass)
-        return self.choice.by_fill(wanted) if packing is None else self.choice.by_packing(wanted, packing)
 
     def put(self, counts: Counts) -> None:
         """Place pods where they are told to go: int64[rows], on each row no more than there is room for."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import (
     NO_FLAVOR,
@@ -24,6 +24,7 @@ from tutti.placement.framework import (
     NodeFilter,
     NodeScorer,
     PreFilterState,
+    PreScoreState,
     Rejection,
 )
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
@@ -54,7 +55,7 @@ class Profile:
 
     Attributes:
         filters: Filters that look at nodes alone.
-        ports, fit, volumes, company: Filters that look at the pods on them, and at what those use.
+        ports, fit, volumes, inter_pod: Filters that look at the pods on them, and at what those use.
         late: Filters that look at nodes alone and count after all others.
         fill: Scores by how full a node is.
         preferences: Scores by nodes alone.
@@ -68,7 +69,7 @@ class Profile:
     ports: InterPodFilter = field(default_factory=NodePorts)
     fit: NodeResourcesFit = field(default_factory=NodeResourcesFit)
     volumes: tuple[InterPodFilter, ...] = (VolumeRestrictions(), NodeVolumeLimits(), VolumeBinding(), VolumeZone())
-    company: tuple[InterPodFilter, ...] = (PodTopologySpread(), InterPodAffinity())
+    inter_pod: tuple[InterPodFilter, ...] = (PodTopologySpread(), InterPodAffinity())
     late: tuple[NodeFilter, ...] = (NodeDeclaredFeatures(),)
     fill: tuple[AllocationScorer, ...] = (AllocationScore(), BalancedAllocation())
     preferences: tuple[NodeScorer, ...] = (
@@ -93,7 +94,7 @@ class Profile:
     @property
     def spreads_by_default(self) -> bool:
         """Whether pods that do not say how they are spread may be kept off nodes by a default constraint."""
-        return any(one.defaults.are_strict for one in self.company if isinstance(one, PodTopologySpread))
+        return any(one.defaults.are_strict for one in self.inter_pod if isinstance(one, PodTopologySpread))
 
 
 DEFAULT_PROFILE = Profile()
@@ -131,17 +132,20 @@ def static_filter_result(
     klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile
 ) -> StaticFilterResult:
     """Return what the node filters say, kept on the class while the columns they read are unchanged."""
-    stamp = (nodes.version, len(nodes))
+    stamp = (nodes.version, len(nodes.names))
     return klass.keep(("standing", where, profile), stamp, lambda: _ask_static_filters(klass, nodes, where, profile))
 
 
 def _ask_static_filters(
     klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile
 ) -> StaticFilterResult:
+    features = klass.features | (Feature.FLAVOR_LABELS if where.node_labels else 0)
+    features |= Feature.TAINTS if len(nodes.taint_sets) > 1 else 0
+    features |= Feature.CORDONS if nodes.unschedulable.any() else 0
     mask = nodes.present.copy()
     said = []
     for one in (*profile.filters, *profile.late):
-        rejections = one.rejections(klass, nodes, where)
+        rejections = one.rejections(klass, nodes, where) if one.concerns & features else ()
         for rejection in rejections:
             mask &= ~rejection.rows
         said.append(rejections)
@@ -150,8 +154,26 @@ def _ask_static_filters(
 
 def pre_filter(klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile: Profile) -> list[PreFilterState]:
     """Begin a choice: return what the filters that look at other pods know, in order, resources left out."""
-    found = (one.tally(klass, nodes, where) for one in (profile.ports, *profile.volumes, *profile.company))
+    features = features_of(klass, nodes)
+    asked = [one for one in (profile.ports, *profile.volumes, *profile.inter_pod) if one.concerns & features]
+    found = [one.pre_filter(klass, nodes, where) for one in asked]
     return [one for one in found if one is not None]
+
+
+def pre_score(klass: PodClass, nodes: NodeColumns, profile: Profile) -> list[PreScoreState | None]:
+    """Begin a choice: return what each score by who is where knows, None where it has no opinion."""
+    features = features_of(klass, nodes)
+    return [one.pre_score(klass, nodes) if one.concerns & features else None for one in profile.neighbours]
+
+
+def features_of(klass: PodClass, nodes: NodeColumns) -> int:
+    """Return what plugins that look at other pods go by: bits of `Feature`, of the class and of the cluster."""
+    features = klass.features
+    if nodes.label_index.with_terms:
+        features |= Feature.PLACED_TERMS
+    if klass.namespace in nodes.namespaces.services:
+        features |= Feature.SERVICES
+    return features
 
 
 def filter_nodes(
@@ -191,10 +213,11 @@ def _said(klass: PodClass, nodes: NodeColumns, where: FlavorConstraints, profile
     """Return what each filter rules out, in the order in which a node counts."""
     alone, early = static_filter_result(klass, nodes, where, profile).rejections, len(profile.filters)
     said: list[Sequence[Rejection]] = [*_names_first(alone[:early])]
-    for one in (profile.ports, profile.fit, *profile.volumes, *profile.company):
-        tally = one.tally(klass, nodes, where)
-        if tally is not None:
-            said.append(tally.rejections())
+    features = features_of(klass, nodes)
+    for one in (profile.ports, profile.fit, *profile.volumes, *profile.inter_pod):
+        state = one.pre_filter(klass, nodes, where) if one.concerns & features else None
+        if state is not None:
+            said.append(state.rejections())
     return [*said, *alone[early:]]
 
 

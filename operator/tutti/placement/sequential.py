@@ -176,23 +176,23 @@ class SequentialChoice:
         room: int64[rows], how many pods each row could take as far as these do not mind each other.
         fill: Gives the scores by fill.
         points: Raw points over all rows of the preferences that tell nodes apart.
-        tallies: The filters that move.
-        weighted: The scores by company, each with its tally.
+        states: The filters whose answer changes with each pod.
+        weighted: The inter-pod scores, each with its state.
     """
 
     room: Counts
     fill: Callable[[Rows, Counts], Scores]
     points: Points
-    tallies: Sequence[PreFilterState]
+    states: Sequence[PreFilterState]
     weighted: WeightedScorers
 
     def by_kind(self, wanted: int) -> list[int] | None:
         """Place up to so many pods; returns the row of each in turn, or None where kinds are of no use."""
         told: list[NarrowableFilterState | NarrowableScoreState] = []
-        for tally in (*self.tallies, *(tally for _, tally in self.weighted)):
-            if not isinstance(tally, NarrowableFilterState | NarrowableScoreState):
+        for state in (*self.states, *(state for _, state in self.weighted)):
+            if not isinstance(state, NarrowableFilterState | NarrowableScoreState):
                 return None
-            told.append(tally)
+            told.append(state)
         rows = np.flatnonzero(self.room)
         if not len(rows):
             return []
@@ -212,12 +212,12 @@ class SequentialChoice:
         fill = np.zeros(len(self.room), dtype=np.int64)
         fill[rows] = levels.first
         for before in range(wanted):
-            rows = np.flatnonzero(feasible(self.room > placed, self.tallies))
+            rows = np.flatnonzero(feasible(self.room > placed, self.states))
             if not len(rows):
                 break
             worth = preferred_scores(self.points, rows)
-            for scorer, tally in self.weighted:
-                scores = tally.scores(rows)
+            for scorer, state in self.weighted:
+                scores = state.scores(rows)
                 if scores is not None:
                     worth += scores * scorer.weight
             if gathering is None:
@@ -230,10 +230,10 @@ class SequentialChoice:
             placed[row] += 1
             if placed[row] < self.room[row]:
                 fill[row] = levels.of_next(row, int(placed[row]))
-            for one in self.tallies:
+            for one in self.states:
                 one.add(row)
-            for _, tally in self.weighted:
-                tally.add(row)
+            for _, state in self.weighted:
+                state.add(row)
         return order
 
     def _place(
@@ -280,19 +280,19 @@ class SequentialChoice:
         return order
 
 
-def add_pod(row: int, tallies: Sequence[NarrowableFilterState | NarrowableScoreState], *, around: bool) -> None:
-    """Tell tallies of one more pod, on a row or only around it."""
-    for one in tallies:
+def add_pod(row: int, states: Sequence[NarrowableFilterState | NarrowableScoreState], *, around: bool) -> None:
+    """Tell states of one more pod, on a row or only around it."""
+    for one in states:
         if around:
             one.add_around(row)
         else:
             one.add(row)
 
 
-def feasible(mask: Mask, tallies: Sequence[PreFilterState]) -> Mask:
-    """Return bool[rows]: the mask without what the company filters rule out now."""
-    for tally in tallies:
-        for rejection in tally.rejections():
+def feasible(mask: Mask, states: Sequence[PreFilterState]) -> Mask:
+    """Return bool[rows]: the mask without what the inter-pod filters rule out now."""
+    for state in states:
+        for rejection in state.rejections():
             mask = mask & ~rejection.rows
     return mask
 

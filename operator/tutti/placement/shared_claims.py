@@ -63,25 +63,25 @@ class OpenClaim:
         name: Namespace and name, with a slash between.
         wanted: What is asked of its volume.
         users: Which asks use it.
-        reaches: How far a volume reaches that is made for it; None where it is used everywhere.
+        topology: How far a volume reaches that is made for it; None where it is used everywhere.
     """
 
     name: str
     wanted: UnboundClaim
-    reaches: VolumeTopology | None
+    topology: VolumeTopology | None
     users: list[int] = field(default_factory=list)
 
     def is_apart(self, placed: Sequence[Rows]) -> bool:
         """Whether pods that use it are where one volume that is made cannot be used by all."""
-        return self.reaches is not None and len({int(one) for one in self._codes(placed)}) > 1
+        return self.topology is not None and len({int(one) for one in self._codes(placed)}) > 1
 
     def row(self, placed: Sequence[Rows]) -> int:
         """Return a row of a pod that uses it, -1 where none does."""
         return next((int(placed[index][0]) for index in self.users if len(placed[index])), -1)
 
     def _codes(self, placed: Sequence[Rows]) -> Counts:
-        assert self.reaches is not None  # asked by the caller
-        codes: Counts = self.reaches.codes[np.concatenate([placed[index] for index in self.users])]
+        assert self.topology is not None  # asked by the caller
+        codes: Counts = self.topology.codes[np.concatenate([placed[index] for index in self.users])]
         return codes
 
 
@@ -91,8 +91,8 @@ def open_claims(nodes: NodeColumns, asks: Sequence[Ask]) -> list[OpenClaim]:
     for index, ask in enumerate(asks):
         for one in ask.klass.volumes.wanted if ask.required else ():
             if one.shared and not (one.selected or nodes.volumes.pledges.shared(one.shared)):
-                reaches = volume_topology(ask.klass, one, nodes)
-                found.setdefault(one.shared, OpenClaim(one.shared, one, reaches)).users.append(index)
+                topology = volume_topology(ask.klass, one, nodes)
+                found.setdefault(one.shared, OpenClaim(one.shared, one, topology)).users.append(index)
     return list(found.values())
 
 
@@ -163,10 +163,10 @@ class SharedClaimSearch:
     def _made(self, claim: OpenClaim) -> Iterator[ClaimOption]:
         """Yield the places where a volume could be made for a claim."""
         able = makeable(claim.wanted, self.nodes) & self.nodes.present
-        if claim.reaches is None:
+        if claim.topology is None:
             codes, places = np.zeros(len(self.nodes), dtype=np.int64), [0] if able.any() else []
         else:
-            codes, places = claim.reaches.codes, np.unique(claim.reaches.codes[able]).tolist()
+            codes, places = claim.topology.codes, np.unique(claim.topology.codes[able]).tolist()
         yield from (ClaimOption("", able & (codes == place)) for place in places)
 
     def _has_room(self, claim: OpenClaim, rows: Mask, rooms: dict[int, Counts]) -> bool:
@@ -240,5 +240,5 @@ def _settle_with(search: SharedClaimSearch, placed: Sequence[Rows]) -> None:
     for claim in search.claims:
         row = claim.row(placed)
         kept = search.nodes.volumes.pledges.shared(claim.name)
-        if row >= 0 and claim.reaches is not None and not (kept is not None and kept.volume):
+        if row >= 0 and claim.topology is not None and not (kept is not None and kept.volume):
             search.transaction.settle(claim.name, "", row)

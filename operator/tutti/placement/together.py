@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tutti.cluster.classes import Feature
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.arrangement import ArrangementSearch
@@ -35,7 +36,7 @@ class Diagnosis:
     """
 
     index: int
-    misfit: FitError
+    fit_error: FitError
     tried: int = 0
 
 
@@ -56,7 +57,7 @@ def place_together(
         Per ask the rows of its pods as `gang.place` gives them, the required ones first; or why they do not fit,
         with everything that this call took given back.
     """
-    claims = open_claims(nodes, asks)
+    claims = open_claims(nodes, asks) if any(ask.klass.features & Feature.CLAIMS for ask in asks) else []
     if not claims:
         return _place_together(nodes, transaction, asks, profile)
     shortfalls: list[Diagnosis] = []
@@ -111,13 +112,13 @@ def _place_together(
 
 
 def _colocation_diagnosis(nodes: NodeColumns, asks: Sequence[Ask], index: int, profile: Profile) -> Diagnosis:
-    """Say what the party of an ask lacks: what one of its asks alone does, or a domain for all."""
+    """Say what the co-located set of an ask lacks: what one of its asks alone does, or a domain for all."""
     party = next(members for members in colocated_sets(asks, range(len(asks))) if index in members)
     for one in party:
-        misfit = diagnose(nodes, asks[one], profile)
-        if misfit.fits < misfit.wanted:
-            return Diagnosis(one, misfit)
-    return Diagnosis(index, misfit if len(party) == 1 else not_together_error(nodes, [asks[one] for one in party]))
+        fit_error = diagnose(nodes, asks[one], profile)
+        if fit_error.fits < fit_error.wanted:
+            return Diagnosis(one, fit_error)
+    return Diagnosis(index, fit_error if len(party) == 1 else not_together_error(nodes, [asks[one] for one in party]))
 
 
 def _with_extras(
@@ -143,9 +144,9 @@ def _has_arrangements(ask: Ask) -> bool:
     It does not where nodes alone decide, nor for one spread constraint: when no node is left that it allows, the
     emptiest domain is full, and all others are as full as that lets them be.
     """
-    company = ask.klass.company
+    constraints = ask.klass.inter_pod
     spreads = [one for one in ask.klass.spec.topology_spread_constraints if one.when_unsatisfiable == HARD]
-    return bool(company.affinity) or len(company.anti_affinity) + len(spreads) > 1
+    return bool(constraints.affinity) or len(constraints.anti_affinity) + len(spreads) > 1
 
 
 def in_order(
@@ -175,7 +176,7 @@ def _diagnosis(
     mark = transaction.mark()
     for index in order:
         if place_ask(nodes, transaction, asks[index], profile) is None:
-            misfit = diagnose(nodes, asks[index], profile)
+            fit_error = diagnose(nodes, asks[index], profile)
             transaction.rollback(mark)
-            return Diagnosis(index, misfit, tried)
+            return Diagnosis(index, fit_error, tried)
     raise AssertionError("asks that fit in this order were said not to fit in it")

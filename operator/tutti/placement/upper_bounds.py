@@ -22,7 +22,7 @@ from tutti.placement.plugins.topology_spread import SpreadState
 from tutti.placement.profile import Profile, pre_filter, static_filter_result
 from tutti.placement.sequential import feasible
 
-_KEY = "on credit"
+_KEY = "with its affinity deferred"
 
 
 def without_affinity(klass: PodClass) -> PodClass:
@@ -30,35 +30,35 @@ def without_affinity(klass: PodClass) -> PodClass:
     known = klass.cache.get(_KEY)
     if isinstance(known, PodClass):
         return known
-    out = replace(klass, company=replace(klass.company, affinity=()), cache={})
-    out.kin = klass.kin
+    out = replace(klass, inter_pod=replace(klass.inter_pod, affinity=()), cache={})
+    out.pod_signature = klass.pod_signature
     klass.cache[_KEY] = out
     return out
 
 
 def others_can_satisfy_affinity(klass: PodClass, classes: Iterable[PodClass], nodes: NodeColumns) -> bool:
     """Whether pods of another of these classes can be what the affinity of a class asks for."""
-    return any(means(t.query, one, nodes) for one in classes if one is not klass for t in klass.company.affinity)
+    return any(means(t.query, one, nodes) for one in classes if one is not klass for t in klass.inter_pod.affinity)
 
 
 def may_defer_affinity(klass: PodClass, classes: Iterable[PodClass], nodes: NodeColumns) -> bool:
-    """Whether pods of a class may be placed before their company.
+    """Whether pods of a class may be placed before those that their affinity asks for.
 
-    Not where they are company to each other: then the first needs nobody, and the others are to be where it is.
+    Not where they ask for each other: then the first needs nobody, and the others are to be where it is.
     """
-    own = all(means(term.query, klass, nodes) for term in klass.company.affinity)
+    own = all(means(term.query, klass, nodes) for term in klass.inter_pod.affinity)
     return not own and others_can_satisfy_affinity(klass, classes, nodes)
 
 
 def has_affinity_satisfied(klass: PodClass, rows: Sequence[int], nodes: NodeColumns) -> bool:
-    """Whether each pod of a class on these rows has the company that it requires, itself not counted.
+    """Whether each pod of a class on these rows has the pods near it that its affinity requires, itself not counted.
 
-    All pods count that are among the residents now.
+    All pods count that are in the label index now.
     """
-    residents, terms = nodes.residents, klass.company.affinity
+    index, terms = nodes.label_index, klass.inter_pod.affinity
     if not terms:
         return True
-    chosen = np.logical_and.reduce([residents.matching(term.query, nodes.around) for term in terms])
+    chosen = np.logical_and.reduce([index.matching(term.query, nodes.namespaces) for term in terms])
     itself = int(all(means(term.query, klass, nodes) for term in terms))
     for term in terms:
         domains = Domains.of(nodes, term.topology_key)
@@ -71,12 +71,12 @@ def has_affinity_satisfied(klass: PodClass, rows: Sequence[int], nodes: NodeColu
 def upper_bound(nodes: NodeColumns, ask: Ask, classes: Sequence[PodClass], profile: Profile) -> Counts:
     """Return int64[rows]: the most pods of an ask that each node could take, whoever is placed beside or before them.
 
-    Left out is what others of these classes can lift: affinity, which wants company; spreading, which wants balance.
+    Left out is what others of these classes can lift: affinity, which wants others near; spreading, for balance.
     """
     klass = without_affinity(ask.klass) if others_can_satisfy_affinity(ask.klass, classes, nodes) else ask.klass
     lasting = [one for one in pre_filter(klass, nodes, ask.where, profile) if not isinstance(one, SpreadState)]
     mask = feasible(static_filter_result(klass, nodes, ask.where, profile).mask, lasting)
-    most = 1 if any(one.alone for one in lasting) else max(1, ask.required)
+    most = 1 if any(one.one_per_node for one in lasting) else max(1, ask.required)
     return limited_per_node(profile.fit.capacity(nodes, klass, mask, most=most), lasting)
 
 
@@ -86,16 +86,16 @@ def upper_bound_in_all(nodes: NodeColumns, ask: Ask, classes: Sequence[PodClass]
     Pods that keep apart take one of each domain; pods that want their own kind and find none all share one.
     """
     klass, most = ask.klass, int(room.sum())
-    for term in klass.company.anti_affinity:
+    for term in klass.inter_pod.anti_affinity:
         if means(term.query, klass, nodes):
             domains = Domains.of(nodes, term.topology_key)
             per_domain = domains.sum_all(room)
             most = min(most, int(np.count_nonzero(per_domain)) + int(room[~domains.known].sum()))
-    terms = klass.company.affinity
+    terms = klass.inter_pod.affinity
     if not terms or others_can_satisfy_affinity(klass, classes, nodes):
         return most
-    residents = nodes.residents
-    if not np.logical_and.reduce([residents.matching(term.query, nodes.around) for term in terms]).any():
+    index = nodes.label_index
+    if not np.logical_and.reduce([index.matching(term.query, nodes.namespaces) for term in terms]).any():
         for term in terms:
             most = min(most, int(Domains.of(nodes, term.topology_key).sum_all(room).max(initial=0)))
     return most

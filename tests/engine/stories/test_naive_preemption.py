@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.differential.scheduler_reading import decided
 from tests.drawing import examples
-from tests.placement.naive_preemption import Cleared, World, harm, preempt, priority, violating
+from tests.placement.naive_preemption import Cleared, World, cost, preempt, priority, violating
 from tests.placement.scenes import KEYS, LABELS, SELECTORS, nodes
 from tests.placement.storage import claim, csi_node, using, volume
 from tutti.api.core import Node, Pod
@@ -130,7 +130,7 @@ def test_one_pod_takes_out_whom_kube_scheduler_would(world):
     expected, found = preempt(world), answer(world)
     if expected is not None:
         assert found is not None
-        assert (found.harm, found.names) == (expected.harm, expected.names)
+        assert (found.cost, found.names) == (expected.cost, expected.names)
         assert found.node == expected.node
     elif found is not None:  # pods on several nodes, which kube-scheduler does not look for
         for pod in found.victims:
@@ -170,7 +170,7 @@ def on(name: str, node: str, **spec: Any) -> Pod:
 def test_budgets_are_counted_over_those_that_leave(world):
     """kube-scheduler counts them over all that might, so that it spares some whom no budget protects.
 
-    Ours never does more harm than that, counted over those that leave.
+    Ours never does more cost than that, counted over those that leave.
     """
     assume(not any(feasible for feasible, _ in world.assessed().values()))
     expected, found = preempt(world), answer(world)
@@ -180,4 +180,4 @@ def test_budgets_are_counted_over_those_that_leave(world):
 
 
 def _harm(world: World, cleared: Cleared) -> tuple[float, ...]:
-    return harm(cleared.victims, len(violating(world.budgets, cleared.victims)))
+    return cost(cleared.victims, len(violating(world.budgets, cleared.victims)))

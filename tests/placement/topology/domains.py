@@ -35,13 +35,13 @@ def placed(
     meant = sized_request(asked, tree.levels, count, 0 if leader is None else 1)
     if isinstance(meant, str):
         return meant
-    spots = assign_domains(tree, domain_capacity(tree, leaves_of(tree, list(rooms.values()), leader), meant), meant)
-    return spots if isinstance(spots, InsufficientRoom) else told(spots, tree, paths)
+    assigned = assign_domains(tree, domain_capacity(tree, leaves_of(tree, list(rooms.values()), leader), meant), meant)
+    return assigned if isinstance(assigned, InsufficientRoom) else told(assigned, tree, paths)
 
 
-def told(spots: TopologyAssignment, tree: DomainTree, paths: list[str]) -> dict[str, int]:
+def told(assigned: TopologyAssignment, tree: DomainTree, paths: list[str]) -> dict[str, int]:
     names = [paths[place].rsplit("/", 1)[-1] for place in tree.samples.tolist()]
     return {
-        names[leaf] + "+" * (leaf == spots.leader): count
-        for leaf, count in zip(spots.leaves.tolist(), spots.pods.tolist(), strict=True)
+        names[leaf] + "+" * (leaf == assigned.leader): count
+        for leaf, count in zip(assigned.leaves.tolist(), assigned.pods.tolist(), strict=True)
     }

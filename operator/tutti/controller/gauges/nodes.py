@@ -43,7 +43,7 @@ def of_nodes(state: State | None) -> Iterator[Metric]:
 
 def _shares(state: State, told: Iterable[tuple[int, str]], free: NDArray[np.int64]) -> Iterator[Row]:
     """Yield what becomes of each resource; `free` is int64[resources], what is free on nodes that take pods."""
-    nodes, tenants = state.cluster.nodes, state.cluster.tenants
+    nodes, tenants = state.cluster.nodes, state.cluster.pod_columns
     taken = nodes.requested[nodes.present].sum(axis=0)
     reserved = tenants.held(np.flatnonzero((tenants.row >= 0) & ~tenants.bound), nodes.axis).sum(axis=0)
     left = (nodes.allocatable - nodes.requested)[nodes.present].clip(min=0).sum(axis=0)

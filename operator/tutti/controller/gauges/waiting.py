@@ -82,7 +82,7 @@ def of_cache(state: State | None) -> Iterator[Metric]:
     """Yield how much of the cluster is known."""
     rows = []
     if state is not None:
-        taken = state.cluster.tenants
+        taken = state.cluster.pod_columns
         assumed = int(((taken.row >= 0) & ~taken.bound).sum())
         sizes = {"nodes": state.cluster.nodes.count, "pods": len(state.cluster.pods), "assumed_pods": assumed}
         rows = [((kind,), size) for kind, size in sizes.items()]

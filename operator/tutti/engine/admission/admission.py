@@ -262,7 +262,7 @@ def _place(
         again = None if attempt.probes else extenders.ask_again(state, queries, attempt.profile)
         if again is None:
             attempt.lacking.append(terms.lacking(attempt, needs))
-        return _Unplaced(found.index, again or misfit(found.misfit, terms.given[found.index], tried=found.tried))
+        return _Unplaced(found.index, again or misfit(found.fit_error, terms.given[found.index], tried=found.tried))
     attempt.taken = [
         Taken(need, 0, rows, charge) for need, rows, charge in zip(needs, found, terms.charges, strict=True)
     ]

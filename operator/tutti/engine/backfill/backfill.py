@@ -65,7 +65,7 @@ def note_expected_end(state: State, workload: Workload) -> None:
     elif end != before:
         returns.expect(key, end)
     slots = [member.pod.slot for member in workload.members() if member.pod.slot >= 0]
-    state.cluster.tenants.expect(slots, math.inf if end is None else end)
+    state.cluster.pod_columns.expect(slots, math.inf if end is None else end)
 
 
 def forget_expected_end(state: State, key: WorkloadKey) -> None:

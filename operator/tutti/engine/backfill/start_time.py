@@ -119,7 +119,7 @@ def _given_back(state: State, head: str, at: float, *, sooner: bool = False) -> 
     Those are whole workloads by their ends, and pods of others that are being deleted already.
     """
     total = state.shadows.releases.given(state.holdings, head, at, sooner=sooner)
-    tenants = state.cluster.tenants
+    tenants = state.cluster.pod_columns
     leaving = tenants.leaving & (tenants.row >= 0) & ((tenants.until >= at) if sooner else (tenants.until > at))
     return _both(total, _Charges.of(state, np.flatnonzero(leaving)).total())
 
@@ -134,7 +134,7 @@ def _both(one: dict[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]
 def _search(
     state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], slots: Slots
 ) -> StartEstimate | None:
-    tenants, nodes = state.cluster.tenants, state.cluster.nodes
+    tenants, nodes = state.cluster.pod_columns, state.cluster.nodes
     row = tenants.row[slots].astype(np.int64)
     held = tenants.held(slots, nodes.axis)
     part = (held / np.maximum(nodes.allocatable[row, : held.shape[1]], 1)).max(axis=1, initial=0.0)
@@ -185,7 +185,7 @@ class _Charges:
         members, codes, known = state.members, dict[int, int](), dict[tuple[object, ...], int]()
         charges: list[tuple[str, Usage]] = []
         found = []
-        for record in state.cluster.tenants.at(slots):
+        for record in state.cluster.pod_columns.at(slots):
             member = members.get(record.key)
             charge = None if member is None else member.charge
             if charge is None:
@@ -241,14 +241,14 @@ def _there(state: State, shadow: BackfillReservation) -> Room:
 
 def _ends(state: State, slots: Slots) -> NDArray[np.float64]:
     """Return float64[len(slots)]: when the pods in some slots end; those that are being deleted, now."""
-    tenants = state.cluster.tenants
+    tenants = state.cluster.pod_columns
     return np.where(tenants.leaving[slots], state.now, tenants.until[slots])
 
 
 def _gone(state: State, shadow: BackfillReservation, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return int64[len(rows), resources]: what those take on some nodes now who have gone when a head starts."""
     cluster = state.cluster
-    tenants, width = cluster.tenants, shadow.wanted.shape[1]
+    tenants, width = cluster.pod_columns, shadow.wanted.shape[1]
     out = np.zeros((len(rows), width), dtype=np.int64)
     if shadow.starts_at is None or not len(rows):
         return out
@@ -262,7 +262,7 @@ def _gone(state: State, shadow: BackfillReservation, rows: NDArray[np.int64]) ->
 
 def _known(state: State) -> Slots:
     """Return the pods of which it is known when they end."""
-    tenants = state.cluster.tenants
+    tenants = state.cluster.pod_columns
     return np.flatnonzero((tenants.row >= 0) & (np.isfinite(tenants.until) | tenants.leaving))
 
 

@@ -147,7 +147,7 @@ def restore_nomination(state: State, workload: Workload) -> None:
 
 
 def _anybody_below(state: State, priority: int) -> bool:
-    tenants = state.cluster.tenants
+    tenants = state.cluster.pod_columns
     return bool(((tenants.row >= 0) & (tenants.priority < priority)).any())
 
 
@@ -156,7 +156,7 @@ def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queu
     if any(member.pod.slot >= 0 for member in workload.members()):
         return _units(state, workload, priority, borrowing)
     name = "" if borrowing is None else borrowing.name
-    kept, key = state.nominations.kept, (state.cluster.tenants.version, priority, workload.priority, name)
+    kept, key = state.nominations.kept, (state.cluster.pod_columns.version, priority, workload.priority, name)
     if key not in kept:
         kept[key] = _units(state, workload, priority, borrowing)
     return kept[key]
@@ -164,7 +164,7 @@ def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queu
 
 def _units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
     """Return everybody who may be taken out for a workload, as they leave together; its queue, if it would borrow."""
-    tenants = state.cluster.tenants
+    tenants = state.cluster.pod_columns
     singles = (tenants.row >= 0) & (tenants.priority < priority)
     parties: list[GangUnit] = []
     for member in workload.members():

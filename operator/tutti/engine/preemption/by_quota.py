@@ -145,7 +145,7 @@ class _Trial:
         Quota is not asked here, so that it may be short still when they have left. None of them could stay.
         """
         cluster, found = self.state.cluster, [holder for holder in candidates if self._of(holder)]
-        pods = [cluster.tenants.at(np.array(self._of(holder), dtype=np.int64)) for holder in found]
+        pods = [cluster.pod_columns.at(np.array(self._of(holder), dtype=np.int64)) for holder in found]
         parties = [
             GangUnit(their, one.priority, harmless=one.evicted or one.name in self.apart)
             for one, their in zip(found, pods, strict=True)

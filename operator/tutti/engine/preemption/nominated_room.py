@@ -120,7 +120,7 @@ def _withheld(
             claims.withhold(*_kept_room(state, kept))
         for klass, where in rows.items():
             claims.put(*np.unique(np.array(where, dtype=np.int64), return_counts=True), klass)
-        if not any(member.pod.klass.company.affinity for member in workload.members()):
+        if not any(member.pod.klass.inter_pod.affinity for member in workload.members()):
             claims.show()  # nobody may rely on the company of pods that may never come
         covered = state.nominations.covered = _covered(state, nominations)
         for row, one in covered.items():

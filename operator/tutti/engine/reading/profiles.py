@@ -41,7 +41,7 @@ def profile_of(settings: Settings) -> Profile:
             ignored=frozenset(settings.ignored_resources),
             ignored_groups=frozenset(settings.ignored_resource_groups),
         ),
-        company=tuple(mine.get(type(one), one) for one in default.company),
+        inter_pod=tuple(mine.get(type(one), one) for one in default.inter_pod),
         fill=_scoring(default.fill, mine, score),
         preferences=_scoring(default.preferences, mine, score),
         neighbours=_scoring(default.neighbours, mine, score),

@@ -183,7 +183,7 @@ class Consultations:
         return replace(
             profile,
             fit=replace(profile.fit, ignored=profile.fit.ignored | theirs),
-            company=(*profile.company, ExtenderFilter()),
+            inter_pod=(*profile.inter_pod, ExtenderFilter()),
             changing=(*profile.changing, ExtenderScore()),
         )
 

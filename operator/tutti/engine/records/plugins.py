@@ -216,7 +216,7 @@ class PluginHost:
         ]
         if not (filters or scores):
             return profile
-        return replace(profile, company=(*profile.company, *filters), changing=(*profile.changing, *scores))
+        return replace(profile, inter_pod=(*profile.inter_pod, *filters), changing=(*profile.changing, *scores))
 
     def permits(self, scheduler: str) -> list[EnabledPermit]:
         """Return the permit plugins of a profile, in the order in which they are asked."""

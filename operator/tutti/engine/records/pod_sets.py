@@ -17,7 +17,6 @@ from tutti.placement.profile import Profile
 from tutti.placement.spec_limits import (
     MOST_TERMS,
     MOST_TERMS_TOGETHER,
-    term_count,
     term_count_in_all,
     unsupported_fields,
 )
@@ -188,13 +187,12 @@ def unplaceable(klass: PodClass) -> Explanation | None:
         return Explanation(Gate.PLACEMENT, "InvalidPod", klass.problem)
     if klass.volumes.problem:
         return Explanation(Gate.PLACEMENT, "VolumesNotReady", klass.volumes.problem)
-    terms = term_count(klass)
-    if terms > MOST_TERMS:
+    if klass.terms > MOST_TERMS:
         text = (
-            f"a pod has {terms} terms (selectors, affinity, spread constraints, tolerations), "
+            f"a pod has {klass.terms} terms (selectors, affinity, spread constraints, tolerations), "
             f"and {MOST_TERMS} is the most that is weighed"
         )
-        return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(terms)})
+        return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(klass.terms)})
     beyond = unsupported_fields(klass.spec)
     if not beyond:
         return None

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.extension import ChangesWithTime, FilterPlugin, Host, Nodes, Pods, ScorePlugin
 from tutti.placement.framework import FlavorConstraints, Mask, Rejection, Scores
@@ -36,8 +36,8 @@ class FixedRejections:
     """What a user's filter says during one choice: it does not move."""
 
     said: Sequence[Rejection]
-    moves: bool = field(default=False, init=False)
-    alone: bool = field(default=False, init=False)
+    changes_on_add: bool = field(default=False, init=False)
+    one_per_node: bool = field(default=False, init=False)
 
     def rejections(self) -> Sequence[Rejection]:
         """Return which nodes it rules out."""
@@ -54,8 +54,9 @@ class UserFilter:
     name: str
     plugin: FilterPlugin
     host: Host
+    concerns: int = field(default=Feature.ANY, init=False)
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> FixedRejections | None:  # noqa: ARG002 - a flavor does not concern it
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> FixedRejections | None:  # noqa: ARG002 - a flavor does not concern it
         """Return what it says of a class; None where it rules nothing out."""
         said, until = _kept(self, klass, nodes, lambda: self._ask(klass, nodes))
         if not said:
@@ -84,6 +85,7 @@ class UserScore:
     host: Host
     scaled: bool = field(default=True, init=False)
     reverse: bool = field(default=False, init=False)
+    concerns: int = field(default=Feature.ANY, init=False)
 
     def points(self, klass: PodClass, nodes: NodeColumns) -> Scores | None:
         """Return what it says of a class; None where it has no opinion, or has failed."""
@@ -188,7 +190,9 @@ def _kept_answer(klass: PodClass, nodes: NodeColumns) -> ExtenderAnswer | None:
 class ExtenderFilter:
     """Rules out what extenders ruled out."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> FixedRejections | None:  # noqa: ARG002 - asked about with it
+    concerns: int = field(default=Feature.ANY, init=False)
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> FixedRejections | None:  # noqa: ARG002 - asked about with it
         """Return what was heard; None where nobody was asked."""
         answer = _kept_answer(klass, nodes)
         return FixedRejections(answer.rejections) if answer is not None else None
@@ -202,6 +206,7 @@ class ExtenderScore:
     weight: int = 1
     scaled: bool = False
     reverse: bool = False
+    concerns: int = field(default=Feature.ANY, init=False)
 
     def points(self, klass: PodClass, nodes: NodeColumns) -> Scores | None:
         """Return what was heard; None where nobody was asked."""

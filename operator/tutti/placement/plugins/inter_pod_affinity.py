@@ -8,11 +8,11 @@ the incoming pod counts in scores as well as what it prefers about them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.signatures import InterPodConstraints, PodQuery, PodSignature, PodTerm
@@ -29,13 +29,13 @@ class DomainCounts:
     """The pods that matter for one topology key: how many in each domain, and how many more for each pod placed.
 
     Attributes:
-        kins: bool[codes], which residents those are; None where that is not asked.
+        signatures: bool[codes], which pods on nodes those are; None where that is not asked.
     """
 
     domains: Domains
     counts: Counts
     step: int = 0
-    kins: Codes | None = None
+    signatures: Codes | None = None
 
     def any_there(self) -> Mask:
         """bool[rows]: whether a node's domain has any."""
@@ -65,26 +65,26 @@ class AffinityState:
     """Who is where, as far as a class's terms and the terms of others about it ask."""
 
     def __init__(
-        self, rows: int, *, is_own_company: bool, near: ManyCounts, apart: ManyCounts, existing: ManyCounts
+        self, rows: int, *, matches_itself: bool, near: ManyCounts, apart: ManyCounts, existing: ManyCounts
     ) -> None:
         self._rows = rows
-        self._is_own_company = is_own_company
+        self._matches_itself = matches_itself
         self._near, self._apart, self._existing = near, apart, existing
-        self.alone = self.moves = self.own = False
+        self.one_per_node = self.changes_on_add = self.own = False
 
     @classmethod
     def of(cls, klass: PodClass, nodes: NodeColumns) -> AffinityState:
         """Count who is where."""
-        company = klass.company
-        own = all(means(term.query, klass, nodes) for term in company.affinity)
-        near = _count_near(nodes, company.affinity, step=int(own))
+        constraints = klass.inter_pod
+        own = all(means(term.query, klass, nodes) for term in constraints.affinity)
+        near = _count_near(nodes, constraints.affinity, step=int(own))
         apart = _count_apart(nodes, klass)
         existing = _count_existing(nodes, klass)
-        out = cls(len(nodes), is_own_company=own, near=near, apart=apart, existing=existing)
+        out = cls(len(nodes), matches_itself=own, near=near, apart=apart, existing=existing)
         drawn = any(one.step for one in near)
         repelled = [one for one in (*apart, *existing) if one.step]
-        out.alone = bool(repelled) and not drawn and all(one.is_single(nodes) for one in repelled)
-        out.moves = drawn or (bool(repelled) and not out.alone)
+        out.one_per_node = bool(repelled) and not drawn and all(one.is_single(nodes) for one in repelled)
+        out.changes_on_add = drawn or (bool(repelled) and not out.one_per_node)
         return out
 
     def rejections(self) -> Sequence[Rejection]:
@@ -111,10 +111,10 @@ class AffinityState:
 
     def in_the_way(self, nodes: NodeColumns) -> Codes:
         """Return bool[codes]: those that the class keeps off, or that keep it off, where each node is a domain."""
-        out = np.zeros(nodes.residents.codes, dtype=np.bool_)
+        out = np.zeros(nodes.label_index.codes, dtype=np.bool_)
         for one in (*self._apart, *self._existing):
-            if one.kins is not None and one.is_single(nodes):
-                out |= one.kins
+            if one.signatures is not None and one.is_single(nodes):
+                out |= one.signatures
         return out
 
     def add(self, row: int) -> None:
@@ -131,17 +131,17 @@ class AffinityState:
         return [one.domains.codes + 1 for one in (*self._near, *self._apart, *self._existing)]
 
     def at(self, rows: Rows) -> AffinityState:
-        """Return the tally of these rows only."""
+        """Return the state of these rows only."""
         near, apart, existing = ([one.at(rows) for one in some] for some in (self._near, self._apart, self._existing))
-        out = AffinityState(len(rows), is_own_company=self._is_own_company, near=near, apart=apart, existing=existing)
-        out.moves = self.moves
+        out = AffinityState(len(rows), matches_itself=self._matches_itself, near=near, apart=apart, existing=existing)
+        out.changes_on_add = self.changes_on_add
         return out
 
     def _lonely(self) -> Mask | None:
         """bool[rows]: nodes whose domains lack what the affinity wants; the first that wants its own needs no one."""
         if not self._near:
             return None
-        first = self._is_own_company and not any(one.counts.any() for one in self._near)
+        first = self._matches_itself and not any(one.counts.any() for one in self._near)
         lonely = np.zeros(self._rows, dtype=np.bool_)
         for one in self._near:
             lonely |= ~(one.domains.known if first else one.any_there())
@@ -158,12 +158,12 @@ class AffinityState:
 
 def means(query: PodQuery, klass: PodClass, nodes: NodeColumns) -> bool:
     """Whether a query means the pods of a class."""
-    return query.matches(klass.namespace, nodes.around.namespace_labels(klass.namespace), klass.labels)
+    return query.matches(klass.namespace, nodes.namespaces.namespace_labels(klass.namespace), klass.labels)
 
 
 @dataclass(slots=True)
 class TermWeights:
-    """Of one topology key: int64[codes], what residents count, and bool[codes], which of them count at all.
+    """Of one topology key: int64[codes], what pods on nodes count, and bool[codes], which of them count at all.
 
     Weights may cancel out.
     """
@@ -174,7 +174,7 @@ class TermWeights:
     @classmethod
     def none(cls, nodes: NodeColumns) -> TermWeights:
         """Nobody counts yet."""
-        codes = nodes.residents.codes
+        codes = nodes.label_index.codes
         return cls(np.zeros(codes, dtype=np.int64), np.zeros(codes, dtype=np.bool_))
 
 
@@ -184,8 +184,8 @@ def weigh_terms(
     """Return per topology key the weights of each resident's terms that mean the class."""
     answers: dict[PodQuery, bool] = {}
     out: dict[str, TermWeights] = {}
-    for code, kin in nodes.residents.with_terms_about(klass.namespace):
-        for term, weight in terms(kin):
+    for code, pod_signature in nodes.label_index.with_terms_about(klass.namespace):
+        for term, weight in terms(pod_signature):
             answer = answers.get(term.query)
             if answer is None:
                 answer = answers[term.query] = means(term.query, klass, nodes)
@@ -202,10 +202,12 @@ def weigh_terms(
 class InterPodAffinity:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> AffinityState | None:  # noqa: ARG002 - a filter's signature
+    concerns: int = field(default=Feature.POD_AFFINITY | Feature.PLACED_TERMS, init=False)
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> AffinityState | None:  # noqa: ARG002 - a filter's signature
         """Count who is where; None where neither the class nor anybody on a node has terms."""
-        company = klass.company
-        if not company.affinity and not company.anti_affinity and not nodes.residents.has_terms:
+        constraints = klass.inter_pod
+        if not constraints.affinity and not constraints.anti_affinity and not nodes.label_index.with_terms:
             return None
         return AffinityState.of(klass, nodes)
 
@@ -214,7 +216,7 @@ def _count_near(nodes: NodeColumns, terms: Sequence[PodTerm], *, step: int) -> l
     """Count, for each term's topology, the pods that all terms mean."""
     if not terms:
         return []
-    chosen = np.logical_and.reduce([nodes.residents.matching(term.query, nodes.around) for term in terms])
+    chosen = np.logical_and.reduce([nodes.label_index.matching(term.query, nodes.namespaces) for term in terms])
     out = []
     for key in dict.fromkeys(term.topology_key for term in terms):
         domains = Domains.of(nodes, key)
@@ -225,29 +227,33 @@ def _count_near(nodes: NodeColumns, terms: Sequence[PodTerm], *, step: int) -> l
 def _count_apart(nodes: NodeColumns, klass: PodClass) -> list[DomainCounts]:
     """Count, per topology key, the pods that any term of the class means; a key that no node has keeps nobody off."""
     by_key: dict[str, list[PodTerm]] = {}
-    for term in klass.company.anti_affinity:
+    for term in klass.inter_pod.anti_affinity:
         by_key.setdefault(term.topology_key, []).append(term)
     out = []
     for key, terms in by_key.items():
         domains = Domains.of(nodes, key)
         if domains.size:
-            kins = np.logical_or.reduce([nodes.residents.matching(term.query, nodes.around) for term in terms])
+            signatures = np.logical_or.reduce(
+                [nodes.label_index.matching(term.query, nodes.namespaces) for term in terms]
+            )
             step = any(means(term.query, klass, nodes) for term in terms)
-            out.append(DomainCounts(domains, count_by_domain(nodes, kins, domains), int(step), kins))
+            out.append(DomainCounts(domains, count_by_domain(nodes, signatures, domains), int(step), signatures))
     return out
 
 
 def _count_existing(nodes: NodeColumns, klass: PodClass) -> list[DomainCounts]:
     """Count, per topology key, the pods whose own anti-affinity means the class."""
-    weights = weigh_terms(klass, nodes, lambda kin: ((one, 1) for one in kin.company.anti_affinity))
-    own = {term.topology_key for term in klass.company.anti_affinity if means(term.query, klass, nodes)}
+    weights = weigh_terms(
+        klass, nodes, lambda pod_signature: ((one, 1) for one in pod_signature.inter_pod.anti_affinity)
+    )
+    own = {term.topology_key for term in klass.inter_pod.anti_affinity if means(term.query, klass, nodes)}
     out = []
     for key in dict.fromkeys((*weights, *sorted(own))):
         domains = Domains.of(nodes, key)
         if not domains.size:
             continue
         found = weights.get(key) or TermWeights.none(nodes)
-        rows, counts, codes = nodes.residents.where(found.meant)
+        rows, counts, codes = nodes.label_index.where(found.meant)
         out.append(
             DomainCounts(domains, domains.sum(rows, counts * found.of_codes[codes]), int(key in own), found.meant)
         )
@@ -281,11 +287,11 @@ class PreferredAffinityState:
         """Sum up what either side wants."""
         out = cls(nodes, {})
         wanted: dict[str, TermWeights] = {}
-        for term in klass.company.preferred:
+        for term in klass.inter_pod.preferred:
             key = term.topology_key
             if not nodes.label(key).values:
                 continue  # no node is in any such domain
-            chosen = nodes.residents.matching(term.query, nodes.around)
+            chosen = nodes.label_index.matching(term.query, nodes.namespaces)
             sums = wanted.get(key) or wanted.setdefault(key, TermWeights.none(nodes))
             sums.of_codes += chosen * np.int64(term.weight)
             sums.meant |= chosen
@@ -294,7 +300,7 @@ class PreferredAffinityState:
         for weights in (wanted, weigh_terms(klass, nodes, weighted)):
             for key, found in weights.items():
                 out._add(key, found.of_codes, found.meant)
-        for term, weight in weighted(klass.kin):
+        for term, weight in weighted(klass.pod_signature):
             if means(term.query, klass, nodes):
                 out._will_add(term.topology_key, weight)
         return out
@@ -330,7 +336,7 @@ class PreferredAffinityState:
         return [one.domains.codes + 1 for one in self._sums.values()]
 
     def at(self, rows: Rows) -> PreferredAffinityState:
-        """Return the tally of these rows only."""
+        """Return the state of these rows only."""
         sums = {key: replace(one, domains=one.domains.at(rows)) for key, one in self._sums.items()}
         return PreferredAffinityState(self._nodes, sums)
 
@@ -343,7 +349,7 @@ class PreferredAffinityState:
 
     def _add(self, key: str, of_codes: Counts, meant: np.typing.NDArray[np.bool_]) -> None:
         one = self._sum(key)
-        rows, counts, codes = self._nodes.residents.where(meant)
+        rows, counts, codes = self._nodes.label_index.where(meant)
         one.points += one.domains.sum(rows, counts * of_codes[codes])
         one.touched = one.touched or bool((one.domains.codes[rows] >= 0).any())
 
@@ -366,16 +372,21 @@ class PreferredPodAffinity:
     ignore_existing: bool = False
     name: str = "InterPodAffinity"
     weight: int = 2
+    concerns: int = field(init=False)
 
-    def tally(self, klass: PodClass, nodes: NodeColumns) -> PreferredAffinityState | None:
+    def __post_init__(self) -> None:
+        existing = 0 if self.ignore_existing else Feature.POD_AFFINITY | Feature.PLACED_TERMS
+        object.__setattr__(self, "concerns", Feature.PREFERRED_POD_AFFINITY | existing)
+
+    def pre_score(self, klass: PodClass, nodes: NodeColumns) -> PreferredAffinityState | None:
         """Count for one choice; None where nobody has terms."""
-        mine = klass.company
-        if not mine.preferred and (self.ignore_existing or not (mine.affinity or nodes.residents.has_terms)):
+        mine = klass.inter_pod
+        if not mine.preferred and (self.ignore_existing or not (mine.affinity or nodes.label_index.with_terms)):
             return None
         return PreferredAffinityState.of(klass, nodes, self._weighted)
 
-    def _weighted(self, kin: PodSignature) -> Iterator[tuple[PodTerm, int]]:
-        company: InterPodConstraints = kin.company
+    def _weighted(self, pod_signature: PodSignature) -> Iterator[tuple[PodTerm, int]]:
+        inter_pod: InterPodConstraints = pod_signature.inter_pod
         if self.hard_weight:
-            yield from ((term, self.hard_weight) for term in company.affinity)
-        yield from ((term, term.weight) for term in company.preferred)
+            yield from ((term, self.hard_weight) for term in inter_pod.affinity)
+        yield from ((term, term.weight) for term in inter_pod.preferred)

@@ -8,7 +8,7 @@ knows none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from tutti.api.labels import (
     NodeSelectorTerm,
     integer,
 )
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import ABSENT, LabelColumn, NodeColumns
 from tutti.placement.framework import FlavorConstraints, Mask, Rejection, Scores
 
@@ -143,6 +143,10 @@ class NodeAffinity:
     """The filter; `added` is the affinity that the profile adds to every pod's own."""
 
     added: Spec | None = None
+    concerns: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "concerns", Feature.NODE_SELECTION if self.added is None else Feature.ANY)
 
     def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:  # noqa: ARG002 - a filter's signature
         """Rule out nodes that are not among those named, then those that do not match."""
@@ -172,6 +176,10 @@ class PreferredNodeAffinity:
     weight: int = 2
     scaled: bool = True
     reverse: bool = False
+    concerns: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "concerns", Feature.PREFERRED_NODE_AFFINITY if self.added is None else Feature.ANY)
 
     def points(self, klass: PodClass, nodes: NodeColumns) -> Scores | None:
         """Return int64[rows], or None where the class prefers nothing."""
@@ -209,9 +217,9 @@ def _named(spec: PodSpec) -> set[str] | None:
 
 def _names_in(term: NodeSelectorTerm) -> set[str] | None:
     mine: set[str] | None = None
-    for field in term.match_fields:
-        if field.key == NAME_FIELD and field.operator == "In":
-            mine = set(field.values) if mine is None else mine & set(field.values)
+    for one in term.match_fields:
+        if one.key == NAME_FIELD and one.operator == "In":
+            mine = set(one.values) if mine is None else mine & set(one.values)
     return mine
 
 
@@ -235,6 +243,8 @@ NOT_OF_FLAVOR = "node(s) didn't belong to the assigned flavor"
 @dataclass(frozen=True, slots=True)
 class FlavorLabels:
     """The filter."""
+
+    concerns: int = field(default=Feature.FLAVOR_LABELS, init=False)
 
     def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:  # noqa: ARG002 - a filter's signature
         """Rule out nodes without the flavor's labels."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import FlavorConstraints, Mask, Rejection
@@ -21,19 +21,19 @@ class PortState:
 
     Attributes:
         taken: bool[rows].
-        conflicting: bool[codes], the residents that take one.
+        conflicting: bool[codes], the pods on nodes that take one.
     """
 
     taken: Mask
     conflicting: Codes
-    moves: bool = False
-    alone: bool = True
+    changes_on_add: bool = False
+    one_per_node: bool = True
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes where a port is taken."""
         return (Rejection(PORT_TAKEN, self.taken),)
 
-    def in_the_way(self, nodes: NodeColumns) -> Codes:  # noqa: ARG002 - what every such tally is asked
+    def in_the_way(self, nodes: NodeColumns) -> Codes:  # noqa: ARG002 - what every such state is asked
         """Return bool[codes]: those that take a port."""
         return self.conflicting
 
@@ -46,15 +46,17 @@ class PortState:
 class NodePorts:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PortState | None:  # noqa: ARG002 - a filter's signature
+    concerns: int = field(default=Feature.HOST_PORTS, init=False)
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> PortState | None:  # noqa: ARG002 - a filter's signature
         """Find where a port of the class is taken; None where the class takes none."""
-        wanted = klass.company.ports
+        wanted = klass.inter_pod.ports
         if not wanted:
             return None
-        residents = nodes.residents
-        conflicting = np.zeros(residents.codes, dtype=np.bool_)
-        for code, kin in residents.with_ports():
-            conflicting[code] = any(port.conflicts(one) for port in kin.company.ports for one in wanted)
+        index = nodes.label_index
+        conflicting = np.zeros(index.codes, dtype=np.bool_)
+        for code, pod_signature in index.with_ports.items():
+            conflicting[code] = any(port.conflicts(one) for port in pod_signature.inter_pod.ports for one in wanted)
         taken = np.zeros(len(nodes), dtype=np.bool_)
-        taken[residents.where(conflicting)[0]] = True
+        taken[index.where(conflicting)[0]] = True
         return PortState(taken, conflicting)

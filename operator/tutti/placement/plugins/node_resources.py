@@ -2,29 +2,32 @@
 
 Rules: kube-scheduler 1.36, plugins/noderesources (fit, least, most, requested to capacity ratio, balanced_allocation)
 and plugins/dynamicresources. A container that does not say what it asks for counts a little in scores
-(`requests.UNSAID`), or a node could be filled with such pods and still look empty. A wildcard such as `nvidia.com/*`
-stands for each extended resource of that domain that a pod asks for, so that a profile need not name every MIG
-profile that a cluster has or will have.
+(`requests.DEFAULT_REQUESTS`), or a node could be filled with such pods and still look empty. A wildcard such as
+`nvidia.com/*` stands for each extended resource of that domain that a pod asks for, so that a profile need not name
+every MIG profile that a cluster has or will have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.columns import UNKNOWN_RESOURCE
 from tutti.cluster.nodes import NodeColumns
-from tutti.placement.framework import MAX_SCORE, FlavorConstraints, Mask, Rejection, Rows, Scores, at_rows
+from tutti.placement.framework import MAX_SCORE, Counts, FlavorConstraints, Mask, Rejection, Rows, Scores
 
 
 @dataclass(frozen=True, slots=True)
 class AllocatableColumn:
-    """One resource on all nodes.
+    """What nodes offer of one resource, as scores divide by it: worked out once until any node offers anything else.
+
+    What is used changes with every pod, and what is offered hardly ever; most of a score's arithmetic is about that.
 
     Attributes:
         column: Where it stands in the columns.
@@ -41,20 +44,17 @@ class AllocatableColumn:
 
 def allocatable_column(nodes: NodeColumns, name: str) -> AllocatableColumn | None:
     """Return what nodes offer of a resource; None where no node has ever said anything of it."""
-    if name not in nodes.axis:
+    column = nodes.axis.column_of.get(name)
+    if column is None:
         return None
-    width = nodes.allocatable.shape[1]
-    key, stamp = ("offer", name), (nodes.supply, len(nodes), width)
+    key, stamp = ("offer", name), (nodes.supply, nodes.allocatable.shape)
     kept = nodes.derived.get(key)
     if isinstance(kept, tuple) and kept[0] == stamp:
-        known: AllocatableColumn | None = kept[1]
+        known: AllocatableColumn = kept[1]
         return known
-    column = nodes.axis.column(name)
-    found = None
-    if column < width:
-        offered = nodes.allocatable[:, column]
-        there = offered > 0
-        found = AllocatableColumn(column, np.maximum(offered, 1), there, bool(there.all()))
+    offered = nodes.allocatable[:, column]
+    there = offered > 0
+    found = AllocatableColumn(column, np.maximum(offered, 1), there, bool(there.all()))
     nodes.derived[key] = (stamp, found)
     return found
 
@@ -104,8 +104,9 @@ class NodeResourcesFit:
 
     ignored: frozenset[str] = frozenset()
     ignored_groups: frozenset[str] = frozenset()
+    concerns: int = field(default=Feature.ANY, init=False)
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> FitState:  # noqa: ARG002 - a filter's signature
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> FitState:  # noqa: ARG002 - a filter's signature
         """Return what answers from the columns as they are when asked."""
         return FitState(self, klass, nodes)
 
@@ -116,26 +117,27 @@ class NodeResourcesFit:
 
         A resource that the class does not ask for never limits it. With `most` it is no more than that.
         """
-        asked = self._asked(klass, nodes)
+        asked = klass.keep(("asked", self), len(nodes.axis.column_of), lambda: self._asked(klass, nodes))
+        requested, allocatable = nodes.requested, nodes.allocatable
         if most == 1:
             fits_one = mask.copy()
             for column, amount in asked:
-                fits_one &= nodes.requested[:, column] + amount <= nodes.allocatable[:, column]
+                fits_one &= requested[:, column] + amount <= allocatable[:, column]
             return fits_one.astype(np.int64)
         fits = np.full(len(mask), np.iinfo(np.int64).max if most is None else most, dtype=np.int64)
         for column, amount in asked:
-            free = np.subtract(nodes.allocatable[:, column], nodes.requested[:, column])
+            free = np.subtract(allocatable[:, column], requested[:, column])
             np.minimum(fits, np.floor_divide(free, amount, out=free), out=fits)
         np.maximum(fits, 0, out=fits)
         return np.multiply(fits, mask, out=fits)
 
     def _asked(self, klass: PodClass, nodes: NodeColumns) -> list[tuple[int, int]]:
         """Return the columns of what the class asks for and must have, with how much of it."""
-        return klass.keep(("asked", self), len(nodes.axis), lambda: self._looked_at(klass, nodes))
-
-    def _looked_at(self, klass: PodClass, nodes: NodeColumns) -> list[tuple[int, int]]:
-        request = nodes.vector(klass.requests)
-        columns = nodes.axis.columns(name for name in klass.requests if not self.is_ignored(name))
+        request, column_of = nodes.axis.vector(klass.requests), nodes.axis.column_of
+        names = list(klass.requests)
+        if self.ignored or self.ignored_groups:
+            names = [name for name in names if not self.is_ignored(name)]
+        columns = dict.fromkeys([column_of.get(name, UNKNOWN_RESOURCE) for name in names])
         return [(column, int(request[column])) for column in columns if request[column]]
 
     def is_ignored(self, name: str) -> bool:
@@ -150,8 +152,8 @@ class FitState:
     fit: NodeResourcesFit
     klass: PodClass
     nodes: NodeColumns
-    moves: bool = False
-    alone: bool = False
+    changes_on_add: bool = False
+    one_per_node: bool = False
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes that lack a resource; final where they do not even offer enough of it."""
@@ -214,71 +216,81 @@ class AllocationScore:
         Returns:
             int64[m, k] in 0..MAX_SCORE: integer means over the weighted resources, as upstream computes them.
         """
+        stamp = (nodes.supply, nodes.allocatable.shape)
+        counted = klass.keep(("fit score", self), stamp, lambda: self._counted(klass, nodes))
         total = np.zeros((len(nth), len(rows)), dtype=np.int64)
         if self.shape:
-            return self._by_shape(klass, nodes, rows, nth, total)
+            return self._by_shape(counted, nodes, rows, nth, total)
         weights: NDArray[np.int64] | int = 0
-        for name, weight in self._that_count(klass):
-            offer = allocatable_column(nodes, name)
-            if offer is None:
-                continue
-            level = self._level(_used(klass, nodes, rows, nth, name=name, offer=offer), at_rows(offer.amounts, rows))
-            if offer.everywhere:
-                total += level if weight == 1 else np.multiply(level, weight, out=level)
-                weights = weights + weight
+        for one in counted:
+            offered = one.offer.amounts if len(rows) == len(nodes.names) else one.offer.amounts[rows]
+            level = _used(one, nodes, rows, nth)
+            if self.most:
+                np.minimum(level, offered, out=level)
             else:
-                counts = at_rows(offer.there, rows) * np.int64(weight)
+                np.maximum(np.subtract(offered, level, out=level), 0, out=level)
+            np.floor_divide(np.multiply(level, MAX_SCORE, out=level), offered, out=level)
+            if one.offer.everywhere:
+                total += level if one.weight == 1 else np.multiply(level, one.weight, out=level)
+                weights = weights + one.weight
+            else:
+                counts = one.offer.there[rows] * np.int64(one.weight)
                 total += np.multiply(level, counts, out=level)
                 weights = weights + counts
         return np.floor_divide(total, np.maximum(weights, 1), out=total)
 
     def _by_shape(
-        self, klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64], total: NDArray[np.int64]
+        self, counted: list[_Counting], nodes: NodeColumns, rows: Rows, nth: Counts, total: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return int64[m, k]: the rounded means by the shape, of the resources that score anything."""
         weights = np.zeros_like(total)
-        for name, weight in self._that_count(klass):
-            offer = allocatable_column(nodes, name)
-            if offer is None:
-                continue
-            offered, used = at_rows(offer.amounts, rows), _used(klass, nodes, rows, nth, name=name, offer=offer)
+        for one in counted:
+            offered, used = one.offer.amounts[rows], _used(one, nodes, rows, nth)
             level = _on_shape(self.shape, np.where(used > offered, MAX_SCORE, used * MAX_SCORE // offered))
-            counts = at_rows(offer.there, rows) * np.int64(weight) * (level > 0)
+            counts = one.offer.there[rows] * np.int64(one.weight) * (level > 0)
             total += np.multiply(level, counts, out=level)
             weights += counts
         return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
 
-    def _that_count(self, klass: PodClass) -> list[tuple[str, int]]:
-        return klass.keep(("count", self), None, lambda: self._counted(klass))
-
-    def _counted(self, klass: PodClass) -> list[tuple[str, int]]:
-        return [
-            (name, weight)
-            for name, weight in expand(self.resources, klass.requests)
-            if name in ("cpu", "memory") or klass.requests.get(name, 0) > 0 or "/" not in name
-        ]
-
-    def _level(self, used: NDArray[np.int64], offered: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self.most:
-            np.minimum(used, offered, out=used)
-        else:
-            np.maximum(np.subtract(offered, used, out=used), 0, out=used)
-        part: NDArray[np.int64] = np.multiply(used, MAX_SCORE, out=used)
-        return np.floor_divide(part, offered, out=part)
+    def _counted(self, klass: PodClass, nodes: NodeColumns) -> list[_Counting]:
+        """Return the resources that count for a class, of those that any node offers."""
+        out = []
+        for name, weight in expand(self.resources, klass.requests):
+            asked, offer = klass.requests.get(name, 0), allocatable_column(nodes, name)
+            if offer is None or not (asked > 0 or "/" not in name):
+                continue
+            if name in _SCORED:  # the pod to place may count otherwise than those placed
+                at = _SCORED.index(name)
+                out.append(_Counting(offer, weight, klass.scored[at], klass.weight[at], at))
+            else:
+                out.append(_Counting(offer, weight, asked, asked))
+        return out
 
 
-def _used(
-    klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64], *, name: str, offer: AllocatableColumn
-) -> NDArray[np.int64]:
-    """Return int64[m, k]: what would be used of a resource; the pod to place may count otherwise than those placed."""
-    if name in ("cpu", "memory"):
-        which = ("cpu", "memory").index(name)
-        more = (nth - 1) * klass.weight[which] + klass.scored[which]
-        now = at_rows(nodes.scored[:, which], rows)
-    else:
-        more = nth * klass.requests.get(name, 0)
-        now = at_rows(nodes.requested[:, offer.column], rows)
-    return np.add(now[None, :], more[:, None])
+_SCORED = ("cpu", "memory")
+"""The columns of `NodeColumns.scored`."""
+
+
+class _Counting(NamedTuple):
+    """A resource that counts in a score.
+
+    Attributes:
+        first: How much the next pod takes, and `more` each one after it.
+        scored: Its column among those that scores count otherwise; -1 for none.
+    """
+
+    offer: AllocatableColumn
+    weight: int
+    first: int
+    more: int
+    scored: int = -1
+
+
+def _used(one: _Counting, nodes: NodeColumns, rows: Rows, nth: Counts) -> NDArray[np.int64]:
+    """Return int64[m, k], a new array: what would be used of a resource with the `nth` more pod."""
+    now = nodes.requested[:, one.offer.column] if one.scored < 0 else nodes.scored[:, one.scored]
+    there = now if len(rows) == len(now) else now[rows]
+    return there[None, :] + (one.first + (nth - 1) * one.more)[:, None]
 
 
 def _on_shape(shape: Sequence[Point], utilization: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -312,32 +324,39 @@ class BalancedAllocation:
 
     def scores(self, klass: PodClass, nodes: NodeColumns, rows: Rows, nth: NDArray[np.int64]) -> Scores | None:
         """Return int64[m, k], or None where the class asks for none of the resources."""
-        names = tuple(name for name, _ in expand(tuple((one, 1) for one in self.resources), klass.requests))
-        if not any(klass.requests.get(name, 0) for name in names):
+        stamp = (nodes.supply, nodes.allocatable.shape)
+        counted = klass.keep(("balance", self), stamp, lambda: self._counted(klass, nodes))
+        if not counted:
             return None
-        evenness = _evenness(klass, nodes, rows, np.concatenate((nth[:1] - 1, nth)), names=names)
+        evenness = _evenness(counted, nodes, rows, np.concatenate((nth[:1] - 1, nth)))
         change = evenness[1:] - evenness[:-1]
         change += _EVEN
         change >>= 1
         change += _EVEN
         return change
 
+    def _counted(self, klass: PodClass, nodes: NodeColumns) -> list[tuple[AllocatableColumn, int]]:
+        """Return the resources that count for a class, of those that any node offers, with how much a pod asks for."""
+        weighted = expand(tuple((name, 1) for name in self.resources), klass.requests)
+        asked = {name: klass.requests.get(name, 0) for name, _ in weighted}
+        if not any(asked.values()):
+            return []
+        offers = [(allocatable_column(nodes, name), asked[name]) for name in asked if asked[name] or "/" not in name]
+        return [(offer, amount) for offer, amount in offers if offer is not None]
+
 
 def _evenness(
-    klass: PodClass, nodes: NodeColumns, rows: Rows, counts: NDArray[np.int64], *, names: tuple[str, ...]
+    counted: list[tuple[AllocatableColumn, int]], nodes: NodeColumns, rows: Rows, counts: NDArray[np.int64]
 ) -> Scores:
     """Return int64[m, k] in 0..MAX_SCORE with so many more pods: 100 less the deviation of the parts in use."""
     parts: list[Floats] = []
-    offers: list[AllocatableColumn] = []
-    for name in names:
-        asked, offer = klass.requests.get(name, 0), allocatable_column(nodes, name)
-        if offer is None or ("/" in name and not asked):
-            continue
-        now = at_rows(nodes.requested[:, offer.column], rows)
-        part = np.add(now[None, :], (counts * asked)[:, None]) / at_rows(offer.amounts, rows)
+    every = len(rows) == len(nodes.names)
+    for offer, asked in counted:
+        now = nodes.requested[:, offer.column]
+        used = np.add((now if every else now[rows])[None, :], (counts * asked)[:, None])
+        part = used / (offer.amounts if every else offer.amounts[rows])
         parts.append(np.minimum(part, 1.0, out=part))
-        offers.append(offer)
-    even = _deviation(parts, offers, rows)
+    even = _deviation(parts, [offer for offer, _ in counted], rows)
     np.subtract(1.0, even, out=even)
     even *= float(MAX_SCORE)
     scores: Scores = even.astype(np.int64)
@@ -351,10 +370,10 @@ def _deviation(parts: list[Floats], offers: list[AllocatableColumn], rows: Rows)
         np.abs(gap, out=gap)
         gap /= 2
         if not (offers[0].everywhere and offers[1].everywhere):
-            gap[:, ~at_rows(offers[0].there & offers[1].there, rows)] = 0.0
+            gap[:, ~(offers[0].there & offers[1].there)[rows]] = 0.0
         return gap
     stacked = np.stack(parts)
-    has = np.stack([at_rows(offer.there, rows) for offer in offers])[:, None, :]
+    has = np.stack([offer.there[rows] for offer in offers])[:, None, :]
     count = has.sum(axis=0)
     mean = np.where(has, stacked, 0.0).sum(axis=0) / np.maximum(count, 1)
     squares = np.where(has, (stacked - mean) ** 2, 0.0).sum(axis=0)
@@ -371,6 +390,7 @@ class DynamicResources:
     weight: int = 2
     scaled: bool = True
     reverse: bool = False
+    concerns: int = field(default=0, init=False)
 
     def points(self, klass: PodClass, nodes: NodeColumns) -> Scores:  # noqa: ARG002 - a preference's signature
         """Return int64[rows] of 0."""

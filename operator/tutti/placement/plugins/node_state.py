@@ -8,13 +8,13 @@ registered there matter to updates of running pods only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tutti.api.core import PodSpec
 from tutti.api.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, Taint, Toleration, untolerated
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns, normalised
 from tutti.placement.framework import MAX_SCORE, FlavorConstraints, Mask, Rejection, Scores
 
@@ -25,6 +25,8 @@ CORDONED_REASON = "node(s) were unschedulable"
 @dataclass(frozen=True, slots=True)
 class NodeUnschedulable:
     """The filter."""
+
+    concerns: int = field(default=Feature.CORDONS, init=False)
 
     def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:
         """Rule out cordoned nodes, unless the pod does not mind."""
@@ -50,6 +52,8 @@ def tolerates_taints(nodes: NodeColumns, tolerations: Sequence[Toleration]) -> M
 class TaintToleration:
     """The filter."""
 
+    concerns: int = field(default=Feature.TAINTS, init=False)
+
     def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:
         """Rule out nodes with a NoSchedule or NoExecute taint that is not tolerated."""
         if len(nodes.taint_sets) == 1:
@@ -66,6 +70,7 @@ class PreferUntainted:
     weight: int = 3
     scaled: bool = True
     reverse: bool = True
+    concerns: int = field(default=Feature.TAINTS, init=False)
 
     def points(self, klass: PodClass, nodes: NodeColumns) -> Scores:
         """Return int64[rows]: how many such taints each node has."""
@@ -105,6 +110,8 @@ def _needed(spec: PodSpec) -> Iterator[str]:
 class NodeDeclaredFeatures:
     """The filter."""
 
+    concerns: int = field(default=Feature.NODE_FEATURES, init=False)
+
     def rejections(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> Sequence[Rejection]:  # noqa: ARG002 - a filter's signature
         """Rule out nodes that lack a feature."""
         features = needed_features(klass.spec)
@@ -127,6 +134,7 @@ class ImageLocality:
     weight: int = 1
     scaled: bool = False
     reverse: bool = False
+    concerns: int = field(default=Feature.IMAGES, init=False)
 
     def points(self, klass: PodClass, nodes: NodeColumns) -> Scores:
         """Return int64[rows] in 0..MAX_SCORE."""

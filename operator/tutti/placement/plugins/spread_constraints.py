@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tutti.api.core import TopologySpreadConstraint
 from tutti.api.labels import LabelSelector, LabelSelectorRequirement
 from tutti.api.selecting import REPLICATION_CONTROLLER
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.signatures import PodQuery
@@ -43,6 +43,11 @@ class SpreadDefaults:
     def are_strict(self) -> bool:
         """Whether any of them keeps pods off nodes."""
         return any(one.when_unsatisfiable == HARD for one in self.constraints)
+
+    def concerns(self, when: str) -> int:
+        """Return what a plugin looks at that spreads hard or softly: bits of `Feature`."""
+        used = any(one.when_unsatisfiable == when for one in self.constraints)
+        return Feature.SPREAD | (Feature.OWNER | Feature.SERVICES if used else 0)
 
 
 SYSTEM_DEFAULTS = SpreadDefaults(
@@ -84,8 +89,8 @@ class TopologySpread:
         """Return bool[codes]: the pods that are counted; those that are being deleted are not."""
         selector = self.query.selector
         if selector is None or _is_empty(selector):
-            return np.zeros(nodes.residents.codes, dtype=np.bool_)
-        return nodes.residents.matching(self.query, nodes.around) & ~nodes.residents.leaving
+            return np.zeros(nodes.label_index.codes, dtype=np.bool_)
+        return nodes.label_index.matching(self.query, nodes.namespaces) & ~nodes.label_index.leaving
 
     def includes(self, klass: PodClass, nodes: NodeColumns) -> Mask | None:
         """Return bool[rows]: nodes that the inclusion policies let count; None where all do."""
@@ -120,16 +125,16 @@ def default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | Non
         None where there are neither (kube-scheduler 1.36, plugins/helper/spread.go, DefaultSelector). Kept on the
         class until something selects otherwise.
     """
-    stamp = nodes.around.selecting_version
+    stamp = nodes.namespaces.selecting_version
     return klass.keep("default selector", stamp, lambda: _default_selector(klass, nodes))
 
 
 def _default_selector(klass: PodClass, nodes: NodeColumns) -> LabelSelector | None:
     merged: dict[str, str] = {}
-    for labels in nodes.around.services_of(klass.namespace, klass.labels):
+    for labels in nodes.namespaces.services_of(klass.namespace, klass.labels):
         merged |= labels
     more: list[LabelSelectorRequirement] = []
-    owner = nodes.around.selector_of(klass.namespace, klass.owner) if klass.owner is not None else None
+    owner = nodes.namespaces.selector_of(klass.namespace, klass.owner) if klass.owner is not None else None
     if owner is not None and klass.owner is not None and klass.owner[0] == REPLICATION_CONTROLLER:
         merged |= owner.match_labels
     elif owner is not None:

@@ -6,7 +6,7 @@ Rules: kube-scheduler 1.36, plugins/podtopologyspread/filtering.go and scoring.g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,8 +61,8 @@ class SpreadState:
     def __init__(self, counted: list[_StrictCounts], rows: int) -> None:
         self._counted = counted
         self._rows = rows
-        self.moves = any(one.spread.counts_itself for one in counted)
-        self.alone = self.own = False
+        self.changes_on_add = any(one.spread.counts_itself for one in counted)
+        self.one_per_node = self.own = False
 
     @classmethod
     def of(cls, klass: PodClass, nodes: NodeColumns, spreads: list[TopologySpread]) -> SpreadState:
@@ -108,7 +108,7 @@ class SpreadState:
         return [column for one in self._counted for column in (one.spread.domains.codes + 1, one.looked_at)]
 
     def at(self, rows: Rows) -> SpreadState:
-        """Return the tally of these rows only."""
+        """Return the state of these rows only."""
         return SpreadState([one.at(rows) for one in self._counted], len(rows))
 
 
@@ -116,9 +116,14 @@ class SpreadState:
 class PodTopologySpread:
     """The filter; `defaults` are for pods that have no constraints of their own."""
 
+    concerns: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "concerns", self.defaults.concerns(HARD))
+
     defaults: SpreadDefaults = SYSTEM_DEFAULTS
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> SpreadState | None:  # noqa: ARG002 - a filter's signature
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> SpreadState | None:  # noqa: ARG002 - a filter's signature
         """Count who is where; None where the class need not be spread."""
         spreads, _ = spread_constraints(klass, nodes, HARD, self.defaults)
         return SpreadState.of(klass, nodes, spreads) if spreads else None
@@ -127,7 +132,7 @@ class PodTopologySpread:
 def _count_strictly(klass: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _StrictCounts:
     included = spread.includes(klass, nodes)
     looked_at = keyed if included is None else keyed & included
-    rows, counts, _ = nodes.residents.where(spread.counted(nodes))
+    rows, counts, _ = nodes.label_index.where(spread.counted(nodes))
     inside = looked_at[rows]
     per_domain = spread.domains.sum(rows[inside], counts[inside])
     return _StrictCounts(spread, per_domain, looked_at, np.unique(spread.domains.codes[looked_at]).astype(np.int64))
@@ -235,7 +240,7 @@ class SoftSpreadState:
         return [self._keyed, *(column for one in self._counted for column in one.features)]
 
     def at(self, rows: Rows) -> SoftSpreadState:
-        """Return the tally of these rows only."""
+        """Return the state of these rows only."""
         return SoftSpreadState([one.at(rows) for one in self._counted], self._keyed[rows])
 
 
@@ -243,18 +248,23 @@ class SoftSpreadState:
 class PreferredSpread:
     """The score; `defaults` are for pods that have no constraints of their own."""
 
+    concerns: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "concerns", self.defaults.concerns(SOFT))
+
     defaults: SpreadDefaults = SYSTEM_DEFAULTS
     name: str = "PodTopologySpread"
     weight: int = 2
 
-    def tally(self, klass: PodClass, nodes: NodeColumns) -> SoftSpreadState | None:
+    def pre_score(self, klass: PodClass, nodes: NodeColumns) -> SoftSpreadState | None:
         """Count for one choice; None where the class need not be spread."""
         spreads, system = spread_constraints(klass, nodes, SOFT, self.defaults)
         return SoftSpreadState.of(klass, nodes, spreads, system=system) if spreads else None
 
 
 def _count_softly(klass: PodClass, nodes: NodeColumns, spread: TopologySpread, keyed: Mask) -> _SoftCounts:
-    rows, counts, _ = nodes.residents.where(spread.counted(nodes))
+    rows, counts, _ = nodes.label_index.where(spread.counted(nodes))
     if spread.key == HOSTNAME:
         per_row = np.zeros(len(nodes), dtype=np.int64)
         np.add.at(per_row, rows, counts)

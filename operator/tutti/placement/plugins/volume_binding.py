@@ -14,14 +14,14 @@ Should the volume turn out to be out of reach of some then, the gang is placed a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.storage import CSIStorageCapacity, StorageClass
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.storage import StorageBook
 from tutti.cluster.transaction import Transaction
@@ -95,7 +95,7 @@ _CAN_BE_MADE, _CANNOT, _NO_SPACE = 0, 1, 2
 class BindingState:
     """Where the volumes of one class can be used, as its pods take free volumes one after another."""
 
-    alone = False
+    one_per_node = False
 
     def __init__(self, klass: PodClass, nodes: NodeColumns) -> None:
         self._klass, self._nodes = klass, nodes
@@ -120,7 +120,7 @@ class BindingState:
                 self._keep_near(i, nodes.rows[kept.node], settled=kept.settled)
 
     @property
-    def moves(self) -> bool:
+    def changes_on_add(self) -> bool:
         """Whether what a pod of the class takes, or has made, keeps the next one from some nodes."""
         ties = any(one is not None and one.known and i not in self._homes for i, one in enumerate(self._reaches))
         return self._free.any or ties
@@ -157,9 +157,9 @@ class BindingState:
 
     def _keep_near(self, claim: int, row: int, *, settled: bool) -> None:
         """Hold the pods to where a volume can be used that is made for a row, where that is known or settled."""
-        reaches = self._reaches[claim]
-        if reaches is not None and (reaches.known or settled) and claim not in self._homes:
-            self._homes[claim] = reaches.of(row)
+        topology = self._reaches[claim]
+        if topology is not None and (topology.known or settled) and claim not in self._homes:
+            self._homes[claim] = topology.of(row)
 
     def _unbindable(self) -> tuple[Mask, Mask]:
         """Return bool[rows] twice: where no volume can be had for a claim, and where there is no space to make one."""
@@ -189,7 +189,9 @@ class BindingState:
 class VolumeBinding:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> BindingState | None:  # noqa: ARG002 - a filter's signature
+    concerns: int = field(default=Feature.CLAIMS, init=False)
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> BindingState | None:  # noqa: ARG002 - a filter's signature
         """Look where the volumes can be had; None where the class has none."""
         if not klass.volumes.bound and not klass.volumes.wanted:
             return None

@@ -9,12 +9,12 @@ zone or region label is taken to be in all of them: the cluster has one zone the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.cluster.classes import PodClass
+from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.storage import UNLIMITED
@@ -34,7 +34,7 @@ class RestrictionState:
 
     Attributes:
         taken: bool[rows], where a disk is in use.
-        conflicting: bool[codes], the residents that use one.
+        conflicting: bool[codes], the pods on nodes that use one.
         occupied: Whether a claim of the class is in use that one pod may use; None where it has no such claim.
         excludes_itself: Whether a node takes one pod of the class because of its disks.
     """
@@ -45,21 +45,21 @@ class RestrictionState:
     excludes_itself: bool
 
     @property
-    def moves(self) -> bool:
+    def changes_on_add(self) -> bool:
         """Whether one pod of the class keeps the next from every node."""
         return self.occupied is not None
 
     @property
-    def alone(self) -> bool:
+    def one_per_node(self) -> bool:
         """Whether a node takes one pod of the class, and other nodes take more."""
-        return self.excludes_itself and not self.moves
+        return self.excludes_itself and not self.changes_on_add
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule out nodes by disks, then all by claims."""
         everywhere = np.full(len(self.taken), bool(self.occupied))
         return Rejection(DISK_TAKEN, self.taken), Rejection(CLAIM_TAKEN, everywhere & ~self.taken)
 
-    def in_the_way(self, nodes: NodeColumns) -> Codes:  # noqa: ARG002 - what every such tally is asked
+    def in_the_way(self, nodes: NodeColumns) -> Codes:  # noqa: ARG002 - what every such state is asked
         """Return bool[codes]: those that use a disk."""
         return self.conflicting
 
@@ -74,17 +74,19 @@ class RestrictionState:
 class VolumeRestrictions:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> RestrictionState | None:  # noqa: ARG002 - a filter's signature
+    concerns: int = field(default=Feature.DISKS | Feature.CLAIMS, init=False)
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> RestrictionState | None:  # noqa: ARG002 - a filter's signature
         """Find who is in the way; None where nobody can be."""
-        disks, once = klass.company.disks, klass.volumes.once
+        disks, once = klass.inter_pod.disks, klass.volumes.once
         if not disks and not once:
             return None
-        residents = nodes.residents
-        conflicting = np.zeros(residents.codes, dtype=np.bool_)
-        for code, kin in residents.with_disks() if disks else ():
-            conflicting[code] = any(disk.conflicts(one) for disk in kin.company.disks for one in disks)
+        index = nodes.label_index
+        conflicting = np.zeros(index.codes, dtype=np.bool_)
+        for code, pod_signature in index.with_disks.items() if disks else ():
+            conflicting[code] = any(disk.conflicts(one) for disk in pod_signature.inter_pod.disks for one in disks)
         taken = np.zeros(len(nodes), dtype=np.bool_)
-        taken[residents.where(conflicting)[0]] = True
+        taken[index.where(conflicting)[0]] = True
         occupied = None
         if once:
             occupied = any(nodes.volumes.users.is_occupied(_key(claim)) for claim in once)
@@ -104,8 +106,8 @@ class ZoneState:
     """Which nodes are out of the zones of a class's volumes."""
 
     outside: Mask
-    moves: bool = False
-    alone: bool = False
+    changes_on_add: bool = False
+    one_per_node: bool = False
 
     def rejections(self) -> Sequence[Rejection]:
         """Rule them out."""
@@ -119,7 +121,9 @@ class ZoneState:
 class VolumeZone:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> ZoneState | None:  # noqa: ARG002 - a filter's signature
+    concerns: int = field(default=Feature.CLAIMS, init=False)
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> ZoneState | None:  # noqa: ARG002 - a filter's signature
         """Look where the zones of the volumes are; None where the volumes have none."""
         zones = [zone for reach in klass.volumes.bound for zone in reach.zones]
         if not zones:
@@ -150,11 +154,11 @@ TOO_MANY_VOLUMES = "node(s) exceed max volume count"
 
 @dataclass(slots=True)
 class VolumeLimitState:
-    """How many more pods of a class each node takes for its volumes; this is told beforehand, so nothing moves."""
+    """How many more pods of a class each node takes for its volumes; this is told beforehand, so nothing changes."""
 
     left: NDArray[np.int64]
-    moves: bool = False
-    alone: bool = False
+    changes_on_add: bool = False
+    one_per_node: bool = False
 
     def room(self) -> NDArray[np.int64]:
         """Return int64[rows]: how many more pods of the class each node takes."""
@@ -173,7 +177,9 @@ class VolumeLimitState:
 class NodeVolumeLimits:
     """The filter."""
 
-    def tally(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> VolumeLimitState | None:  # noqa: ARG002 - a filter's signature
+    concerns: int = field(default=Feature.CLAIMS, init=False)
+
+    def pre_filter(self, klass: PodClass, nodes: NodeColumns, where: FlavorConstraints) -> VolumeLimitState | None:  # noqa: ARG002 - a filter's signature
         """Count volumes and limits; None where no node limits the drivers of the class."""
         left: NDArray[np.int64] | None = None
         for driver in dict.fromkeys(one.driver for one in klass.volumes.attached):

@@ -31,7 +31,7 @@ class ClearingOptions:
 
     Attributes:
         pool: Who may go.
-        hurting: bool[pool], those whose leaving hurts somebody.
+        costly: bool[pool], those whose leaving hurts somebody.
         gone: Per depth bool[pool], the victims of its options.
         depth: int64[k], which depth an option is of.
         row: int64[k], its node.
@@ -41,7 +41,7 @@ class ClearingOptions:
     """
 
     pool: VictimPool
-    hurting: Mask
+    costly: Mask
     gone: list[Mask]
     depth: Counts
     row: Rows
@@ -50,7 +50,7 @@ class ClearingOptions:
     first: NDArray[np.float64]
 
     @classmethod
-    def of(cls, cluster: Cluster, wish: ResourceWish, pool: VictimPool, free: Free, hurting: Mask) -> ClearingOptions:
+    def of(cls, cluster: Cluster, wish: ResourceWish, pool: VictimPool, free: Free, costly: Mask) -> ClearingOptions:
         """Work out all options.
 
         Args:
@@ -58,25 +58,25 @@ class ClearingOptions:
             wish: What is wanted.
             pool: Who may go.
             free: What is free before any of them does.
-            hurting: bool[pool], those whose leaving hurts somebody.
+            costly: bool[pool], those whose leaving hurts somebody.
         """
-        lifted = pool.lift(free)
-        now, most = wish.capacity(free), wish.capacity(lifted)
+        removed = pool.remove(free)
+        now, most = wish.capacity(free), wish.capacity(removed)
         reached, step = now, 1
         gone: list[Mask] = []
         rows: list[Rows] = []
         gains: list[Counts] = []
         while (deeper := np.minimum(now + step, most) > reached).any():
             reached = np.where(deeper, np.minimum(now + step, most), reached)
-            gone.append(pool.put_back(lifted, wish.request[:, None] * reached, deeper))
+            gone.append(pool.reprieve(removed, wish.request[:, None] * reached, deeper))
             rows.append(np.flatnonzero(deeper))
             gains.append((reached - now)[rows[-1]])
             step *= 2
-        hurt = [_hurt(cluster, pool, one & hurting, at) for one, at in zip(gone, rows, strict=True)]
+        hurt = [_hurt(cluster, pool, one & costly, at) for one, at in zip(gone, rows, strict=True)]
         nothing = np.zeros(0, dtype=np.int64)
         return cls(
             pool,
-            hurting,
+            costly,
             gone,
             np.repeat(np.arange(len(rows)), [len(at) for at in rows]),
             np.concatenate((nothing, *rows)),
@@ -92,7 +92,7 @@ class ClearingOptions:
         return victims
 
     def best_first(self, missing: int, *, by_highest: bool) -> list[int]:
-        """Return all options, those with the least harm per pod gained first, where only so many pods are missing."""
+        """Return all options, those with the least cost per pod gained first, where only so many pods are missing."""
         gain = np.minimum(self.gain, missing)
         violations, highest, total, number = self.sums
         keys = [self.row, -self.first, number / gain, total / gain]
@@ -170,7 +170,7 @@ class OptionWalk:
         return True
 
     def _pods(self, option: int) -> Sequence[PodRecord]:
-        return self.cluster.tenants.at(self.options.pool.slots[self.options.victims(option)])
+        return self.cluster.pod_columns.at(self.options.pool.slots[self.options.victims(option)])
 
 
 def _hurt(cluster: Cluster, pool: VictimPool, gone: Mask, rows: Rows) -> tuple[Counts, NDArray[np.float64]]:
@@ -179,7 +179,7 @@ def _hurt(cluster: Cluster, pool: VictimPool, gone: Mask, rows: Rows) -> tuple[C
     mine = np.flatnonzero(gone)
     mine = mine[pool.row[mine] < size]
     row, slots = pool.row[mine], pool.slots[mine]
-    priority, started = cluster.tenants.priority[slots], cluster.tenants.started[slots]
+    priority, started = cluster.pod_columns.priority[slots], cluster.pod_columns.started[slots]
     out = np.zeros((4, size), dtype=np.int64)
     out[1] = -PRIORITY_OFFSET
     np.add.at(out[0], row, pool.violating[mine].astype(np.int64))
@@ -195,19 +195,21 @@ def _hurt(cluster: Cluster, pool: VictimPool, gone: Mask, rows: Rows) -> tuple[C
 
 def has_inter_pod_constraints(cluster: Cluster, ask: Ask, profile: Profile) -> bool:
     """Whether it can matter to the pods of an ask, beyond the room they take, who else is where, or who leaves."""
-    return ask.klass.minds_company or any(
-        tally.moves
-        or tally.alone
-        or isinstance(tally, LimitingPerNode)
-        or any(rejection.rows.any() for rejection in tally.rejections())
-        for tally in pre_filter(ask.klass, cluster.nodes, ask.where, profile)
+    return ask.klass.needs_other_pods or any(
+        state.changes_on_add
+        or state.one_per_node
+        or isinstance(state, LimitingPerNode)
+        or any(rejection.rows.any() for rejection in state.rejections())
+        for state in pre_filter(ask.klass, cluster.nodes, ask.where, profile)
     )
 
 
 def placement_changes_other_nodes(cluster: Cluster, ask: Ask, profile: Profile) -> bool:
     """Whether one pod of an ask being placed, or others leaving, can change where on other nodes the next may go."""
     found = pre_filter(ask.klass, cluster.nodes, ask.where, profile)
-    return ask.klass.minds_company or any(tally.moves or isinstance(tally, LimitingPerNode) for tally in found)
+    return ask.klass.needs_other_pods or any(
+        state.changes_on_add or isinstance(state, LimitingPerNode) for state in found
+    )
 
 
 class ByRoom:
@@ -229,18 +231,18 @@ class ByRoom:
         closed: BarredNodes | None = None,
     ) -> None:
         nodes = cluster.nodes
-        company = pre_filter(ask.klass, nodes, ask.where, profile)
-        mask = feasible(static_filter_result(ask.klass, nodes, ask.where, profile).mask, company)
+        states = pre_filter(ask.klass, nodes, ask.where, profile)
+        mask = feasible(static_filter_result(ask.klass, nodes, ask.where, profile).mask, states)
         if closed is not None:
             mask = mask | closed.rows
         if within is not None:
             mask = mask & within
         barring = None if closed is None else closed.slots
-        most = 1 if any(tally.alone for tally in company) else ask.required
+        most = 1 if any(state.one_per_node for state in states) else ask.required
         self._cluster, self._units, self._coverage, self._enough = cluster, units, coverage, enough
         self._wanted = ask.required
         self._wish = ResourceWish.of(cluster, ask, profile, mask, most=most, barring=barring)
-        self._row = cluster.tenants.row[units.slots].astype(np.int64)
+        self._row = cluster.pod_columns.row[units.slots].astype(np.int64)
         self._held = self._wish.held(cluster, units.slots)
         self._several = units.size > 1
 
@@ -248,17 +250,17 @@ class ByRoom:
         """Return bool[units] that must go, those that are `gone` already among them; None where that is no help."""
         if self._does(gone):
             return gone
-        grades = np.unique(self._units.grade[~gone])
-        least = self._least_that_does(grades, gone)
+        bands = np.unique(self._units.band[~gone])
+        least = self._least_that_does(bands, gone)
         if least is None:
             return None
         if not self._coverage.budgets:
-            return self._within(gone, grades[least], strict=False)
-        for grade in grades[least:].tolist():
-            found = self._within(gone, grade, strict=True)
+            return self._within(gone, bands[least], strict=False)
+        for band in bands[least:].tolist():
+            found = self._within(gone, band, strict=True)
             if found is not None:
                 return found
-        return self._within(gone, int(grades[-1]), strict=False)
+        return self._within(gone, int(bands[-1]), strict=False)
 
     def capacity(self, gone: Mask) -> Counts:
         """Return int64[rows]: how many pods fit on each node if some units are gone."""
@@ -267,30 +269,30 @@ class ByRoom:
     def _does(self, gone: Mask) -> bool:
         return self._spare(self._lifted(gone)) >= 0 and self._enough(gone)
 
-    def _least_that_does(self, grades: Numbers, gone: Mask) -> int | None:
-        """Return the first grade, by its index, up to which all must be able to go; None where none is enough."""
-        low, high = 0, len(grades)
+    def _least_that_does(self, bands: Numbers, gone: Mask) -> int | None:
+        """Return the first band, by its index, up to which all must be able to go; None where none is enough."""
+        low, high = 0, len(bands)
         while low < high:
             middle = (low + high) // 2
-            if self._does(gone | (self._units.grade <= grades[middle])):
+            if self._does(gone | (self._units.band <= bands[middle])):
                 high = middle
             else:
                 low = middle + 1
-        return low if low < len(grades) else None
+        return low if low < len(bands) else None
 
-    def _within(self, gone: Mask, grade: int, *, strict: bool) -> Mask | None:
-        """Choose among those up to a grade; `strict`, nobody beyond a budget, and None where that cannot be."""
-        candidates = ~gone & (self._units.grade <= grade)
+    def _within(self, gone: Mask, band: int, *, strict: bool) -> Mask | None:
+        """Choose among those up to a band; `strict`, nobody beyond a budget, and None where that cannot be."""
+        candidates = ~gone & (self._units.band <= band)
         found = []
         for opened in self._openings(gone, candidates):
             singles = candidates & ~self._several
             chosen = self._clear(gone | opened, singles, strict=strict)
             if chosen is not None:
                 chosen = self._until_enough(chosen, candidates)
-                chosen = self._put_back(chosen, chosen & ~gone)
+                chosen = self._reprieve(chosen, chosen & ~gone)
                 if not (strict and self._units.violations(self._cluster, chosen, self._coverage)):
                     found.append(chosen)
-        return min(found, key=lambda one: self._units.harm(self._cluster, one, self._coverage)) if found else None
+        return min(found, key=lambda one: self._units.cost(self._cluster, one, self._coverage)) if found else None
 
     def _openings(self, gone: Mask, candidates: Mask) -> Iterator[Mask]:
         """Yield which units of several pods might go: as few as can be, those that make most room, or all of them.
@@ -302,9 +304,9 @@ class ByRoom:
         if not several.any():
             yield nobody
             return
-        order = self._units.least_harm_first(nobody)
+        order = self._units.cheapest_first(nobody)
         order = order[several[order]]
-        kept = self._put_back(gone | candidates, several) & several
+        kept = self._reprieve(gone | candidates, several) & several
         yield kept
         greedy, left, sizes = nobody.copy(), self._remaining(gone), self._units.size
         gains = {unit: left.gain(unit) for unit in order.tolist()}
@@ -319,7 +321,7 @@ class ByRoom:
 
     def _clear(self, gone: Mask, singles: Mask, *, strict: bool) -> Mask | None:
         """Choose pods that leave by themselves, node by node, until the gang fits."""
-        units, tenants = self._units, self._cluster.tenants
+        units, tenants = self._units, self._cluster.pod_columns
         free = self._lifted(gone)
         missing = -self._spare(free)
         if missing <= 0:
@@ -327,10 +329,10 @@ class ByRoom:
         mine = np.flatnonzero(singles[units.of])
         number_of = np.full(len(tenants), -1, dtype=np.int64)
         number_of[units.slots[mine]] = units.of[mine]
-        harmless = units.grade[units.of[mine]] == NO_BAND
+        harmless = units.band[units.of[mine]] == NO_BAND
         pool = VictimPool.of(self._cluster, units.slots[mine], self._wish, self._coverage, harmless)
-        hurting = units.grade[number_of[pool.slots]] != NO_BAND
-        options = ClearingOptions.of(self._cluster, self._wish, pool, free, hurting)
+        costly = units.band[number_of[pool.slots]] != NO_BAND
+        options = ClearingOptions.of(self._cluster, self._wish, pool, free, costly)
         victims = OptionWalk(self._cluster, options, self._coverage, self._left(gone), missing, strict).run()
         if victims is None:
             return None
@@ -342,7 +344,7 @@ class ByRoom:
         """Add those whose leaving hurts least until what else must hold does."""
         if self._enough(chosen):
             return chosen
-        order = self._units.least_harm_first(np.zeros_like(chosen))
+        order = self._units.cheapest_first(np.zeros_like(chosen))
         order = order[(candidates & ~chosen)[order]]
         low, high = 1, len(order)
         while low < high:
@@ -354,12 +356,12 @@ class ByRoom:
         out[order[:low]] = True
         return out
 
-    def _put_back(self, chosen: Mask, some: Mask) -> Mask:
+    def _reprieve(self, chosen: Mask, some: Mask) -> Mask:
         """Put back who of some is not needed, the most important first; returns who must still go."""
         chosen, left = chosen.copy(), self._remaining(chosen)
-        order = self._units.least_harm_first(self._units.over_budget(self._cluster, chosen, self._coverage))[::-1]
+        order = self._units.cheapest_first(self._units.over_budget(self._cluster, chosen, self._coverage))[::-1]
         for unit in order[some[order]].tolist():
-            left.put_back(unit)
+            left.reprieve(unit)
             chosen[unit] = False
             if left.spare < 0 or not self._enough(chosen):
                 chosen[unit] = True
@@ -385,5 +387,5 @@ class ByRoom:
         """Return what the budgets still allow when some units are gone."""
         left = [budget.allowed for budget in self._coverage.budgets]
         if left:
-            self._coverage.take(left, self._cluster.tenants.at(self._units.pods(gone)))
+            self._coverage.take(left, self._cluster.pod_columns.at(self._units.pods(gone)))
         return left

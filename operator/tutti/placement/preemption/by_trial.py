@@ -63,7 +63,7 @@ class ByTrial:
             self.searching = True
             if not self._fits(everybody):
                 return None
-        order = self.units.least_harm_first(self.units.over_budget(self.cluster, everybody, self.coverage))
+        order = self.units.cheapest_first(self.units.over_budget(self.cluster, everybody, self.coverage))
         low, high = 0, len(order)
         while low < high:
             middle = (low + high) // 2
@@ -76,20 +76,20 @@ class ByTrial:
         return self._without_idle(needed, order[:low][::-1])
 
     def _without_idle(self, needed: Mask, most_important_first: Numbers) -> Mask:
-        """Put back all that are not on the nodes where the gang would be, if that does no harm, then what can be."""
+        """Reprieve all that are not on the nodes where the gang would be, if that does no harm, then what can be."""
         used = np.zeros(len(self.cluster.nodes), dtype=np.bool_)
         used[self._rows] = True
         there = np.zeros(len(self.units), dtype=np.bool_)
-        there[self.units.of[used[self.cluster.tenants.row[self.units.slots]]]] = True
+        there[self.units.of[used[self.cluster.pod_columns.row[self.units.slots]]]] = True
         if self._fits(needed & there):
             needed = needed & there
         while True:
-            left = self._put_back(most_important_first[needed[most_important_first]], needed)
+            left = self._reprieve(most_important_first[needed[most_important_first]], needed)
             if not (needed & ~left).any():
                 return left
             needed = left  # who was put back may be whom another pod must be near: then the others may not need to go
 
-    def _put_back(self, some: Numbers, needed: Mask) -> Mask:
+    def _reprieve(self, some: Numbers, needed: Mask) -> Mask:
         """Put back what can be of some units, in order; returns bool[units] that must still go."""
         if not len(some):
             return needed
@@ -100,13 +100,13 @@ class ByTrial:
         if len(some) == 1:
             return needed
         half = len(some) // 2
-        return self._put_back(some[half:], self._put_back(some[:half], needed))
+        return self._reprieve(some[half:], self._reprieve(some[:half], needed))
 
     def _fits(self, gone: Mask) -> bool:
         if not self.enough(gone):
             return False
-        lifting = SimulatedRemoval(self.cluster, self.units.pods(gone), seen=self.seen)
-        with lifting, self.cluster.transaction() as transaction:
+        removal = SimulatedRemoval(self.cluster, self.units.pods(gone), seen=self.seen)
+        with removal, self.cluster.transaction() as transaction:
             found = self._place(transaction)
         if isinstance(found, Diagnosis | int):
             return False
@@ -138,7 +138,7 @@ class Cleared:
 
     row: int
     gone: Mask
-    harm: VictimCost
+    cost: VictimCost
 
 
 @dataclass(slots=True)
@@ -157,20 +157,20 @@ class _Queries:
     def of(cls, cluster: Cluster, ask: Ask, profile: Profile) -> Self:
         """Return at whom the pods of an ask look."""
         klass, nodes = ask.klass, cluster.nodes
-        queries = [term.query for term in klass.company.terms]
-        for plugin in profile.company:
+        queries = [term.query for term in klass.inter_pod.terms]
+        for plugin in profile.inter_pod:
             if isinstance(plugin, PodTopologySpread):
                 queries += [one.query for one in spread_constraints(klass, nodes, HARD, plugin.defaults)[0]]
-        return cls(queries, nodes.around)
+        return cls(queries, nodes.namespaces)
 
     def at(self, pod: PodRecord) -> bool:
         """Whether a pod is among them, or brings something along that others may mind."""
-        kin = pod.kin
-        known = self._known.get(id(kin))
+        pod_signature = pod.pod_signature
+        known = self._known.get(id(pod_signature))
         if known is None:
-            labels = self.around.namespace_labels(kin.namespace)
-            means = any(query.matches(kin.namespace, labels, kin.labels) for query in self.queries)
-            known = self._known[id(kin)] = means or kin.company != UNCONSTRAINED
+            labels = self.around.namespace_labels(pod_signature.namespace)
+            means = any(query.matches(pod_signature.namespace, labels, pod_signature.labels) for query in self.queries)
+            known = self._known[id(pod_signature)] = means or pod_signature.inter_pod != UNCONSTRAINED
         return known or bool(pod.uses)
 
 
@@ -191,8 +191,8 @@ class ByNode:
         """Begin a choice."""
         nodes = cluster.nodes
         mask = static_filter_result(ask.klass, nodes, ask.where, profile).mask
-        for tally in pre_filter(ask.klass, nodes, ask.where, profile):
-            for rejection in tally.rejections():
+        for state in pre_filter(ask.klass, nodes, ask.where, profile):
+            for rejection in state.rejections():
                 mask = mask & ~(rejection.rows & rejection.final)
         wish = ResourceWish.of(cluster, ask, profile, mask, most=1)
         return cls(cluster, ask, units, coverage, profile, wish, _Queries.of(cluster, ask, profile))
@@ -212,8 +212,8 @@ class ByNode:
             if tried >= (FEW_NODES if than is not None and least >= [than.highest, than.total] else MOST_NODES):
                 break
             found = self._clear(row)
-            if found is not None and (than is None or found.harm < than):
-                best, than = found, found.harm
+            if found is not None and (than is None or found.cost < than):
+                best, than = found, found.cost
         return best
 
     def _worth_trying(self, besides: Mask) -> tuple[Rows, Numbers, Numbers]:
@@ -223,23 +223,23 @@ class ByNode:
             The rows; the highest priority of those that must leave, and the sum of their priorities, as in `Harm`.
         """
         cluster, units = self.cluster, self.units
-        pool = VictimPool.of(cluster, units.slots, self.wish, Coverage(()), units.grade[units.of] == NO_BAND)
-        lifted = pool.lift(self.wish.free(cluster))
+        pool = VictimPool.of(cluster, units.slots, self.wish, Coverage(()), units.band[units.of] == NO_BAND)
+        removed = pool.remove(self.wish.free(cluster))
         there = np.zeros(len(cluster.nodes), dtype=np.bool_)
         there[pool.row] = True
-        rows = there & ~besides & (self.wish.capacity(lifted) > 0)
-        gone = pool.put_back(lifted, np.broadcast_to(self.wish.request[:, None], lifted.shape), rows)
-        grade = _bands(units, cluster)[pool.slots]
+        rows = there & ~besides & (self.wish.capacity(removed) > 0)
+        gone = pool.reprieve(removed, np.broadcast_to(self.wish.request[:, None], removed.shape), rows)
+        band = _bands(units, cluster)[pool.slots]
         least, highest = np.full(len(rows), np.iinfo(np.int64).max), np.full(len(rows), NO_BAND)
-        np.minimum.at(least, pool.row, grade)
-        np.maximum.at(highest, pool.row[gone], grade[gone])
-        hurting = gone & (grade != NO_BAND)
+        np.minimum.at(least, pool.row, band)
+        np.maximum.at(highest, pool.row[gone], band[gone])
+        costly = gone & (band != NO_BAND)
         total = np.zeros(len(rows), dtype=np.int64)
-        np.add.at(total, pool.row[hurting], grade[hurting] + PRIORITY_OFFSET)
+        np.add.at(total, pool.row[costly], band[costly] + PRIORITY_OFFSET)
         np.maximum(highest, np.where(total == 0, least, highest), out=highest)
-        number, first = np.bincount(pool.row[hurting], minlength=len(rows)), np.full(len(rows), np.inf)
-        among = np.flatnonzero(hurting & (grade == highest[pool.row]))
-        np.minimum.at(first, pool.row[among], cluster.tenants.started[pool.slots[among]])
+        number, first = np.bincount(pool.row[costly], minlength=len(rows)), np.full(len(rows), np.inf)
+        among = np.flatnonzero(costly & (band == highest[pool.row]))
+        np.minimum.at(first, pool.row[among], cluster.pod_columns.started[pool.slots[among]])
         found = np.flatnonzero(rows)
         found = found[np.lexsort((-first[found], number[found], total[found], highest[found]))]
         return found, highest[found], total[found]
@@ -247,17 +247,17 @@ class ByNode:
     def _clear(self, row: int) -> Cleared | None:
         """Find who must leave a node; None where that is no help."""
         there = np.zeros(len(self.units), dtype=np.bool_)
-        there[self.units.of[self.cluster.tenants.row[self.units.slots] == row]] = True
+        there[self.units.of[self.cluster.pod_columns.row[self.units.slots] == row]] = True
         units = self.units.some(there)
         found: list[tuple[VictimCost, Mask]] = []
         for over in self._over_budget(units):
-            gone = self._left_out(row, units, units.least_harm_first(over)[::-1])
+            gone = self._left_out(row, units, units.cheapest_first(over)[::-1])
             if gone is None:
                 return None
-            found.append((units.harm(self.cluster, gone, self.coverage), gone))
-        harm, gone = min(found, key=lambda one: one[0])
+            found.append((units.cost(self.cluster, gone, self.coverage), gone))
+        cost, gone = min(found, key=lambda one: one[0])
         there[there] = gone
-        return Cleared(row, there, harm)
+        return Cleared(row, there, cost)
 
     def _over_budget(self, units: VictimUnits) -> list[Mask]:
         """Return who might be beyond a budget, bool[units]: if the least important use it first, or the most."""
@@ -269,39 +269,39 @@ class ByNode:
 
     def _left_out(self, row: int, units: VictimUnits, order: Numbers) -> Mask | None:
         """Lift units off a node and put them back in an order; returns bool[units], those that must leave."""
-        lifted: dict[int, SimulatedRemoval] = {}
+        removed: dict[int, SimulatedRemoval] = {}
         try:
             for unit in order.tolist():
-                lifted[unit] = SimulatedRemoval(self.cluster, units.pods_of(unit), seen=True)
-                lifted[unit].lift()
+                removed[unit] = SimulatedRemoval(self.cluster, units.pods_of(unit), seen=True)
+                removed[unit].remove()
             if not (self._has_room(row) and self._is_open(row)):
                 return None
-            self._put_back(row, units, lifted)
+            self._reprieve(row, units, removed)
         finally:
-            for lifting in lifted.values():
-                lifting.put_back()
+            for removal in removed.values():
+                removal.reprieve()
         gone = np.zeros(len(units), dtype=np.bool_)
-        gone[list(lifted)] = True
+        gone[list(removed)] = True
         return gone
 
-    def _put_back(self, row: int, units: VictimUnits, lifted: dict[int, SimulatedRemoval]) -> None:
+    def _reprieve(self, row: int, units: VictimUnits, removed: dict[int, SimulatedRemoval]) -> None:
         """Put back who need not leave, in order."""
-        for unit, lifting in list(lifted.items()):
-            lifting.put_back()
-            pods = self.cluster.tenants.at(units.pods_of(unit))
+        for unit, removal in list(removed.items()):
+            removal.reprieve()
+            pods = self.cluster.pod_columns.at(units.pods_of(unit))
             if self._has_room(row) and (not any(map(self.looks.at, pods)) or self._is_open(row)):
-                del lifted[unit]
+                del removed[unit]
             else:
-                lifting.lift()
+                removal.remove()
 
     def _has_room(self, row: int) -> bool:
         nodes, columns = self.cluster.nodes, self.wish.columns
         return bool((nodes.allocatable[row, columns] - nodes.requested[row, columns] >= self.wish.request).all())
 
     def _is_open(self, row: int) -> bool:
-        """Whether the company on the nodes lets the pod go to one of them."""
+        """Whether the pods on the nodes let the pod go to one of them."""
         found = pre_filter(self.ask.klass, self.cluster.nodes, self.ask.where, self.profile)
-        return not any(rejection.rows[row] for tally in found for rejection in tally.rejections())
+        return not any(rejection.rows[row] for state in found for rejection in state.rejections())
 
 
 def open_nodes(cluster: Cluster, ask: Ask, profile: Profile) -> Mask:
@@ -312,7 +312,7 @@ def open_nodes(cluster: Cluster, ask: Ask, profile: Profile) -> Mask:
 
 
 def _bands(units: VictimUnits, cluster: Cluster) -> Numbers:
-    """Return int64[slots]: the grade of each pod's unit."""
-    out = np.full(len(cluster.tenants), NO_BAND)
-    out[units.slots] = units.grade[units.of]
+    """Return int64[slots]: the band of each pod's unit."""
+    out = np.full(len(cluster.pod_columns), NO_BAND)
+    out[units.slots] = units.band[units.of]
     return out

@@ -64,7 +64,7 @@ class ResourceWish:
 
         Where pods bar their nodes, that is one more resource: a node has plenty, and each of them takes all of it.
         """
-        nodes, tenants = cluster.nodes, cluster.tenants
+        nodes, tenants = cluster.nodes, cluster.pod_columns
         left = (nodes.allocatable[:, self.columns] - nodes.requested[:, self.columns]).T
         if len(self.barring):
             barred = np.bincount(tenants.row[self.barring], minlength=len(nodes))
@@ -73,7 +73,7 @@ class ResourceWish:
 
     def held(self, cluster: Cluster, slots: Slots) -> Free:
         """Return int64[resources asked for, m]: what each of these pods takes of them."""
-        held = cluster.tenants.held(slots, cluster.nodes.axis)[:, self.columns].T
+        held = cluster.pod_columns.held(slots, cluster.nodes.axis)[:, self.columns].T
         if len(self.barring):
             held = np.vstack((held, _PLENTY * np.isin(slots, self.barring)))
         return np.ascontiguousarray(held)
@@ -118,7 +118,7 @@ class VictimPool:
             coverage: The budgets.
             harmless: bool[slots], those that hurt nobody: they come last.
         """
-        tenants = cluster.tenants
+        tenants = cluster.pod_columns
         slots = slots[by_importance(cluster, slots, harmless)]
         row = tenants.row[slots].astype(np.int64)
         violating = np.zeros(len(slots), dtype=np.bool_)
@@ -130,7 +130,7 @@ class VictimPool:
         turn = np.arange(len(row)) - np.repeat(starts, np.diff(starts, append=len(row)))
         return cls(slots, row, turn, wish.held(cluster, slots), violating)
 
-    def lift(self, free: Free, which: Mask | None = None) -> Free:
+    def remove(self, free: Free, which: Mask | None = None) -> Free:
         """Return what would be free without these pods, or without some of them."""
         out = free.copy()
         for column, held in zip(out, self.held, strict=True):
@@ -140,18 +140,18 @@ class VictimPool:
                 np.add.at(column, self.row[which], held[which])
         return out
 
-    def put_back(self, lifted: Free, needed: Free, rows: Mask) -> Mask:
+    def reprieve(self, removed: Free, needed: Free, rows: Mask) -> Mask:
         """Put pods back as long as the node keeps what is needed there.
 
         Args:
-            lifted: What is free without any of them.
+            removed: What is free without any of them.
             needed: int64[columns, rows], what must stay free.
             rows: bool[rows], the nodes that count.
 
         Returns:
             bool[m], those that cannot be put back, on the nodes that count.
         """
-        spare = lifted - needed
+        spare = removed - needed
         gone = np.zeros(len(self.row), dtype=np.bool_)
         for now in self._turns(rows):
             row, held = self.row[now], self.held[:, now]
@@ -171,7 +171,7 @@ class VictimPool:
 
 def by_importance(cluster: Cluster, slots: Slots, harmless: Mask | None = None) -> Rows:
     """Return the order of pods by node, then from the most important: by priority, then by who has run longest."""
-    tenants = cluster.tenants
+    tenants = cluster.pod_columns
     rank = tenants.priority[slots] + PRIORITY_OFFSET + 1
     if harmless is not None:
         rank[harmless] = 0
@@ -202,7 +202,7 @@ class Remaining:
     def __post_init__(self) -> None:
         self._request = self.wish.request.tolist()
 
-    def put_back(self, unit: int) -> None:
+    def reprieve(self, unit: int) -> None:
         """Let a unit stay after all."""
         self._move(unit, -1)
 
@@ -215,7 +215,7 @@ class Remaining:
         before = self.spare
         self.take_out(unit)
         gain = self.spare - before
-        self.put_back(unit)
+        self.reprieve(unit)
         return gain
 
     def _move(self, unit: int, sign: int) -> None:

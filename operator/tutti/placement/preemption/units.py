@@ -57,14 +57,14 @@ class VictimUnits:
         slots: int64[m], the pods; those of one unit side by side.
         of: int64[m], ascending, the unit of each.
         starts: int64[n + 1], where each unit begins among the pods.
-        grade: int64[n], the priority of each; NO_GRADE where its leaving hurts nobody.
+        band: int64[n], the priority of each; NO_BAND where its leaving hurts nobody.
         started: float64[n], when the first pod of each was started, Unix seconds.
     """
 
     slots: Slots
     of: Numbers
     starts: Numbers
-    grade: Numbers
+    band: Numbers
     started: NDArray[np.float64]
 
     @classmethod
@@ -76,19 +76,19 @@ class VictimUnits:
             singles: The pods that leave by themselves, by their slots; none of them in a party.
             parties: The others.
         """
-        tenants = cluster.tenants
+        tenants = cluster.pod_columns
         there = [(party, [pod.slot for pod in party.pods if pod.slot >= 0]) for party in parties]
         there = [(party, slots) for party, slots in there if slots]
         sizes = [np.ones(len(singles), dtype=np.int64), np.array([len(slots) for _, slots in there], dtype=np.int64)]
         starts = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
         slots = np.concatenate((singles, *(np.array(slots, dtype=np.int64) for _, slots in there)))
-        grades = [NO_BAND if party.harmless else party.priority for party, _ in there]
+        bands = [NO_BAND if party.harmless else party.priority for party, _ in there]
         own = np.where(tenants.leaving[singles], NO_BAND, tenants.priority[singles])
         return cls(
             slots=slots,
             of=np.repeat(np.arange(len(starts) - 1), np.diff(starts)),
             starts=starts,
-            grade=np.concatenate((own, np.array(grades, dtype=np.int64))),
+            band=np.concatenate((own, np.array(bands, dtype=np.int64))),
             started=np.minimum.reduceat(tenants.started[slots], starts[:-1]) if len(slots) else np.zeros(0),
         )
 
@@ -100,13 +100,13 @@ class VictimUnits:
             slots=self.slots[pods],
             of=np.repeat(np.arange(len(size)), size),
             starts=np.concatenate(([0], np.cumsum(size))),
-            grade=self.grade[which],
+            band=self.band[which],
             started=self.started[which],
         )
 
     def __len__(self) -> int:
         """How many units there are."""
-        return len(self.grade)
+        return len(self.band)
 
     @property
     def size(self) -> Numbers:
@@ -117,7 +117,7 @@ class VictimUnits:
         """Return the pods of some units: bool[n] to int64[...]."""
         return self.slots[chosen[self.of]]
 
-    def least_harm_first(self, violating: Mask) -> Numbers:
+    def cheapest_first(self, violating: Mask) -> Numbers:
         """Return all units, those whose leaving hurts least first.
 
         Over budget comes last of all; then by priority; a whole gang after a pod by itself and a larger one after a
@@ -126,40 +126,40 @@ class VictimUnits:
         Args:
             violating: bool[n], those that no disruption budget has room for.
         """
-        return np.lexsort((-self.started, self.size, self.grade, violating))
+        return np.lexsort((-self.started, self.size, self.band, violating))
 
     def pods_of(self, unit: int) -> Slots:
         """Return the pods of one unit."""
         return self.slots[self.starts[unit] : self.starts[unit + 1]]
 
-    def harm(self, cluster: Cluster, chosen: Mask, coverage: Coverage) -> VictimCost:
+    def cost(self, cluster: Cluster, chosen: Mask, coverage: Coverage) -> VictimCost:
         """Return what taking out some units, bool[units], would do; those that hurt nobody do not count.
 
         A pod counts with the priority of what it leaves with.
         """
-        hurting = chosen & (self.grade != NO_BAND)
-        grade, size, started = self.grade[hurting], self.size[hurting], self.started[hurting]
-        highest = int(grade.max(initial=-PRIORITY_OFFSET))
+        costly = chosen & (self.band != NO_BAND)
+        band, size, started = self.band[costly], self.size[costly], self.started[costly]
+        highest = int(band.max(initial=-PRIORITY_OFFSET))
         return VictimCost(
             violations=self.violations(cluster, chosen, coverage),
             highest=highest,
-            total=int((size * (grade + PRIORITY_OFFSET)).sum()),
+            total=int((size * (band + PRIORITY_OFFSET)).sum()),
             number=int(size.sum()),
-            youth=-float(started[grade == highest].min()) if len(grade) else 0.0,
+            youth=-float(started[band == highest].min()) if len(band) else 0.0,
         )
 
     def violations(self, cluster: Cluster, chosen: Mask, coverage: Coverage) -> int:
         """Return how many pods of some units no budget has room for."""
-        return coverage.violations(cluster.tenants.at(self.pods(chosen))) if coverage.budgets else 0
+        return coverage.violations(cluster.pod_columns.at(self.pods(chosen))) if coverage.budgets else 0
 
     def over_budget(self, cluster: Cluster, some: Mask, coverage: Coverage, *, reverse: bool = False) -> Mask:
         """Tell for which of some units no budget has room if those that hurt least, or most, go first: bool[units]."""
         over = np.zeros(len(self), dtype=np.bool_)
         left = [budget.allowed for budget in coverage.budgets]
         if left:
-            order = self.least_harm_first(over)
+            order = self.cheapest_first(over)
             for unit in (order[::-1] if reverse else order).tolist():
-                pods = cluster.tenants.at(self.pods_of(unit)) if some[unit] else []
+                pods = cluster.pod_columns.at(self.pods_of(unit)) if some[unit] else []
                 if coverage.has_room(left, pods):
                     coverage.take(left, pods)
                 else:
@@ -168,10 +168,10 @@ class VictimUnits:
 
 
 class SimulatedRemoval:
-    """A context manager: inside, these pods take no room; `seen`, nor are they company to anybody or hold volumes."""
+    """A context manager: inside, these pods take no room; `seen`, nor are they seen by others or hold volumes."""
 
     def __init__(self, cluster: Cluster, slots: Slots, *, seen: bool) -> None:
-        tenants, axis = cluster.tenants, cluster.nodes.axis
+        tenants, axis = cluster.pod_columns, cluster.nodes.axis
         self._nodes = cluster.nodes
         self._row = tenants.row[slots].astype(np.int64)
         self._held = tenants.held(slots, axis)
@@ -179,20 +179,20 @@ class SimulatedRemoval:
         self._records = tenants.at(slots) if seen else []
 
     def __enter__(self) -> Self:
-        self.lift()
+        self.remove()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.put_back()
+        self.reprieve()
 
-    def lift(self) -> None:
-        """Take them off; `put_back` them before anything else happens."""
+    def remove(self) -> None:
+        """Take them off; `reprieve` them before anything else happens."""
         self._change(-1)
 
-    def put_back(self) -> None:
-        """Undo `lift`."""
+    def reprieve(self) -> None:
+        """Undo `remove`."""
         self._change(1)
 
     def _change(self, sign: int) -> None:
@@ -201,7 +201,7 @@ class SimulatedRemoval:
             for column, amount in zip(columns.T, amounts.T, strict=False):
                 np.add.at(column, self._row, sign * amount)
         for record, row in zip(self._records, self._row.tolist(), strict=False):
-            nodes.residents.add(record.kin, row, leaving=record.deleting, count=sign)
+            nodes.label_index.add(record.pod_signature, row, leaving=record.deleting, count=sign)
             if record.uses and sign > 0:
                 nodes.volumes.users.mount(record.key, nodes.names[row], record.uses)
             elif record.uses:
@@ -227,17 +227,17 @@ class BarredNodes:
     @classmethod
     def of(cls, cluster: Cluster, ask: Ask, units: VictimUnits, profile: Profile) -> BarredNodes | None:
         """Return the nodes that are closed to pods of an ask by some of the units only; None where none is."""
-        nodes, tenants = cluster.nodes, cluster.tenants
+        nodes, tenants = cluster.nodes, cluster.pod_columns
         static = static_filter_result(ask.klass, nodes, ask.where, profile).mask
-        company = pre_filter(ask.klass, nodes, ask.where, profile)
-        codes = np.zeros(nodes.residents.codes, dtype=np.bool_)
-        for tally in company:
-            if isinstance(tally, Excluding):
-                codes |= tally.in_the_way(nodes)
-        at, counts, _ = nodes.residents.where(codes)
+        states = pre_filter(ask.klass, nodes, ask.where, profile)
+        codes = np.zeros(nodes.label_index.codes, dtype=np.bool_)
+        for state in states:
+            if isinstance(state, Excluding):
+                codes |= state.in_the_way(nodes)
+        at, counts, _ = nodes.label_index.where(codes)
         there = np.zeros(len(nodes), dtype=np.int64)
         np.add.at(there, at, counts)
-        shut = static & ~feasible(static, company) & (there > 0)
+        shut = static & ~feasible(static, states) & (there > 0)
         if not shut.any():
             return None
         row = tenants.row[units.slots].astype(np.int64)
@@ -253,7 +253,7 @@ class BarredNodes:
 def _least_important(units: VictimUnits, row: Slots, shut: Mask) -> Mask:
     """Return bool[rows]: so many of the nodes as are looked at."""
     least = np.full(len(shut), np.iinfo(np.int64).max)
-    np.minimum.at(least, row, units.grade[units.of])
+    np.minimum.at(least, row, units.band[units.of])
     order = np.flatnonzero(shut)
     order = order[np.argsort(least[order], kind="stable")][:MOST_BARRED]
     out = np.zeros_like(shut)
@@ -263,5 +263,5 @@ def _least_important(units: VictimUnits, row: Slots, shut: Mask) -> Mask:
 
 def _are_of(codes: Codes, records: list[PodRecord]) -> Mask:
     """Return bool[records]: which are of these codes."""
-    of = [one.kin.leaving_code if one.deleting else one.kin.code for one in records]
+    of = [one.pod_signature.leaving_code if one.deleting else one.pod_signature.code for one in records]
     return codes[of] if of else np.zeros(0, dtype=np.bool_)

@@ -35,14 +35,14 @@ class Budget:
 
     def covers(self, record: PodRecord) -> bool:
         """Whether taking this pod out would use the budget."""
-        return record.name not in self.disrupted and self.means(record.kin)
+        return record.name not in self.disrupted and self.means(record.pod_signature)
 
-    def means(self, kin: PodSignature) -> bool:
+    def means(self, pod_signature: PodSignature) -> bool:
         """Whether the budget is about such pods, but for those it counts already."""
-        selector, labels = self.selector, kin.labels
+        selector, labels = self.selector, pod_signature.labels
         if selector is None or not (selector.match_labels or selector.match_expressions):
             return False
-        return kin.namespace == self.namespace and bool(labels) and selector.matches(labels)
+        return pod_signature.namespace == self.namespace and bool(labels) and selector.matches(labels)
 
 
 def budget_of(found: PodDisruptionBudget) -> Budget:
@@ -58,7 +58,7 @@ def budget_of(found: PodDisruptionBudget) -> Budget:
 
 @dataclass(slots=True)
 class Coverage:
-    """Which budgets cover whom, asked once per kin.
+    """Which budgets cover whom, asked once per signature.
 
     Attributes:
         of_leaving: Whether a pod that is being deleted already would use a budget, as kube-scheduler counts it.
@@ -72,10 +72,10 @@ class Coverage:
         """Return the budgets, by index, that taking a pod out would use."""
         if not self.budgets or (record.deleting and not self.of_leaving):
             return ()
-        known = self._of.get(id(record.kin))
+        known = self._of.get(id(record.pod_signature))
         if known is None:
-            known = tuple(i for i, budget in enumerate(self.budgets) if budget.means(record.kin))
-            self._of[id(record.kin)] = known
+            known = tuple(i for i, budget in enumerate(self.budgets) if budget.means(record.pod_signature))
+            self._of[id(record.pod_signature)] = known
         return tuple(i for i in known if record.name not in self.budgets[i].disrupted) if known else known
 
     def violations(self, records: Iterable[PodRecord]) -> int:
@@ -125,7 +125,7 @@ class Coverage:
 
 
 PRIORITY_OFFSET = 1 << 31
-"""Makes every priority count above nothing, so that fewer victims are less harm than more of them."""
+"""Makes every priority count above nothing, so that fewer victims cost less than more of them."""
 
 
 class VictimCost(NamedTuple):

@@ -72,7 +72,7 @@ def in_one_domain(
     for one in able[:MOST_LOOKED_AT].tolist():
         rows = domain == one
         there = nobody.copy()
-        there[units.of[rows[cluster.tenants.row[units.slots]]]] = True
+        there[units.of[rows[cluster.pod_columns.row[units.slots]]]] = True
         numbers = np.flatnonzero(there)
         some = ByRoom(
             cluster,
@@ -91,7 +91,7 @@ def in_one_domain(
             found.append((gone, rows))
     if not found:
         return None
-    return min(found, key=lambda one: units.harm(cluster, one[0], coverage))[0]
+    return min(found, key=lambda one: units.cost(cluster, one[0], coverage))[0]
 
 
 def _domains(cluster: Cluster, near: TopologyPlacement) -> Rows:
@@ -103,20 +103,20 @@ def _domains(cluster: Cluster, near: TopologyPlacement) -> Rows:
 
 
 def _able(everywhere: ByRoom, units: VictimUnits, domain: Rows, wanted: int) -> Numbers:
-    """Return the domains with room for all once those up to the least grade that does are gone, the roomiest first."""
+    """Return the domains with room for all once those up to the least band that does are gone, the roomiest first."""
     known = domain >= 0
     room = np.zeros(int(domain.max(initial=-1)) + 1, dtype=np.int64)
-    grades = np.unique(units.grade)
-    low, high = -1, len(grades)
+    bands = np.unique(units.band)
+    low, high = -1, len(bands)
     while high - low > 1:
         middle = (low + high) // 2
-        if (_sums(everywhere.capacity(units.grade <= grades[middle]), domain, known, room) >= wanted).any():
+        if (_sums(everywhere.capacity(units.band <= bands[middle]), domain, known, room) >= wanted).any():
             high = middle
         else:
             low = middle
-    if high == len(grades):
+    if high == len(bands):
         return np.zeros(0, dtype=np.int64)
-    sums = _sums(everywhere.capacity(units.grade <= grades[high]), domain, known, room)
+    sums = _sums(everywhere.capacity(units.band <= bands[high]), domain, known, room)
     able = np.flatnonzero(sums >= wanted)
     return able[np.argsort(-sums[able], kind="stable")]
 
@@ -146,13 +146,13 @@ class ChosenVictims:
         units: int64[...], ascending; none where the gang fits as things are.
         victims: Their pods, the least important first; those that are leaving already among them.
         rows: Per ask, the rows of its pods as `gang.place` gives them.
-        harm: What their leaving does; units that hurt nobody do not count.
+        cost: What their leaving does; units that hurt nobody do not count.
     """
 
     units: Numbers
     victims: tuple[PodRecord, ...]
     rows: list[Rows]
-    harm: VictimCost
+    cost: VictimCost
 
 
 def choose_victims(
@@ -197,7 +197,7 @@ def choose_victims(
         known |= open_nodes(cluster, asks[0], profile)
     if _is_one_pod(asks) and enough(np.zeros(len(units), dtype=np.bool_)):
         one = ByNode.of(cluster, asks[0], units, coverage, profile)
-        cleared = one.choose(known, than=None if best is None else best.harm)
+        cleared = one.choose(known, than=None if best is None else best.cost)
         if cleared is not None and cleared.gone.any():
             return _result(cluster, units, cleared.gone, [np.array([cleared.row])], coverage)
     if best is not None:
@@ -208,7 +208,7 @@ def choose_victims(
 
 
 def _better(one: ChosenVictims | None, other: ChosenVictims) -> ChosenVictims:
-    return other if one is None or other.harm < one.harm else one
+    return other if one is None or other.cost < one.cost else one
 
 
 def _is_one_pod(asks: Sequence[Ask]) -> bool:
@@ -231,9 +231,9 @@ def _placed(
 
 
 def _result(cluster: Cluster, units: VictimUnits, chosen: Mask, rows: list[Rows], coverage: Coverage) -> ChosenVictims:
-    order = units.least_harm_first(np.zeros(len(units), dtype=np.bool_))
-    victims = [pod for unit in order[chosen[order]].tolist() for pod in cluster.tenants.at(units.pods_of(unit))]
-    return ChosenVictims(np.flatnonzero(chosen), tuple(victims), rows, units.harm(cluster, chosen, coverage))
+    order = units.cheapest_first(np.zeros(len(units), dtype=np.bool_))
+    victims = [pod for unit in order[chosen[order]].tolist() for pod in cluster.pod_columns.at(units.pods_of(unit))]
+    return ChosenVictims(np.flatnonzero(chosen), tuple(victims), rows, units.cost(cluster, chosen, coverage))
 
 
 def _by_room(

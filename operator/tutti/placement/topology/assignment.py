@@ -26,7 +26,7 @@ from tutti.placement.topology.request import SizedRequest, TopologyPlacement, si
 from tutti.placement.topology.tree import DomainTree, domain_tree
 
 MOST_TRIED = 32
-"""How many domains are tried for pods that mind each other's company."""
+"""How many domains are tried for pods with inter-pod constraints."""
 
 
 @dataclass(slots=True)
@@ -76,10 +76,10 @@ class TopologyChoice:
         found = self._most(where, asked, max(required, 1), asked.count)
         if found is None:
             return nothing
-        spots, most = found
+        assigned, most = found
         wanted = min(most, required + extra)
         if most > wanted:
-            where = where & self._home_of(spots, asked)
+            where = where & self._home_of(assigned, asked)
         asked = replace(asked, count=wanted)
         return self._put(where, asked) if self.seen.is_exact else self._try(where, asked, required)
 
@@ -110,24 +110,24 @@ class TopologyChoice:
             at = (low + high) // 2
         return best
 
-    def _home_of(self, spots: TopologyAssignment, asked: SizedRequest) -> Mask:
+    def _home_of(self, assigned: TopologyAssignment, asked: SizedRequest) -> Mask:
         """Return bool[rows]: the narrowest domain, as narrow as asked for, in which all of some leaves are."""
         for level in range(asked.level, -1, -1):
-            domains = np.unique(self.tree.above(spots.leaves, self.tree.lowest, level))
+            domains = np.unique(self.tree.above(assigned.leaves, self.tree.lowest, level))
             if len(domains) == 1:
                 return self.tree.rows_of(domains, level)
         return np.ones_like(self.within)
 
     def _put(self, where: Mask, asked: SizedRequest) -> Counts:
         """Place pods by the rules: all of a leaf where it is filled, by score where there is a choice."""
-        spots = self.fit(where, asked)
-        return np.zeros_like(self.seen.room) if spots is None else self.put(where, spots)
+        assigned = self.fit(where, asked)
+        return np.zeros_like(self.seen.room) if assigned is None else self.put(where, assigned)
 
-    def put(self, where: Mask, spots: TopologyAssignment) -> Counts:
+    def put(self, where: Mask, assigned: TopologyAssignment) -> Counts:
         """Place pods in these leaves, on some rows; returns int64[rows], how many on each."""
         room = self.seen.room * where
         wanted = np.zeros(len(self.tree.samples), dtype=np.int64)
-        wanted[spots.leaves] = spots.pods
+        wanted[assigned.leaves] = assigned.pods
         full = wanted == self.tree.sum(room)
         counts = room * self.tree.places_in(full & (wanted > 0))
         single = (self.tree.sizes == 1) & ~full & (wanted > 0)
@@ -138,7 +138,7 @@ class TopologyChoice:
         return counts
 
     def _try(self, where: Mask, asked: SizedRequest, required: int) -> Counts:
-        """Place pods that mind each other's company, in the first domain in which the required ones find room."""
+        """Place pods with inter-pod constraints, in the first domain in which the required ones find room."""
         transaction = self.seen.choice.transaction
         mark = transaction.mark()
         for rows in islice(self._candidates(where, asked), MOST_TRIED):
@@ -166,13 +166,13 @@ class TopologyChoice:
         if asked.size == 1:
             return self.seen.take(asked.count, where)
         counts = np.zeros_like(self.seen.room)
-        spots = self.fit(where, asked)
-        if spots is None:
+        assigned = self.fit(where, asked)
+        if assigned is None:
             return counts
-        domains = self.tree.above(spots.leaves, self.tree.lowest, asked.slice_level)
+        domains = self.tree.above(assigned.leaves, self.tree.lowest, asked.slice_level)
         for domain in np.unique(domains):
             rows = where & self.tree.rows_of(np.array([domain]), asked.slice_level)
-            counts = counts + self.seen.take(int(spots.pods[domains == domain].sum()), rows)
+            counts = counts + self.seen.take(int(assigned.pods[domains == domain].sum()), rows)
         return counts
 
 
@@ -181,17 +181,17 @@ def with_whole_slices(asked: SizedRequest) -> SizedRequest:
     return replace(asked, count=-(-asked.count // asked.size) * asked.size)
 
 
-def without_surplus(tree: DomainTree, spots: TopologyAssignment, asked: SizedRequest) -> TopologyAssignment:
+def without_surplus(tree: DomainTree, assigned: TopologyAssignment, asked: SizedRequest) -> TopologyAssignment:
     """Leave out the pods that only filled up a slice: all in one slice."""
-    surplus = int(spots.pods.sum()) - asked.count
+    surplus = int(assigned.pods.sum()) - asked.count
     if surplus <= 0:
-        return spots
-    domains = tree.above(spots.leaves, tree.lowest, asked.slice_level)
+        return assigned
+    domains = tree.above(assigned.leaves, tree.lowest, asked.slice_level)
     last = np.flatnonzero(domains == domains[-1])[::-1]
-    pods = spots.pods.copy()
+    pods = assigned.pods.copy()
     less = np.clip(surplus - (np.cumsum(pods[last]) - pods[last]), 0, pods[last])
     pods[last] -= less
-    return TopologyAssignment(spots.leaves, pods, spots.leader)
+    return TopologyAssignment(assigned.leaves, pods, assigned.leader)
 
 
 def place_by_topology(choice: TopologyChoice, required: int, extra: int) -> Counts:

@@ -120,8 +120,8 @@ def balanced(tree: DomainTree, rooms: Sequence[DomainCapacity], wish: SizedReque
     if best is None or best.least <= 0:
         return None
     if wish.level >= wish.slice_level:
-        poured = _fill_fewest(best.room, wish, best.domains, best.least)
-        return None if poured is None else (wish.level, poured)
+        filled = _fill_fewest(best.room, wish, best.domains, best.least)
+        return None if filled is None else (wish.level, filled)
     spread = _evenness(best.below, tree.parents[wish.level + 1])
     slices = best.room.slices_led if wish.leaders else best.room.slices
     first = np.lexsort(tuple(key[best.domains] for key in (-spread, -slices, ~best.room.leaders)))
@@ -129,8 +129,8 @@ def balanced(tree: DomainTree, rooms: Sequence[DomainCapacity], wish: SizedReque
     if chosen is None:
         return None
     below = np.flatnonzero(np.isin(tree.parents[wish.level + 1], chosen))
-    poured = _fill_fewest(best.below, wish, below, best.least)
-    return None if poured is None else (wish.level + 1, poured)
+    filled = _fill_fewest(best.below, wish, below, best.least)
+    return None if filled is None else (wish.level + 1, filled)
 
 
 def _siblings(tree: DomainTree, wish: SizedRequest) -> Iterator[Index]:
@@ -213,9 +213,9 @@ def _fill_fewest(room: DomainCapacity, wish: SizedRequest, domains: Index, least
     """Give each of the fewest domains that will do its least, and what is left over to the first."""
     for whole in (False, True):
         chosen = _smallest(room, wish, domains, whole=whole)
-        poured = None if chosen is None else _fill_evenly(room, wish, _led_first(room, chosen), least)
-        if poured is not None:
-            return poured
+        filled = None if chosen is None else _fill_evenly(room, wish, _led_first(room, chosen), least)
+        if filled is not None:
+            return filled
     return None
 
 

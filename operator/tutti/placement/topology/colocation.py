@@ -91,13 +91,13 @@ class ColocatedSet:
         leads = (head.room > 0) & choice.within
         beside = self._beside(workers, leader, leads)
         cost = np.where(leads, choice.seen.room - beside, np.iinfo(np.int64).max)
-        spots = self._fit(choice, asked, leads, cost)
-        if spots is None:
+        assigned = self._fit(choice, asked, leads, cost)
+        if assigned is None:
             return None
-        inside = choice.tree.leaf_of == spots.leader
-        mine = int(spots.pods[spots.leaves == spots.leader].sum())
+        inside = choice.tree.leaf_of == assigned.leader
+        mine = int(assigned.pods[assigned.leaves == assigned.leader].sum())
         spare = int((choice.seen.room * choice.within * inside).sum()) - mine
-        return self._seat(main, lead, choice, spots, inside & leads & (cost <= max(spare, int(cost[inside].min()))))
+        return self._seat(main, lead, choice, assigned, inside & leads & (cost <= max(spare, int(cost[inside].min()))))
 
     def _fit(self, choice: TopologyChoice, asked: SizedRequest, leads: Mask, cost: Counts) -> TopologyAssignment | None:
         tree = choice.tree
@@ -120,7 +120,7 @@ class ColocatedSet:
         return room
 
     def _seat(
-        self, main: int, lead: int, choice: TopologyChoice, spots: TopologyAssignment, seats: Mask
+        self, main: int, lead: int, choice: TopologyChoice, assigned: TopologyAssignment, seats: Mask
     ) -> list[Rows] | None:
         """Place the leader on one of its seats, then the workers where they were told to go."""
         mark = self.transaction.mark()
@@ -129,7 +129,7 @@ class ColocatedSet:
             return None
         workers = self.asks[main]
         choice.seen = feasible_capacity(self.nodes, self.transaction, workers, self.profile)
-        counts = choice.put(choice.within, spots)
+        counts = choice.put(choice.within, assigned)
         if int(counts.sum()) < workers.required:
             self.transaction.rollback(mark)
             return None

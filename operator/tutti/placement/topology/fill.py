@@ -95,32 +95,32 @@ class FillTargets:
     """Domains to pour into.
 
     Attributes:
-        domains: int64[k], in the order of their use, those of one lot side by side.
-        lot: int64[k], which lot each belongs to, rising from 0 without gaps.
+        domains: int64[k], in the order of their use, those of one set side by side.
+        pod_set: int64[k], which set each belongs to, rising from 0 without gaps.
         units: int64[k], what each has room for; `led` beside a leader.
         leaders: bool[k], which have room for a leader.
-        needed: int64[lots], what is to be poured.
-        led_lot: The lot that a leader goes with; -1 for none.
+        needed: int64[sets], what is to be filled.
+        led_set: The set that a leader goes with; -1 for none.
     """
 
     domains: Index
-    lot: Index
+    pod_set: Index
     units: Counts
     led: Counts
     leaders: Mask
     needed: Counts
-    led_lot: int = -1
+    led_set: int = -1
 
     def at(self, order: Index) -> FillTargets:
         """Return the same with its domains in another order."""
         return FillTargets(
             self.domains[order],
-            self.lot[order],
+            self.pod_set[order],
             self.units[order],
             self.led[order],
             self.leaders[order],
             self.needed,
-            self.led_lot,
+            self.led_set,
         )
 
 
@@ -131,7 +131,7 @@ class FillCounts:
     Attributes:
         domains: int64[k], those used, in order; `units` int64[k], what each got.
         leader: The domain of the leader; -1 for none.
-        missing: int64[lots], what found no room.
+        missing: int64[sets], what found no room.
     """
 
     domains: Index
@@ -140,71 +140,71 @@ class FillCounts:
     missing: Counts
 
 
-def fill_domains(lots: FillTargets, *, tight: bool) -> FillCounts:
-    """Fill the domains of each lot in order; with `tight`, the last one is the first of the tightest that will do."""
-    lots, front = _leader_first(lots)
-    starts = np.searchsorted(lots.lot, np.arange(len(lots.needed)))
-    units = lots.units.copy()
+def fill_domains(targets: FillTargets, *, tight: bool) -> FillCounts:
+    """Fill the domains of each set in order; with `tight`, the last one is the first of the tightest that will do."""
+    targets, front = _leader_first(targets)
+    starts = np.searchsorted(targets.pod_set, np.arange(len(targets.needed)))
+    units = targets.units.copy()
     floor = starts.copy()
     if front >= 0:
-        begin = int(starts[lots.led_lot])
-        units[begin : front + 1] = lots.led[begin : front + 1]
-        floor[lots.led_lot] = front
+        begin = int(starts[targets.led_set])
+        units[begin : front + 1] = targets.led[begin : front + 1]
+        floor[targets.led_set] = front
     before = np.cumsum(units) - units
-    before -= before[starts][lots.lot]
-    left = lots.needed[lots.lot] - before
+    before -= before[starts][targets.pod_set]
+    left = targets.needed[targets.pod_set] - before
     parts = np.clip(left, 0, units)
     used = parts > 0
     leader = front
-    last = _first((units >= left) & (np.arange(len(units)) >= floor[lots.lot]), lots.lot, starts)
+    last = _first((units >= left) & (np.arange(len(units)) >= floor[targets.pod_set]), targets.pod_set, starts)
     if tight:
-        best = _tightest(lots, last, np.maximum(left, 0), front)
+        best = _tightest(targets, last, np.maximum(left, 0), front)
         swapped = np.flatnonzero(best != last)
         parts[best[swapped]] = np.maximum(left[last[swapped]], 0)
         parts[last[swapped]] = 0
-        if front >= 0 and last[lots.led_lot] == front:
-            leader = int(best[lots.led_lot])
+        if front >= 0 and last[targets.led_set] == front:
+            leader = int(best[targets.led_set])
         used = parts > 0
-    missing = np.maximum(lots.needed - np.add.reduceat(parts, starts), 0)
+    missing = np.maximum(targets.needed - np.add.reduceat(parts, starts), 0)
     if leader >= 0:
         used[leader] = True
-    return FillCounts(lots.domains[used], parts[used], int(lots.domains[leader]) if leader >= 0 else -1, missing)
+    return FillCounts(targets.domains[used], parts[used], int(targets.domains[leader]) if leader >= 0 else -1, missing)
 
 
-def _leader_first(lots: FillTargets) -> tuple[FillTargets, int]:
-    """Move the leader's domain to the front of its lot; returns where the leader then goes, -1 for nowhere."""
-    if lots.led_lot < 0:
-        return lots, -1
-    mine = np.flatnonzero(lots.lot == lots.led_lot)
-    cost = lots.units[mine] - lots.led[mine]
-    spare = int(lots.units[mine].sum()) - int(lots.needed[lots.led_lot])
-    able = np.flatnonzero(lots.leaders[mine])
+def _leader_first(targets: FillTargets) -> tuple[FillTargets, int]:
+    """Move the leader's domain to the front of its set; returns where the leader then goes, -1 for nowhere."""
+    if targets.led_set < 0:
+        return targets, -1
+    mine = np.flatnonzero(targets.pod_set == targets.led_set)
+    cost = targets.units[mine] - targets.led[mine]
+    spare = int(targets.units[mine].sum()) - int(targets.needed[targets.led_set])
+    able = np.flatnonzero(targets.leaders[mine])
     cheap = able[cost[able] <= spare]
     if not len(cheap):
-        return lots, int(mine[able[0]]) if len(able) else -1
-    order = np.arange(len(lots.domains))
+        return targets, int(mine[able[0]]) if len(able) else -1
+    order = np.arange(len(targets.domains))
     order[mine] = np.concatenate((mine[cheap[:1]], np.delete(mine, cheap[0])))
-    return lots.at(order), int(mine[0])
+    return targets.at(order), int(mine[0])
 
 
-def _tightest(lots: FillTargets, last: Index, left: Counts, front: int) -> Index:
-    """Return per lot the first domain, from the last one on, of those with the least room that is enough."""
+def _tightest(targets: FillTargets, last: Index, left: Counts, front: int) -> Index:
+    """Return per set the first domain, from the last one on, of those with the least room that is enough."""
     done = last >= 0
-    units, able = lots.units, np.arange(len(lots.units)) >= np.where(done, last, len(left))[lots.lot]
-    if front >= 0 and last[lots.led_lot] == front:
-        led = lots.lot == lots.led_lot
-        units, able = np.where(led, lots.led, units), able & (lots.leaders | ~led)
-    able &= units >= np.where(done, left[last], 0)[lots.lot]
-    starts = np.searchsorted(lots.lot, np.arange(len(last)))
+    units, able = targets.units, np.arange(len(targets.units)) >= np.where(done, last, len(left))[targets.pod_set]
+    if front >= 0 and last[targets.led_set] == front:
+        led = targets.pod_set == targets.led_set
+        units, able = np.where(led, targets.led, units), able & (targets.leaders | ~led)
+    able &= units >= np.where(done, left[last], 0)[targets.pod_set]
+    starts = np.searchsorted(targets.pod_set, np.arange(len(last)))
     cost = np.where(able, units, _UNBOUNDED)
     least = np.minimum.reduceat(cost, starts)
-    return np.where(done, _first(able & (cost == least[lots.lot]), lots.lot, starts), -1)
+    return np.where(done, _first(able & (cost == least[targets.pod_set]), targets.pod_set, starts), -1)
 
 
-def _first(chosen: Mask, lot: Index, starts: Index) -> Index:
-    """Return int64[lots]: the first chosen position of each lot, -1 for none."""
+def _first(chosen: Mask, pod_set: Index, starts: Index) -> Index:
+    """Return int64[sets]: the first chosen position of each set, -1 for none."""
     at = np.flatnonzero(chosen)
     out = np.full(len(starts), -1, dtype=np.int64)
-    lots, first = np.unique(lot[at], return_index=True)
-    out[lots] = at[first]
+    targets, first = np.unique(pod_set[at], return_index=True)
+    out[targets] = at[first]
     return out

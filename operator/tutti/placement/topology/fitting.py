@@ -61,8 +61,8 @@ def assign_domains(
     """
     found = balanced(tree, rooms, wish) if wish.balanced else None
     if found is not None:
-        at, poured = found
-        return _descend(tree, rooms, wish, at, poured, pooled=False)
+        at, filled = found
+        return _descend(tree, rooms, wish, at, filled, pooled=False)
     chosen = _choose(rooms, wish, wish.level)
     if isinstance(chosen, InsufficientRoom):
         return chosen
@@ -111,17 +111,17 @@ def _several(
         order = np.concatenate(([first], rest))
     else:
         order = _order(room, wish, np.arange(len(order)))
-    poured = _fill_pooled(room, wish, order)
-    missing = int(poured.missing[0])
-    return InsufficientRoom(wish.slices - missing, at) if missing else (at, poured)
+    filled = _fill_pooled(room, wish, order)
+    missing = int(filled.missing[0])
+    return InsufficientRoom(wish.slices - missing, at) if missing else (at, filled)
 
 
 def _descend(
-    tree: DomainTree, rooms: Sequence[DomainCapacity], wish: SizedRequest, at: int, poured: FillCounts, *, pooled: bool
+    tree: DomainTree, rooms: Sequence[DomainCapacity], wish: SizedRequest, at: int, filled: FillCounts, *, pooled: bool
 ) -> TopologyAssignment | InsufficientRoom:
     """Go down to the leaves: above the slice level all domains used are one, below each keeps its own."""
-    pods, leader = poured.units * wish.size, poured.leader
-    domains = poured.domains
+    pods, leader = filled.units * wish.size, filled.leader
+    domains = filled.domains
     for level in range(at + 1, tree.lowest + 1):
         room = rooms[level]
         parents = tree.parents[level]
@@ -129,22 +129,22 @@ def _descend(
         whose[domains] = np.arange(len(domains))
         below = np.flatnonzero(whose[parents] >= 0)
         if pooled and level <= wish.slice_level:
-            poured = _fill_pooled(room, wish, _order(room, wish, below))
+            filled = _fill_pooled(room, wish, _order(room, wish, below))
             size = wish.size
         else:
             size = wish.size if level <= wish.slice_level else wish.inner.get(level, 1)
             led = int(whose[leader]) if leader >= 0 else -1
-            poured = _fill_each(room, wish, below, whose[parents[below]], pods // size, led, level, size)
-        if poured.missing.any() or (wish.leaders and poured.leader < 0):
-            return InsufficientRoom(int(poured.units.sum()), level)
-        domains, pods, leader = poured.domains, poured.units * size, poured.leader
+            filled = _fill_each(room, wish, below, whose[parents[below]], pods // size, led, level, size)
+        if filled.missing.any() or (wish.leaders and filled.leader < 0):
+            return InsufficientRoom(int(filled.units.sum()), level)
+        domains, pods, leader = filled.domains, filled.units * size, filled.leader
     order = np.argsort(domains)
     return TopologyAssignment(domains[order], pods[order], leader)
 
 
 def _fill_pooled(room: DomainCapacity, wish: SizedRequest, order: Index) -> FillCounts:
     """Pour all slices into these domains, in order."""
-    lots = FillTargets(
+    targets = FillTargets(
         order,
         np.zeros(len(order), dtype=np.int64),
         room.slices[order],
@@ -153,16 +153,16 @@ def _fill_pooled(room: DomainCapacity, wish: SizedRequest, order: Index) -> Fill
         np.array([wish.slices]),
         0 if wish.leaders else -1,
     )
-    return fill_domains(lots, tight=not wish.loose)
+    return fill_domains(targets, tight=not wish.loose)
 
 
 def _fill_each(
     room: DomainCapacity,
     wish: SizedRequest,
     below: Index,
-    lot: Index,
+    pod_set: Index,
     needed: Counts,
-    led_lot: int,
+    led_set: int,
     level: int,
     size: int,
 ) -> FillCounts:
@@ -172,9 +172,9 @@ def _fill_each(
         room: That of the children's level.
         wish: What is to be placed.
         below: int64[k], the children.
-        lot: int64[k], the parent of each.
+        pod_set: int64[k], the parent of each.
         needed: int64[parents], units.
-        led_lot: The parent that has the leader; -1 for none.
+        led_set: The parent that has the leader; -1 for none.
         level: The children's.
         size: Pods of a unit.
     """
@@ -183,9 +183,9 @@ def _fill_each(
     else:
         units, led = room.pods[below] // size, room.pods_led[below] // size
     slices = room.slices[below]  # as upstream, smaller slices do not count in the order
-    order = np.lexsort((below, room.pods[below], slices if wish.loose else -slices, lot))
-    lots = FillTargets(below, lot, units, led, room.leaders[below], needed, led_lot).at(order)
-    return fill_domains(lots, tight=not wish.loose)
+    order = np.lexsort((below, room.pods[below], slices if wish.loose else -slices, pod_set))
+    targets = FillTargets(below, pod_set, units, led, room.leaders[below], needed, led_set).at(order)
+    return fill_domains(targets, tight=not wish.loose)
 
 
 def _order(room: DomainCapacity, wish: SizedRequest, domains: Index) -> Index:

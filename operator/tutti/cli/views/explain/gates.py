@@ -89,7 +89,7 @@ def by_nodes(
             found = place_together(state.cluster.nodes, transaction, asks, attempt.profile)
         if not isinstance(found, Diagnosis):
             return None
-        whys.append(misfit(found.misfit, given[found.index], tried=found.tried))
+        whys.append(misfit(found.fit_error, given[found.index], tried=found.tried))
     return closest(whys) if whys else None
 
 
