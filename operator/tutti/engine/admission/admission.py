@@ -41,6 +41,7 @@ from tutti.engine.admission.shortages import (
 )
 from tutti.engine.lifecycle import quota_usage
 from tutti.engine.reading.queues import queue_of
+from tutti.engine.records.consultation import Query
 from tutti.engine.records.explanation import ASKING, Explanation
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.members import Charge, Hold, Member
@@ -82,7 +83,8 @@ def reserve(state: State, entry: Standing, choice: Choice | None) -> Refusal | N
         None where it is done; otherwise why not, and nothing has changed.
     """
     workload = entry.workload
-    extenders.begin_consulting(state, workload.key)
+    if state.configuration.extenders:
+        extenders.begin_consulting(state, workload.key)
     scarce = short_of_resources(state, workload) if workload.min_resources else None
     if scarce is not None:
         return Refusal(scarce)
@@ -101,9 +103,9 @@ def reserve(state: State, entry: Standing, choice: Choice | None) -> Refusal | N
             return None if why is None else Refusal(why, options)
         transaction.commit()
     _assign(state, attempt.taken)
-    usage_history.count_admission(
-        state, workload, [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None]
-    )
+    if state.catalog.by_past_use:
+        charged = [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None]
+        usage_history.count_admission(state, workload, charged)
     workload.cluster_queue = entry.queue.name if entry.queue else ""
     if workload.phase is Phase.WAITING:
         workload.reserved_at = state.now
@@ -117,11 +119,14 @@ def _take(attempt: AdmissionAttempt, entry: Standing, choice: Choice | None) -> 
     why = _take_required(attempt, required, entry.bunch.pod_sets, choice)
     if why is not None:
         return Refusal(usage_history.explain_usage(state, entry.workload, why), attempt.lacking)
-    needs = _take_most(attempt, entry.needs) if required else entry.needs
+    needs: Sequence[Need] = entry.needs
+    has_extra = any(need.extra for need in needs)
+    if required and has_extra:
+        needs = _take_most(attempt, needs)
     for one in attempt.taken:
         if one.charge is not None:
             attempt.charge(one.charge, len(one.rows))
-    for need in needs:
+    for need in needs if has_extra else ():
         if need.extra:
             _take_extra(attempt, need)
     return None
@@ -209,7 +214,9 @@ def _take_required(
     without: dict[str, list[frozenset[str]]] = {}
     whys: list[Explanation] = []
     while choice.verdict is Verdict.FIT:
-        kept = quota_holdback.refused_by_holdback(state, attempt.workload, queue, choice.usage, away=choice.level)
+        kept = None
+        if choice.level and state.owners.of:
+            kept = quota_holdback.refused_by_holdback(state, attempt.workload, queue, choice.usage, away=choice.level)
         found = _place(attempt, needs, pod_sets, choice) if kept is None else _Unplaced(_borrowing(choice), kept)
         if found is None:
             return None
@@ -247,14 +254,16 @@ def _place(
     attempt: AdmissionAttempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None
 ) -> _Unplaced | None:
     """Take nodes for the required pods of all needs, under the flavors chosen for each; or none."""
-    state, terms = attempt.state, terms_of(attempt, needs, pod_sets, choice)
-    queries = [query_of(ask, need) for ask, need in zip(terms.asks, needs, strict=True)]
-    waits = extenders.consult(state, queries, attempt.profile)
-    if waits is not None:
-        return _Unplaced(0, waits)
-    found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, attempt.profile, apart=attempt.apart)
+    state, profile, terms = attempt.state, attempt.profile, terms_of(attempt, needs, pod_sets, choice)
+    queries: list[Query] = []
+    if state.configuration.extenders:
+        queries = [query_of(ask, need) for ask, need in zip(terms.asks, needs, strict=True)]
+        waits = extenders.consult(state, queries, profile)
+        if waits is not None:
+            return _Unplaced(0, waits)
+    found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, profile, apart=attempt.apart)
     if isinstance(found, Shortfall):
-        again = None if attempt.probes else extenders.ask_again(state, queries, attempt.profile)
+        again = None if attempt.probes or not queries else extenders.ask_again(state, queries, profile)
         if again is None:
             attempt.lacking.append(terms.lacking(attempt, needs))
         return _Unplaced(found.index, again or misfit(found.misfit, terms.given[found.index], tried=found.tried))

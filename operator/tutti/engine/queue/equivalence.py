@@ -46,7 +46,7 @@ def shape_of(state: State, workload: Workload, queue: Queue | None, needs: Seque
     important = 0 if queue is None or queue.policy == NOBODY else workload.reach  # for whom it may preempt
     before = (*by_priority.preemption_shape(state, workload, needs), permits.asks_for_approval(state, workload))
     lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
-    local_queue = usage_history.local_queue_of(state, workload)
+    local_queue = usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else ""
     holds = workload.key in state.nominations.ours or workload.key in state.kept
     own = workload.key if holds else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)

@@ -196,7 +196,7 @@ class SchedulingQueue:
         self._trying = {}, []
         if self.cut_short:
             self._active = {**names, **self._active}
-        else:
+        elif state.owners.of:
             quota_holdback.lapse_holdbacks(state)
         return news
 
@@ -366,7 +366,7 @@ class SchedulingQueue:
         if equals is None:
             root = "" if queue is None else state.holdings.root_of(queue.name)
             required = [need for need in needs if need.required]
-            local_queue = usage_history.local_queue_of(state, workload)
+            local_queue = usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else ""
             sets = [] if queue is None else pod_sets_of(required)
             equals = Bunch(line, shape, queue, root, sets, asked_by(needs), local_queue)
             line.open_bunch(equals)
