@@ -257,7 +257,7 @@ def _has_its_nodes(state: State, shadow: Shadow) -> bool:
 
 
 def _is_behind(state: State, entry: Standing) -> bool:
-    """Whether somebody sleeps before it in its line for whom something will be kept when they are tried next."""
+    """Whether somebody is parked before it in its line for whom something will be kept when they are tried next."""
     line = entry.bunch.line
     return any(
         line.order(one) < line.order(entry)

@@ -85,23 +85,27 @@ def next_heads(state: State, lines: Iterable[Line], pending: Pending) -> Iterato
         pending: What is waited for in all lines, these or not.
     """
     heap: list[tuple[Place, int, Contender]] = []
+    known: dict[int, Candidate] = {}  # what contenders have said since somebody was tried last
     for number, contender in enumerate(_contenders(state, lines, pending)):
         first = contender.next(state)
         if first is not None:
+            known[number] = first
             heap.append((first[0], number, contender))
     heapq.heapify(heap)
     while heap:
         place, number, contender = heap[0]
-        found = contender.next(state)
+        found = known[number] if number in known else contender.next(state)
         if found is None:
             heapq.heappop(heap)
             continue
         if found[0] != place:
+            known[number] = found
             heapq.heapreplace(heap, (found[0], number, contender))
             if heap[0][1] != number:
                 continue
         rival = min(heap[1:3], default=None)
         yield NextHead(found[1], found[2], number, contender, None if rival is None else rival[:2])
+        known.clear()
 
 
 def _contenders(state: State, lines: Iterable[Line], pending: Pending) -> list[Contender]:
@@ -189,9 +193,9 @@ class _Tree:
 
 def _head(state: State, entry: Standing) -> _Head:
     """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
-    bunch, queue = entry.bunch, entry.queue
-    choice = bunch.choice
-    if choice is None or queue is None or not state.holdings.tight_since(queue.name, bunch.version):
+    equals, queue = entry.bunch, entry.queue
+    choice = equals.choice
+    if choice is None or queue is None or not state.holdings.tight_since(queue.name, equals.version):
         choice = assign_flavors(state, entry)
     usage = {} if choice is None else choice.usage
     return _Head(entry, _priority(entry), entry.workload.stands_since, usage)
