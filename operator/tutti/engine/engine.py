@@ -26,10 +26,9 @@ from tutti.engine.admission import quota_holdback, usage_history
 from tutti.engine.admission.admission import Refusal, look, reserve, reserve_batch, why_surplus_waits
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.backfill import backfill, overdue_heads
-from tutti.engine.ingest import promises
-from tutti.engine.ingest.observing import observe
-from tutti.engine.ingest.unobserved import unobserved
-from tutti.engine.ingest.wishes import read_workload
+from tutti.engine.ingest import specs
+from tutti.engine.ingest.handlers import observe, unobserved
+from tutti.engine.ingest.specs import read_workload
 from tutti.engine.lifecycle import member_loss, permits, reconciliation, reservation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.lifecycle.quota_usage import is_protected
@@ -37,19 +36,17 @@ from tutti.engine.preemption import by_priority, nominated_room, nominations
 from tutti.engine.preemption.by_quota import NOBODY_LEAVES, preempt
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.scheduling_queue import Batch, SchedulingQueue
-from tutti.engine.records.claims import Nomination
-from tutti.engine.records.counting import NOWHERE
-from tutti.engine.records.decisions import AnyDecision
-from tutti.engine.records.faults import fault_of
-from tutti.engine.records.hosting import Plugins
-from tutti.engine.records.lines import Standing
-from tutti.engine.records.milestones import Milestone, Step
+from tutti.engine.records.counters import NOT_COUNTED
+from tutti.engine.records.decisions import AnyDecision, fault_of
+from tutti.engine.records.explanation import LifecycleEvent, LifecycleStep
 from tutti.engine.records.observations import AnyObservation, Synced
-from tutti.engine.records.shadows import Shadow
+from tutti.engine.records.plugins import Plugins
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import BackfillReservation, Nomination
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.status import queue_statuses, reporting, statuses
-from tutti.quota.outcome import Choice
+from tutti.quota.assignment import Choice
 
 _MOST_FAILURES = 3
 """How many turns on end may raise at nobody in particular; then there is no use in going on with this engine."""
@@ -71,7 +68,7 @@ class Engine:
         self.state.holdings.spared = partial(is_protected, self.state)
         self.state.places.used = partial(usage_history.usage_of_local_queue, self.state)
         self.state.holdings.used_lately = partial(usage_history.usage_of_holder, self.state)
-        self.milestones: list[Milestone] = []
+        self.milestones: list[LifecycleEvent] = []
         self._bulkheads = Bulkheads()
         self._queue = SchedulingQueue(self._bulkheads, self.state.debts.pending)
         self._changed: dict[WorkloadKey, Workload] = {}  # whom something is reported of at the end of this turn
@@ -237,7 +234,7 @@ class Engine:
             self._queue.drop(first.workload)
             self._set_aside(first.workload, error, "admitting")
 
-    def _try_one(self, entry: Standing, choice: Choice | None) -> None:
+    def _try_one(self, entry: QueueEntry, choice: Choice | None) -> None:
         """Admit a workload: reserve quota and nodes for it and have it bound; or else let it wait."""
         state, workload = self.state, entry.workload
         self._queue.evaluated += 1
@@ -277,7 +274,7 @@ class Engine:
             self._bind(workload)
         return bool(admitted)
 
-    def _fits_beside_victims(self, entry: Standing, nomination: Nomination) -> bool:
+    def _fits_beside_victims(self, entry: QueueEntry, nomination: Nomination) -> bool:
         """Whether a workload fits while victims are there that it has been waiting for."""
         with (
             backfill.respecting_reservations(self.state, entry),
@@ -287,10 +284,10 @@ class Engine:
 
     def _wait(
         self,
-        entry: Standing,
+        entry: QueueEntry,
         refusal: Refusal,
         priority: int,
-        against: list[Shadow],
+        against: list[BackfillReservation],
         nomination: Nomination | None,
     ) -> None:
         """Let a workload wait that could not be admitted: for its victims, where others are taken out for it.
@@ -339,7 +336,7 @@ class Engine:
             reservation.explain_kept_nodes(state, workload)
         if before is Phase.WAITING and workload.phase in ADMITTED:
             pods = workload.tally().reserved + sum(len(group.holds) for group in workload.groups.values())
-            state.reached(workload, Step.ADMITTED, seconds=state.now - workload.queued_at, pods=pods)
+            state.reached(workload, LifecycleStep.ADMITTED, seconds=state.now - workload.queued_at, pods=pods)
         backfill.note_expected_end(state, workload)
         self._changed[workload.key] = workload
 
@@ -424,11 +421,11 @@ class Engine:
         state.ending.pop(key, None)
         state.held.pop(key, None)
         backfill.forget_expected_end(state, key)
-        promises.forget(state, key)
+        specs.forget_promises(state, key)
         self._bulkheads.forget(key)
         member_loss.forget_losses(state, workload)
         self._queue.drop(workload)
-        state.counts.move(workload, NOWHERE, {}, state.changed_queues)
+        state.counts.move(workload, NOT_COUNTED, {}, state.changed_queues)
         state.places.put(workload)
 
 

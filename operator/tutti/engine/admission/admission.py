@@ -1,12 +1,12 @@
 """The one decision: quota and a node for every required pod of a workload, together or not at all.
 
 `reserve` is where a gang gets its nodes; `binding.send_binds` is where they go out. Flavors are chosen by quota first
-(`quota/choice.py`). Where the nodes of the chosen flavors have no room, the choice is made again without these, until
+(`quota/assigner.py`). Where the nodes of the chosen flavors have no room, the choice is made again without these, until
 both hold or no flavors are left: nothing is used of quota before.
 
 Single pods that are equal and wait one behind the other are admitted in one go (`reserve_batch`), each as it would
 have been by itself. Most of what a try costs is the same for one pod and for many: all nodes are looked at once, and
-the pods take them in the order in which they would have chosen them (`placement/choosing.py`). That holds as long as
+the pods take them in the order in which they would have chosen them (`placement/node_choice.py`). That holds as long as
 nothing but the room they take tells one of them from the next: where anybody else has a claim on room or quota, where
 an extender is asked, or where their quota would be borrowed, each is tried by itself.
 """
@@ -40,21 +40,26 @@ from tutti.engine.admission.shortages import (
     short_of_resources,
 )
 from tutti.engine.lifecycle import quota_usage
-from tutti.engine.reading.queues import queue_of
-from tutti.engine.records.consultation import Query
+from tutti.engine.reading.resolution import queue_of
+from tutti.engine.records.consultation import ExtenderQuery
 from tutti.engine.records.explanation import ASKING, Explanation
-from tutti.engine.records.lines import Standing
-from tutti.engine.records.members import Charge, Hold, Member
-from tutti.engine.records.needs import Lacking, Need, hopeless, needs_of, pod_sets_of
+from tutti.engine.records.members import Charge, Member, PromisedReservation
+from tutti.engine.records.pod_sets import (
+    PodSetRequest,
+    PreemptionOption,
+    class_never_admitted,
+    pending_pod_sets,
+    quota_pod_sets,
+)
+from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.placement.gang import place, place_in_turn
-from tutti.placement.sharing import are_apart
-from tutti.placement.together import Shortfall, place_together
-from tutti.quota.accounts import Account
-from tutti.quota.flavors import Assignment, Queue
-from tutti.quota.outcome import Choice, Verdict
-from tutti.quota.podsets import PodSet
+from tutti.placement.gang import place_ask, place_in_turn
+from tutti.placement.shared_claims import out_of_shared_reach
+from tutti.placement.together import Diagnosis, place_together
+from tutti.quota.assignment import Choice, Verdict
+from tutti.quota.flavors import Assignment, PodSet, Queue
+from tutti.quota.ledger import Account
 from tutti.quota.policy import NOBODY
 
 
@@ -68,10 +73,10 @@ class Refusal:
     """
 
     why: Explanation
-    options: Sequence[Lacking] = ()
+    options: Sequence[PreemptionOption] = ()
 
 
-def reserve(state: State, entry: Standing, choice: Choice | None) -> Refusal | None:
+def reserve(state: State, entry: QueueEntry, choice: Choice | None) -> Refusal | None:
     """Reserve quota and nodes for all required pods of a workload, and for more where there is room.
 
     Args:
@@ -113,13 +118,13 @@ def reserve(state: State, entry: Standing, choice: Choice | None) -> Refusal | N
     return None
 
 
-def _take(attempt: AdmissionAttempt, entry: Standing, choice: Choice | None) -> Refusal | None:
+def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: Choice | None) -> Refusal | None:
     """Take quota and nodes for all required pods, and for more where there is room; else return why there is not."""
     state, required = attempt.state, [need for need in entry.needs if need.required]
     why = _take_required(attempt, required, entry.bunch.pod_sets, choice)
     if why is not None:
         return Refusal(usage_history.explain_usage(state, entry.workload, why), attempt.lacking)
-    needs: Sequence[Need] = entry.needs
+    needs: Sequence[PodSetRequest] = entry.needs
     has_extra = any(need.extra for need in needs)
     if required and has_extra:
         needs = _take_most(attempt, needs)
@@ -132,12 +137,12 @@ def _take(attempt: AdmissionAttempt, entry: Standing, choice: Choice | None) -> 
     return None
 
 
-def _lacking_to_be_whole(state: State, entry: Standing) -> Sequence[Lacking]:
+def _lacking_to_be_whole(state: State, entry: QueueEntry) -> Sequence[PreemptionOption]:
     """Return what a gang that runs with fewer members than it needs lacks for those; nothing where it has them."""
     needs = _to_be_whole(entry)
     if not needs:
         return ()
-    queue, pod_sets = entry.queue, pod_sets_of(needs)
+    queue, pod_sets = entry.queue, quota_pod_sets(needs)
     choice = None if queue is None else flavor_chooser(state, queue, entry.workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, entry.workload, queue, transaction)
@@ -145,9 +150,9 @@ def _lacking_to_be_whole(state: State, entry: Standing) -> Sequence[Lacking]:
     return attempt.lacking
 
 
-def _to_be_whole(entry: Standing) -> list[Need]:
+def _to_be_whole(entry: QueueEntry) -> list[PodSetRequest]:
     """Return the pods that a gang which runs with fewer members than it needs wants nodes for, as required ones."""
-    needs: list[Need] = []
+    needs: list[PodSetRequest] = []
     missing = {id(group): group.min_count - group.tally().placed for group in entry.workload.groups.values()}
     for need in entry.needs:
         count = min(missing[id(need.group)], need.extra)
@@ -157,7 +162,7 @@ def _to_be_whole(entry: Standing) -> list[Need]:
     return needs
 
 
-def look(state: State, entry: Standing) -> list[Taken] | Explanation:
+def look(state: State, entry: QueueEntry) -> list[Taken] | Explanation:
     """Return what would be reserved for the required pods of a workload, or why not; nothing changes.
 
     Of a gang that runs already these are the members that it has too few of.
@@ -166,7 +171,7 @@ def look(state: State, entry: Standing) -> list[Taken] | Explanation:
     needs = [need for need in entry.needs if need.required]
     if not needs:
         needs = _to_be_whole(entry)
-        pod_sets = pod_sets_of(needs)
+        pod_sets = quota_pod_sets(needs)
     choice = None if queue is None or not pod_sets else flavor_chooser(state, queue, workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, workload, queue, transaction)
@@ -181,7 +186,7 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
         return queue
     if not workload.tally().waiting:
         return None
-    needs = needs_of(workload)
+    needs = pending_pod_sets(workload)
     if isinstance(needs, Explanation):
         return needs
     wanting = {member.pod.key: need for need in needs for member in need.members}
@@ -189,11 +194,11 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     first = next((m for m in waiting if m.pod.key in wanting), None)
     if first is None:  # those that wait are more than may run at once
         return gang_full(workload.groups[state.home[waiting[0].pod.key][1]])
-    never = hopeless(queue, first.pod.klass)
+    never = class_never_admitted(queue, first.pod.klass)
     if never is not None:
         return never
     need = replace(wanting[first.pod.key], members=[first], required=1, extra=0, growth=0)
-    pod_sets = pod_sets_of([need])
+    pod_sets = quota_pod_sets([need])
     choice = None if queue is None else flavor_chooser(state, queue, workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
         why = _take_required(AdmissionAttempt(state, workload, queue, transaction), [need], pod_sets, choice)
@@ -201,7 +206,7 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
 
 
 def _take_required(
-    attempt: AdmissionAttempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None
+    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], pod_sets: Sequence[PodSet], choice: Choice | None
 ) -> Explanation | None:
     """Take nodes for the required pods of all needs, in the first flavors that have both quota and nodes for them."""
     if not needs:
@@ -251,18 +256,18 @@ class _Unplaced:
 
 
 def _place(
-    attempt: AdmissionAttempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None
+    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], pod_sets: Sequence[PodSet], choice: Choice | None
 ) -> _Unplaced | None:
     """Take nodes for the required pods of all needs, under the flavors chosen for each; or none."""
     state, profile, terms = attempt.state, attempt.profile, terms_of(attempt, needs, pod_sets, choice)
-    queries: list[Query] = []
+    queries: list[ExtenderQuery] = []
     if state.configuration.extenders:
         queries = [query_of(ask, need) for ask, need in zip(terms.asks, needs, strict=True)]
         waits = extenders.consult(state, queries, profile)
         if waits is not None:
             return _Unplaced(0, waits)
     found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, profile, apart=attempt.apart)
-    if isinstance(found, Shortfall):
+    if isinstance(found, Diagnosis):
         again = None if attempt.probes or not queries else extenders.ask_again(state, queries, profile)
         if again is None:
             attempt.lacking.append(terms.lacking(attempt, needs))
@@ -273,7 +278,7 @@ def _place(
     return None
 
 
-def _take_most(attempt: AdmissionAttempt, needs: Sequence[Need]) -> Sequence[Need]:
+def _take_most(attempt: AdmissionAttempt, needs: Sequence[PodSetRequest]) -> Sequence[PodSetRequest]:
     """Take nodes for more pods than are required, in flavors that have room for all of them, where there are such.
 
     Args:
@@ -285,13 +290,13 @@ def _take_most(attempt: AdmissionAttempt, needs: Sequence[Need]) -> Sequence[Nee
     """
     state, queue, taken = attempt.state, attempt.queue, attempt.taken
     least = [need for need in needs if need.required]
-    attempt.apart = are_apart(state.cluster.nodes, [one.need.klass for one in taken])
+    attempt.apart = out_of_shared_reach(state.cluster.nodes, [one.need.klass for one in taken])
     attempt.probes = True  # an answer asked for again would be out when what has been found is taken once more
 
-    def again(sized: Sequence[Need]) -> bool:
+    def again(sized: Sequence[PodSetRequest]) -> bool:
         attempt.transaction.rollback()
         required = [need for need in sized if need.required]
-        pod_sets = pod_sets_of(required)
+        pod_sets = quota_pod_sets(required)
         choice = None if queue is None else flavor_chooser(state, queue, attempt.workload).choose(pod_sets)
         return _take_required(attempt, required, pod_sets, choice) is None
 
@@ -305,10 +310,10 @@ def _take_most(attempt: AdmissionAttempt, needs: Sequence[Need]) -> Sequence[Nee
     return needs
 
 
-def _take_extra(attempt: AdmissionAttempt, need: Need) -> None:
+def _take_extra(attempt: AdmissionAttempt, need: PodSetRequest) -> None:
     """Take quota and nodes for as many extra pods of a need as there is room for, in the flavors of those like them."""
     state, queue = attempt.state, attempt.queue
-    if hopeless(queue, need.klass) is not None:
+    if class_never_admitted(queue, need.klass) is not None:
         return
     found: list[Assignment] = [{}] if queue is None else ways_of(attempt, queue, need)
     left, start = need.extra, need.required
@@ -320,7 +325,7 @@ def _take_extra(attempt: AdmissionAttempt, need: Need) -> None:
         ask = ask_for(state, need, assignment, extra=most, taken=attempt.taken)
         if extenders.consult(state, [query_of(ask, need)], attempt.profile) is not None:
             return
-        rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
+        rows = place_ask(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
         if rows is None or not len(rows):
             continue
         if charge is not None:
@@ -346,7 +351,7 @@ def _assign(state: State, taken: list[Taken]) -> None:
             member.charge = one.charge
         for row in rows[len(members) :]:
             node, number = state.cluster.hold(one.need.klass, row)
-            one.need.group.holds.append(Hold(one.need.klass, node, number, one.charge))
+            one.need.group.holds.append(PromisedReservation(one.need.klass, node, number, one.charge))
 
 
 MOST_IN_BATCH = 1024
@@ -354,8 +359,8 @@ MOST_IN_BATCH = 1024
 
 
 def batch_of(
-    state: State, head: Standing, choice: Choice | None, behind: Iterable[Standing], most: float
-) -> list[Standing]:
+    state: State, head: QueueEntry, choice: Choice | None, behind: Iterable[QueueEntry], most: float
+) -> list[QueueEntry]:
     """Return whose turn it is, and those `behind` it that may be admitted together with it; `most` of them at most."""
     if not _stands_alone(state, head):
         return [head]
@@ -364,12 +369,12 @@ def batch_of(
     return [head, *islice(followers, max(0, count - 1))]
 
 
-def _is_single(entry: Standing) -> bool:
+def _is_single(entry: QueueEntry) -> bool:
     """Whether a workload is one pod that waits for a node."""
     return entry.workload.key[0] == "Pod" and entry.workload.phase is Phase.WAITING
 
 
-def _stands_alone(state: State, entry: Standing) -> bool:
+def _stands_alone(state: State, entry: QueueEntry) -> bool:
     """Whether nothing but the room it takes tells a single pod from those equal to it, which come after it."""
     if not _is_single(entry) or len(entry.needs) != 1 or entry.bunch.door or entry.bunch.apart:
         return False
@@ -387,7 +392,7 @@ def _stands_alone(state: State, entry: Standing) -> bool:
     return not (state.configuration.extenders or state.plugins.get(workload.scheduler))
 
 
-def reserve_batch(state: State, batch: Sequence[Standing], choice: Choice | None) -> int:
+def reserve_batch(state: State, batch: Sequence[QueueEntry], choice: Choice | None) -> int:
     """Reserve quota and a node for each of some equal single pods that stand alone, as if each were tried by itself.
 
     Args:

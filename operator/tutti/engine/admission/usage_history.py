@@ -1,6 +1,6 @@
 """What LocalQueues have used lately, for ClusterQueues that serve first who has used least.
 
-Rules: Kueue's admission fair sharing (`tutti.queueing.local_usage` has the formulas). What is in use changes only when
+Rules: Kueue's admission fair sharing (`tutti.quota.usage` has the formulas). What is in use changes only when
 something is admitted or ends, and decay is exact however it is cut into pieces: the order needs no samples. What has
 been consumed is written to the status of the LocalQueue with every change of what is in use, and once in each sampling
 interval: an operator that starts anew goes on from there, and forgets at most an interval of what ended while it was
@@ -21,12 +21,11 @@ from tutti.api.kinds import LocalQueue
 from tutti.api.resources import in_bytes, to_milli
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Charge
-from tutti.engine.records.naming import queue_named
-from tutti.engine.records.workloads import Workload
+from tutti.engine.records.workloads import Workload, local_queue_named
 from tutti.engine.state import State
-from tutti.queueing.local_usage import Consumed, PastUse, decay, local_usage, penalty
 from tutti.quota.snapshot import Holder
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, add_to
+from tutti.quota.usage import Consumed, PastUse, decay, local_usage, penalty
 
 MOST_NAMED = 3
 """How many other LocalQueues are named where somebody waits behind them."""
@@ -114,7 +113,9 @@ def explain_usage(state: State, workload: Workload, why: Explanation) -> Explana
     if not before:
         return why
     before.sort(key=lambda one: _weighed(state, one))
-    names = [(queue_named(one.name, workload.key[1], discreet=state.discreet), one) for one in before[:MOST_NAMED]]
+    names = [
+        (local_queue_named(one.name, workload.key[1], discreet=state.discreet), one) for one in before[:MOST_NAMED]
+    ]
     others = ", ".join(f"{name} {_hours(state, one.use, lacking)}" for name, one in names)
     text = f"{history.name} has used {_hours(state, history.use, lacking)} {lacking} hours lately, {others}"
     message = f"{why.message}; who has used less, by weight, goes first: {text}"

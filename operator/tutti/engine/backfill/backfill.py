@@ -2,7 +2,7 @@
 
 A ClusterQueue with `backfill: Reserved` has a shadow for its head: the first in its line that has failed for want of
 quota or nodes. The shadow says when the head can start at the latest, on which nodes, with which quota. Until then
-others may have what they are done with in time, and what the head will not need (EASY, `queueing/backfill.py`).
+others may have what they are done with in time, and what the head will not need (EASY, `quota/backfill.py`).
 
 Who is kept off: everybody, of all queues, whose priority among the queues is not higher, but for those before the head
 in its own line and gangs that have to be mended. Of two heads of equal priority the one that was kept for first goes
@@ -40,14 +40,13 @@ from tutti.engine.backfill.start_time import (
 from tutti.engine.lifecycle import limits, reconciliation
 from tutti.engine.lifecycle.phases import explain
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.lines import Standing
-from tutti.engine.records.naming import named_by
-from tutti.engine.records.shadows import Shadow
-from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import BackfillReservation
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named_by_key
 from tutti.engine.state import State
-from tutti.queueing.backfill import lasting, pause
+from tutti.quota.assignment import NoFit
+from tutti.quota.backfill import lasting, pause
 from tutti.quota.flavors import Queue
-from tutti.quota.outcome import NoFit
 
 WOULD_DELAY = "WouldDelay"
 _PASSES = (Gate.PLACEMENT, "Unschedulable"), (Gate.QUOTA, NoFit.WAITING_FOR_QUOTA.reason), (Gate.QUEUE, WOULD_DELAY)
@@ -77,7 +76,7 @@ def forget_expected_end(state: State, key: WorkloadKey) -> None:
     state.shadows.returns.forget(key)
 
 
-def refresh_reservations(state: State, entry_of: Callable[[WorkloadKey], Standing | None]) -> None:
+def refresh_reservations(state: State, entry_of: Callable[[WorkloadKey], QueueEntry | None]) -> None:
     """Give up what is kept for those who are no heads any more, or for longer than it may be."""
     shadows = state.shadows
     overdue_heads.refresh_turns(state, entry_of)
@@ -119,7 +118,7 @@ def release_reservation(state: State, key: WorkloadKey) -> bool:
     return any(shadow.owed for shadow in mine)
 
 
-def respecting_reservations(state: State, entry: Standing) -> AbstractContextManager[list[Shadow]]:
+def respecting_reservations(state: State, entry: QueueEntry) -> AbstractContextManager[list[BackfillReservation]]:
     """Keep from a workload, while it is tried, what is kept for those whom it would delay; yields their shadows."""
     shadows = [one for one in state.shadows.of.values() if _is_kept_from(state, one, entry)]
     if not shadows:
@@ -129,31 +128,35 @@ def respecting_reservations(state: State, entry: Standing) -> AbstractContextMan
     return withholding(state, entry, shadows)
 
 
-def withholding(state: State, entry: Standing, shadows: list[Shadow]) -> AbstractContextManager[list[Shadow]]:
+def withholding(
+    state: State, entry: QueueEntry, shadows: list[BackfillReservation]
+) -> AbstractContextManager[list[BackfillReservation]]:
     """Keep from a workload what is kept for some heads."""
     return _keeping(state, entry, shadows) if shadows else nullcontext(shadows)
 
 
-def lacks_only_overdue(state: State, entry: Standing, shadows: list[Shadow]) -> bool:
+def lacks_only_overdue(state: State, entry: QueueEntry, shadows: list[BackfillReservation]) -> bool:
     """Whether a workload would fit, were it not for whose turn it is: nobody leaves for it then, it waits for that."""
     others = [one for one in shadows if not one.owed]
     return len(others) < len(shadows) and _fits(state, entry, others)
 
 
-def _fits(state: State, entry: Standing, shadows: list[Shadow]) -> bool:
+def _fits(state: State, entry: QueueEntry, shadows: list[BackfillReservation]) -> bool:
     """Whether a workload fits beside what is kept for some heads."""
     with withholding(state, entry, shadows):
         return isinstance(look(state, entry), list)
 
 
-def _takes_its_own(state: State, entry: Standing) -> bool:
+def _takes_its_own(state: State, entry: QueueEntry) -> bool:
     """Whether a workload asks for no more than what is its queue's own."""
     choice = assign_flavors(state, entry)
     return choice is not None and not choice.level
 
 
 @contextmanager
-def _keeping(state: State, entry: Standing, shadows: list[Shadow]) -> Iterator[list[Shadow]]:
+def _keeping(
+    state: State, entry: QueueEntry, shadows: list[BackfillReservation]
+) -> Iterator[list[BackfillReservation]]:
     quota = [(one.queue, kept_quota(state, one)) for one in shadows if _needs_its_quota(state, one, entry)]
     with state.cluster.transaction() as kept:
         for one in shadows:
@@ -162,7 +165,9 @@ def _keeping(state: State, entry: Standing, shadows: list[Shadow]) -> Iterator[l
             yield shadows
 
 
-def why_kept_off(state: State, entry: Standing, why: Explanation, shadows: Sequence[Shadow]) -> Explanation:
+def why_kept_off(
+    state: State, entry: QueueEntry, why: Explanation, shadows: Sequence[BackfillReservation]
+) -> Explanation:
     """Return why a workload could not be admitted: because it would delay the heads of these shadows, if so."""
     if not shadows or not any(need.required for need in entry.needs):
         return why
@@ -170,7 +175,7 @@ def why_kept_off(state: State, entry: Standing, why: Explanation, shadows: Seque
         return why
     first = min(shadows, key=lambda one: one.number)
     more = f" and {len(shadows) - 1} more" if len(shadows) > 1 else ""
-    name = named_by(first.workload, entry.workload.key[1], known=state.workloads, discreet=state.discreet)
+    name = workload_named_by_key(first.workload, entry.workload.key[1], known=state.workloads, discreet=state.discreet)
     text = f"would delay {name}{more}, "
     if first.starts_at is None:
         text += f"for which room is kept until {timestamp(first.until)}"
@@ -180,7 +185,7 @@ def why_kept_off(state: State, entry: Standing, why: Explanation, shadows: Seque
     return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": name, "startsAt": timestamp(first.starts_at)})
 
 
-def reserve_for_head(state: State, entry: Standing, why: Explanation) -> None:
+def reserve_for_head(state: State, entry: QueueEntry, why: Explanation) -> None:
     """Keep quota and room for a workload that could not be admitted, if it is the head of a queue that does so."""
     queue, shadows = entry.queue, state.shadows
     if queue is None or not _may_pass(why) or shadows.pausing(entry.workload.key):
@@ -237,26 +242,26 @@ def lasts(workload: Workload) -> float | None:
     return None if workload.limit_seconds is None else lasting(max(0.0, workload.limit_seconds - workload.ran))
 
 
-def _is_kept_for(entry: Standing) -> bool:
+def _is_kept_for(entry: QueueEntry) -> bool:
     """Whether it stands in a line whose head is kept for."""
     queue = entry.queue
     return queue is not None and queue.reserves and entry.workload.phase is Phase.WAITING
 
 
-def _stays_kept_for(state: State, entry: Standing, shadow: Shadow) -> bool:
+def _stays_kept_for(state: State, entry: QueueEntry, shadow: BackfillReservation) -> bool:
     """Whether it is still a head for which its queue keeps something."""
     if entry.bunch.line.name[0] != shadow.queue:
         return False
     return _is_kept_for(entry) or (shadow.owed and overdue_heads.has_turn(state, shadow.queue, shadow.workload))
 
 
-def _has_its_nodes(state: State, shadow: Shadow) -> bool:
+def _has_its_nodes(state: State, shadow: BackfillReservation) -> bool:
     """Whether all nodes are there on which something is kept for a head."""
     nodes = state.cluster.nodes
     return shadow.seen[0] == nodes.version or all(name in nodes.rows for name in shadow.nodes)
 
 
-def _is_behind(state: State, entry: Standing) -> bool:
+def _is_behind(state: State, entry: QueueEntry) -> bool:
     """Whether somebody is parked before it in its line for whom something will be kept when they are tried next."""
     line = entry.bunch.line
     return any(
@@ -272,7 +277,7 @@ def _may_pass(why: Explanation) -> bool:
     return (why.gate, why.reason) in _PASSES
 
 
-def _is_kept_from(state: State, shadow: Shadow, entry: Standing) -> bool:
+def _is_kept_from(state: State, shadow: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether a workload may not have what is kept for a head."""
     workload, queue = entry.workload, entry.queue
     if shadow.workload == workload.key or reconciliation.lacks_members(workload):
@@ -284,7 +289,7 @@ def _is_kept_from(state: State, shadow: Shadow, entry: Standing) -> bool:
     return left is None or shadow.starts_at is None or state.now + left > shadow.promised
 
 
-def _goes_before(shadow: Shadow, entry: Standing, mine: Shadow | None) -> bool:
+def _goes_before(shadow: BackfillReservation, entry: QueueEntry, mine: BackfillReservation | None) -> bool:
     """Whether a head goes before a workload that has a shadow of its own, or none."""
     queue, workload = entry.queue, entry.workload
     if queue is not None and queue.name == shadow.queue and workload.phase is Phase.WAITING:
@@ -295,13 +300,13 @@ def _goes_before(shadow: Shadow, entry: Standing, mine: Shadow | None) -> bool:
     return shadow.number < mine.number
 
 
-def _is_before(shadow: Shadow, entry: Standing) -> bool:
+def _is_before(shadow: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether the head of a shadow goes before one in its own line."""
     line = entry.bunch.line
     return line.place(shadow.key, shadow.door) < line.order(entry)
 
 
-def _needs_its_quota(state: State, shadow: Shadow, entry: Standing) -> bool:
+def _needs_its_quota(state: State, shadow: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether a workload would use quota that is kept for a head: its queue's, or what both borrow."""
     queue = entry.queue
     if queue is None or state.holdings.root_of(queue.name) != state.holdings.root_of(shadow.queue):
@@ -312,7 +317,7 @@ def _needs_its_quota(state: State, shadow: Shadow, entry: Standing) -> bool:
     return choice is not None and choice.level > 0
 
 
-def _stays(state: State, entry: Standing, beside: list[Shadow], mine: Shadow) -> bool:
+def _stays(state: State, entry: QueueEntry, beside: list[BackfillReservation], mine: BackfillReservation) -> bool:
     """Whether what is kept for a head is what it wants, can be had as promised, and not sooner."""
     if (mine.shape, mine.seen) != (entry.bunch.shape, _seen(state)):
         return False
@@ -325,8 +330,8 @@ def _seen(state: State) -> tuple[int, int]:
 
 
 def _reservation_of(
-    state: State, entry: Standing, found: StartEstimate, mine: Shadow | None, why: Explanation
-) -> Shadow:
+    state: State, entry: QueueEntry, found: StartEstimate, mine: BackfillReservation | None, why: Explanation
+) -> BackfillReservation:
     shadows, queue, workload = state.shadows, entry.queue, entry.workload
     assert queue is not None  # it keeps something
     until = promised = math.inf
@@ -340,7 +345,7 @@ def _reservation_of(
     shadows.last += mine is None
     names = state.cluster.nodes.names
     nodes = tuple(names[row] for row in found.rows.tolist())
-    return Shadow(
+    return BackfillReservation(
         workload=workload.key,
         queue=queue.name,
         shape=entry.bunch.shape,
@@ -383,7 +388,7 @@ def _pause(state: State, queue: Queue, workload: WorkloadKey) -> None:
     state.shadows.pauses[workload] = (times, state.now + pause(times, queue.reservation_seconds))
 
 
-def _give_up(state: State, shadow: Shadow) -> None:
+def _give_up(state: State, shadow: BackfillReservation) -> None:
     """Let others have what was kept for a head."""
     del state.shadows.of[shadow.queue]
     state.cluster.freed += 1

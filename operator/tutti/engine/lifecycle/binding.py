@@ -12,23 +12,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tutti.api.wording import IS, WAS, Forms, agreeing, counted
-from tutti.cluster.binding_progress import Progress, Stage, progress, stands_written
-from tutti.cluster.muster import Doing
-from tutti.cluster.pledges import Pledge
-from tutti.cluster.pods import PodKey
+from tutti.cluster.pledges import BindingProgress, BindingStage, Pledge, binding_progress, written_version
+from tutti.cluster.pods import PodKey, PodPhase
 from tutti.cluster.storage import StorageKind, StorageObject
 from tutti.engine.lifecycle import reservation
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import break_up, give_back, held_seconds, permit_seconds
-from tutti.engine.reading import admissions
+from tutti.engine.records import members
 from tutti.engine.records.decisions import Bind, ReserveVolume, SelectNode
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
+from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 from tutti.engine.records.members import Member
-from tutti.engine.records.milestones import Step
 from tutti.engine.records.observations import BindAnswer, BindFinished, ClaimWritten
-from tutti.engine.records.reasons import Reason
-from tutti.engine.records.sayings import ADMISSION_ANNOTATION
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 
@@ -59,7 +55,9 @@ def send_binds(state: State, workload: Workload) -> None:
 def open_bind_window(state: State, workload: Workload) -> None:
     """Open the bind window; members that have ended or were lost before are none of those that must be bound in it."""
     if workload.phase is Phase.RESERVED:
-        state.reached(workload, Step.LET_GO, seconds=held_seconds(state, workload), pods=workload.tally().reserved)
+        state.reached(
+            workload, LifecycleStep.LET_GO, seconds=held_seconds(state, workload), pods=workload.tally().reserved
+        )
     transit(workload, Transition.BIND)
     workload.running_since = workload.unready_since = None
     workload.window_told = False
@@ -72,8 +70,8 @@ def open_bind_window(state: State, workload: Workload) -> None:
     tally = workload.tally()
     if tally.failed or tally.lost:
         for member in workload.members():
-            member.over = member.pod.counted in (Doing.FAILED, Doing.LOST)
-            member.pod.forgone = member.pod.counted is Doing.LOST
+            member.over = member.pod.counted in (PodPhase.FAILED, PodPhase.LOST)
+            member.pod.forgone = member.pod.counted is PodPhase.LOST
 
 
 def bind_finished(state: State, result: BindFinished) -> None:
@@ -110,7 +108,7 @@ def bind_finished(state: State, result: BindFinished) -> None:
 def roll_back(state: State, workload: Workload) -> None:
     """Take out a gang that is bound in part and could not be completed within its bind window."""
     text = f"{_came_to(state, workload, IS)} evicted, so that the gang can start whole"
-    evict(state, workload, Reason.BIND_WINDOW_OVER, text)
+    evict(state, workload, EvictionReason.BIND_WINDOW_OVER, text)
 
 
 def keep_trying(state: State, workload: Workload) -> None:
@@ -120,7 +118,7 @@ def keep_trying(state: State, workload: Workload) -> None:
         return
     workload.window_told = True
     text = f"{_came_to(state, workload, ('stays', 'stay'))}, and the others are tried on (onBindFailure: Retry)"
-    state.announce(workload, "Warning", Reason.BIND_WINDOW_OVER.value, text)
+    state.announce(workload, "Warning", EvictionReason.BIND_WINDOW_OVER.value, text)
 
 
 def _came_to(state: State, workload: Workload, verb: Forms) -> str:
@@ -142,7 +140,7 @@ def _annotations(member: Member) -> dict[str, str]:
     charge = member.charge
     if charge is None:
         return {ADMISSION_ANNOTATION: ""} if member.annotation else {}
-    return {ADMISSION_ANNOTATION: admissions.written(charge.queue, charge.flavors)}
+    return {ADMISSION_ANNOTATION: members.admission_text(charge.queue, charge.flavors)}
 
 
 _CLAIMS_NAMED = 3
@@ -238,14 +236,14 @@ def _progress_of(state: State, workload: Workload) -> ClaimProgress:
         found = _progress(state, pledge, member)
         claim = "/".join(pledge.claim)
         match found.stage:
-            case Stage.BOUND:
+            case BindingStage.BOUND:
                 out.bound += pledge.asked
                 continue
-            case Stage.UNASKED:
+            case BindingStage.UNASKED:
                 out.unasked[pledge] = None
-            case Stage.UNDER_WAY:
+            case BindingStage.UNDER_WAY:
                 out.waiting[claim] = None
-            case Stage.FAILED:
+            case BindingStage.FAILED:
                 out.failed.setdefault(member.pod.key, found.why)
         out.unready[member.pod.key] = None
     return out
@@ -261,16 +259,16 @@ def _pledged(state: State, workload: Workload) -> Iterator[tuple[Member, Pledge]
                 yield member, pledge
 
 
-def _progress(state: State, pledge: Pledge, member: Member) -> Progress:
+def _progress(state: State, pledge: Pledge, member: Member) -> BindingProgress:
     nodes, name = state.cluster.nodes, member.pod.assumed
-    return progress(nodes.volumes.book, pledge, name, nodes.labels[nodes.rows[name]])
+    return binding_progress(nodes.volumes.book, pledge, name, nodes.labels[nodes.rows[name]])
 
 
 def _ask_for_claim(state: State, pledge: Pledge) -> None:
     """Have the choice for a claim written, unless it stands there already."""
     book = state.cluster.nodes.volumes.book
     pledge.asked = True
-    stands = stands_written(book, pledge)
+    stands = written_version(book, pledge)
     if stands is not None:
         pledge.version = stands
     elif pledge.volume:

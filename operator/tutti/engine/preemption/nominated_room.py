@@ -19,9 +19,9 @@ from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.transaction import Transaction
 from tutti.engine.lifecycle import member_loss
-from tutti.engine.records.claims import Covered, Nomination, Precedence
-from tutti.engine.records.lines import Standing
-from tutti.engine.records.needs import Need, asked_by
+from tutti.engine.records.pod_sets import PodSetRequest, requested_by
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import Nomination, Precedence, VictimOverlap
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.quota.flavors import Queue
@@ -29,7 +29,7 @@ from tutti.quota.policy import allows
 from tutti.quota.snapshot import Demand, Holder
 
 
-def precedence_of(state: State, entry: Standing) -> Precedence:
+def precedence_of(state: State, entry: QueueEntry) -> Precedence:
     """Return how a workload that is tried stands to those for whom quota and room are held."""
     queue, workload, found = entry.queue, entry.workload, Precedence()
     if queue is None or not state.nominations.ours:
@@ -50,9 +50,9 @@ def precedence_of(state: State, entry: Standing) -> Precedence:
     return found
 
 
-def would_borrow(state: State, queue: Queue, needs: Sequence[Need]) -> bool:
+def would_borrow(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> bool:
     """Whether in some flavor a queue would use more than its own if it admitted what needs ask for."""
-    node, asked = state.holdings.tree.queues.get(queue.name), asked_by(needs)
+    node, asked = state.holdings.tree.queues.get(queue.name), requested_by(needs)
     return node is None or any(node.borrows(what, asked[what[1]]) for what in queue.quotas if what[1] in asked)
 
 
@@ -75,7 +75,7 @@ _LEAST = -(2**31) - 1
 """Below every priority that a pod can have."""
 
 
-def respecting_nominations(state: State, entry: Standing, priority: int) -> AbstractContextManager[None]:
+def respecting_nominations(state: State, entry: QueueEntry, priority: int) -> AbstractContextManager[None]:
     """Let nominated pods take their room while a workload is tried, but those that it goes before.
 
     Args:
@@ -157,9 +157,9 @@ def take_covered(state: State, transaction: Transaction, gone: Collection[int] |
             transaction.withhold(np.array([row]), more[None, :])
 
 
-def _covered(state: State, nominations: Iterable[Nomination]) -> dict[int, Covered]:
+def _covered(state: State, nominations: Iterable[Nomination]) -> dict[int, VictimOverlap]:
     """Return what of the nominated room its victims still use: counted twice, it would stand in everybody's way."""
-    nodes, covered = state.cluster.nodes, dict[int, Covered]()
+    nodes, covered = state.cluster.nodes, dict[int, VictimOverlap]()
     width, amounts = len(nodes.axis), dict[PodClass, NDArray[np.int64]]()
 
     def of(klass: PodClass) -> NDArray[np.int64]:
@@ -172,7 +172,7 @@ def _covered(state: State, nominations: Iterable[Nomination]) -> dict[int, Cover
     for spot in (spot for one in waiting for spot in one.spots):
         row = nodes.rows.get(spot.node)
         if row is not None:
-            found = covered.setdefault(row, Covered(np.zeros(width, dtype=np.int64)))
+            found = covered.setdefault(row, VictimOverlap(np.zeros(width, dtype=np.int64)))
             found.spots += of(spot.klass)
     for victim in (victim for one in waiting for victim in one.victims):
         record = state.cluster.pods.get(victim)

@@ -27,12 +27,10 @@ from tutti.api.core import Pod
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodKey
 from tutti.engine.lifecycle.phases import Transition, explain, transit
-from tutti.engine.records.claims import Nomination, Spot, Wants
-from tutti.engine.records.explanation import Explanation
+from tutti.engine.records.explanation import EvictionReason, Explanation, LifecycleStep
 from tutti.engine.records.members import Member
-from tutti.engine.records.milestones import Step
-from tutti.engine.records.needs import Need, needs_of
-from tutti.engine.records.reasons import Reason
+from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
+from tutti.engine.records.reservations import NominatedPods, Nomination, Spot
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.quota.tree import Usage, add_to
@@ -41,7 +39,7 @@ REFIT_SECONDS = 1.0
 """How often, at most, it is looked whether those that wait for victims fit elsewhere."""
 
 
-def wants_of(needs: Sequence[Need]) -> Wants:
+def wants_of(needs: Sequence[PodSetRequest]) -> NominatedPods:
     """Return what some needs want, to tell whether they have changed: what is required, or all where nothing is."""
     required = any(need.required for need in needs)
     each = ((need.group.name, need.klass, need.required if required else need.extra) for need in needs)
@@ -134,7 +132,7 @@ def abandon_nomination(state: State, key: WorkloadKey) -> None:
         state.nominations.needless.append(nomination)
 
 
-def waits_for_victims(state: State, workload: Workload, needs: Sequence[Need]) -> Explanation | None:
+def waits_for_victims(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> Explanation | None:
     """Return what a workload waits for while its victims leave; None where it may be tried.
 
     A nomination for something else than it wants now is given up.
@@ -259,11 +257,11 @@ def fitting_by_now(state: State, freed: int) -> list[Workload]:
     return [
         workload
         for workload, one in waiting
-        if _may_fit(state, needs_of(workload), room) and _may_have_quota(state, one)
+        if _may_fit(state, pending_pod_sets(workload), room) and _may_have_quota(state, one)
     ]
 
 
-def _may_fit(state: State, needs: Sequence[Need] | Explanation, room: dict[PodClass, int]) -> bool:
+def _may_fit(state: State, needs: Sequence[PodSetRequest] | Explanation, room: dict[PodClass, int]) -> bool:
     """Whether there is room for the required pods of all needs, each for itself, going by amounts alone."""
     if isinstance(needs, Explanation):
         return False
@@ -328,7 +326,7 @@ def _spare(state: State, nomination: Nomination) -> None:
 def _can_stay(workload: Workload, wanted: Collection[PodKey]) -> bool:
     """Whether a workload that is being taken out for others is there as a whole still, and nobody waits for it."""
     evicted = workload.evicted
-    if evicted is None or evicted.reason != Reason.PREEMPTED or not workload.complete:
+    if evicted is None or evicted.reason != EvictionReason.PREEMPTED or not workload.complete:
         return False
     return all(_is_untouched(member) and member.pod.key not in wanted for member in workload.members())
 
@@ -345,7 +343,7 @@ def _keep(state: State, workload: Workload) -> None:
     """Have a workload run on that was to leave."""
     for member in workload.members():
         member.leave = None
-    state.reached(workload, Step.SPARED)
+    state.reached(workload, LifecycleStep.SPARED)
     transit(workload, Transition.SPARE)
     explain(workload, None)
     workload.evicted = None

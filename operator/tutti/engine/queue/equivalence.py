@@ -13,14 +13,14 @@ from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.lifecycle import permits, reconciliation
 from tutti.engine.preemption import by_priority
 from tutti.engine.records.explanation import Gate
-from tutti.engine.records.lines import LineKey, Shape, Standing
-from tutti.engine.records.needs import Need
+from tutti.engine.records.pod_sets import PodSetRequest
+from tutti.engine.records.queue_entries import QueueEntry, QueueKey, Shape
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.placement.toil import toil_of_all
-from tutti.queueing.heads import head_key
+from tutti.placement.spec_limits import term_count_in_all
+from tutti.quota.assignment import NoFit, Verdict
 from tutti.quota.flavors import Queue
-from tutti.quota.outcome import NoFit, Verdict
+from tutti.quota.ordering import head_key
 from tutti.quota.policy import NOBODY
 
 DEGRADED_GANGS = ("", "degraded")
@@ -35,12 +35,12 @@ def queue_name_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
     return name, "" if workload.phase is Phase.WAITING else "surplus"
 
 
-def sort_key(workload: Workload) -> LineKey:
+def sort_key(workload: Workload) -> QueueKey:
     """Return what sorts a workload among those of its queue, the next one first."""
     return workload.rank, head_key(workload.priority, workload.stands_since, workload.name)
 
 
-def shape_of(state: State, workload: Workload, queue: Queue | None, needs: Sequence[Need]) -> Shape:
+def shape_of(state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Shape:
     """Return what decides whether a workload can be admitted: those of equal shape in one queue fare alike."""
     asked = tuple(need.shape for need in needs)
     important = 0 if queue is None or queue.policy == NOBODY else workload.reach  # for whom it may preempt
@@ -54,12 +54,12 @@ def shape_of(state: State, workload: Workload, queue: Queue | None, needs: Seque
     return (*whom, important, before, lasts, local_queue, own, least)
 
 
-def terms_of_entry(entry: Standing) -> int:
+def terms_of_entry(entry: QueueEntry) -> int:
     """Return how many terms of selectors, affinity and the like are weighed to try a workload."""
-    return toil_of_all(need.klass for need in entry.needs)
+    return term_count_in_all(need.klass for need in entry.needs)
 
 
-def fails_again(state: State, entry: Standing) -> bool:
+def fails_again(state: State, entry: QueueEntry) -> bool:
     """Whether a head that is next would only be told other numbers than those equal to it were told before."""
     equals, queue, why = entry.bunch, entry.queue, entry.bunch.before
     if entry.workload.key in state.kept:

@@ -1,7 +1,7 @@
 """Who is next among the heads of all queues, asked anew after each admission: a queue may have many in one turn.
 
 Without fair sharing, the head whose quota comes from nearest, then the more important, then the one that has waited
-longer. With it, the heads of a cohort tree compete by their shares (`queueing/tournament.py`), and the winners of all
+longer. With it, the heads of a cohort tree compete by their shares (`quota/fair_sharing.py`), and the winners of all
 trees by importance and time. What a head could have is looked at only when its tree has changed since.
 
 What those are told who wait behind the head of a strict queue: only those who are next are told by name who is before
@@ -20,20 +20,19 @@ from typing import Final, Protocol
 
 from tutti.engine.admission.attempt import assign_flavors
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.lines import Line, Standing
-from tutti.engine.records.naming import named
+from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
+from tutti.engine.records.workloads import workload_named
 from tutti.engine.state import State
-from tutti.queueing.entries import EntryKey, entry_key
-from tutti.queueing.tournament import Tournament
-from tutti.quota.outcome import Choice, NoFit
+from tutti.quota.assignment import Choice, NoFit
+from tutti.quota.fair_sharing import Ordering, ShareKey, Tournament, borrowed_share, dominant_share
+from tutti.quota.ordering import EntryKey, entry_key
 from tutti.quota.proportion import Pending, Proportion
-from tutti.quota.share import Ordering, ShareKey, borrowed_share, dominant_share
 from tutti.quota.tree import FlavorResource, QuotaNode
 
 Place = tuple[float, EntryKey, str]
 
 
-Candidate = tuple[Place, Standing, Choice | None]
+Candidate = tuple[Place, QueueEntry, Choice | None]
 """A head, its place among those of all contenders, and the flavors that it could have by quota."""
 
 
@@ -43,10 +42,10 @@ class Contender(Protocol):
     def next(self, state: State) -> Candidate | None:
         """Return the head that is put forward, or None where there is none."""
 
-    def followers(self, head: Standing) -> Iterator[Standing]:
+    def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
         """Yield who of those equal to a head is put forward after it, if each is admitted as the head is."""
 
-    def place(self, one: Standing) -> Place:
+    def place(self, one: QueueEntry) -> Place:
         """Return the place of one of these among the heads of all contenders."""
 
 
@@ -62,13 +61,13 @@ class NextHead:
         rival: The place of the next contender, as it was when that was last looked at, and its number.
     """
 
-    entry: Standing
+    entry: QueueEntry
     choice: Choice | None
     number: int
     contender: Contender
     rival: tuple[Place, int] | None
 
-    def followers(self) -> Iterator[Standing]:
+    def followers(self) -> Iterator[QueueEntry]:
         """Yield who of those equal to it will be next, one after the other, if each before is admitted."""
         for one in self.contender.followers(self.entry):
             if self.rival is not None and (self.contender.place(one), self.number) > self.rival:
@@ -76,7 +75,7 @@ class NextHead:
             yield one
 
 
-def next_heads(state: State, lines: Iterable[Line], pending: Pending) -> Iterator[NextHead]:
+def next_heads(state: State, lines: Iterable[PendingQueue], pending: Pending) -> Iterator[NextHead]:
     """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or park it.
 
     Args:
@@ -108,7 +107,7 @@ def next_heads(state: State, lines: Iterable[Line], pending: Pending) -> Iterato
         known.clear()
 
 
-def _contenders(state: State, lines: Iterable[Line], pending: Pending) -> list[Contender]:
+def _contenders(state: State, lines: Iterable[PendingQueue], pending: Pending) -> list[Contender]:
     out: list[Contender] = []
     trees: dict[str, _Tree] = {}
     for line in lines:
@@ -140,7 +139,7 @@ def _measure(ordering: Ordering, root: QuotaNode, pending: Pending) -> Callable[
 class _Single:
     """A line that competes by itself."""
 
-    line: Line
+    line: PendingQueue
 
     def next(self, state: State) -> Candidate | None:
         head = self.line.head()
@@ -149,10 +148,10 @@ class _Single:
         choice = assign_flavors(state, head)
         return _place(head, 0 if choice is None else choice.level), head, choice
 
-    def followers(self, head: Standing) -> Iterator[Standing]:
+    def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
         return self.line.followers(head)
 
-    def place(self, one: Standing) -> Place:
+    def place(self, one: QueueEntry) -> Place:
         choice = one.bunch.choice
         return _place(one, 0 if choice is None else choice.level)
 
@@ -161,7 +160,7 @@ class _Single:
 class _Head:
     """The head of a queue in the tournament of its tree."""
 
-    entry: Standing
+    entry: QueueEntry
     priority: int
     queued_at: float
     usage: Mapping[FlavorResource, int]
@@ -172,7 +171,7 @@ class _Tree:
     """The lines of one cohort tree, whose heads compete by fair shares."""
 
     tournament: Tournament
-    lines: list[Line]
+    lines: list[PendingQueue]
 
     def next(self, state: State) -> Candidate | None:
         while heads := {line.name[0]: _head(state, head) for line in self.lines if (head := line.head()) is not None}:
@@ -182,16 +181,16 @@ class _Tree:
                 return _place(first.entry, 0), first.entry, choice
         return None
 
-    def followers(self, head: Standing) -> Iterator[Standing]:
+    def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
         if len(self.lines) > 1:
             return iter(())  # each admission changes the shares
         return self.lines[0].followers(head)
 
-    def place(self, one: Standing) -> Place:
+    def place(self, one: QueueEntry) -> Place:
         return _place(one, 0)
 
 
-def _head(state: State, entry: Standing) -> _Head:
+def _head(state: State, entry: QueueEntry) -> _Head:
     """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
     equals, queue = entry.bunch, entry.queue
     choice = equals.choice
@@ -201,12 +200,12 @@ def _head(state: State, entry: Standing) -> _Head:
     return _Head(entry, _priority(entry), entry.workload.stands_since, usage)
 
 
-def _place(entry: Standing, level: int) -> Place:
+def _place(entry: QueueEntry, level: int) -> Place:
     workload = entry.workload
     return workload.rank, entry_key(_priority(entry), workload.stands_since, level), workload.name
 
 
-def _priority(entry: Standing) -> int:
+def _priority(entry: QueueEntry) -> int:
     """Return what the priority counts among all queues."""
     queue, priority = entry.queue, entry.workload.priority
     return priority if queue is None else queue.outward(priority)
@@ -231,11 +230,11 @@ HOPELESS: Final[Mapping[str, str]] = MappingProxyType(
 """What is said of a head that cannot start however much others give back, by the reason why it waits."""
 
 
-def told_by_name(state: State, line: Line, head: Standing) -> dict[Standing, None]:
+def told_by_name(state: State, line: PendingQueue, head: QueueEntry) -> dict[QueueEntry, None]:
     """Return who is told by name that this head is before it: in a view, which writes nothing, everybody."""
     if not state.discreet:
         return dict.fromkeys(line.next_behind(head, len(state.workloads)))
-    near: dict[Standing, None] = {}
+    near: dict[QueueEntry, None] = {}
     pods = 0
     for one in line.next_behind(head, MOST_NAMED):
         pods += sum(len(need.members) for need in one.needs)
@@ -245,11 +244,11 @@ def told_by_name(state: State, line: Line, head: Standing) -> dict[Standing, Non
     return near
 
 
-def explain_behind(state: State, line: Line, head: Standing, *, reader: str, near: bool) -> Explanation:
+def explain_behind(state: State, line: PendingQueue, head: QueueEntry, *, reader: str, near: bool) -> Explanation:
     """Return why somebody waits behind a head, as it is told in a namespace."""
     strict = f"ClusterQueue {line.name[0]} is {'StrictFIFO' if head.queue is None else head.queue.strategy}"
     if not near:
         return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{strict} and others are before it")
-    text = f"{strict} and {named(head.workload, reader, discreet=state.discreet)} is before it"
+    text = f"{strict} and {workload_named(head.workload, reader, discreet=state.discreet)} is before it"
     hopeless = HOPELESS.get(head.bunch.why.reason) if head.bunch.why is not None else None
     return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{text}, which {hopeless}" if hopeless else text)

@@ -30,15 +30,15 @@ from tutti.engine.queue.equivalence import (
     terms_of_entry,
 )
 from tutti.engine.queue.heads import NextHead, explain_behind, next_heads, told_by_name
-from tutti.engine.reading.queues import queue_of
+from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import ASKING, IN_LINE, Explanation, Gate
-from tutti.engine.records.lines import Bunch, Line, Shape, Standing
-from tutti.engine.records.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
+from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets, quota_pod_sets, requested_by
+from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry, Shape
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.queueing.backoff import delay
+from tutti.quota.assignment import Choice
 from tutti.quota.flavors import Queue
-from tutti.quota.outcome import Choice
+from tutti.quota.ordering import delay
 from tutti.quota.proportion import Pending
 
 NEXT = Explanation(Gate.QUEUE, IN_LINE, "it stands in line, and is looked at when those before it have been")
@@ -64,7 +64,7 @@ class Batch:
         choice: The flavors that each of them could have by quota; None where none is needed.
     """
 
-    entries: Sequence[Standing]
+    entries: Sequence[QueueEntry]
     choice: Choice | None
 
 
@@ -81,14 +81,17 @@ class SchedulingQueue:
         self.evaluated = 0
         self.cut_short = False
         self._gated: dict[WorkloadKey, Workload] = {}
-        self._entries: dict[WorkloadKey, Standing] = {}
-        self._queues: dict[tuple[str, str], Line] = {}
+        self._entries: dict[WorkloadKey, QueueEntry] = {}
+        self._queues: dict[tuple[str, str], PendingQueue] = {}
         self._active: dict[tuple[str, str], None] = {}
-        self._trying: tuple[dict[tuple[str, str], None], list[Line]] = ({}, [])  # of this turn: what was active, of it
-        self._by_root: dict[str, dict[Bunch, None]] = {}
-        self._for_nodes: dict[Bunch, None] = {}
-        self._for_answers: dict[Bunch, None] = {}
-        self._roused: dict[Bunch, None] = {}  # woken while they rested
+        self._trying: tuple[dict[tuple[str, str], None], list[PendingQueue]] = (
+            {},
+            [],
+        )  # of this turn: what was active, of it
+        self._by_root: dict[str, dict[EquivalenceClass, None]] = {}
+        self._for_nodes: dict[EquivalenceClass, None] = {}
+        self._for_answers: dict[EquivalenceClass, None] = {}
+        self._roused: dict[EquivalenceClass, None] = {}  # woken while they rested
         self._pending = pending
         self._seen = (0, 0)
         self._ordered_at = 0.0
@@ -105,7 +108,7 @@ class SchedulingQueue:
         rested = (equals.rests_until for equals in self._roused)
         return min((time for time in (state.timed.next(state.now), *rested) if time is not None), default=None)
 
-    def entry_of(self, key: WorkloadKey) -> Standing | None:
+    def entry_of(self, key: WorkloadKey) -> QueueEntry | None:
         """Return the entry of a workload that stands in a queue."""
         return self._entries.get(key)
 
@@ -200,7 +203,7 @@ class SchedulingQueue:
             quota_holdback.lapse_holdbacks(state)
         return news
 
-    def park(self, state: State, entry: Standing, why: Explanation, *, lacks_nodes: bool = False) -> list[Workload]:
+    def park(self, state: State, entry: QueueEntry, why: Explanation, *, lacks_nodes: bool = False) -> list[Workload]:
         """Let a workload that could not be admitted wait, together with those that are equal to it.
 
         Args:
@@ -229,7 +232,7 @@ class SchedulingQueue:
         waiting = [entry.workload] if queue.strict else [one.workload for one in equals.standings()]
         return [workload for workload in waiting if _explain(workload, why)]
 
-    def park_for_victims(self, state: State, entry: Standing, why: Explanation) -> list[Workload]:
+    def park_for_victims(self, state: State, entry: QueueEntry, why: Explanation) -> list[Workload]:
         """Let a workload wait for its victims: gated or, in a strict queue, in the way of those behind it.
 
         Returns:
@@ -298,7 +301,7 @@ class SchedulingQueue:
             nominations.abandon_nomination(state, workload.key)  # it may not have it
             self._gate(workload, queue)
             return
-        needs = needs_of(workload)
+        needs = pending_pod_sets(workload)
         if isinstance(needs, Explanation):
             self._gate(workload, with_foreign_pods(state, workload, needs))
             return
@@ -323,7 +326,7 @@ class SchedulingQueue:
             self.evaluated += 1
         explain(workload, why)
 
-    def _enqueue(self, state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Standing:
+    def _enqueue(self, state: State, workload: Workload, queue: Queue | None, needs: list[PodSetRequest]) -> QueueEntry:
         """Have a workload stand in a queue; one that stands there already as it is stays where it is."""
         name, key, shape = queue_name_of(workload, queue), sort_key(workload), shape_of(state, workload, queue, needs)
         entry = self._entries.get(workload.key)
@@ -333,7 +336,7 @@ class SchedulingQueue:
         else:
             self.drop(workload)
             equals = self._equals(state, workload, queue, needs, name, shape)
-            entry = self._entries[workload.key] = Standing(workload, needs, key, equals)
+            entry = self._entries[workload.key] = QueueEntry(workload, needs, key, equals)
             equals.line.add(entry)
             if queue is not None:
                 self._pending.come(queue.name, equals.asks)
@@ -353,22 +356,22 @@ class SchedulingQueue:
         state: State,
         workload: Workload,
         queue: Queue | None,
-        needs: list[Need],
+        needs: list[PodSetRequest],
         name: tuple[str, str],
         shape: Shape,
-    ) -> Bunch:
+    ) -> EquivalenceClass:
         """Return the equivalence class of a shape in a queue, begun for a workload where it is the first."""
         line = self._queues.get(name)
         if line is None:
             strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
-            line = self._queues[name] = Line(name, strict, partial(usage_history.usage_of_local_queue, state))
+            line = self._queues[name] = PendingQueue(name, strict, partial(usage_history.usage_of_local_queue, state))
         equals = line.bunch(shape)
         if equals is None:
             root = "" if queue is None else state.holdings.root_of(queue.name)
             required = [need for need in needs if need.required]
             local_queue = usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else ""
-            sets = [] if queue is None else pod_sets_of(required)
-            equals = Bunch(line, shape, queue, root, sets, asked_by(needs), local_queue)
+            sets = [] if queue is None else quota_pod_sets(required)
+            equals = EquivalenceClass(line, shape, queue, root, sets, requested_by(needs), local_queue)
             line.open_bunch(equals)
         return equals
 
@@ -387,7 +390,7 @@ class SchedulingQueue:
             self._by_root.setdefault(equals.root, {})[equals] = None
             state.tell_in_time(entry.workload, equals.looked_at)
 
-    def _activate(self, state: State, classes: Iterable[Bunch]) -> None:
+    def _activate(self, state: State, classes: Iterable[EquivalenceClass]) -> None:
         """Have parked workloads tried again."""
         for equals in classes:
             if equals.rests_until > state.now:
@@ -423,7 +426,7 @@ class SchedulingQueue:
     def _try_by_now(self, state: State, workload: Workload) -> None:
         """Have one tried that waits for its victims."""
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
-        needs = needs_of(workload)
+        needs = pending_pod_sets(workload)
         if isinstance(queue, Explanation) or isinstance(needs, Explanation):
             return
         if workload.key in self._gated:
@@ -443,7 +446,7 @@ class SchedulingQueue:
         homes = (state.home.get(key) for key in state.cluster.reclassed)
         return any(address[0] in self._entries for address in homes if address is not None)
 
-    def _explain_behind(self, state: State, line: Line) -> list[Workload]:
+    def _explain_behind(self, state: State, line: PendingQueue) -> list[Workload]:
         """Tell those behind a head that blocks its strict queue; the head itself knows why it waits."""
         head, before = line.blocked, line.near
         behind = line.behind()
@@ -464,7 +467,7 @@ class SchedulingQueue:
         return news
 
 
-def _activate_after_victims(equals: Bunch) -> None:
+def _activate_after_victims(equals: EquivalenceClass) -> None:
     """Have those tried again that are parked while victims of the first of them are leaving."""
     if equals.why is not None and equals.why.gate is Gate.VICTIMS:
         equals.line.wake(equals)

@@ -20,18 +20,16 @@ from tutti.api.conditions import is_true
 from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.model import API_VERSION
 from tutti.api.resources import describe
-from tutti.cluster.supply import Room, free
+from tutti.cluster.capacity import FreeCapacity, free_capacity
 from tutti.engine.admission import usage_history
-from tutti.engine.records.counting import Count
+from tutti.engine.records.counters import OveruseReport, QueueCount
 from tutti.engine.records.decisions import EmitEvent, PatchStatus
-from tutti.engine.records.explanation import RETELL_SECONDS
-from tutti.engine.records.overuses import Told
-from tutti.engine.records.spoilt import ObjectKey
+from tutti.engine.records.explanation import REFRESH_SECONDS
+from tutti.engine.records.workloads import ObjectKey
 from tutti.engine.state import State
 from tutti.engine.status.statuses import as_found, news_of
-from tutti.quota.overuse import Overuse, overused
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
-from tutti.quota.usage_report import Used, usage_report
+from tutti.quota.usage import Overuse, Used, overused, usage_report
 
 NODES_SECONDS = 10.0
 """How often, at most, what is free on nodes is looked at for the sake of statuses."""
@@ -75,7 +73,7 @@ def report_queues(state: State) -> None:
 def _look_at_nodes(state: State) -> None:
     nodes, before = state.cluster.nodes, state.rooms
     state.rooms = {
-        name: free(nodes, flavor.node_labels, flavor.node_taints, flavor.tolerations)
+        name: free_capacity(nodes, flavor.node_labels, flavor.node_taints, flavor.tolerations)
         for name, flavor in state.catalog.flavors.items()
     }
     state.rooms_at, state.rooms_stale = state.now, False
@@ -83,7 +81,7 @@ def _look_at_nodes(state: State) -> None:
         state.changed_queues.update(dict.fromkeys(state.catalog.queues))
 
 
-def _same(room: Room, before: Room | None) -> bool:
+def _same(room: FreeCapacity, before: FreeCapacity | None) -> bool:
     if before is None or len(before.total) != len(room.total):
         return False
     return bool((room.total == before.total).all() and (room.most == before.most).all())
@@ -142,7 +140,7 @@ def _of_local_queue(state: State, name: str, namespace: str, local: str) -> dict
     }
 
 
-def _less(usage: Usage, count: Count) -> Usage:
+def _less(usage: Usage, count: QueueCount) -> Usage:
     """Return usage without that of workloads that are being taken out."""
     return {what: amount - count.yielding.get(what, 0) for what, amount in usage.items()} if count.yielding else usage
 
@@ -248,11 +246,11 @@ def _look(state: State, key: ObjectKey, found: Mapping[FlavorResource, Overuse])
     message = _message(found)
     if before is not None and message == before.message:
         return
-    if before is not None and state.now < before.at + RETELL_SECONDS:
-        again = before.at + RETELL_SECONDS
+    if before is not None and state.now < before.at + REFRESH_SECONDS:
+        again = before.at + REFRESH_SECONDS
         over.look_at = again if over.look_at is None else min(again, over.look_at)
         return
-    over.told[key] = Told(message, state.now)
+    over.told[key] = OveruseReport(message, state.now)
     over.version += 1
     if before is None:
         _announce(state, key, message)

@@ -22,12 +22,11 @@ from tutti.api.kinds import Object, PodGroup
 from tutti.api.resources import describe
 from tutti.api.wording import HAS, agreeing
 from tutti.engine.lifecycle.member_loss import describe_degraded
-from tutti.engine.records.counting import NOWHERE
+from tutti.engine.reading.objects import InvalidObject
+from tutti.engine.records.counters import NOT_COUNTED
 from tutti.engine.records.decisions import PatchStatus
-from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.members import Group, Loss, Tally
-from tutti.engine.records.reasons import Reason
-from tutti.engine.records.spoilt import Spoilt
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
+from tutti.engine.records.members import LostMember, MemberCounts, MemberGroup
 from tutti.engine.records.workloads import ADMITTED, FENCE, Phase, Workload
 from tutti.engine.state import State
 from tutti.quota.flavors import VIRTUAL
@@ -63,7 +62,7 @@ def status_of(state: State, workload: Workload, found: Object, place: PositionRe
 
 
 def part_status_of(
-    state: State, workload: Workload, group: Group, found: PodGroup, place: PositionReport | None = None
+    state: State, workload: Workload, group: MemberGroup, found: PodGroup, place: PositionReport | None = None
 ) -> dict[str, Any]:
     """Return what is to be changed in the status of a PodGroup that is a pod group of a Workload.
 
@@ -96,7 +95,7 @@ def news_of(told: dict[str, Any], wanted: dict[str, Any]) -> tuple[dict[str, Any
     return {**told, **wanted}, news
 
 
-def invalid_status(state: State, spoilt: Spoilt) -> dict[str, Any]:
+def invalid_status(state: State, spoilt: InvalidObject) -> dict[str, Any]:
     """Return what is to be changed in the status of a Workload or PodGroup that cannot be read.
 
     Conditions are replaced as a whole, so those of before are in it. What has finished says nothing else any more.
@@ -116,7 +115,7 @@ def invalid_status(state: State, spoilt: Spoilt) -> dict[str, Any]:
 
 def count_in_queues(state: State, workload: Workload) -> None:
     """Count a workload in the queues it waits or runs in, and note which queues that changes."""
-    if workload.counted == NOWHERE and not (workload.queue or workload.cluster_queue):
+    if workload.counted == NOT_COUNTED and not (workload.queue or workload.cluster_queue):
         return  # no queue counts it, and none is to
     bucket = ""
     if workload.phase is Phase.WAITING and workload.queue:
@@ -161,7 +160,7 @@ def _workload_status(state: State, workload: Workload, told: dict[str, Any]) -> 
     )
 
 
-def _kept(losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
+def _kept(losses: Iterable[LostMember], told: dict[str, Any]) -> dict[str, Any]:
     """Return what is said of what a gang keeps for successors; nothing where nothing is, or was, kept."""
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for loss in losses:
@@ -175,7 +174,9 @@ def _kept(losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
     return {"kept": list(found.values())[:MOST_KEPT]}
 
 
-def _pod_group_status(phase: Phase, tally: Tally, losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
+def _pod_group_status(
+    phase: Phase, tally: MemberCounts, losses: Iterable[LostMember], told: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "phase": phase.value,
         "members": tally.live + tally.succeeded + tally.failed,
@@ -225,7 +226,7 @@ def as_found(found: Object) -> dict[str, Any]:
     return {FENCE: None, **said}
 
 
-AT_ONCE = (Reason.PREEMPTED.value, Reason.NODE_FAILURES.value, Reason.MEMBER_LOST.value)
+AT_ONCE = (EvictionReason.PREEMPTED.value, EvictionReason.NODE_FAILURES.value, EvictionReason.MEMBER_LOST.value)
 """Reasons after which a workload is queued again without waiting for anything."""
 
 
@@ -262,7 +263,9 @@ def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
     yield _condition("Scheduled", scheduled, reason, message)
     ready = scheduled and workload.ready
     if workload.degraded_since is not None:
-        yield _condition("Degraded", so=True, reason=Reason.MEMBER_LOST.value, message=describe_degraded(workload))
+        yield _condition(
+            "Degraded", so=True, reason=EvictionReason.MEMBER_LOST.value, message=describe_degraded(workload)
+        )
     elif "Degraded" in told:
         whole = workload.phase is Phase.SCHEDULED and workload.complete
         yield _condition("Degraded", so=False, reason="WholeAgain" if whole else "NotRunning")
@@ -308,16 +311,16 @@ def _requeued_by(state: State, workload: Workload, why: str) -> str:
         return why
     if workload.phase is Phase.LEAVING or workload.not_before > state.now or not workload.active:
         return ""
-    if why == Reason.CLUSTER_QUEUE_STOPPED:
+    if why == EvictionReason.CLUSTER_QUEUE_STOPPED:
         queue = state.catalog.queues.get(state.leads_to(workload.key[1], workload.queue))
         return "" if queue is not None and queue.hold else "ClusterQueueRestarted"
-    if why == Reason.LOCAL_QUEUE_STOPPED:
+    if why == EvictionReason.LOCAL_QUEUE_STOPPED:
         local = state.catalog.local_queue(workload.key[1], workload.queue)
         return "" if local is not None and local.hold else "LocalQueueRestarted"
-    return "Reactivated" if why.startswith(Reason.DEACTIVATED) else "BackoffFinished"
+    return "Reactivated" if why.startswith(EvictionReason.DEACTIVATED) else "BackoffFinished"
 
 
-def _together(workload: Workload, tally: Tally, required: int) -> str:
+def _together(workload: Workload, tally: MemberCounts, required: int) -> str:
     if workload.complete or workload.phase is Phase.FINISHED:
         return "all required members have a node"
     have = f"{tally.placed} of {required} {agreeing(tally.placed, HAS)}"
