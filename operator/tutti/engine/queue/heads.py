@@ -15,13 +15,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.lifecycle.phases import explain
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
-from tutti.engine.records.workloads import workload_named
+from tutti.engine.records.workloads import Workload, workload_named
 from tutti.engine.state import State
 from tutti.quota.assignment import Choice, NoFit
 from tutti.quota.fair_sharing import Ordering, ShareKey, Tournament, borrowed_share, dominant_share
@@ -252,3 +254,36 @@ def explain_behind(state: State, line: PendingQueue, head: QueueEntry, *, reader
     text = f"{strict} and {workload_named(head.workload, reader, discreet=state.discreet)} is before it"
     hopeless = HOPELESS.get(head.bunch.why.reason) if head.bunch.why is not None else None
     return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{text}, which {hopeless}" if hopeless else text)
+
+
+def explain_those_behind(state: State, line: PendingQueue) -> list[Workload]:
+    """Tell those behind a head that blocks its strict queue, and return whom that is news for, the head among them."""
+    head, before = line.blocked, line.near
+    behind = line.behind()
+    if head is None:
+        return []
+    assert head.bunch.why is not None  # it is parked
+    news = [head.workload] if explain_waiting(head.workload, head.bunch.why) else []
+    near = line.near = told_by_name(state, line, head)
+    said: dict[tuple[str, bool], Explanation] = {}
+    for one in dict.fromkeys(chain(near, before, behind)):
+        if one.left or line.order(one) <= line.order(head):
+            continue
+        case = (one.workload.key[1], one in near)
+        if case not in said:
+            said[case] = explain_behind(state, line, head, reader=case[0], near=case[1])
+        if explain_waiting(one.workload, said[case], whole=True):
+            news.append(one.workload)
+    return news
+
+
+def explain_waiting(workload: Workload, why: Explanation, *, whole: bool = False) -> bool:
+    """Say why a workload waits; returns whether that is news.
+
+    Numbers alone are told when something else is, but a `whole` text is told as it is.
+    """
+    before = workload.explanation
+    news = whole and workload.told[1] != why.message
+    explain(workload, why)
+    # What was not told yet is counted all the same.
+    return news or workload.told[0] != why.reason or (before is not None and before.reason != why.reason)
