@@ -160,11 +160,15 @@ class Engine:
     def _settle(self) -> None:
         """Follow what many workloads refer to, then reconcile each of which something was observed."""
         state = self.state
-        state.renew()
-        state.follow_nodes()
-        permits.recheck_held(state)
+        if state.stale:
+            state.renew()
+        if state.supply_seen != state.cluster.nodes.supply:
+            state.follow_nodes()
+        if state.plugins or state.hosting.recheck_at is not None:
+            permits.recheck_held(state)
         nominations.refresh_nominations(state)
-        nominations.spare_victims(state)
+        if state.nominations.needless:
+            nominations.spare_victims(state)
         if self._awaiting:
             state.dirty, self._awaiting = {**self._awaiting, **state.dirty}, {}
         self._reconcile()
@@ -202,9 +206,11 @@ class Engine:
 
     def _expire(self) -> None:
         """Do what is due about workloads whose deadline has passed."""
-        for workload in reconciliation.take_due(self.state):
+        due = reconciliation.take_due(self.state)
+        for workload in due:
             self._guard_open(workload, "timing", reconciliation.expire)
-        self._reconcile()
+        if due or self.state.dirty:
+            self._reconcile()
 
     # 3 choose
 
@@ -317,7 +323,8 @@ class Engine:
         """Take a workload out of its queue that has been admitted, and keep nothing for it any more."""
         self._queue.drop(workload)
         backfill.end_reservation(self.state, workload)
-        quota_holdback.drop_holdback(self.state, workload.key, workload.cluster_queue)
+        if self.state.owners.of:
+            quota_holdback.drop_holdback(self.state, workload.key, workload.cluster_queue)
 
     # 5 bind
 
@@ -331,21 +338,23 @@ class Engine:
             pods = workload.counts().reserved + sum(len(group.holds) for group in workload.groups.values())
             state.reached(workload, LifecycleStep.ADMITTED, seconds=state.now - workload.queued_at, pods=pods)
         backfill.note_expected_end(state, workload)
-        self._note([workload])
+        self._changed[workload.key] = workload
 
     # 6 report
 
     def _report(self) -> None:
         """Report what has become of workloads and queues, after those are up to date that were taken out for others."""
         state = self.state
-        self._note(backfill.explain_reservations(state))
-        for workload in list(self._changed.values()):
+        if state.shadows.of:
+            self._note(backfill.explain_reservations(state))
+        for workload in [one for one in self._changed.values() if one.style is not None]:
             self._guard_open(workload, "timing", reservation.apply_gang_style)
         late = self._reconcile()
         living = [workload for workload in self._changed.values() if workload.key in state.workloads]
         uncounted = [one for one in living if not self._guard(one, "counting", reporting.count)]
         unreported = [one for one in living if not self._guard(one, "telling", reporting.report_workload)]
-        reporting.report_set_aside(state, dict.fromkeys([*uncounted, *unreported]))
+        if uncounted or unreported:
+            reporting.report_set_aside(state, dict.fromkeys([*uncounted, *unreported]))
         reporting.report_objects(state)
         reporting.refresh_positions(state)
         state.dirty.update(dict.fromkeys(late))

@@ -29,7 +29,7 @@ TURNS = {
     "admitting, its nodes": "tutti.engine.admission.admission._place",
     "admitting, beyond the required": "tutti.engine.admission.admission._take_most",
     "admitting, to its binds": "tutti.engine.lifecycle.binding.send_binds",
-    "settling, its patience": "tutti.engine.engine.reservation.apply_gang_style",
+    "settling, its limits": "tutti.engine.lifecycle.limits.watch_limits",
     "counting": "tutti.engine.status.reporting.statuses.count_in_queues",
     "telling": "tutti.engine.status.reporting.report_workload",
     "telling, its status": "tutti.engine.status.reporting.report_status",

@@ -41,6 +41,7 @@ from tutti.engine.admission.shortages import (
 )
 from tutti.engine.lifecycle import quota_usage
 from tutti.engine.reading.resolution import queue_of
+from tutti.engine.records.consultation import ExtenderQuery
 from tutti.engine.records.explanation import ASKING, Explanation
 from tutti.engine.records.members import Charge, Member, PromisedReservation
 from tutti.engine.records.pod_sets import (
@@ -87,7 +88,8 @@ def reserve(state: State, entry: QueueEntry, choice: Choice | None) -> Refusal |
         None where it is done; otherwise why not, and nothing has changed.
     """
     workload = entry.workload
-    extenders.begin_consulting(state, workload.key)
+    if state.configuration.extenders:
+        extenders.begin_consulting(state, workload.key)
     scarce = short_of_resources(state, workload) if workload.min_resources else None
     if scarce is not None:
         return Refusal(scarce)
@@ -106,9 +108,9 @@ def reserve(state: State, entry: QueueEntry, choice: Choice | None) -> Refusal |
             return None if why is None else Refusal(why, options)
         transaction.commit()
     _assign(state, attempt.taken)
-    usage_history.count_admission(
-        state, workload, [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None]
-    )
+    if state.catalog.by_past_use:
+        charged = [(one.charge, len(one.rows)) for one in attempt.taken if one.charge is not None]
+        usage_history.count_admission(state, workload, charged)
     workload.cluster_queue = entry.queue.name if entry.queue else ""
     if workload.phase is Phase.WAITING:
         workload.reserved_at = state.now
@@ -122,11 +124,14 @@ def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: Choice | None) -
     why = _take_required(attempt, required, entry.equivalence.pod_sets, choice)
     if why is not None:
         return Refusal(usage_history.explain_usage(state, entry.workload, why), attempt.lacking)
-    needs = _take_most(attempt, entry.needs) if required else entry.needs
+    needs: Sequence[PodSetRequest] = entry.needs
+    has_extra = any(need.extra for need in needs)
+    if required and has_extra:
+        needs = _take_most(attempt, needs)
     for one in attempt.taken:
         if one.charge is not None:
             attempt.charge(one.charge, len(one.rows))
-    for need in needs:
+    for need in needs if has_extra else ():
         if need.extra:
             _take_extra(attempt, need)
     return None
@@ -214,7 +219,9 @@ def _take_required(
     without: dict[str, list[frozenset[str]]] = {}
     whys: list[Explanation] = []
     while choice.verdict is Verdict.FIT:
-        kept = quota_holdback.refused_by_holdback(state, attempt.workload, queue, choice.usage, away=choice.level)
+        kept = None
+        if choice.level and state.owners.of:
+            kept = quota_holdback.refused_by_holdback(state, attempt.workload, queue, choice.usage, away=choice.level)
         found = _place(attempt, needs, pod_sets, choice) if kept is None else _Unplaced(_borrowing(choice), kept)
         if found is None:
             return None
@@ -252,14 +259,16 @@ def _place(
     attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], pod_sets: Sequence[PodSet], choice: Choice | None
 ) -> _Unplaced | None:
     """Take nodes for the required pods of all needs, under the flavors chosen for each; or none."""
-    state, terms = attempt.state, terms_of(attempt, needs, pod_sets, choice)
-    queries = [query_of(ask, need) for ask, need in zip(terms.asks, needs, strict=True)]
-    waits = extenders.consult(state, queries, attempt.profile)
-    if waits is not None:
-        return _Unplaced(0, waits)
-    found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, attempt.profile, apart=attempt.apart)
+    state, profile, terms = attempt.state, attempt.profile, terms_of(attempt, needs, pod_sets, choice)
+    queries: list[ExtenderQuery] = []
+    if state.configuration.extenders:
+        queries = [query_of(ask, need) for ask, need in zip(terms.asks, needs, strict=True)]
+        waits = extenders.consult(state, queries, profile)
+        if waits is not None:
+            return _Unplaced(0, waits)
+    found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, profile, apart=attempt.apart)
     if isinstance(found, Diagnosis):
-        again = None if attempt.probes else extenders.ask_again(state, queries, attempt.profile)
+        again = None if attempt.probes or not queries else extenders.ask_again(state, queries, profile)
         if again is None:
             attempt.lacking.append(terms.lacking(attempt, needs))
         return _Unplaced(found.index, again or misfit(found.fit_error, terms.given[found.index], tried=found.tried))

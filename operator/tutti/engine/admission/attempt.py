@@ -37,25 +37,21 @@ def assign_flavors(state: State, entry: QueueEntry) -> Choice | None:
 
     Equal workloads of a queue are told the same, and the choice is made anew only when their tree has changed.
     """
-    equivalence, queue = entry.equivalence, entry.queue
-    if queue is None or not equivalence.pod_sets:
+    equals, queue = entry.equivalence, entry.queue
+    if queue is None or not equals.pod_sets:
         return None
     version = state.holdings.version(queue.name)
-    if equivalence.choice is None or (
-        equivalence.version != version and not _still_holds(state, queue, equivalence, equivalence.choice)
-    ):
-        equivalence.choice = flavor_chooser(state, queue, entry.workload, equivalence.known).choose(
-            equivalence.pod_sets
-        )
-    equivalence.version = version
-    return equivalence.choice
+    if equals.choice is None or (equals.version != version and not _still_holds(state, queue, equals, equals.choice)):
+        equals.choice = flavor_chooser(state, queue, entry.workload, equals.known).choose(equals.pod_sets)
+    equals.version = version
+    return equals.choice
 
 
-def _still_holds(state: State, queue: Queue, equivalence: EquivalenceClass, choice: Choice) -> bool:
+def _still_holds(state: State, queue: Queue, equals: EquivalenceClass, choice: Choice) -> bool:
     """Whether a choice would be made again: it still fits without borrowing, or nothing can be had now either."""
     if choice.verdict is not Verdict.FIT:
-        return _is_short(state, queue, equivalence)
-    if choice.level or not state.holdings.tight_since(queue.name, equivalence.version):
+        return _is_short(state, queue, equals)
+    if choice.level or not state.holdings.tight_since(queue.name, equals.version):
         return False
     node = state.holdings.tree.queues[queue.name]
     return all(
@@ -64,12 +60,12 @@ def _still_holds(state: State, queue: Queue, equivalence: EquivalenceClass, choi
     )
 
 
-def _is_short(state: State, queue: Queue, equivalence: EquivalenceClass) -> bool:
+def _is_short(state: State, queue: Queue, equals: EquivalenceClass) -> bool:
     """Whether what did not fit its quota surely does not fit it now either, and nobody may be preempted for it.
 
     Only asked of pods of one shape that need one resource group: then no flavor of it has enough for all resources.
     """
-    known = equivalence.known.asked
+    known = equals.known.asked
     if queue.policy != NOBODY or len(known) != 1 or len(known[0].groups) != 1 or known[0].uncovered:
         return False
     node, requests = state.holdings.tree.queues[queue.name], known[0].requests

@@ -32,7 +32,7 @@ MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _LocalQueueUsage:
+class _History:
     """A LocalQueue of a ClusterQueue that goes by past use, with what it has used."""
 
     name: str
@@ -49,15 +49,15 @@ def local_queue_of(state: State, workload: Workload) -> str:
 
 def usage_of_local_queue(state: State, name: str) -> float:
     """Return what a LocalQueue is ordered by, the least first; 0 where past use does not count."""
-    local_queue = _usage_of(state, name) if name else None
-    return 0.0 if local_queue is None else _weighed(state, local_queue)
+    history = _history_of(state, name) if name else None
+    return 0.0 if history is None else _weighed(state, history)
 
 
 def usage_of_holder(state: State, holder: Holder) -> float | None:
     """Return what the LocalQueue of a holder is ordered by; None where past use does not count in its ClusterQueue."""
     queue = state.catalog.queues.get(holder.queue)
-    local_queue = _usage_of(state, holder.local_queue) if queue is not None and queue.by_past_use else None
-    return None if local_queue is None else _weighed(state, local_queue)
+    history = _history_of(state, holder.local_queue) if queue is not None and queue.by_past_use else None
+    return None if history is None else _weighed(state, history)
 
 
 def count_admission(state: State, workload: Workload, charges: Iterable[tuple[Charge, int]]) -> None:
@@ -68,8 +68,8 @@ def count_admission(state: State, workload: Workload, charges: Iterable[tuple[Ch
         workload: Who is admitted.
         charges: What so many of its pods use each.
     """
-    local_queue = _usage_of(state, local_queue_of(state, workload))
-    if local_queue is None:
+    history = _history_of(state, local_queue_of(state, workload))
+    if history is None:
         return
     usage: dict[FlavorResource, int] = {}
     for charge, pods in charges:
@@ -77,8 +77,8 @@ def count_admission(state: State, workload: Workload, charges: Iterable[tuple[Ch
     said = state.configuration.admission_fair_sharing
     sampling, half_life = said.usage_sampling_interval_seconds, said.usage_half_life_seconds
     more = penalty(_in_whole_units(usage), sampling=sampling, half_life=half_life)
-    _count_until_now(state, local_queue.use)
-    consumed = local_queue.use.consumed
+    _count_until_now(state, history.use)
+    consumed = history.use.consumed
     consumed.update({name: consumed.get(name, 0.0) + amount for name, amount in more.items()})
 
 
@@ -89,27 +89,27 @@ def sample_usage(state: State, name: str) -> dict[str, Any] | None:
         state: Where.
         name: Of the LocalQueue, `namespace/name`.
     """
-    local_queue = _usage_of(state, name)
-    if local_queue is None:
+    history = _history_of(state, name)
+    if history is None:
         state.past_use.pop(name, None)
         return None
-    _count_until_now(state, local_queue.use)
-    local_queue.use.in_use = _in_whole_units(state.counts.of(name).reserved)
-    said = {one: quantity.format(math.ceil(amount * 1000)) for one, amount in local_queue.use.consumed.items()}
+    _count_until_now(state, history.use)
+    history.use.in_use = _in_whole_units(state.counts.of(name).reserved)
+    said = {one: quantity.format(math.ceil(amount * 1000)) for one, amount in history.use.consumed.items()}
     return {"admissionFairSharingStatus": {"consumedResources": said, "lastUpdate": timestamp(state.now)}}
 
 
 def explain_usage(state: State, workload: Workload, why: Explanation) -> Explanation:
     """Say, of one that lacks quota, what its LocalQueue has used lately, and who has used less and goes first."""
-    local_queue = _usage_of(state, local_queue_of(state, workload))
+    history = _history_of(state, local_queue_of(state, workload))
     lacking = next((key.split("/", 1)[1] for key in why.details if "/" in key), "")
-    if local_queue is None or why.gate is not Gate.QUOTA or not lacking or in_bytes(lacking):
+    if history is None or why.gate is not Gate.QUOTA or not lacking or in_bytes(lacking):
         return why
-    mine, queue = _weighed(state, local_queue), local_queue.found.spec.cluster_queue
-    local_queues = [
-        other for name in state.past_use if name != local_queue.name and (other := _usage_of(state, name)) is not None
+    mine, queue = _weighed(state, history), history.found.spec.cluster_queue
+    histories = [
+        other for name in state.past_use if name != history.name and (other := _history_of(state, name)) is not None
     ]
-    before = [one for one in local_queues if one.found.spec.cluster_queue == queue and _weighed(state, one) < mine]
+    before = [one for one in histories if one.found.spec.cluster_queue == queue and _weighed(state, one) < mine]
     if not before:
         return why
     before.sort(key=lambda one: _weighed(state, one))
@@ -117,7 +117,7 @@ def explain_usage(state: State, workload: Workload, why: Explanation) -> Explana
         (local_queue_named(one.name, workload.key[1], discreet=state.discreet), one) for one in before[:MOST_NAMED]
     ]
     others = ", ".join(f"{name} {_hours(state, one.use, lacking)}" for name, one in names)
-    text = f"{local_queue.name} has used {_hours(state, local_queue.use, lacking)} {lacking} hours lately, {others}"
+    text = f"{history.name} has used {_hours(state, history.use, lacking)} {lacking} hours lately, {others}"
     message = f"{why.message}; who has used less, by weight, goes first: {text}"
     return Explanation(why.gate, why.reason, message, why.details)
 
@@ -127,7 +127,7 @@ def _counts(state: State, namespace: str, local: str) -> bool:
     return queue is not None and queue.by_past_use
 
 
-def _usage_of(state: State, name: str) -> _LocalQueueUsage | None:
+def _history_of(state: State, name: str) -> _History | None:
     if not state.catalog.by_past_use:
         return None
     namespace, _, local = name.partition("/")
@@ -137,7 +137,7 @@ def _usage_of(state: State, name: str) -> _LocalQueueUsage | None:
     use = state.past_use.get(name)
     if use is None or use.uid != found.metadata.uid:
         use = state.past_use[name] = _found(state, name, found)
-    return _LocalQueueUsage(name, found, use)
+    return _History(name, found, use)
 
 
 def _found(state: State, name: str, found: LocalQueue) -> PastUse:
@@ -162,11 +162,11 @@ def _consumed(state: State, use: PastUse) -> Consumed:
     return decay(use.consumed, use.in_use, elapsed=state.now - use.since, half_life=half_life)
 
 
-def _weighed(state: State, local_queue: _LocalQueueUsage) -> float:
-    sharing = local_queue.found.spec.fair_sharing
+def _weighed(state: State, history: _History) -> float:
+    sharing = history.found.spec.fair_sharing
     weight = 1.0 if sharing is None else sharing.weight / WEIGHT_OF_ONE
     weights = state.configuration.admission_fair_sharing.resource_weights
-    return local_usage(_consumed(state, local_queue.use), {}, weight=weight, resource_weights=weights)
+    return local_usage(_consumed(state, history.use), {}, weight=weight, resource_weights=weights)
 
 
 def _hours(state: State, use: PastUse, resource: str) -> str:

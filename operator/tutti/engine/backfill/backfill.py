@@ -56,7 +56,9 @@ _PASSES = (Gate.PLACEMENT, "Unschedulable"), (Gate.QUOTA, NoFit.WAITING_FOR_QUOT
 def note_expected_end(state: State, workload: Workload) -> None:
     """Note when what a workload has reserved or bound is free again at the latest."""
     returns, key = state.shadows.releases, workload.key
-    end = state.now if workload.phase is Phase.LEAVING else limits.ends_at(state, workload)
+    end = state.now if workload.phase is Phase.LEAVING else None
+    if end is None and workload.limit_seconds is not None:
+        end = limits.ends_at(state, workload)
     before = returns.end_of(key)
     if end == before is None:
         return
@@ -103,7 +105,7 @@ def end_reservation(state: State, workload: Workload) -> None:
     """Keep nothing for a workload any more: it has started."""
     if workload.phase is Phase.WAITING:
         workload.out_of_turn = False
-    if release_reservation(state, workload.key):
+    if (state.shadows.of or state.shadows.pauses) and release_reservation(state, workload.key):
         overdue_heads.begin_debt(state, workload.cluster_queue, workload)
 
 
@@ -119,6 +121,8 @@ def release_reservation(state: State, key: WorkloadKey) -> bool:
 def respecting_reservations(state: State, entry: QueueEntry) -> AbstractContextManager[list[BackfillReservation]]:
     """Keep from a workload, while it is tried, what is kept for those whom it would delay; yields their shadows."""
     shadows = [one for one in state.shadows.of.values() if _is_kept_from(state, one, entry)]
+    if not shadows:
+        return nullcontext(shadows)
     if any(one.owed for one in shadows) and _takes_its_own(state, entry) and not _fits(state, entry, shadows):
         shadows = [one for one in shadows if not one.owed]  # what is its own is never kept from it
     return withholding(state, entry, shadows)
@@ -258,7 +262,7 @@ def _has_its_nodes(state: State, shadow: BackfillReservation) -> bool:
 
 
 def _is_behind(state: State, entry: QueueEntry) -> bool:
-    """Whether somebody sleeps before it in its line for whom something will be kept when they are tried next."""
+    """Whether somebody is parked before it in its line for whom something will be kept when they are tried next."""
     line = entry.equivalence.line
     return any(
         line.order(one) < line.order(entry)

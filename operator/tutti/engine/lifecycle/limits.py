@@ -62,7 +62,7 @@ def enforce_limits(state: State, workload: Workload) -> None:
 
 def watch_limits(state: State, workload: Workload) -> None:
     """Note since when a workload is not ready, and have it looked at when one of its times is over."""
-    if ends_at(state, workload) is not None:
+    if workload.limit_seconds is not None and ends_at(state, workload) is not None:
         state.ending[workload.key] = workload
     else:
         state.ending.pop(workload.key, None)

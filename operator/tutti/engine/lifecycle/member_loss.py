@@ -116,7 +116,8 @@ def losses_of(workload: Workload, group: MemberGroup) -> list[LostMember]:
 def follow_losses(state: State, workload: Workload) -> None:
     """Keep for a gang just what it lacks; begin and end its window, and take it out when that is over."""
     if workload.phase is not Phase.SCHEDULED:
-        _close(state, workload)
+        if workload.degraded_since is not None:
+            _close(state, workload)
     else:
         for group in workload.groups.values():
             group.had = max(group.had, group.counts().placed)

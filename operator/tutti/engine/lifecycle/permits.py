@@ -114,8 +114,8 @@ def waiting_view(state: State, workload: Workload) -> Waiting:
 
 
 def sort_rank(state: State, workload: Workload) -> float:
-    """Return the place of a workload by the sort plugin; 0 for all where there is none."""
-    return state.hosting.rank(waiting_view(state, workload)) if state.hosting.sorts else 0.0
+    """Return the place of a workload by the sort plugin, which there is."""
+    return state.hosting.rank(waiting_view(state, workload))
 
 
 def may_bind(state: State, workload: Workload) -> bool:

@@ -21,7 +21,7 @@ _WANTING_NOTHING = (Phase.LEAVING, Phase.FINISHED, Phase.RESERVED)
 
 def reconcile(state: State, workload: Workload) -> None:
     """Bring one workload, as it has just been read, up to date with what has been observed."""
-    workload.rank = permits.sort_rank(state, workload)
+    workload.rank = permits.sort_rank(state, workload) if state.hosting.sorts else 0.0
     leaving = workload.counts().leaving
     if leaving:
         reservation.give_back_leaving(state, workload)
@@ -155,7 +155,8 @@ def is_gone(state: State, workload: Workload) -> bool:
 
 
 def _reconcile_waiting(state: State, workload: Workload) -> None:
-    reservation.apply_gang_style(state, workload)
+    if workload.style is not None:
+        reservation.apply_gang_style(state, workload)
     if workload.evicted is not None:
         eviction.forgo_lost_members(workload)
     tally = workload.counts()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 
@@ -55,8 +54,10 @@ def priority_of(state: State, workload: Workload, needs: Sequence[PodSetRequest]
 
     That is the lowest of its pods', or that of the PriorityClass which its PodGroup names where that is lower.
     """
-    admitted = min(chain.from_iterable(_priorities(state, need) for need in needs), default=0)
-    named = _named(state, workload)
+    said = [member.pod.priority for need in needs for member in need.members]
+    said += [promised_preemption_priority(state.catalog, one.group) for one in needs if one.required > len(one.members)]
+    admitted = min(said, default=0)
+    named = None if workload.key[0] == "Pod" else _named(state, workload)
     return admitted if named is None else min(named, admitted)
 
 
@@ -83,14 +84,6 @@ def may_preempt(needs: Sequence[PodSetRequest]) -> bool:
         if need.required > len(need.members) and not need.group.promised_preempts:
             return False
     return True
-
-
-def _priorities(state: State, need: PodSetRequest) -> list[int]:
-    """Return the priorities of the pods of a need; those that are only promised have one together."""
-    said = [member.pod.priority for member in need.members]
-    return (
-        [promised_preemption_priority(state.catalog, need.group), *said] if need.required > len(need.members) else said
-    )
 
 
 def preempt_by_priority(

@@ -101,11 +101,11 @@ def preempt_by_quota(state: State, entry: QueueEntry, options: Sequence[Preempti
     if not any(need.required for need in entry.needs):
         return NOBODY_LEAVES  # nobody leaves for members that a gang can do without
     behind = precedence_of(state, entry).lesser
-    for aside in ([], behind) if behind else ([],):
+    for yielding in ([], behind) if behind else ([],):
         for option in options:
-            found = _choose(state, workload, queue, option, aside)
+            found = _choose(state, workload, queue, option, yielding)
             if found is not None:
-                for key in aside:
+                for key in yielding:
                     nominations.give_up_nomination(state, key)
                 return Preemption(_take_out(state, entry, queue, option, found, priority))
     demands = (_demand(workload, queue, option) for option in options)
@@ -184,19 +184,19 @@ def _everybody(snapshot: Snapshot, queue: Queue) -> list[Holder]:
 
 
 def _choose(
-    state: State, workload: Workload, queue: Queue, lacking: PreemptionOption, aside: Sequence[WorkloadKey]
+    state: State, workload: Workload, queue: Queue, lacking: PreemptionOption, yielding: Sequence[WorkloadKey]
 ) -> _Found | None:
-    """Return whom to take out, and where the pods go then; nothing is held for those `aside`."""
+    """Return whom to take out, and where the pods go then; nothing is held for those `yielding`."""
     snapshot, demand = state.holdings.snapshot, _demand(workload, queue, lacking)
     seen = any(has_inter_pod_constraints(state.cluster, ask, lacking.profile) for ask in lacking.asks)
     trial = _Trial(state, lacking, seen)
     everybody = _everybody(snapshot, queue)
     if not everybody or trial.rows(everybody) is None:
         return None
-    names = {"/".join(key) for key in aside}
+    names = {"/".join(key) for key in yielding}
     with snapshot.trial():
         for counted, whole in state.holdings.with_handed(
-            [one for key in aside for one in state.nominations.ours[key].handed]
+            [one for key in yielding for one in state.nominations.ours[key].handed]
         ):
             snapshot.remove(counted)
             snapshot.add(whole)

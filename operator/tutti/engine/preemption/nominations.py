@@ -47,7 +47,7 @@ def wants_of(needs: Sequence[PodSetRequest]) -> NominatedPods:
 
 
 def begin_nomination(state: State, key: WorkloadKey, nomination: Nomination) -> None:
-    """Hold room and quota for a workload that stands aside from now on."""
+    """Hold room and quota for a workload that waits for its victims from now on."""
     book = state.nominations
     book.kept.clear()
     assert key not in book.ours  # whoever has one is not tried with it

@@ -13,8 +13,8 @@ from tutti.engine.backfill import backfill, overdue_heads
 from tutti.engine.lifecycle import permits, reconciliation
 from tutti.engine.preemption import by_priority
 from tutti.engine.records.explanation import Gate
-from tutti.engine.records.pod_sets import PodSetRequest
-from tutti.engine.records.queue_entries import QueueEntry, QueueKey, Shape
+from tutti.engine.records.pod_sets import PodSetRequest, quota_pod_sets, requested_by
+from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry, QueueKey, Shape
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.placement.spec_limits import term_count_in_all
@@ -48,12 +48,31 @@ def shape_of(state: State, workload: Workload, queue: Queue | None, needs: Seque
     )  # for whom it may preempt
     before = (*by_priority.preemption_shape(state, workload, needs), permits.asks_for_approval(state, workload))
     lasts = backfill.lasts(workload) if backfill.may_keep(state) else None  # who ends in time is let by
-    local_queue = usage_history.local_queue_of(state, workload)
+    local_queue = usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else ""
     holds = workload.key in state.nominations.ours or workload.key in state.kept
     own = workload.key if holds else None  # what is held for it, nobody else has
     whom = (None if queue is None else queue.name, workload.phase, workload.scheduler, asked)
     least = tuple(sorted(workload.min_resources.items())) if workload.min_resources else ()
     return (*whom, important, before, lasts, local_queue, own, least)
+
+
+def class_of(
+    state: State,
+    line: PendingQueue,
+    shape: Shape,
+    workload: Workload,
+    queue: Queue | None,
+    needs: Sequence[PodSetRequest],
+) -> EquivalenceClass:
+    """Return the equivalence class of a shape in a queue, begun for a workload where it is the first."""
+    equals = line.equivalence(shape)
+    if equals is None:
+        root = "" if queue is None else state.holdings.root_of(queue.name)
+        sets = [] if queue is None else quota_pod_sets([need for need in needs if need.required])
+        local_queue = usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else ""
+        equals = EquivalenceClass(line, shape, queue, root, sets, requested_by(needs), local_queue)
+        line.open_equivalence(equals)
+    return equals
 
 
 def terms_of_entry(entry: QueueEntry) -> int:

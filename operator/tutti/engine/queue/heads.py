@@ -15,13 +15,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from tutti.engine.admission.attempt import assign_flavors
+from tutti.engine.lifecycle.phases import explain
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
-from tutti.engine.records.workloads import workload_named
+from tutti.engine.records.workloads import Workload, workload_named
 from tutti.engine.state import State
 from tutti.quota.assignment import Choice, NoFit
 from tutti.quota.fair_sharing import Ordering, ShareKey, Tournament, borrowed_share, dominant_share
@@ -84,23 +86,27 @@ def next_heads(state: State, lines: Iterable[PendingQueue], pending: Pending) ->
         pending: What is waited for in all lines, these or not.
     """
     heap: list[tuple[Place, int, Contender]] = []
+    known: dict[int, Candidate] = {}  # what contenders have said since somebody was tried last
     for number, contender in enumerate(_contenders(state, lines, pending)):
         first = contender.next(state)
         if first is not None:
+            known[number] = first
             heap.append((first[0], number, contender))
     heapq.heapify(heap)
     while heap:
         place, number, contender = heap[0]
-        found = contender.next(state)
+        found = known[number] if number in known else contender.next(state)
         if found is None:
             heapq.heappop(heap)
             continue
         if found[0] != place:
+            known[number] = found
             heapq.heapreplace(heap, (found[0], number, contender))
             if heap[0][1] != number:
                 continue
         rival = min(heap[1:3], default=None)
         yield NextHead(found[1], found[2], number, contender, None if rival is None else rival[:2])
+        known.clear()
 
 
 def _contenders(state: State, lines: Iterable[PendingQueue], pending: Pending) -> list[Contender]:
@@ -188,9 +194,9 @@ class _Tree:
 
 def _head(state: State, entry: QueueEntry) -> _Head:
     """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
-    equivalence, queue = entry.equivalence, entry.queue
-    choice = equivalence.choice
-    if choice is None or queue is None or not state.holdings.tight_since(queue.name, equivalence.version):
+    equals, queue = entry.equivalence, entry.queue
+    choice = equals.choice
+    if choice is None or queue is None or not state.holdings.tight_since(queue.name, equals.version):
         choice = assign_flavors(state, entry)
     usage = {} if choice is None else choice.usage
     return _Head(entry, _priority(entry), entry.workload.stands_since, usage)
@@ -248,3 +254,36 @@ def explain_behind(state: State, line: PendingQueue, head: QueueEntry, *, reader
     text = f"{strict} and {workload_named(head.workload, reader, discreet=state.discreet)} is before it"
     hopeless = HOPELESS.get(head.equivalence.why.reason) if head.equivalence.why is not None else None
     return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{text}, which {hopeless}" if hopeless else text)
+
+
+def explain_those_behind(state: State, line: PendingQueue) -> list[Workload]:
+    """Tell those behind a head that blocks its strict queue, and return whom that is news for, the head among them."""
+    head, before = line.blocked, line.near
+    behind = line.behind()
+    if head is None:
+        return []
+    assert head.equivalence.why is not None  # it is parked
+    news = [head.workload] if explain_waiting(head.workload, head.equivalence.why) else []
+    near = line.near = told_by_name(state, line, head)
+    said: dict[tuple[str, bool], Explanation] = {}
+    for one in dict.fromkeys(chain(near, before, behind)):
+        if one.left or line.order(one) <= line.order(head):
+            continue
+        case = (one.workload.key[1], one in near)
+        if case not in said:
+            said[case] = explain_behind(state, line, head, reader=case[0], near=case[1])
+        if explain_waiting(one.workload, said[case], whole=True):
+            news.append(one.workload)
+    return news
+
+
+def explain_waiting(workload: Workload, why: Explanation, *, whole: bool = False) -> bool:
+    """Say why a workload waits; returns whether that is news.
+
+    Numbers alone are told when something else is, but a `whole` text is told as it is.
+    """
+    before = workload.explanation
+    news = whole and workload.reported[1] != why.message
+    explain(workload, why)
+    # What was not told yet is counted all the same.
+    return news or workload.reported[0] != why.reason or (before is not None and before.reason != why.reason)

@@ -23,17 +23,18 @@ from tutti.engine.preemption import nominations
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.equivalence import (
     DEGRADED_GANGS,
+    class_of,
     fails_again,
     queue_name_of,
     shape_of,
     sort_key,
     terms_of_entry,
 )
-from tutti.engine.queue.heads import NextHead, explain_behind, next_heads, told_by_name
+from tutti.engine.queue.heads import NextHead, explain_those_behind, explain_waiting, next_heads
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import ASKING, IN_LINE, Explanation, Gate
-from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets, quota_pod_sets, requested_by
-from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry, Shape
+from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
+from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.quota.assignment import Choice
@@ -193,13 +194,13 @@ class SchedulingQueue:
         for queue in queues:
             queue.close()
             if queue.strict and not self.cut_short:
-                news += self._explain_behind(state, queue)
+                news += explain_those_behind(state, queue)
             if not queue:
                 self._queues.pop(queue.name, None)
         self._trying = {}, []
         if self.cut_short:
             self._active = {**names, **self._active}
-        else:
+        elif state.owners.of:
             quota_holdback.lapse_holdbacks(state)
         return news
 
@@ -230,7 +231,7 @@ class SchedulingQueue:
         if why.reason == ASKING:
             self._for_answers[equals] = None
         waiting = [entry.workload] if queue.strict else [one.workload for one in equals.entries()]
-        return [workload for workload in waiting if _explain(workload, why)]
+        return [workload for workload in waiting if explain_waiting(workload, why)]
 
     def park_for_victims(self, state: State, entry: QueueEntry, why: Explanation) -> list[Workload]:
         """Let a workload wait for its victims: gated or, in a strict queue, in the way of those behind it.
@@ -335,7 +336,7 @@ class SchedulingQueue:
             entry.equivalence.line.look_again(entry)
         else:
             self.drop(workload)
-            equals = self._equals(state, workload, queue, needs, name, shape)
+            equals = class_of(state, self._line(state, name, queue, workload), shape, workload, queue, needs)
             entry = self._entries[workload.key] = QueueEntry(workload, needs, key, equals)
             equals.line.add(entry)
             if queue is not None:
@@ -351,29 +352,14 @@ class SchedulingQueue:
         self._active[name] = None
         return entry
 
-    def _equals(
-        self,
-        state: State,
-        workload: Workload,
-        queue: Queue | None,
-        needs: list[PodSetRequest],
-        name: tuple[str, str],
-        shape: Shape,
-    ) -> EquivalenceClass:
-        """Return the equivalence class of a shape in a queue, begun for a workload where it is the first."""
+    def _line(self, state: State, name: tuple[str, str], queue: Queue | None, workload: Workload) -> PendingQueue:
+        """Return the queue of a name, begun for a workload where it is the first."""
         line = self._queues.get(name)
         if line is None:
             strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
-            line = self._queues[name] = PendingQueue(name, strict, partial(usage_history.usage_of_local_queue, state))
-        equals = line.equivalence(shape)
-        if equals is None:
-            root = "" if queue is None else state.holdings.root_of(queue.name)
-            required = [need for need in needs if need.required]
-            local_queue = usage_history.local_queue_of(state, workload)
-            sets = [] if queue is None else quota_pod_sets(required)
-            equals = EquivalenceClass(line, shape, queue, root, sets, requested_by(needs), local_queue)
-            line.open_equivalence(equals)
-        return equals
+            used = partial(usage_history.usage_of_local_queue, state)
+            line = self._queues[name] = PendingQueue(name, strict, used)
+        return line
 
     # who is tried again
 
@@ -446,43 +432,11 @@ class SchedulingQueue:
         homes = (state.home.get(key) for key in state.cluster.reclassed)
         return any(address[0] in self._entries for address in homes if address is not None)
 
-    def _explain_behind(self, state: State, line: PendingQueue) -> list[Workload]:
-        """Tell those behind a head that blocks its strict queue; the head itself knows why it waits."""
-        head, before = line.blocked, line.near
-        behind = line.behind()
-        if head is None:
-            return []
-        assert head.equivalence.why is not None  # it is parked
-        news = [head.workload] if _explain(head.workload, head.equivalence.why) else []
-        near = line.near = told_by_name(state, line, head)
-        said: dict[tuple[str, bool], Explanation] = {}
-        for one in dict.fromkeys(chain(near, before, behind)):
-            if one.left or line.order(one) <= line.order(head):
-                continue
-            case = (one.workload.key[1], one in near)
-            if case not in said:
-                said[case] = explain_behind(state, line, head, reader=case[0], near=case[1])
-            if _explain(one.workload, said[case], whole=True):
-                news.append(one.workload)
-        return news
-
 
 def _activate_after_victims(equals: EquivalenceClass) -> None:
     """Have those tried again that are parked while victims of the first of them are leaving."""
     if equals.why is not None and equals.why.gate is Gate.VICTIMS:
         equals.line.activate(equals)
-
-
-def _explain(workload: Workload, why: Explanation, *, whole: bool = False) -> bool:
-    """Say why a workload waits; returns whether that is news.
-
-    Numbers alone are told when something else is, but a `whole` text is told as it is.
-    """
-    before = workload.explanation
-    news = whole and workload.reported[1] != why.message
-    explain(workload, why)
-    # What was not told yet is counted all the same.
-    return news or workload.reported[0] != why.reason or (before is not None and before.reason != why.reason)
 
 
 def _backing_off(workload: Workload) -> Explanation:

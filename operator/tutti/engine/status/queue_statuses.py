@@ -62,7 +62,7 @@ def report_queues(state: State) -> None:
     for name in changed:
         if "/" in name:
             namespace, local = name.split("/", 1)
-            past = usage_history.sample_usage(state, name)
+            past = usage_history.sample_usage(state, name) if state.catalog.by_past_use or state.past_use else None
             beside = {} if past is None else {"fairSharing": past}
             usage = _of_local_queue(state, name, namespace, local) | (beside if name in sampled else {})
             _report_queue(state, ("LocalQueue", namespace, local), name, usage, beside)
@@ -111,15 +111,18 @@ def _report_queue(
 
 
 def _of_cluster_queue(state: State, name: str) -> dict[str, Any]:
+    """Return what is used of the quota of a ClusterQueue: reserved, and admitted with what is left."""
     node = state.holdings.tree.queues.get(name)
     if node is None:
         return {"flavorsReservation": [], "flavorsUsage": []}
     admitted = _less(node.usage, state.counts.of(name))
-    reservation = {what: _used(what, used) for what, used in usage_report(node, [node.usage]).items()}
-    usage = {
-        what: {**_used(what, used), **_left(state, what, node)} for what, used in usage_report(node, [admitted]).items()
+    reservation, usage = (usage_report(node, [one]) for one in (node.usage, admitted))
+    return {
+        "flavorsReservation": _by_flavor({what: _used(what[1], used) for what, used in reservation.items()}),
+        "flavorsUsage": _by_flavor(
+            {what: _used(what[1], used) | _left(state, what, node) for what, used in usage.items()}
+        ),
     }
-    return {"flavorsReservation": _by_flavor(reservation), "flavorsUsage": _by_flavor(usage)}
 
 
 def _of_local_queue(state: State, name: str, namespace: str, local: str) -> dict[str, Any]:
@@ -130,22 +133,24 @@ def _of_local_queue(state: State, name: str, namespace: str, local: str) -> dict
     count = state.counts.of(name)
     admitted = _less(count.reserved, count)
     return {
-        "flavorsReservation": _by_flavor({what: _total(what, count.reserved.get(what, 0)) for what in node.quotas}),
-        "flavorsUsage": _by_flavor({what: _total(what, admitted.get(what, 0)) for what in node.quotas}),
+        field: _by_flavor(
+            {what: {"name": what[1], "total": describe(what[1], usage.get(what, 0))} for what in node.quotas}
+        )
+        for field, usage in (("flavorsReservation", count.reserved), ("flavorsUsage", admitted))
     }
 
 
 def _less(usage: Usage, count: QueueCount) -> Usage:
     """Return usage without that of workloads that are being taken out."""
-    return {what: amount - count.yielding.get(what, 0) for what, amount in usage.items()}
+    return {what: amount - count.yielding.get(what, 0) for what, amount in usage.items()} if count.yielding else usage
 
 
-def _total(what: FlavorResource, amount: int) -> dict[str, str]:
-    return {"name": what[1], "total": describe(what[1], amount)}
-
-
-def _used(what: FlavorResource, used: Used) -> dict[str, str]:
-    return {**_total(what, used.total), "borrowed": describe(what[1], used.borrowed)}
+def _used(resource: str, used: Used) -> dict[str, str]:
+    return {
+        "name": resource,
+        "total": describe(resource, used.total),
+        "borrowed": describe(resource, used.borrowed),
+    }
 
 
 def _left(state: State, what: FlavorResource, node: QuotaNode) -> dict[str, str]:

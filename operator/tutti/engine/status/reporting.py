@@ -40,7 +40,7 @@ SILENT = ("WaitingForMembers", "SchedulingGated")
 def count(state: State, workload: Workload) -> None:
     """Count a workload where it waits or runs: in its queues, in line, at its gate."""
     statuses.count_in_queues(state, workload)
-    state.places.put(workload, usage_history.local_queue_of(state, workload))
+    state.places.put(workload, usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else "")
     state.waiting.put(workload)
 
 
