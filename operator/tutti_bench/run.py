@@ -12,9 +12,10 @@ from tutti_bench import templates
 from tutti_bench.dataitems import DataItem
 from tutti_bench.measuring import Measurement
 from tutti_bench.namespaces import Namespaces
-from tutti_bench.objects import Object, Objects
+from tutti_bench.objects import Objects
 from tutti_bench.pods import PodBook
 from tutti_bench.process import ELSEWHERE, Process
+from tutti_bench.templates import Object
 
 DEFAULT_SCHEDULER = "default-scheduler"
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 
 from tutti.kube.resources import Resource
-from tutti_bench.objects import Object, Refused
+from tutti_bench.objects import Refused
 from tutti_bench.operations.flow import Barrier, Churn, Sleep, StartCollecting, StopCollecting
 from tutti_bench.pods import Known
 from tutti_bench.run import Run
-from tutti_bench.templates import Template
+from tutti_bench.templates import Object, Template
 
 
 async def churn(operation: Churn, run: Run, index: int) -> None:

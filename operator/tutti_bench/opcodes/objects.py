@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from tutti.kube.backoff import Backoff
 from tutti.kube.resources import Resource
@@ -18,8 +18,7 @@ from tutti_bench.operations.objects import (
 )
 from tutti_bench.pods import Stalled
 from tutti_bench.run import Run, fill
-
-Object = dict[str, Any]
+from tutti_bench.templates import Object
 
 _NEW_KIND_SECONDS: Final = 20.0
 """How long an object is offered again: its kind may have been defined a moment ago."""

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from tutti_bench.opcodes import devices, flow, objects, pods, surroundings
+from tutti_bench.opcodes import devices, objects, pods, surroundings
+from tutti_bench.opcodes.flow import barrier, churn, sleep, start_collecting, stop_collecting
 from tutti_bench.operations.frame import Operation
 from tutti_bench.run import Run
 
@@ -19,11 +20,11 @@ PERFORM: Mapping[str, Perform] = MappingProxyType(
         "createPods": pods.create_pods,
         "createPodSets": pods.create_pod_sets,
         "deletePods": pods.delete_pods,
-        "churn": flow.churn,
-        "barrier": flow.barrier,
-        "sleep": flow.sleep,
-        "startCollectingMetrics": flow.start_collecting,
-        "stopCollectingMetrics": flow.stop_collecting,
+        "churn": churn,
+        "barrier": barrier,
+        "sleep": sleep,
+        "startCollectingMetrics": start_collecting,
+        "stopCollectingMetrics": stop_collecting,
         "createAny": objects.create_any,
         "updateAny": objects.update_any,
         "createResourceClaims": devices.create_resource_claims,

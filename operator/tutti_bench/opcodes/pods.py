@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 from tutti.kube.resources import PODS
 from tutti_bench.opcodes.pacing import paced
@@ -13,8 +13,7 @@ from tutti_bench.opcodes.volumes import volumes_of
 from tutti_bench.operations.pods import CreatePods, CreatePodSets, DeletePods
 from tutti_bench.pods import Known
 from tutti_bench.run import Run, fill
-
-Object = dict[str, Any]
+from tutti_bench.templates import Object
 
 SIGNATURE: Final = "signature"
 """The label that tells which pods are equal to a scheduler that decides for equal pods at once (1.37)."""

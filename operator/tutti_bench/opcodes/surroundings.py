@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import Any, Final
+from typing import Final
 
 from tutti_bench.operations.surroundings import CreateNamespaces, CreateNodes, NodeAllocatable
 from tutti_bench.run import Run, fill
-
-Object = dict[str, Any]
+from tutti_bench.templates import Object
 
 _CAPACITY: Final = {"cpu": "4", "memory": "32Gi", "pods": "110"}
 _READY: Final = {"type": "Ready", "status": "True", "reason": "KubeletReady"}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from tutti.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from tutti_bench.operations.pods import CreatePods
 from tutti_bench.run import Run, fill
-from tutti_bench.templates import Template
-
-Object = dict[str, Any]
+from tutti_bench.templates import Object, Template
 
 _BOUND: Final = {"pv.kubernetes.io/bind-completed": "true"}
 _VOLUME: Final = "vol"

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import clock, conditions, labels
+from tutti_sim.meta import Json, clock, conditions, labels
 from tutti_sim.meta.fields import path
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
 from tutti_sim.store.version import Key, Version
-
-Json = dict[str, Any]
 
 DELETION_TIMEOUT = timedelta(minutes=2)
 """How long an eviction that was granted counts, while the pod is not being deleted yet."""

@@ -5,20 +5,17 @@ Source: pkg/controller/volume/ephemeral, 1.36. The claim goes with its pod, by t
 
 from __future__ import annotations
 
-from typing import Any
-
 import structlog
 
 from tutti_sim.controllers.protection import claim_name
 from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
 from tutti_sim.store.version import Key, Version
 
 log = structlog.get_logger()
-
-Json = dict[str, Any]
 
 
 class EphemeralVolumes:

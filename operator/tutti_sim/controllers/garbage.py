@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
 from tutti_sim.store.version import Key, Version
 
-Json = dict[str, Any]
 Node = tuple[Resource, Key]
 
 FOREGROUND = "foregroundDeletion"

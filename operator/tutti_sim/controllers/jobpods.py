@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 

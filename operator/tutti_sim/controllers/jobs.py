@@ -7,8 +7,6 @@ not (batch/v1; pkg/controller/job). What a Job's pods mean is decided in `jobtal
 
 from __future__ import annotations
 
-from typing import Any
-
 import structlog
 
 from tutti_sim.controllers import jobtally
@@ -16,14 +14,13 @@ from tutti_sim.controllers.jobpods import template_pod
 from tutti_sim.controllers.jobtally import INTERIM, TOO_LATE, Past, Tally, Verdict
 from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import clock, conditions
+from tutti_sim.meta import Json, clock, conditions
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
 from tutti_sim.store.version import Key, Version
 
 log = structlog.get_logger()
 
-Json = dict[str, Any]
 
 NAME = "kubernetes.io/job-controller"
 COUNTED = ("active", "ready", "succeeded", "failed", "terminating", "completedIndexes")

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tutti_sim.controllers.jobpods import index_of, indexes
-from tutti_sim.meta import conditions
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json, conditions
 
 
 class Verdict(NamedTuple):

@@ -7,7 +7,6 @@ is marked as powered off (`tutti_sim.hollow.power`), and the time of grace runs 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import structlog
 
@@ -15,14 +14,13 @@ from tutti_sim.controllers.nodetaints import settled
 from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.hollow.power import is_off
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import clock, conditions
+from tutti_sim.meta import Json, clock, conditions
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
 from tutti_sim.store.version import Key, Version
 
 log = structlog.get_logger()
 
-Json = dict[str, Any]
 
 MONITOR_GRACE_SECONDS = 40.0
 """How long a node may be silent (kube-controller-manager, --node-monitor-grace-period)."""

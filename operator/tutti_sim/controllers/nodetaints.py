@@ -6,13 +6,11 @@ Source: pkg/controller/nodelifecycle and pkg/controller/tainteviction, 1.36.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
 from tutti.api.taints import NO_EXECUTE, NO_SCHEDULE, Taint, Toleration
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"

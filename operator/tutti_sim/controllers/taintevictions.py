@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import structlog
-
 from tutti.api.taints import NO_EXECUTE
+from tutti_sim.controllers.nodes import log
 from tutti_sim.controllers.nodetaints import stays
 from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.kinds.resource import Resource
@@ -15,8 +14,6 @@ from tutti_sim.meta import conditions
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
 from tutti_sim.store.version import Key, Version
-
-log = structlog.get_logger()
 
 DISRUPTED = {
     "reason": "DeletionByTaintManager",

@@ -12,10 +12,8 @@ from typing import Any
 import msgspec
 
 from tutti.api.labels import NodeSelector
-from tutti_sim.meta import labels
+from tutti_sim.meta import Json, labels
 from tutti_sim.meta.amounts import amount
-
-Json = dict[str, Any]
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

@@ -6,20 +6,18 @@ has written the node of its pod into the annotation `volume.kubernetes.io/select
 
 from __future__ import annotations
 
-from typing import Any
-
 import structlog
 
 from tutti_sim.controllers import volumematch as match
 from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
 from tutti_sim.store.version import Key, Version
 
 log = structlog.get_logger()
 
-Json = dict[str, Any]
 
 CLASSES = "storageclasses.storage.k8s.io"
 

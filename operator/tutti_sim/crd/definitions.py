@@ -5,14 +5,11 @@ What a definition then serves is made by `tutti_sim.crd.serving`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tutti_sim.crd.structural import check_schema
 from tutti_sim.crd.wellformed import malformed
 from tutti_sim.kinds.strategy import Strategy
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import FieldError, invalid, required, unsupported
-
-Json = dict[str, Any]
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from tutti_sim.crd.definitions import CLEANUP
 from tutti_sim.crd.serving import Definitions
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import clock
+from tutti_sim.meta import Json, clock
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
 from tutti_sim.store.version import Version
-
-Json = dict[str, Any]
 
 STORAGE = "customresourcedefinitions.apiextensions.k8s.io"
 

@@ -14,12 +14,10 @@ from tutti_sim.kinds.registry import Registry
 from tutti_sim.kinds.resource import STATUS_VERBS, Column, Resource, ScalePaths, Subresource
 from tutti_sim.kinds.strategy import Strategy
 from tutti_sim.kinds.table import shape as builtin_shape
-from tutti_sim.meta import clock
+from tutti_sim.meta import Json, clock
 from tutti_sim.meta.errors import FieldError
 from tutti_sim.meta.fields import METADATA, path
 from tutti_sim.patch.shape import LEAF, Form, Shape
-
-Json = dict[str, Any]
 
 BLOCKING = (
     "FieldValueNotSupported",

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tutti_sim.crd.cel import compile_fault
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import FieldError, invalid, required
 from tutti_sim.patch.shape import LEAF, UNTYPED, Form, Shape
 
-Json = dict[str, Any]
 Schema = Mapping[str, Any]
 
 PRESERVE = "x-kubernetes-preserve-unknown-fields"

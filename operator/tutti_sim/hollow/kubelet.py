@@ -12,7 +12,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 
@@ -22,13 +21,13 @@ from tutti_sim.hollow.nodes import ready_again
 from tutti_sim.hollow.power import is_hollow, is_off
 from tutti_sim.hollow.room import Amounts, lacking, requests, total
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
 from tutti_sim.store.version import Key, Version
 
 log = structlog.get_logger()
 
-Json = dict[str, Any]
 
 ENDED = ("Succeeded", "Failed")
 

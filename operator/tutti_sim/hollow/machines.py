@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 import structlog
 
@@ -14,6 +13,7 @@ from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.hollow.power import switched
 from tutti_sim.hollow.shapes import Deed
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError
 from tutti_sim.rest import eviction
 from tutti_sim.rest.backend import Backend
@@ -23,7 +23,6 @@ from tutti_sim.store.version import Key, Version
 
 log = structlog.get_logger()
 
-Json = dict[str, Any]
 
 OPERATOR = User("node-operator", ("system:masters", "system:authenticated"))
 REFUSED = 429

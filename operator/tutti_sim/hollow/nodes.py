@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tutti_sim.hollow.power import HOLLOW
-from tutti_sim.meta import clock, conditions
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json, clock, conditions
 
 NODES_PER_ZONE_RACKS = 4
 GPU = "nvidia.com/gpu"

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json
 
 POWER = "sim.tutti.dev/power"
 HOLLOW = "sim.tutti.dev/hollow"

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from tutti_sim.meta import Json
 from tutti_sim.meta.amounts import amount
 
-Json = dict[str, Any]
 Amounts = dict[str, Fraction]
 
 PODS = "pods"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from tutti.api.model import LabelKey, Model, ResourceName, ShortName
 from tutti_sim.hollow.fate import Fates, PodDefaults
 from tutti_sim.hollow.nodes import GPU_LABEL, RACK, ZONE, manifest
-from tutti_sim.meta import names, yamlfile
+from tutti_sim.meta import Json, names, yamlfile
 from tutti_sim.meta.amounts import amount, canonical
-
-Json = dict[str, Any]
 
 IMAGES_SHOWN = 50
 """A node tells of so many images only, the largest (kubelet, nodeStatusMaxImages)."""

@@ -6,14 +6,13 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from tutti_sim.http.negotiate import Rendering
 from tutti_sim.http.render import listing
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import fields, labels
+from tutti_sim.meta import Json, fields, labels
 from tutti_sim.meta.errors import (
     FieldError,
     bad_options,
@@ -28,7 +27,6 @@ from tutti_sim.rest.options import integer
 from tutti_sim.store.collection import FIRST, Compacted
 from tutti_sim.store.version import Version
 
-Json = dict[str, Any]
 Predicate = Callable[[Json], bool]
 
 MATCHES = ("Exact", "NotOlderThan")

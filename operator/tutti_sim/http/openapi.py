@@ -6,7 +6,6 @@ They carry what clients read: types, list keys, patch strategies and the `x-kube
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import msgspec
 
@@ -15,8 +14,7 @@ from tutti_sim.kinds import markers
 from tutti_sim.kinds.registry import Registry
 from tutti_sim.kinds.resource import BuiltinCodec, Resource
 from tutti_sim.kinds.table import TABLE
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json
 
 encode = msgspec.json.Encoder(order="sorted").encode
 

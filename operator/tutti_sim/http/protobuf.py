@@ -14,9 +14,8 @@ from typing import Any
 from tutti_sim.http.protofields import NUMBERS
 from tutti_sim.kinds import markers
 from tutti_sim.kinds.table import TABLE
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError, bad_request, unsupported_media_type
-
-Json = dict[str, Any]
 
 MAGIC = b"k8s\x00"
 TYPES = {"TokenRequest": "AuthenticationV1TokenRequest"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import yaml
@@ -12,10 +11,9 @@ from aiohttp import web
 from tutti_sim.http.answer import Answer
 from tutti_sim.http.negotiate import Rendering
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError
 from tutti_sim.store.version import Version
-
-Json = dict[str, Any]
 
 encode = msgspec.json.Encoder().encode
 

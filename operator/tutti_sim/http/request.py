@@ -11,10 +11,9 @@ import yaml
 from aiohttp import web
 
 from tutti_sim.http import protobuf
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import bad_request, unsupported_media_type
 from tutti_sim.rest.options import User
-
-Json = dict[str, Any]
 
 JSON_TYPES = ("application/json", "")
 PROTOBUF = "application/vnd.kubernetes.protobuf"

@@ -12,15 +12,13 @@ from tutti_sim.http.negotiate import Rendering
 from tutti_sim.http.request import Incoming, Target
 from tutti_sim.http.writes import transformer
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import clock, labels
+from tutti_sim.meta import Json, clock, labels
 from tutti_sim.meta.errors import ApiError, bad_request, method_not_allowed, no_such_resource
 from tutti_sim.meta.fields import path
 from tutti_sim.rest import binding, eviction, write
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.options import Call, write_call
 from tutti_sim.store.version import Version
-
-Json = dict[str, Any]
 
 TOKEN_SECONDS = 3600
 TOKEN_LIMIT = 1 << 32

@@ -11,14 +11,13 @@ from tutti_sim.http import lists, render, request
 from tutti_sim.http.negotiate import PLAIN, Rendering
 from tutti_sim.http.request import Incoming, Target
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError, bad_request, details, unsupported_media_type
 from tutti_sim.patch import apply, documents, strategic
 from tutti_sim.rest import delete, write
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.options import Call, write_call
 from tutti_sim.store.version import Version
-
-Json = dict[str, Any]
 
 APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
 STRATEGIC = "application/strategic-merge-patch+json"

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tutti_sim.meta import names
+from tutti_sim.meta import Json, names
 from tutti_sim.meta.errors import FieldError, forbidden_field, invalid, required
-
-Json = dict[str, Any]
 
 REQUIRED, PREFERRED = (
     "requiredDuringSchedulingIgnoredDuringExecution",

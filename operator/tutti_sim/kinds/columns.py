@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tutti_sim.kinds.podcells import POD_COLUMNS
+from tutti_sim.kinds.podcells import NONE, POD_COLUMNS
 from tutti_sim.kinds.resource import Column
-from tutti_sim.meta import clock, labels
+from tutti_sim.meta import Json, clock, labels
 
-Json = dict[str, Any]
-
-NONE = "<none>"
 UNSET = "<unset>"
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tutti_sim.meta import names
+from tutti_sim.meta import Json, names
 from tutti_sim.meta.errors import FieldError, duplicate, invalid, not_found_field, required, unsupported
-
-Json = dict[str, Any]
 
 HIGHEST_PORT = 65535
 PORT_RULE = "must be between 1 and 65535, inclusive"

@@ -14,9 +14,7 @@ from typing import Any
 
 from tutti_sim.kinds import markers
 from tutti_sim.kinds.table import TABLE, FieldType
-from tutti_sim.meta import amounts, clock
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json, amounts, clock
 
 
 class Notes:

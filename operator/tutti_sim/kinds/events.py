@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tutti_sim.kinds.strategy import Strategy
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import FieldError, invalid, required, unsupported
 from tutti_sim.meta.fields import METADATA, Getter, path
-
-Json = dict[str, Any]
 
 # events.k8s.io/v1 name -> core/v1 name
 RENAMED = {

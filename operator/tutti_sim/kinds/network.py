@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tutti_sim.kinds.strategy import Strategy
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json
 
 
 class NetworkPolicyStrategy(Strategy):

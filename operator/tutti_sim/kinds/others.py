@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from tutti_sim.kinds.affinityrules import check_label_selector
 from tutti_sim.kinds.strategy import Strategy
-from tutti_sim.meta import names
+from tutti_sim.meta import Json, names
 from tutti_sim.meta.errors import FieldError, forbidden_field, invalid, required, unsupported
-
-Json = dict[str, Any]
 
 IMMUTABLE = "field is immutable"
 HIGHEST_USER_PRIORITY = 1_000_000_000

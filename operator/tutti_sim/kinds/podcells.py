@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tutti_sim.kinds.resource import Column
-from tutti_sim.meta import clock
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json, clock
 
 NONE = "<none>"
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
 from tutti_sim.kinds.affinityrules import check_affinity
 from tutti_sim.kinds.containerrules import check_environment, check_mounts, check_ports, check_probes, check_volumes
-from tutti_sim.meta import names
+from tutti_sim.meta import Json, names
 from tutti_sim.meta.amounts import amount
 from tutti_sim.meta.errors import FieldError, duplicate, invalid, required, unsupported
-
-Json = dict[str, Any]
 
 _encode = msgspec.json.Encoder().encode
 

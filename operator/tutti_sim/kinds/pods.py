@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tutti_sim.kinds.podrules import check_spec
 from tutti_sim.kinds.podspec import default_spec, quality_of_service, requests_from_limits
 from tutti_sim.kinds.strategy import Strategy
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import FieldError, forbidden_field, invalid
-
-Json = dict[str, Any]
 
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 MAY_CHANGE = (

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-Json = dict[str, Any]
+from tutti_sim.meta import Json
 
 IMAGE = re.compile(r"[A-Za-z0-9.:/_-]+")
 IMAGE_LIMIT = 255

@@ -9,11 +9,10 @@ from typing import Any, Protocol
 from tutti_sim.kinds.decode import Notes, decoder
 from tutti_sim.kinds.strategy import Strategy
 from tutti_sim.kinds.table import shape as builtin_shape
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import FieldError
 from tutti_sim.meta.fields import METADATA, Getter
 from tutti_sim.patch.shape import Shape
-
-Json = dict[str, Any]
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")

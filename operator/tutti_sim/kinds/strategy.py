@@ -5,12 +5,8 @@ A strategy is handed objects that nobody else holds, so it changes them in place
 
 from __future__ import annotations
 
-from typing import Any
-
-from tutti_sim.meta import names
+from tutti_sim.meta import Json, names
 from tutti_sim.meta.errors import FieldError
-
-Json = dict[str, Any]
 
 
 class Strategy:

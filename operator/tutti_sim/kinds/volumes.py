@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 from tutti_sim.kinds.affinityrules import check_node_selector
 from tutti_sim.kinds.strategy import Strategy
-from tutti_sim.meta import clock
+from tutti_sim.meta import Json, clock
 from tutti_sim.meta.amounts import amount
 from tutti_sim.meta.errors import FieldError, forbidden_field, invalid, required, unsupported
-
-Json = dict[str, Any]
-
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tutti_sim.meta import clock
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json, clock
 
 
 def find(obj: Json, kind: str) -> Json | None:

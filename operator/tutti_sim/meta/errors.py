@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-Json = dict[str, Any]
+from tutti_sim.meta import Json
 
 
 def shown(value: Any) -> str:

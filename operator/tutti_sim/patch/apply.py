@@ -9,14 +9,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from tutti_sim.meta import clock
+from tutti_sim.meta import Json, clock
 from tutti_sim.meta.errors import ApiError
 from tutti_sim.patch import fieldset, managed
 from tutti_sim.patch.fieldset import MISSING, FieldSet, Path
 from tutti_sim.patch.managed import Entry
 from tutti_sim.patch.shape import Form, Shape, form_of
-
-Json = dict[str, Any]
 
 
 def apply(

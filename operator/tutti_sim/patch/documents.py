@@ -7,9 +7,8 @@ from typing import Any
 import jsonpatch
 from jsonpointer import JsonPointerException
 
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError, bad_request
-
-Json = dict[str, Any]
 
 
 def merge(target: Any, patch: Any) -> Any:

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from tutti_sim.meta import Json
 from tutti_sim.patch.shape import Form, Shape, form_of
 
-Json = dict[str, Any]
 Path = tuple[str, ...]
 FieldSet = set[Path]
 

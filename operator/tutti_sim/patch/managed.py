@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
-from tutti_sim.meta import clock
-from tutti_sim.patch import fieldset
-from tutti_sim.patch.fieldset import FieldSet, Path
+from tutti_sim.meta import Json, clock
+from tutti_sim.patch.fieldset import FieldSet, Path, changed, existing, read, tree, written
 from tutti_sim.patch.shape import Shape
-
-Json = dict[str, Any]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -62,7 +58,7 @@ class Entry:
             "apiVersion": self.api_version,
             "time": self.time,
             "fieldsType": "FieldsV1",
-            "fieldsV1": fieldset.written(self.fields),
+            "fieldsV1": written(self.fields),
         }
         if self.subresource:
             entry["subresource"] = self.subresource
@@ -78,7 +74,7 @@ def entries(meta: Json) -> list[Entry]:
             one.get("apiVersion", ""),
             one.get("subresource", ""),
             one.get("time", ""),
-            frozenset(fieldset.read(one.get("fieldsV1") or {})),
+            frozenset(read(one.get("fieldsV1") or {})),
         )
         for one in meta.get("managedFields") or ()
         if one
@@ -113,7 +109,7 @@ def on_create(obj: Json, shape: Shape, *, manager: str, api_version: str, keeps_
     for key, value in obj.items():
         if key in ("kind", "apiVersion") or (key == "status" and not keeps_status):
             continue
-        below = fieldset.tree(value, shape.field(key))
+        below = tree(value, shape.field(key))
         if key == "metadata":
             below = {step: inner for step, inner in below.items() if step not in UNMANAGED_META}
             if not below:
@@ -127,8 +123,8 @@ def on_create(obj: Json, shape: Shape, *, manager: str, api_version: str, keeps_
 @lru_cache(maxsize=4096)
 def _shared(encoded: bytes) -> Json:
     """One tree for all objects that set the same fields, as the pods of a Job do: nobody changes stored objects."""
-    tree: Json = msgspec.json.decode(encoded)
-    return tree
+    shared: Json = msgspec.json.decode(encoded)
+    return shared
 
 
 def on_update(new: Json, old: Json, shape: Shape, *, manager: str, api_version: str, subresource: str) -> None:
@@ -139,7 +135,7 @@ def on_update(new: Json, old: Json, shape: Shape, *, manager: str, api_version: 
         meta.pop("managedFields")
         return
     diff: FieldSet = set()
-    fieldset.changed(old, new, shape, (), diff)
+    changed(old, new, shape, (), diff)
     diff = managed(diff, subresource)
     before = entries(old["metadata"] if asked is None else meta)
     if not diff:
@@ -157,4 +153,4 @@ def on_update(new: Json, old: Json, shape: Shape, *, manager: str, api_version: 
 
 def _settle(meta: Json, kept: list[Entry], new: Json, shape: Shape) -> None:
     """Store entries without the fields that are gone."""
-    write(meta, [replace(one, fields=frozenset(fieldset.existing(set(one.fields), new, shape))) for one in kept])
+    write(meta, [replace(one, fields=frozenset(existing(set(one.fields), new, shape))) for one in kept])

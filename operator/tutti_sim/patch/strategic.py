@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import bad_request
 from tutti_sim.patch.shape import Form, Shape
-
-Json = dict[str, Any]
 
 DIRECTIVE = "$patch"
 DELETE_FROM = "$deleteFromPrimitiveList/"

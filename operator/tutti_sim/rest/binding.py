@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tutti_sim.meta import clock
+from tutti_sim.meta import Json, clock
 from tutti_sim.meta.errors import bad_request, conflict, internal, not_found, shown
 from tutti_sim.rest.backend import Backend
 from tutti_sim.store.version import Version
-
-Json = dict[str, Any]
 
 
 def bind(backend: Backend, namespace: str, name: str, body: Any, *, dry_run: bool = False) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tutti_sim.meta import clock, labels
+from tutti_sim.meta import Json, clock, labels
 from tutti_sim.meta.errors import ApiError, bad_request, internal, too_many_requests
 from tutti_sim.rest import delete
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.delete import DeleteOptions
 from tutti_sim.rest.options import User
 from tutti_sim.store.version import Version
-
-Json = dict[str, Any]
 
 RETRY = 10
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."

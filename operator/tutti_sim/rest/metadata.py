@@ -7,10 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import clock, names
+from tutti_sim.meta import Json, clock, names
 from tutti_sim.meta.errors import FieldError, forbidden_field, internal, invalid, required
-
-Json = dict[str, Any]
 
 ANNOTATION_BYTES = 256 * 1024
 GC_FINALIZERS = ("foregroundDeletion", "orphan")

@@ -10,10 +10,9 @@ from celpy.celparser import CELParseError
 from celpy.evaluation import CELEvalError
 
 from tutti_sim.crd.cel import converted, program
+from tutti_sim.meta import Json
 from tutti_sim.meta.labels import from_object
 from tutti_sim.rest.backend import Backend, Write
-
-Json = dict[str, Any]
 
 OWN_GROUP = "admissionregistration.k8s.io"
 STORAGES = {

@@ -13,12 +13,11 @@ import aiohttp
 import msgspec
 
 from tutti_sim.kinds.decode import DecodeError, Notes
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError, internal
 from tutti_sim.patch import documents
 from tutti_sim.rest.backend import Backend, Write
 from tutti_sim.rest.webhookrules import Webhook, conditions_hold, rules_match, selects, webhooks
-
-Json = dict[str, Any]
 
 
 class Unanswered(Exception):  # noqa: N818 - a fact about the call

@@ -7,6 +7,7 @@ from typing import Any
 
 from tutti_sim.kinds.decode import DecodeError, Notes
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import (
     ApiError,
     FieldError,
@@ -26,7 +27,6 @@ from tutti_sim.rest.options import Call
 from tutti_sim.store.store import Exists
 from tutti_sim.store.version import Version
 
-Json = dict[str, Any]
 Transform = Callable[[Json], Json]
 
 

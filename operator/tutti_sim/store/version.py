@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
-Json = dict[str, Any]
+from tutti_sim.meta import Json
+
 Key = tuple[str, str]
 
 _encode = msgspec.json.Encoder().encode
