@@ -11,7 +11,7 @@ from tutti.cli.migrate.kueue import words
 from tutti.cli.migrate.notes import Level, Notes
 
 
-def request(
+def topology_request(
     modes: Mapping[str, Any], *, unconstrained: bool, slices: Sequence[tuple[Any, Any]], group: Any
 ) -> dict[str, Any] | None:
     """The topology of a pod group.
@@ -55,7 +55,7 @@ def of_template(template: Any, path: str, notes: Notes) -> dict[str, Any] | None
     if said is None:
         return None
     modes = {said.mode: said.level}
-    return request(modes, unconstrained=said.mode == "Unconstrained", slices=said.slices, group=said.group)
+    return topology_request(modes, unconstrained=said.mode == "Unconstrained", slices=said.slices, group=said.group)
 
 
 def place(template: Any, path: str) -> str:

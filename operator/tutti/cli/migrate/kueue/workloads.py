@@ -6,8 +6,9 @@ from typing import Any
 
 from tutti.api.conventions.tutti import WORKLOAD
 from tutti.api.model import GROUP
-from tutti.cli.migrate.kueue import topology, words
+from tutti.cli.migrate.kueue import words
 from tutti.cli.migrate.kueue.quotas import mapping, rename
+from tutti.cli.migrate.kueue.topology import topology_request
 from tutti.cli.migrate.notes import Level, Notes
 
 OLD_PRIORITY_SOURCES = {
@@ -86,7 +87,7 @@ def _topology(one: dict[str, Any], request: dict[str, Any], path: str, notes: No
             notes.add(Level.LOST, f"{path}.topology.{field}", happens, "nothing, if any order of ranks will do")
     layers = request.get("podsetSliceRequiredTopologyConstraints")
     size, level = request.get("podSetSliceSize"), request.get("podSetSliceRequiredTopology")
-    wanted = topology.request(
+    wanted = topology_request(
         {"Required": request.get("required"), "Preferred": request.get("preferred")},
         unconstrained=bool(request.get("unconstrained")),
         slices=_layers(layers) if layers else [(level, size)],
