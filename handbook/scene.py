@@ -23,8 +23,8 @@ from tutti.controller.health import Health
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.resources import NODES
-from tutti_demo.manifests import RACK, RUN_SECONDS, Document, definitions
-from tutti_demo.playing import create
+from tutti_demo.performance import create_object
+from tutti_demo.scenario import RACK, RUN_SECONDS, Document, definitions
 from tutti_sim.children import Children
 from tutti_sim.cluster import EmbeddedCluster
 
@@ -101,13 +101,13 @@ def _configuration(port: int) -> Document:
 
 async def _set_stage(client: Client) -> None:
     for definition in definitions():
-        await create(client, definition)
+        await create_object(client, definition)
     await installed(client, Health())
     levels = [{"nodeLabel": RACK}, {"nodeLabel": "kubernetes.io/hostname"}]
-    await create(client, _object("Topology", "racks", {"levels": levels}))
-    await create(client, _object("ResourceFlavor", "h100", {"topologyName": "racks"}))
+    await create_object(client, _object("Topology", "racks", {"levels": levels}))
+    await create_object(client, _object("ResourceFlavor", "h100", {"topologyName": "racks"}))
     for name, nominal, _ in TEAMS:
-        await create(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await create_object(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         flavor = {"name": "h100", "resources": [{"name": GPU, "nominalQuota": nominal}]}
         spec = {
             "cohortName": "all",
@@ -115,8 +115,8 @@ async def _set_stage(client: Client) -> None:
             "preemption": {"reclaimWithinCohort": "Any"},
             "resourceGroups": [{"coveredResources": [GPU], "flavors": [flavor]}],
         }
-        await create(client, _object("ClusterQueue", name, spec))
-        await create(client, _object("LocalQueue", "jobs", {"clusterQueue": name}, namespace=name))
+        await create_object(client, _object("ClusterQueue", name, spec))
+        await create_object(client, _object("LocalQueue", "jobs", {"clusterQueue": name}, namespace=name))
 
 
 async def _ready(port: int) -> None:
@@ -135,7 +135,7 @@ async def _arrive(client: Client, began: float) -> None:
     for job in jobs():
         await asyncio.sleep(max(0.0, began + job.at - time.time()))
         for document in _documents(job):
-            await create(client, document)
+            await create_object(client, document)
 
 
 async def _cordon(client: Client, at: float) -> None:

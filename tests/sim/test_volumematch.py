@@ -2,8 +2,8 @@
 
 import pytest
 
-from tutti_sim.controllers.volumematch import allows, provisioned, reachable
-from tutti_sim.controllers.volumematch import best as best_volume
+from tutti_sim.controllers.volumes import allows, provisioned, reachable
+from tutti_sim.controllers.volumes import best as best_volume
 
 ZONE = "topology.kubernetes.io/zone"
 

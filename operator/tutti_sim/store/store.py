@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tutti_sim.meta import Json
-from tutti_sim.store.collection import Collection
-from tutti_sim.store.version import Version
-from tutti_sim.store.watching import Change, Event
+from tutti_sim.store.collection import Change, Collection, Event, Version
 
 
 class Exists(Exception):  # noqa: N818 - a fact about the key
