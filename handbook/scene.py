@@ -6,7 +6,7 @@ import asyncio
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from handbook.promql.evaluating import History
+from handbook.prometheus import Series, scraping
 from tutti.api.conventions.tutti import POD_GROUP, QUEUE_NAME
 from tutti.api.model import API_VERSION
 from tutti.controller.crds import installed
@@ -65,11 +65,10 @@ def jobs(seed: int = 7) -> Iterator[Job]:
             yield Job(at, "large", "research", 8, 8, 15)
 
 
-async def play() -> History:
-    """Play the scene, and return what was scraped once a second."""
+async def play(expressions: Iterable[str]) -> Mapping[str, list[Series]]:
+    """Play the scene, and return what expressions came to at each second of it."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    history = History()
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         (directory / "tutti.yaml").write_text(yaml.safe_dump(_configuration(port)), encoding="utf-8")
@@ -81,12 +80,13 @@ async def play() -> History:
                 files = ("--kubeconfig", str(directory / "kubeconfig"), "--config", str(directory / "tutti.yaml"))
                 await children.start("operator", "run", *files)
                 await _ready(port)
-                began = time.time()
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(_arrive(client, began))
-                    group.create_task(_cordon(client, began + 0.75 * SECONDS))
-                    await _scrape(port, history, began + SECONDS)
-    return history
+                async with scraping(port, directory, children) as prometheus:
+                    began = time.time()
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(_arrive(client, began))
+                        group.create_task(_cordon(client, began + 0.75 * SECONDS))
+                        await asyncio.sleep(SECONDS)
+                    return {one: await prometheus.asked(one, began, began + SECONDS) for one in expressions}
 
 
 def _configuration(port: int) -> Document:
@@ -145,16 +145,6 @@ async def _cordon(client: Client, at: float) -> None:
     for node in listed["items"][:2]:
         path = NODES.path(None, node["metadata"]["name"])
         await client.request("PATCH", path, body=b'{"spec":{"unschedulable":true}}', content_type=MERGE_PATCH)
-
-
-async def _scrape(port: int, history: History, until: float) -> None:
-    async with aiohttp.ClientSession() as session:
-        at = time.time()
-        while at < until:
-            async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
-                history.add(at, await answer.text())
-            at += 1.0
-            await asyncio.sleep(max(0.0, at - time.time()))
 
 
 def _documents(job: Job) -> Iterator[Document]:
