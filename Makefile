@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 TIMES ?= 5
-FUZZED := $(addprefix tests/engine/test_,invariants.py foreign_code.py volume_histories.py) tests/simulation/test_crashes.py
+FUZZED := $(addprefix tests/engine/stories/test_,invariants.py foreign_code.py volume_histories.py) tests/simulation/test_crashes.py
 
 .PHONY: help setup demo test fuzz fuzz-histories lint house fix crds reference tutorial docs screens bench bench-envtest bench-start bench-core bench-growth bench-week bench-api bench-backfill bench-fragmentation e2e e2e-kubelets e2e-node e2e-kind sim soak test-envtest lock clean
 

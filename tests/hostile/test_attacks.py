@@ -20,7 +20,7 @@ import pytest_asyncio
 from tests.controller.objects import cluster_queue, local_queue, obj
 from tests.controller.process import Cluster, Operator, operator, until
 from tutti.controller.crds import RESOURCES
-from tutti.engine.reading.admissions import ADMITTED_CONDITION
+from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.resources import CSI_NODES, EVENTS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS

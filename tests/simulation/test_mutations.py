@@ -15,16 +15,15 @@ from tests.simulation.run import play
 from tests.simulation.scenario import Step, drawn
 from tests.simulation.stories import cluster, gang, story
 from tutti.cluster.cluster import Cluster
-from tutti.cluster.muster import Doing
-from tutti.cluster.pods import PodRecord
+from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.controller.dispatch import Dispatch
 from tutti.engine import engine
 from tutti.engine.engine import Engine
 from tutti.engine.lifecycle import binding, charges, eviction, replacement, reservation
 from tutti.engine.preemption import preemption
 from tutti.engine.queue.turns import Candidates
-from tutti.engine.records import needs
-from tutti.engine.records.lines import Line
+from tutti.engine.records import pod_sets
+from tutti.engine.records.queue_entries import PendingQueue
 from tutti.engine.records.workloads import Phase
 from tutti.kube.changes import Change, Gone
 from tutti.kube.lease import Elector
@@ -37,7 +36,7 @@ SEEDS = 60
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
-def placeable_but(ignored: str, hindered: Doing) -> Break:
+def placeable_but(ignored: str, hindered: PodPhase) -> Break:
     """Members count as waiting for a node although something forbids to bind them."""
     doing = PodRecord.doing.fget
     assert doing is not None
@@ -46,9 +45,9 @@ def placeable_but(ignored: str, hindered: Doing) -> Break:
         hinders = {"node", "assumed", "gated", "deleting", "terminated"} - {ignored}
         return not any(getattr(record, one) for one in hinders)
 
-    def counted(record: PodRecord) -> Doing:
-        found: Doing = doing(record)
-        return Doing.WAITING if found is hindered and placeable(record) else found
+    def counted(record: PodRecord) -> PodPhase:
+        found: PodPhase = doing(record)
+        return PodPhase.WAITING if found is hindered and placeable(record) else found
 
     def make(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(PodRecord, "placeable", property(placeable))
@@ -152,16 +151,16 @@ def what_vanished_unwatched_is_not_missed(patch: pytest.MonkeyPatch) -> None:
 
 def successors_come_one_by_one(patch: pytest.MonkeyPatch) -> None:
     """What a degraded gang lacks is placed as it comes, so that a part of it may hold what it cannot use."""
-    missing = needs._missing
+    missing = pod_sets._missing
 
     def wrongly(workload: Any, group: Any, tally: Any, waiting: int) -> int:
         return 0 if workload.phase is Phase.SCHEDULED else missing(workload, group, tally, waiting)
 
-    patch.setattr(needs, "_missing", wrongly)
+    patch.setattr(pod_sets, "_missing", wrongly)
 
 
 BREAKAGES: dict[str, Break] = {
-    "a gated member counts as one that can be bound": placeable_but("gated", Doing.GATED),
+    "a gated member counts as one that can be bound": placeable_but("gated", PodPhase.GATED),
     "a gang is satisfied with one member less": one_member_less,
     "quota of what has ended is kept": quota_is_never_given_back,
     "queues have one GPU too many": one_gpu_more,
@@ -174,10 +173,10 @@ BREAKAGES: dict[str, Break] = {
     "a lease is taken from whoever holds it": always(Elector, "_takeable", True),
     "statuses are not written": nothing(StatusWriter, "put"),
     "groups that were made for pods are not deleted": coroutine_of_nothing(Dispatch, "_delete"),
-    "a deleted member counts as one that can be bound": placeable_but("deleting", Doing.LEAVING),
+    "a deleted member counts as one that can be bound": placeable_but("deleting", PodPhase.LEAVING),
     "victims are chosen and not asked to leave": nothing(eviction, "ask_to_leave"),
     "nobody is woken when something is freed": nothing(Candidates, "_wake"),
-    "the head of a strict line is overtaken": always(Line, "blocked", None),
+    "the head of a strict line is overtaken": always(PendingQueue, "blocked", None),
     "what vanished while nobody watched is not missed": what_vanished_unwatched_is_not_missed,
     "a reservation is held for ever": nothing(reservation, "time_out"),
     "members that end on dead nodes count": always(Cluster, "_is_lost", False),

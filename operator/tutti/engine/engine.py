@@ -24,26 +24,22 @@ from tutti.engine.admission import holding_back, past_use
 from tutti.engine.admission.admission import look, reserve, why_surplus_waits
 from tutti.engine.admission.together import reserve_in_turn
 from tutti.engine.backfill import backfill, owing
-from tutti.engine.ingest import promises
-from tutti.engine.ingest.observing import observe
-from tutti.engine.ingest.unobserved import unobserved
-from tutti.engine.ingest.wishes import read_workload
+from tutti.engine.ingest import specs
+from tutti.engine.ingest.handlers import observe, unobserved
+from tutti.engine.ingest.specs import read_workload
 from tutti.engine.lifecycle import approval, binding, eager, life, permits, replacement, reservation
 from tutti.engine.lifecycle.holders import is_spared
 from tutti.engine.preemption import nominations, preemption, reclaiming, respecting, sparing
 from tutti.engine.preemption.precedence import precedence
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.turns import Candidates
-from tutti.engine.records.claims import Nomination
-from tutti.engine.records.counting import NOWHERE
-from tutti.engine.records.decisions import AnyDecision
-from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.faults import fault_of
-from tutti.engine.records.hosting import Plugins
-from tutti.engine.records.lines import Standing
-from tutti.engine.records.milestones import Milestone, Step
+from tutti.engine.records.counters import NOT_COUNTED
+from tutti.engine.records.decisions import AnyDecision, fault_of
+from tutti.engine.records.explanation import Explanation, LifecycleEvent, LifecycleStep
 from tutti.engine.records.observations import AnyObservation, Synced
-from tutti.engine.records.shadows import Shadow
+from tutti.engine.records.plugins import Plugins
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import BackfillReservation, Nomination
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.status import overuse, queue_statuses, retelling, statuses
@@ -69,7 +65,7 @@ class Engine:
         self.state.holdings.spared = partial(is_spared, self.state)
         self.state.places.used = partial(past_use.used_by, self.state)
         self.state.holdings.used_lately = partial(past_use.used_by_door_of, self.state)
-        self.milestones: list[Milestone] = []
+        self.milestones: list[LifecycleEvent] = []
         self._bulkheads = Bulkheads()
         self._candidates = Candidates(self._bulkheads, self.state.debts.pending)
         self._failures = 0  # turns on end that raised at nobody in particular
@@ -245,14 +241,14 @@ class Engine:
         state.ending.pop(key, None)
         state.held.pop(key, None)
         backfill.forget(state, key)
-        promises.forget(state, key)
+        specs.forget_promises(state, key)
         self._bulkheads.forget(key)
         replacement.forget(state, workload)
         self._candidates.drop(workload)
-        state.counts.move(workload, NOWHERE, {}, state.changed_queues)
+        state.counts.move(workload, NOT_COUNTED, {}, state.changed_queues)
         state.places.put(workload)
 
-    def _have_turn(self, run: Sequence[Standing], changed: dict[WorkloadKey, Workload]) -> None:
+    def _have_turn(self, run: Sequence[QueueEntry], changed: dict[WorkloadKey, Workload]) -> None:
         """Try a workload, or several equal single pods at once; the first is set aside where that raises."""
         state, standing, workload = self.state, run[0], run[0].workload
         try:
@@ -265,7 +261,7 @@ class Engine:
             self._bulkheads.set_aside(state, workload, error, "admitting")
             changed[workload.key] = workload
 
-    def _try(self, standing: Standing, changed: dict[WorkloadKey, Workload]) -> bool:
+    def _try(self, standing: QueueEntry, changed: dict[WorkloadKey, Workload]) -> bool:
         """Try to admit a workload; returns whether anything else became of it than that it still waits."""
         state, workload = self.state, standing.workload
         self._candidates.evaluated += 1
@@ -300,7 +296,7 @@ class Engine:
         self._go_on(workload)
         return True
 
-    def _admit_together(self, run: Sequence[Standing], changed: dict[WorkloadKey, Workload]) -> int:
+    def _admit_together(self, run: Sequence[QueueEntry], changed: dict[WorkloadKey, Workload]) -> int:
         """Admit equal single pods that are next one after the other; returns how many, the first ones."""
         state, count = self.state, reserve_in_turn(self.state, run)
         for standing in run[:count]:
@@ -323,7 +319,7 @@ class Engine:
         self._let_start(workload)
         if before is Phase.WAITING and workload.phase in ADMITTED:
             pods = workload.tally().reserved + sum(len(group.holds) for group in workload.groups.values())
-            state.reached(workload, Step.ADMITTED, seconds=state.now - workload.queued_at, pods=pods)
+            state.reached(workload, LifecycleStep.ADMITTED, seconds=state.now - workload.queued_at, pods=pods)
         backfill.note_end(state, workload)
 
     def _let_start(self, workload: Workload) -> None:
@@ -341,10 +337,10 @@ class Engine:
 
     def _wait(
         self,
-        standing: Standing,
+        standing: QueueEntry,
         why: Explanation,
         victims: Explanation | None,
-        shadows: Sequence[Shadow],
+        shadows: Sequence[BackfillReservation],
         changed: dict[WorkloadKey, Workload],
     ) -> None:
         """Let a workload wait that could not be admitted: for its victims, where others were taken out for it.
@@ -365,19 +361,19 @@ class Engine:
             if standing.workload.degraded_since is not None:
                 self.state.touch(standing.workload.key)  # it may be clear by now that waiting is no use
 
-    def _go_on_waiting(self, standing: Standing, why: Explanation, changed: dict[WorkloadKey, Workload]) -> None:
+    def _go_on_waiting(self, standing: QueueEntry, why: Explanation, changed: dict[WorkloadKey, Workload]) -> None:
         """Let a workload wait for its victims: aside or, in a strict line, in the way of those behind it."""
         if standing.bunch.line.strict:
             self._candidates.fail(self.state, standing, why, changed)
         else:
             self._candidates.put_aside(standing.workload, why)
 
-    def _fits_without(self, standing: Standing, nomination: Nomination) -> bool:
+    def _fits_without(self, standing: QueueEntry, nomination: Nomination) -> bool:
         """Whether a workload fits while victims are there that it has been waiting for."""
         with backfill.respected(self.state, standing), nominations.without(self.state, nomination):
             return isinstance(look(self.state, standing), list)
 
-    def _make_room(self, standing: Standing, why: Explanation) -> Explanation | None:
+    def _make_room(self, standing: QueueEntry, why: Explanation) -> Explanation | None:
         """Take others out for a workload, by the rules of its queue or else by the priority of its pods."""
         return reclaiming.reclaim(self.state, standing) or preemption.make_room(self.state, standing, why)
 

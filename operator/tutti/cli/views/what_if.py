@@ -38,7 +38,6 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.hosting import Plugins
 from tutti.engine.records.observations import (
     AnyObservation,
     ClaimSeen,
@@ -49,6 +48,7 @@ from tutti.engine.records.observations import (
     Synced,
     VolumeSeen,
 )
+from tutti.engine.records.plugins import Plugins
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 

@@ -23,22 +23,28 @@ from tutti.engine.admission.shortages import (
     short_of_resources,
 )
 from tutti.engine.lifecycle import holders
-from tutti.engine.reading.queues import queue_of
+from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import ASKING, Explanation
-from tutti.engine.records.lines import Standing
-from tutti.engine.records.members import Hold
-from tutti.engine.records.needs import Lacking, Need, hopeless, needs_of, pod_sets_of
+from tutti.engine.records.members import PromisedReservation
+from tutti.engine.records.pod_sets import (
+    PodSetRequest,
+    PreemptionOption,
+    class_never_admitted,
+    pending_pod_sets,
+    quota_pod_sets,
+)
+from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.placement.gang import place
-from tutti.placement.sharing import are_apart
-from tutti.placement.together import Shortfall, place_together
+from tutti.placement.gang import place_ask
+from tutti.placement.shared_claims import out_of_shared_reach
+from tutti.placement.together import Diagnosis, place_together
 from tutti.quota.assignment import Choice, Verdict
 from tutti.quota.flavors import Assignment, PodSet
 from tutti.quota.policy import NOBODY
 
 
-def reserve(state: State, standing: Standing) -> Explanation | None:
+def reserve(state: State, standing: QueueEntry) -> Explanation | None:
     """Reserve quota and nodes for all required pods of a workload, and for more where there is room.
 
     Returns:
@@ -72,7 +78,7 @@ def reserve(state: State, standing: Standing) -> Explanation | None:
     return None
 
 
-def _take(attempt: Attempt, standing: Standing) -> Explanation | None:
+def _take(attempt: Attempt, standing: QueueEntry) -> Explanation | None:
     """Take quota and nodes for all required pods, and for more where there is room; else return why there is not."""
     state, required = attempt.state, [need for need in standing.needs if need.required]
     why = _take_required(attempt, required, standing.bunch.pod_sets, nominate(state, standing))
@@ -89,12 +95,12 @@ def _take(attempt: Attempt, standing: Standing) -> Explanation | None:
     return None
 
 
-def _lacking_to_be_whole(state: State, standing: Standing) -> Sequence[Lacking]:
+def _lacking_to_be_whole(state: State, standing: QueueEntry) -> Sequence[PreemptionOption]:
     """Return what a gang that runs with fewer members than it needs lacks for those; nothing where it has them."""
     needs = _to_be_whole(standing)
     if not needs:
         return ()
-    queue, pod_sets = standing.queue, pod_sets_of(needs)
+    queue, pod_sets = standing.queue, quota_pod_sets(needs)
     choice = None if queue is None else chooser(state, queue, standing.workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, standing.workload, queue, transaction)
@@ -102,9 +108,9 @@ def _lacking_to_be_whole(state: State, standing: Standing) -> Sequence[Lacking]:
     return attempt.lacking
 
 
-def _to_be_whole(standing: Standing) -> list[Need]:
+def _to_be_whole(standing: QueueEntry) -> list[PodSetRequest]:
     """Return the pods that a gang which runs with fewer members than it needs wants nodes for, as required ones."""
-    needs: list[Need] = []
+    needs: list[PodSetRequest] = []
     missing = {id(group): group.min_count - group.tally().placed for group in standing.workload.groups.values()}
     for need in standing.needs:
         count = min(missing[id(need.group)], need.extra)
@@ -114,7 +120,7 @@ def _to_be_whole(standing: Standing) -> list[Need]:
     return needs
 
 
-def look(state: State, standing: Standing) -> list[Taken] | Explanation:
+def look(state: State, standing: QueueEntry) -> list[Taken] | Explanation:
     """Return what would be reserved for the required pods of a workload, or why not; nothing changes.
 
     Of a gang that runs already these are the members that it has too few of.
@@ -123,7 +129,7 @@ def look(state: State, standing: Standing) -> list[Taken] | Explanation:
     needs = [need for need in standing.needs if need.required]
     if not needs:
         needs = _to_be_whole(standing)
-        pod_sets = pod_sets_of(needs)
+        pod_sets = quota_pod_sets(needs)
     choice = None if queue is None or not pod_sets else chooser(state, queue, workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, workload, queue, transaction)
@@ -138,7 +144,7 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
         return queue
     if not workload.tally().waiting:
         return None
-    needs = needs_of(workload)
+    needs = pending_pod_sets(workload)
     if isinstance(needs, Explanation):
         return needs
     wanting = {member.pod.key: need for need in needs for member in need.members}
@@ -146,11 +152,11 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
     first = next((m for m in waiting if m.pod.key in wanting), None)
     if first is None:  # those that wait are more than may run at once
         return gang_full(workload.groups[state.home[waiting[0].pod.key][1]])
-    never = hopeless(queue, first.pod.klass)
+    never = class_never_admitted(queue, first.pod.klass)
     if never is not None:
         return never
     need = replace(wanting[first.pod.key], members=[first], required=1, extra=0, growth=0)
-    pod_sets = pod_sets_of([need])
+    pod_sets = quota_pod_sets([need])
     choice = None if queue is None else chooser(state, queue, workload).choose(pod_sets)
     with state.cluster.transaction() as transaction:
         why = _take_required(Attempt(state, workload, queue, transaction), [need], pod_sets, choice)
@@ -158,7 +164,7 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
 
 
 def _take_required(
-    attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None
+    attempt: Attempt, needs: Sequence[PodSetRequest], pod_sets: Sequence[PodSet], choice: Choice | None
 ) -> Explanation | None:
     """Take nodes for the required pods of all needs, in the first flavors that have both quota and nodes for them."""
     if not needs:
@@ -206,7 +212,7 @@ class _Unplaced:
 
 
 def _place(
-    attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None
+    attempt: Attempt, needs: Sequence[PodSetRequest], pod_sets: Sequence[PodSet], choice: Choice | None
 ) -> _Unplaced | None:
     """Take nodes for the required pods of all needs, under the flavors chosen for each; or none."""
     state, terms = attempt.state, terms_of(attempt, needs, pod_sets, choice)
@@ -215,7 +221,7 @@ def _place(
     if waits is not None:
         return _Unplaced(0, waits)
     found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, attempt.profile, apart=attempt.apart)
-    if isinstance(found, Shortfall):
+    if isinstance(found, Diagnosis):
         again = None if attempt.probes else extenders.ask_again(state, queries, attempt.profile)
         if again is None:
             attempt.lacking.append(terms.lacking(attempt, needs))
@@ -226,7 +232,7 @@ def _place(
     return None
 
 
-def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
+def _take_most(attempt: Attempt, needs: Sequence[PodSetRequest]) -> Sequence[PodSetRequest]:
     """Take nodes for more pods than are required, in flavors that have room for all of them, where there are such.
 
     Args:
@@ -238,13 +244,13 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
     """
     state, queue, taken = attempt.state, attempt.queue, attempt.taken
     least = [need for need in needs if need.required]
-    attempt.apart = are_apart(state.cluster.nodes, [one.need.klass for one in taken])
+    attempt.apart = out_of_shared_reach(state.cluster.nodes, [one.need.klass for one in taken])
     attempt.probes = True  # an answer asked for again would be out when what has been found is taken once more
 
-    def again(sized: Sequence[Need]) -> bool:
+    def again(sized: Sequence[PodSetRequest]) -> bool:
         attempt.transaction.rollback()
         required = [need for need in sized if need.required]
-        pod_sets = pod_sets_of(required)
+        pod_sets = quota_pod_sets(required)
         choice = None if queue is None else chooser(state, queue, attempt.workload).choose(pod_sets)
         return _take_required(attempt, required, pod_sets, choice) is None
 
@@ -258,10 +264,10 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
     return needs
 
 
-def _take_extra(attempt: Attempt, need: Need) -> None:
+def _take_extra(attempt: Attempt, need: PodSetRequest) -> None:
     """Take quota and nodes for as many extra pods of a need as there is room for, in the flavors of those like them."""
     state, queue = attempt.state, attempt.queue
-    if hopeless(queue, need.klass) is not None:
+    if class_never_admitted(queue, need.klass) is not None:
         return
     found: list[Assignment] = [{}] if queue is None else ways_of(attempt, queue, need)
     left, start = need.extra, need.required
@@ -273,7 +279,7 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
         ask = ask_for(state, need, assignment, extra=most, taken=attempt.taken)
         if extenders.consult(state, [query_of(ask, need)], attempt.profile) is not None:
             return
-        rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
+        rows = place_ask(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
         if rows is None or not len(rows):
             continue
         if charge is not None:
@@ -299,4 +305,4 @@ def _assign(state: State, taken: list[Taken]) -> None:
             member.charge = one.charge
         for row in rows[len(members) :]:
             node, number = state.cluster.hold(one.need.klass, row)
-            one.need.group.holds.append(Hold(one.need.klass, node, number, one.charge))
+            one.need.group.holds.append(PromisedReservation(one.need.klass, node, number, one.charge))

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tutti.cluster.transaction import Transaction
-from tutti.engine.records.consultation import Query
+from tutti.engine.records.consultation import ExtenderQuery
 from tutti.engine.records.members import Charge
-from tutti.engine.records.needs import Lacking, Need
+from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.placement.framework import ANYWHERE, Rows
+from tutti.placement.framework import NO_FLAVOR, Rows
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
 from tutti.quota.assignment import Choice
@@ -23,7 +23,7 @@ from tutti.quota.tree import FlavorResource
 class Taken:
     """What has been reserved of one need, from member `start` on: one row per pod, and what each uses of quota."""
 
-    need: Need
+    need: PodSetRequest
     start: int
     rows: Rows
     charge: Charge | None
@@ -46,7 +46,7 @@ class Attempt:
     probes: bool = False
     apart: bool = True
     taken: list[Taken] = field(default_factory=list)
-    lacking: list[Lacking] = field(default_factory=list)
+    lacking: list[PreemptionOption] = field(default_factory=list)
     charged: list[tuple[Charge, int]] = field(default_factory=list)
 
     def charge(self, charge: Charge, pods: int) -> None:
@@ -74,13 +74,15 @@ class Terms:
     charges: list[Charge | None]
 
     def lacking(
-        self, attempt: Attempt, needs: Sequence[Need], contested: frozenset[FlavorResource] = frozenset()
-    ) -> Lacking:
+        self, attempt: Attempt, needs: Sequence[PodSetRequest], contested: frozenset[FlavorResource] = frozenset()
+    ) -> PreemptionOption:
         """Return it as what could be had if others were gone."""
-        return Lacking(needs, self.asks, self.charges, attempt.profile, contested)
+        return PreemptionOption(needs, self.asks, self.charges, attempt.profile, contested)
 
 
-def terms_of(attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None) -> Terms:
+def terms_of(
+    attempt: Attempt, needs: Sequence[PodSetRequest], pod_sets: Sequence[PodSet], choice: Choice | None
+) -> Terms:
     """Return what the required pods of all needs ask for under the flavors chosen for each.
 
     Args:
@@ -98,7 +100,7 @@ def terms_of(attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet]
     return Terms(given, asks, [charge_for(attempt, need, flavors) for need, flavors in pairs])
 
 
-def ways_of(attempt: Attempt, queue: Queue, need: Need) -> list[Assignment]:
+def ways_of(attempt: Attempt, queue: Queue, need: PodSetRequest) -> list[Assignment]:
     """Return how extra pods of a need may be counted: as those like them in their group, or their party, are."""
     klass, known = need.klass, attempt.state.catalog.flavors
     mine = (one.charge for one in attempt.taken if _are_alike(one.need, need))
@@ -111,7 +113,7 @@ def ways_of(attempt: Attempt, queue: Queue, need: Need) -> list[Assignment]:
     return ways
 
 
-def _are_alike(one: Need, other: Need) -> bool:
+def _are_alike(one: PodSetRequest, other: PodSetRequest) -> bool:
     """Whether pods of two needs get the same flavors."""
     if one.party is not None:
         return one.party == other.party
@@ -120,7 +122,7 @@ def _are_alike(one: Need, other: Need) -> bool:
 
 def ask_for(
     state: State,
-    need: Need,
+    need: PodSetRequest,
     flavors: Assignment,
     *,
     required: int = 0,
@@ -129,7 +131,7 @@ def ask_for(
 ) -> Ask:
     """Return what is asked of nodes for a need in these flavors; `taken` is what its party may have got in this try."""
     known = state.catalog.flavors
-    where = where_of(flavors, known) if flavors else ANYWHERE
+    where = where_of(flavors, known) if flavors else NO_FLAVOR
     if need.near is None:
         return Ask(need.klass, required, extra, where)
     levels = next((known[name].levels for name in dict.fromkeys(flavors.values()) if known[name].levels), ())
@@ -145,12 +147,12 @@ def ask_for(
     return Ask(need.klass, required, extra, where, near)
 
 
-def query_of(ask: Ask, need: Need) -> Query:
+def query_of(ask: Ask, need: PodSetRequest) -> ExtenderQuery:
     """Return the same as a question to extenders, who are asked by one of its members."""
-    return Query(ask, need.members[0].pod if need.members else None)
+    return ExtenderQuery(ask, need.members[0].pod if need.members else None)
 
 
-def charge_for(attempt: Attempt, need: Need, assignment: Assignment) -> Charge | None:
+def charge_for(attempt: Attempt, need: PodSetRequest, assignment: Assignment) -> Charge | None:
     """Return what each pod of a need uses of quota in these flavors; None without a queue."""
     if attempt.queue is None:
         return None

@@ -5,7 +5,7 @@ Every head in a cohort tree is asked about whenever anything in the tree moves; 
 
 from __future__ import annotations
 
-from tutti.engine.records.lines import Bunch, Standing
+from tutti.engine.records.queue_entries import EquivalenceClass, QueueEntry
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.quota.assigner import Chooser, Known
@@ -15,7 +15,7 @@ from tutti.quota.policy import NOBODY
 from tutti.quota.preemption import Oracle
 
 
-def nominate(state: State, standing: Standing) -> Choice | None:
+def nominate(state: State, standing: QueueEntry) -> Choice | None:
     """Return the flavors that a workload could have by quota, as the tree is now; None where it needs no quota.
 
     Equal workloads of a queue are told the same, and the choice is made anew only when their tree has changed.
@@ -30,7 +30,7 @@ def nominate(state: State, standing: Standing) -> Choice | None:
     return bunch.choice
 
 
-def _stands(state: State, queue: Queue, bunch: Bunch, choice: Choice) -> bool:
+def _stands(state: State, queue: Queue, bunch: EquivalenceClass, choice: Choice) -> bool:
     """Whether a choice would be made again: it still fits without borrowing, or nothing can be had now either."""
     if choice.verdict is not Verdict.FIT:
         return _is_short(state, queue, bunch)
@@ -43,7 +43,7 @@ def _stands(state: State, queue: Queue, bunch: Bunch, choice: Choice) -> bool:
     )
 
 
-def _is_short(state: State, queue: Queue, bunch: Bunch) -> bool:
+def _is_short(state: State, queue: Queue, bunch: EquivalenceClass) -> bool:
     """Whether what did not fit its quota surely does not fit it now either, and nobody may be preempted for it.
 
     Only asked of pods of one shape that need one resource group: then no flavor of it has enough for all resources.

@@ -16,10 +16,9 @@ from collections.abc import Iterator, Mapping
 
 from tutti.api.resources import describe
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.lines import Standing
-from tutti.engine.records.naming import named_by
-from tutti.engine.records.owners import Owner
-from tutti.engine.records.workloads import UNDER_WAY, Phase, Workload, WorkloadKey
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import QuotaHoldback
+from tutti.engine.records.workloads import UNDER_WAY, Phase, Workload, WorkloadKey, workload_named_by_key
 from tutti.engine.state import State
 from tutti.quota.assignment import NoFit, Verdict
 from tutti.quota.flavors import Queue
@@ -29,7 +28,7 @@ from tutti.quota.preemption import hold_back
 from tutti.quota.tree import FlavorResource, QuotaNode, level
 
 
-def note(state: State, standing: Standing, why: Explanation) -> None:
+def note(state: State, standing: QueueEntry, why: Explanation) -> None:
     """Take note of one that could not be admitted: something may be held back for it from now on, or no more."""
     queue, book, workload = standing.queue, state.owners, standing.workload
     if queue is None or standing.bunch.line.name[1]:
@@ -45,7 +44,9 @@ def note(state: State, standing: Standing, why: Explanation) -> None:
         wanted = {what: amount for what, amount in choice.usage.items() if amount}
         away = max((level(node, what, amount).height for what, amount in wanted.items()), default=0)
         key = entry_key(queue.outward(workload.priority), workload.queued_at, away)
-        found = Owner(workload.key, queue.name, wanted, away > 0, key, place, standing.bunch.line.strict, book.turn)
+        found = QuotaHoldback(
+            workload.key, queue.name, wanted, away > 0, key, place, standing.bunch.line.strict, book.turn
+        )
         if mine is not None and (mine.workload, mine.usage) != (found.workload, found.usage):
             book.rouse(state.holdings.root_of(queue.name))
         book.of[queue.name] = found
@@ -68,7 +69,7 @@ def lapse(state: State) -> None:
             drop(state, owner.workload, owner.queue)
 
 
-def _lacks_only_what_is_lent(state: State, owner: Owner) -> bool:
+def _lacks_only_what_is_lent(state: State, owner: QuotaHoldback) -> bool:
     node = state.holdings.tree.queues.get(owner.queue)
     return node is not None and all(
         amount <= node.nominal(what) - node.usage.get(what, 0) for what, amount in owner.usage.items()
@@ -105,7 +106,7 @@ def refused(
     if workload.phase is Phase.WAITING:
         state.owners.refused.setdefault(state.holdings.root_of(queue.name), {})[workload.key] = None
     whose = next(one for one in against if short in one.usage)
-    name = named_by(whose.workload, workload.key[1], known=state.workloads, discreet=state.discreet)
+    name = workload_named_by_key(whose.workload, workload.key[1], known=state.workloads, discreet=state.discreet)
     return _held_back(queue, whose, name, short, wanted[short], free[short])
 
 
@@ -125,13 +126,13 @@ def room_for(state: State, queue: Queue, per_pod: Mapping[FlavorResource, int], 
     return min(room, max(own, beside))
 
 
-def kept_for(state: State, owner: Owner) -> Mapping[FlavorResource, int]:
+def kept_for(state: State, owner: QuotaHoldback) -> Mapping[FlavorResource, int]:
     """Return what is held back for an owner, beyond what its queue uses now."""
     node = state.holdings.tree.queues.get(owner.queue)
     return {} if node is None else hold_back(node, owner.usage, borrows=owner.borrows)
 
 
-def _others(state: State, queue: Queue) -> Iterator[Owner]:
+def _others(state: State, queue: Queue) -> Iterator[QuotaHoldback]:
     """Yield those of other queues in the same tree."""
     root = state.holdings.root_of(queue.name)
     for one in state.owners.of.values():
@@ -139,7 +140,7 @@ def _others(state: State, queue: Queue) -> Iterator[Owner]:
             yield one
 
 
-def _lends_to(state: State, queue: Queue, owner: Owner, wanted: Mapping[FlavorResource, int]) -> bool:
+def _lends_to(state: State, queue: Queue, owner: QuotaHoldback, wanted: Mapping[FlavorResource, int]) -> bool:
     """Whether what a queue wants would be borrowed across from an owner: beyond the largest subtree without it."""
     snapshot = state.holdings.snapshot
     mine, theirs = snapshot.queue(queue.name), snapshot.queue(owner.queue)
@@ -154,7 +155,9 @@ def _lends_to(state: State, queue: Queue, owner: Owner, wanted: Mapping[FlavorRe
         return any(what in owner.usage and side.borrows(what) for what in wanted)
 
 
-def _held_back(queue: Queue, owner: Owner, name: str, what: FlavorResource, asked: int, free: int) -> Explanation:
+def _held_back(
+    queue: Queue, owner: QuotaHoldback, name: str, what: FlavorResource, asked: int, free: int
+) -> Explanation:
     flavor, resource = what
     text = f"ClusterQueue {queue.name}: needs {describe(resource, asked)} {resource} in {flavor}, which it would "
     text += f"borrow; {describe(resource, free)} is free, but held back for {name} of ClusterQueue {owner.queue}"

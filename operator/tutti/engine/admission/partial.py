@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tutti.engine.records.needs import Need, hopeless
+from tutti.engine.records.pod_sets import PodSetRequest, class_never_admitted
 from tutti.quota.assigner import largest_counts
 from tutti.quota.flavors import Queue
 
-Fits = Callable[[Sequence[Need]], bool]
+Fits = Callable[[Sequence[PodSetRequest]], bool]
 
 
-def widest(needs: Sequence[Need], queue: Queue | None, fits: Fits) -> list[Need] | None:
+def widest(needs: Sequence[PodSetRequest], queue: Queue | None, fits: Fits) -> list[PodSetRequest] | None:
     """Return needs of which as many pods as possible are required; None where no more than now can be.
 
     Args:
@@ -27,7 +27,7 @@ def widest(needs: Sequence[Need], queue: Queue | None, fits: Fits) -> list[Need]
         fits: Whether the required pods of needs fit; where some do, fewer of them do, too.
     """
     least = [need.required for need in needs]
-    most = [need.required + (0 if hopeless(queue, need.klass) else need.extra) for need in needs]
+    most = [need.required + (0 if class_never_admitted(queue, need.klass) else need.extra) for need in needs]
     if most == least:
         return None
     if fits(sized(needs, most)):
@@ -36,11 +36,11 @@ def widest(needs: Sequence[Need], queue: Queue | None, fits: Fits) -> list[Need]
     return None if counts is None or list(counts) == least else sized(needs, counts)
 
 
-def sized(needs: Sequence[Need], counts: Sequence[int]) -> list[Need]:
+def sized(needs: Sequence[PodSetRequest], counts: Sequence[int]) -> list[PodSetRequest]:
     """Return needs with so many pods required of each, and the rest of them extra."""
     return [_sized(need, count - need.required) for need, count in zip(needs, counts, strict=True)]
 
 
-def _sized(need: Need, more: int) -> Need:
+def _sized(need: PodSetRequest, more: int) -> PodSetRequest:
     growth = max(0, need.growth - more)
     return replace(need, required=need.required + more, extra=need.extra - more, growth=growth)

@@ -21,8 +21,7 @@ from tutti.api.kinds import LocalQueue
 from tutti.api.resources import in_bytes, to_milli
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Charge
-from tutti.engine.records.naming import queue_named
-from tutti.engine.records.workloads import Workload
+from tutti.engine.records.workloads import Workload, local_queue_named
 from tutti.engine.state import State
 from tutti.quota.snapshot import Holder
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, add_to
@@ -112,7 +111,9 @@ def explained(state: State, workload: Workload, why: Explanation) -> Explanation
     if not before:
         return why
     before.sort(key=lambda one: _weighed(state, one))
-    names = [(queue_named(one.name, workload.key[1], discreet=state.discreet), one) for one in before[:MOST_NAMED]]
+    names = [
+        (local_queue_named(one.name, workload.key[1], discreet=state.discreet), one) for one in before[:MOST_NAMED]
+    ]
     others = ", ".join(f"{name} {_hours(state, one.use, lacking)}" for name, one in names)
     text = f"{door.name} has used {_hours(state, door.use, lacking)} {lacking} hours lately, {others}"
     message = f"{why.message}; who has used less, by weight, goes first: {text}"

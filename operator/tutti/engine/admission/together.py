@@ -1,7 +1,7 @@
 """Single pods that are equal and wait one behind the other are admitted together, as each would have been by itself.
 
 Most of what a try costs is the same for one pod and for many: all nodes are looked at once, and the pods take them in
-the order in which they would have chosen them (`placement/choosing.py`). That holds as long as nothing but the room
+the order in which they would have chosen them (`placement/node_choice.py`). That holds as long as nothing but the room
 they take tells one of them from the next: where anybody else has a claim on room or quota, where somebody outside is
 asked, or where their quota would be borrowed, each is tried by itself.
 """
@@ -16,8 +16,8 @@ from tutti.cluster.volumes import NO_VOLUMES
 from tutti.engine.admission.attempt import Attempt, terms_of
 from tutti.engine.admission.choices import nominate
 from tutti.engine.lifecycle import holders
-from tutti.engine.records.lines import Standing
 from tutti.engine.records.members import Charge, Member
+from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.placement.gang import place_in_turn
@@ -28,7 +28,7 @@ MOST = 1024
 """So many are admitted together at most."""
 
 
-def run_of(state: State, head: Standing, behind: Iterable[Standing], most: float) -> list[Standing]:
+def run_of(state: State, head: QueueEntry, behind: Iterable[QueueEntry], most: float) -> list[QueueEntry]:
     """Return whose turn it is, and those `behind` it that may be admitted together with it; `most` of them at most."""
     if not _stands_alone(state, head):
         return [head]
@@ -37,12 +37,12 @@ def run_of(state: State, head: Standing, behind: Iterable[Standing], most: float
     return [head, *islice(followers, max(0, count - 1))]
 
 
-def _is_single(standing: Standing) -> bool:
+def _is_single(standing: QueueEntry) -> bool:
     """Whether a workload is one pod that waits for a node."""
     return standing.workload.key[0] == "Pod" and standing.workload.phase is Phase.WAITING
 
 
-def _stands_alone(state: State, standing: Standing) -> bool:
+def _stands_alone(state: State, standing: QueueEntry) -> bool:
     """Whether nothing but the room it takes tells a single pod from those equal to it, which come after it."""
     if not _is_single(standing) or len(standing.needs) != 1 or standing.bunch.door or standing.bunch.apart:
         return False
@@ -60,7 +60,7 @@ def _stands_alone(state: State, standing: Standing) -> bool:
     return not (state.configuration.extenders or state.plugins.get(workload.scheduler))
 
 
-def reserve_in_turn(state: State, run: Sequence[Standing]) -> int:
+def reserve_in_turn(state: State, run: Sequence[QueueEntry]) -> int:
     """Reserve quota and a node for each of some equal single pods that stand alone, as if each were tried by itself.
 
     Returns:
@@ -87,7 +87,7 @@ def reserve_in_turn(state: State, run: Sequence[Standing]) -> int:
     return len(admitted)
 
 
-def _without_borrowing(state: State, standing: Standing) -> int:
+def _without_borrowing(state: State, standing: QueueEntry) -> int:
     """Return for how many the same flavors would be chosen one after the other: what is the queue's own is enough."""
     queue, choice = standing.queue, nominate(state, standing)
     if queue is None or choice is None:

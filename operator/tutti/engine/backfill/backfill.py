@@ -32,10 +32,9 @@ from tutti.engine.backfill import owing
 from tutti.engine.backfill.shadowing import Prospect, fits_before, foresee, kept_quota, kept_room, still_fits
 from tutti.engine.lifecycle import life, limits
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.lines import Standing
-from tutti.engine.records.naming import named_by
-from tutti.engine.records.shadows import Shadow
-from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import BackfillReservation
+from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named_by_key
 from tutti.engine.state import State
 from tutti.quota.assignment import NoFit
 from tutti.quota.backfill import lasting, pause
@@ -67,7 +66,7 @@ def forget(state: State, key: WorkloadKey) -> None:
     state.shadows.returns.forget(key)
 
 
-def stir(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) -> None:
+def stir(state: State, standing_of: Callable[[WorkloadKey], QueueEntry | None]) -> None:
     """Give up what is kept for those who are no heads any more, or for longer than it may be."""
     shadows = state.shadows
     owing.stir(state, standing_of)
@@ -109,7 +108,7 @@ def let_go(state: State, key: WorkloadKey) -> bool:
     return any(shadow.owed for shadow in mine)
 
 
-def respected(state: State, standing: Standing) -> AbstractContextManager[list[Shadow]]:
+def respected(state: State, standing: QueueEntry) -> AbstractContextManager[list[BackfillReservation]]:
     """Keep from a workload, while it is tried, what is kept for those whom it would delay; yields their shadows."""
     shadows = [one for one in state.shadows.of.values() if _is_kept_from(state, one, standing)]
     if any(one.owed for one in shadows) and _takes_its_own(state, standing) and not _fits(state, standing, shadows):
@@ -117,31 +116,35 @@ def respected(state: State, standing: Standing) -> AbstractContextManager[list[S
     return keeping(state, standing, shadows)
 
 
-def keeping(state: State, standing: Standing, shadows: list[Shadow]) -> AbstractContextManager[list[Shadow]]:
+def keeping(
+    state: State, standing: QueueEntry, shadows: list[BackfillReservation]
+) -> AbstractContextManager[list[BackfillReservation]]:
     """Keep from a workload what is kept for some heads."""
     return _keeping(state, standing, shadows) if shadows else nullcontext(shadows)
 
 
-def lacks_what_is_owed(state: State, standing: Standing, shadows: list[Shadow]) -> bool:
+def lacks_what_is_owed(state: State, standing: QueueEntry, shadows: list[BackfillReservation]) -> bool:
     """Whether a workload would fit, were it not for whose turn it is: nobody leaves for it then, it waits for that."""
     others = [one for one in shadows if not one.owed]
     return len(others) < len(shadows) and _fits(state, standing, others)
 
 
-def _fits(state: State, standing: Standing, shadows: list[Shadow]) -> bool:
+def _fits(state: State, standing: QueueEntry, shadows: list[BackfillReservation]) -> bool:
     """Whether a workload fits beside what is kept for some heads."""
     with keeping(state, standing, shadows):
         return isinstance(look(state, standing), list)
 
 
-def _takes_its_own(state: State, standing: Standing) -> bool:
+def _takes_its_own(state: State, standing: QueueEntry) -> bool:
     """Whether a workload asks for no more than what is its queue's own."""
     choice = nominate(state, standing)
     return choice is not None and not choice.level
 
 
 @contextmanager
-def _keeping(state: State, standing: Standing, shadows: list[Shadow]) -> Iterator[list[Shadow]]:
+def _keeping(
+    state: State, standing: QueueEntry, shadows: list[BackfillReservation]
+) -> Iterator[list[BackfillReservation]]:
     quota = [(one.queue, kept_quota(state, one)) for one in shadows if _needs_its_quota(state, one, standing)]
     with state.cluster.transaction() as kept:
         for one in shadows:
@@ -150,7 +153,9 @@ def _keeping(state: State, standing: Standing, shadows: list[Shadow]) -> Iterato
             yield shadows
 
 
-def why_kept_off(state: State, standing: Standing, why: Explanation, shadows: Sequence[Shadow]) -> Explanation:
+def why_kept_off(
+    state: State, standing: QueueEntry, why: Explanation, shadows: Sequence[BackfillReservation]
+) -> Explanation:
     """Return why a workload could not be admitted: because it would delay the heads of these shadows, if so."""
     if not shadows or not any(need.required for need in standing.needs):
         return why
@@ -158,7 +163,9 @@ def why_kept_off(state: State, standing: Standing, why: Explanation, shadows: Se
         return why
     first = min(shadows, key=lambda one: one.number)
     more = f" and {len(shadows) - 1} more" if len(shadows) > 1 else ""
-    name = named_by(first.workload, standing.workload.key[1], known=state.workloads, discreet=state.discreet)
+    name = workload_named_by_key(
+        first.workload, standing.workload.key[1], known=state.workloads, discreet=state.discreet
+    )
     text = f"would delay {name}{more}, "
     if first.starts_at is None:
         text += f"for which room is kept until {timestamp(first.until)}"
@@ -168,7 +175,7 @@ def why_kept_off(state: State, standing: Standing, why: Explanation, shadows: Se
     return Explanation(Gate.QUEUE, WOULD_DELAY, text, {"behind": name, "startsAt": timestamp(first.starts_at)})
 
 
-def look_ahead(state: State, standing: Standing, why: Explanation) -> None:
+def look_ahead(state: State, standing: QueueEntry, why: Explanation) -> None:
     """Keep quota and room for a workload that could not be admitted, if it is the head of a queue that does so."""
     queue, shadows = standing.queue, state.shadows
     if queue is None or not _may_pass(why) or shadows.pausing(standing.workload.key):
@@ -223,26 +230,26 @@ def lasts(workload: Workload) -> float | None:
     return None if workload.limit_seconds is None else lasting(max(0.0, workload.limit_seconds - workload.ran))
 
 
-def _is_kept_for(standing: Standing) -> bool:
+def _is_kept_for(standing: QueueEntry) -> bool:
     """Whether it stands in a line whose head is kept for."""
     queue = standing.queue
     return queue is not None and queue.reserves and standing.workload.phase is Phase.WAITING
 
 
-def _stays_kept_for(state: State, standing: Standing, shadow: Shadow) -> bool:
+def _stays_kept_for(state: State, standing: QueueEntry, shadow: BackfillReservation) -> bool:
     """Whether it is still a head for which its queue keeps something."""
     if standing.bunch.line.name[0] != shadow.queue:
         return False
     return _is_kept_for(standing) or (shadow.owed and owing.has_turn(state, shadow.queue, shadow.workload))
 
 
-def _has_its_nodes(state: State, shadow: Shadow) -> bool:
+def _has_its_nodes(state: State, shadow: BackfillReservation) -> bool:
     """Whether all nodes are there on which something is kept for a head."""
     nodes = state.cluster.nodes
     return shadow.seen[0] == nodes.version or all(name in nodes.rows for name in shadow.nodes)
 
 
-def _is_behind(state: State, standing: Standing) -> bool:
+def _is_behind(state: State, standing: QueueEntry) -> bool:
     """Whether somebody sleeps before it in its line for whom something will be kept when they are tried next."""
     line = standing.bunch.line
     return any(
@@ -258,7 +265,7 @@ def _may_pass(why: Explanation) -> bool:
     return (why.gate, why.reason) in _PASSES
 
 
-def _is_kept_from(state: State, shadow: Shadow, standing: Standing) -> bool:
+def _is_kept_from(state: State, shadow: BackfillReservation, standing: QueueEntry) -> bool:
     """Whether a workload may not have what is kept for a head."""
     workload, queue = standing.workload, standing.queue
     if shadow.workload == workload.key or life.is_broken(workload):
@@ -270,7 +277,7 @@ def _is_kept_from(state: State, shadow: Shadow, standing: Standing) -> bool:
     return left is None or shadow.starts_at is None or state.now + left > shadow.promised
 
 
-def _goes_before(shadow: Shadow, standing: Standing, mine: Shadow | None) -> bool:
+def _goes_before(shadow: BackfillReservation, standing: QueueEntry, mine: BackfillReservation | None) -> bool:
     """Whether a head goes before a workload that has a shadow of its own, or none."""
     queue, workload = standing.queue, standing.workload
     if queue is not None and queue.name == shadow.queue and workload.phase is Phase.WAITING:
@@ -281,13 +288,13 @@ def _goes_before(shadow: Shadow, standing: Standing, mine: Shadow | None) -> boo
     return shadow.number < mine.number
 
 
-def _is_before(shadow: Shadow, standing: Standing) -> bool:
+def _is_before(shadow: BackfillReservation, standing: QueueEntry) -> bool:
     """Whether the head of a shadow goes before one in its own line."""
     line = standing.bunch.line
     return line.place(shadow.key, shadow.door) < line.order(standing)
 
 
-def _needs_its_quota(state: State, shadow: Shadow, standing: Standing) -> bool:
+def _needs_its_quota(state: State, shadow: BackfillReservation, standing: QueueEntry) -> bool:
     """Whether a workload would use quota that is kept for a head: its queue's, or what both borrow."""
     queue = standing.queue
     if queue is None or state.holdings.root_of(queue.name) != state.holdings.root_of(shadow.queue):
@@ -298,7 +305,7 @@ def _needs_its_quota(state: State, shadow: Shadow, standing: Standing) -> bool:
     return choice is not None and choice.level > 0
 
 
-def _stays(state: State, standing: Standing, beside: list[Shadow], mine: Shadow) -> bool:
+def _stays(state: State, standing: QueueEntry, beside: list[BackfillReservation], mine: BackfillReservation) -> bool:
     """Whether what is kept for a head is what it wants, can be had as promised, and not sooner."""
     if (mine.shape, mine.seen) != (standing.bunch.shape, _seen(state)):
         return False
@@ -310,7 +317,9 @@ def _seen(state: State) -> tuple[int, int]:
     return state.cluster.nodes.version, state.catalog.version
 
 
-def _shadow(state: State, standing: Standing, found: Prospect, mine: Shadow | None, why: Explanation) -> Shadow:
+def _shadow(
+    state: State, standing: QueueEntry, found: Prospect, mine: BackfillReservation | None, why: Explanation
+) -> BackfillReservation:
     shadows, queue, workload = state.shadows, standing.queue, standing.workload
     assert queue is not None  # it keeps something
     until = promised = math.inf
@@ -324,7 +333,7 @@ def _shadow(state: State, standing: Standing, found: Prospect, mine: Shadow | No
     shadows.last += mine is None
     names = state.cluster.nodes.names
     nodes = tuple(names[row] for row in found.rows.tolist())
-    return Shadow(
+    return BackfillReservation(
         workload=workload.key,
         queue=queue.name,
         shape=standing.bunch.shape,
@@ -367,7 +376,7 @@ def _pause(state: State, queue: Queue, workload: WorkloadKey) -> None:
     state.shadows.pauses[workload] = (times, state.now + pause(times, queue.reservation_seconds))
 
 
-def _give_up(state: State, shadow: Shadow) -> None:
+def _give_up(state: State, shadow: BackfillReservation) -> None:
     """Let others have what was kept for a head."""
     del state.shadows.of[shadow.queue]
     state.cluster.freed += 1

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tutti.engine.lifecycle import holders
-from tutti.engine.records.debts import Claim, Debt
-from tutti.engine.records.lines import Standing
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import OverdueHead, ShareDebt
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.quota.fair_sharing import Ordering
@@ -44,7 +44,7 @@ _MOST_BEYOND = 10.0
 _LEAST_REPAID = -0.1
 """Else the smaller work of a queue, always as much as its part, would keep its first from ever having a turn."""
 
-StandingOf = Callable[[WorkloadKey], Standing | None]
+StandingOf = Callable[[WorkloadKey], QueueEntry | None]
 Parts = dict[str, Proportion]
 """What the queues of each tree deserve, by what names the tree."""
 
@@ -54,7 +54,7 @@ def may_be(state: State) -> bool:
     return state.rules.fair and state.configuration.fair_sharing.patience_seconds > 0
 
 
-def note(state: State, standing: Standing) -> None:
+def note(state: State, standing: QueueEntry) -> None:
     """Take note of one that could not be admitted: it may be its turn later, if it is the first of its line."""
     queue, workload, debts = standing.queue, standing.workload, state.debts
     if queue is None or queue.reserves or workload.phase is not Phase.WAITING or not may_be(state):
@@ -65,7 +65,7 @@ def note(state: State, standing: Standing) -> None:
     if known is not None and known.workload == workload.key:
         return
     if known is None or line.order(standing) < line.place(known.key, known.door):
-        debts.claims[queue.name] = Claim(workload.key, workload.queued_at, standing.key, standing.bunch.door)
+        debts.claims[queue.name] = OverdueHead(workload.key, workload.queued_at, standing.key, standing.bunch.door)
         debts.stale = True
 
 
@@ -80,7 +80,7 @@ def begin(state: State, queue: str, workload: Workload) -> None:
     """Note that the first of a queue has had its turn: from now on the queue owes what it has beyond its part."""
     workload.out_of_turn = True
     holders.describe(state, workload)
-    state.debts.of[queue] = Debt(0.0, state.now)
+    state.debts.of[queue] = ShareDebt(0.0, state.now)
     state.debts.stale = True
 
 
@@ -158,7 +158,7 @@ class _Asking:
     then: Fraction = Fraction(0)
 
     @classmethod
-    def of(cls, state: State, parts: Parts, queue: str, standing: Standing | None) -> _Asking:
+    def of(cls, state: State, parts: Parts, queue: str, standing: QueueEntry | None) -> _Asking:
         """Work it out."""
         root, node = state.holdings.root_of(queue), state.holdings.tree.queues.get(queue)
         if node is None or node.parent is None or standing is None or standing.queue is None:
@@ -183,7 +183,7 @@ def _pauses(state: State, workload: WorkloadKey) -> bool:
     return state.shadows.pauses.get(workload, (0, 0.0))[1] > state.now
 
 
-def _follow(state: State, parts: Parts, queue: str, debt: Debt) -> None:
+def _follow(state: State, parts: Parts, queue: str, debt: ShareDebt) -> None:
     """Count what a queue has had beyond its part since that was last worked out."""
     node = state.holdings.tree.queues.get(queue)
     if node is None or node.parent is None:

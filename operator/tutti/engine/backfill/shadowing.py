@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.cluster.tenants import Slots
+from tutti.cluster.placed_pods import Slots
 from tutti.engine.admission.admission import look
 from tutti.engine.admission.attempt import Taken
-from tutti.engine.records.lines import Standing
-from tutti.engine.records.shadows import Shadow
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import BackfillReservation
 from tutti.engine.state import State
-from tutti.placement.preemption.lifting import Lifting
+from tutti.placement.preemption.units import SimulatedRemoval
 from tutti.quota.backfill import Departures, departures, earliest, withheld
 from tutti.quota.tree import Usage, add_to
 
@@ -45,7 +45,7 @@ class Prospect:
     usage: Usage
 
 
-def foresee(state: State, standing: Standing, beside: Sequence[Shadow]) -> Prospect | None:
+def foresee(state: State, standing: QueueEntry, beside: Sequence[BackfillReservation]) -> Prospect | None:
     """Return when and where a workload fits, if nothing starts meanwhile that does not end by then.
 
     Args:
@@ -60,7 +60,9 @@ def foresee(state: State, standing: Standing, beside: Sequence[Shadow]) -> Prosp
     return _search(state, standing, beside, _known(state)) or _search(state, standing, beside, _all(state))
 
 
-def fits_before(state: State, standing: Standing, beside: Sequence[Shadow], shadow: Shadow) -> bool:
+def fits_before(
+    state: State, standing: QueueEntry, beside: Sequence[BackfillReservation], shadow: BackfillReservation
+) -> bool:
     """Whether a workload fits for certain sooner than it was to start."""
     slots, at = _known(state), math.inf if shadow.starts_at is None else shadow.starts_at
     if at <= state.now:
@@ -69,7 +71,7 @@ def fits_before(state: State, standing: Standing, beside: Sequence[Shadow], shad
     return _had(state, standing, beside, gone, _given_back(state, shadow.queue, at, sooner=True)) is not None
 
 
-def still_fits(state: State, shadow: Shadow) -> bool:
+def still_fits(state: State, shadow: BackfillReservation) -> bool:
     """Whether a head can still have what is kept for it when it was to have it; all of its nodes must be there."""
     if shadow.starts_at is None:
         return True
@@ -86,20 +88,20 @@ def still_fits(state: State, shadow: Shadow) -> bool:
     return not short.any() and all(lack <= given.get(what, 0) for what, lack in lacks.items())
 
 
-def kept_room(state: State, shadow: Shadow) -> Room:
+def kept_room(state: State, shadow: BackfillReservation) -> Room:
     """Return what of the room of nodes must be kept for a head now from those who do not end in time."""
     rows, wanted = _there(state, shadow)
     return rows, withheld(wanted, _gone(state, shadow, rows))
 
 
-def kept_quota(state: State, shadow: Shadow) -> Usage:
+def kept_quota(state: State, shadow: BackfillReservation) -> Usage:
     """Return what of its queue's quota must be kept for a head now from those who do not end in time."""
     given = quota_given(state, shadow)
     kept = {what: amount - given.get(what, 0) for what, amount in shadow.usage.items()}
     return {what: amount for what, amount in kept.items() if amount > 0}
 
 
-def quota_given(state: State, shadow: Shadow) -> Usage:
+def quota_given(state: State, shadow: BackfillReservation) -> Usage:
     """Return how much more of the quota that a head wants its queue will have when the head starts."""
     if shadow.starts_at is None:
         return {}
@@ -129,7 +131,7 @@ def _both(one: dict[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]
     return one
 
 
-def _search(state: State, standing: Standing, beside: Sequence[Shadow], slots: Slots) -> Prospect | None:
+def _search(state: State, standing: QueueEntry, beside: Sequence[BackfillReservation], slots: Slots) -> Prospect | None:
     tenants, nodes = state.cluster.tenants, state.cluster.nodes
     row = tenants.row[slots].astype(np.int64)
     held = tenants.held(slots, nodes.axis)
@@ -211,12 +213,12 @@ class _Charges:
 
 
 def _had(
-    state: State, standing: Standing, beside: Sequence[Shadow], gone: Slots, given: Mapping[str, Usage]
+    state: State, standing: QueueEntry, beside: Sequence[BackfillReservation], gone: Slots, given: Mapping[str, Usage]
 ) -> list[Taken] | None:
     """Return what a workload could have if some pods had ended, some quota were given back, and others had theirs."""
     cluster, snapshot = state.cluster, state.holdings.snapshot
     with ExitStack() as stack:
-        stack.enter_context(Lifting(cluster, gone, seen=bool(cluster.classes.minding)))
+        stack.enter_context(SimulatedRemoval(cluster, gone, seen=bool(cluster.classes.minding)))
         kept = stack.enter_context(cluster.transaction())
         stack.enter_context(snapshot.trial())
         for queue, usage in given.items():
@@ -228,7 +230,7 @@ def _had(
     return found if isinstance(found, list) else None
 
 
-def _there(state: State, shadow: Shadow) -> Room:
+def _there(state: State, shadow: BackfillReservation) -> Room:
     """Return what is kept for a head on those of its nodes that are there still."""
     known = state.cluster.nodes.rows
     there = np.array([name in known for name in shadow.nodes], dtype=np.bool_)
@@ -241,7 +243,7 @@ def _ends(state: State, slots: Slots) -> NDArray[np.float64]:
     return np.where(tenants.leaving[slots], state.now, tenants.until[slots])
 
 
-def _gone(state: State, shadow: Shadow, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _gone(state: State, shadow: BackfillReservation, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return int64[len(rows), resources]: what those take on some nodes now who have gone when a head starts."""
     cluster = state.cluster
     tenants, width = cluster.tenants, shadow.wanted.shape[1]

@@ -11,7 +11,7 @@ import msgspec
 
 from tutti.engine.lifecycle.reservation import break_up, permit_seconds
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.sayings import GATE_ANNOTATION
+from tutti.engine.records.gang_membership import GATE_ANNOTATION
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 

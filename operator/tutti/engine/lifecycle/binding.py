@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from tutti.api.wording import IS, Forms, counted
-from tutti.cluster.muster import Doing
+from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import eager, volumes
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.lifecycle.reservation import give_back, held_seconds, permit_seconds
-from tutti.engine.reading import admissions
+from tutti.engine.records import members
 from tutti.engine.records.decisions import Bind
-from tutti.engine.records.explanation import Explanation, Gate
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
+from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 from tutti.engine.records.members import Member
-from tutti.engine.records.milestones import Step
 from tutti.engine.records.observations import BindAnswer, BindFinished
-from tutti.engine.records.reasons import Reason
-from tutti.engine.records.sayings import ADMISSION_ANNOTATION
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 
@@ -45,7 +43,9 @@ def send(state: State, workload: Workload) -> None:
 def begin(state: State, workload: Workload) -> None:
     """Open the bind window; members that have ended or were lost before are none of those that must be bound in it."""
     if workload.phase is Phase.RESERVED:
-        state.reached(workload, Step.LET_GO, seconds=held_seconds(state, workload), pods=workload.tally().reserved)
+        state.reached(
+            workload, LifecycleStep.LET_GO, seconds=held_seconds(state, workload), pods=workload.tally().reserved
+        )
     workload.phase = Phase.BINDING
     workload.running_since = workload.unready_since = None
     workload.window_told = False
@@ -54,8 +54,8 @@ def begin(state: State, workload: Workload) -> None:
     tally = workload.tally()
     if tally.failed or tally.lost:
         for member in workload.members():
-            member.over = member.pod.counted in (Doing.FAILED, Doing.LOST)
-            member.pod.forgone = member.pod.counted is Doing.LOST
+            member.over = member.pod.counted in (PodPhase.FAILED, PodPhase.LOST)
+            member.pod.forgone = member.pod.counted is PodPhase.LOST
 
 
 def finished(state: State, result: BindFinished) -> None:
@@ -92,7 +92,7 @@ def finished(state: State, result: BindFinished) -> None:
 def roll_back(state: State, workload: Workload) -> None:
     """Take out a gang that is bound in part and could not be completed within its bind window."""
     text = f"{_came_to(state, workload, IS)} evicted, so that the gang can start whole"
-    evict(state, workload, Reason.BIND_WINDOW_OVER, text)
+    evict(state, workload, EvictionReason.BIND_WINDOW_OVER, text)
 
 
 def keep_trying(state: State, workload: Workload) -> None:
@@ -102,7 +102,7 @@ def keep_trying(state: State, workload: Workload) -> None:
         return
     workload.window_told = True
     text = f"{_came_to(state, workload, ('stays', 'stay'))}, and the others are tried on (onBindFailure: Retry)"
-    state.announce(workload, "Warning", Reason.BIND_WINDOW_OVER.value, text)
+    state.announce(workload, "Warning", EvictionReason.BIND_WINDOW_OVER.value, text)
 
 
 def _came_to(state: State, workload: Workload, verb: Forms) -> str:
@@ -124,4 +124,4 @@ def _annotations(member: Member) -> dict[str, str]:
     charge = member.charge
     if charge is None:
         return {ADMISSION_ANNOTATION: ""} if member.annotation else {}
-    return {ADMISSION_ANNOTATION: admissions.written(charge.queue, charge.flavors)}
+    return {ADMISSION_ANNOTATION: members.admission_text(charge.queue, charge.flavors)}

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from tutti.api.kinds import LocalQueue
 from tutti.api.kinds import Workload as WorkloadObject
-from tutti.engine.reading import admissions
+from tutti.engine.records import members
 from tutti.engine.records.decisions import KeepAdmission
 from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.workloads import Workload
@@ -39,7 +39,7 @@ def settle_charges(state: State, workload: Workload) -> None:
         elif member.charge is not None:
             _follow(state, member, member.charge)
         if pod.node and not member.kept and member.charge is not None:
-            member.kept = admissions.written(member.charge.queue, member.charge.said)
+            member.kept = members.admission_text(member.charge.queue, member.charge.said)
             state.out.append(KeepAdmission(pod.namespace, pod.name, pod.uid, member.kept))
 
 
@@ -77,8 +77,8 @@ def found_charge(state: State, workload: Workload, member: Member) -> Charge | N
         return None  # nothing names a queue
     pod = member.pod
     since = pod.created if pod.started is None else pod.started
-    kept = admissions.read(member.kept)
-    said = kept or admissions.read(member.annotation)
+    kept = members.read_admission(member.kept)
+    said = kept or members.read_admission(member.annotation)
     if said is not None and (said is kept or is_believed(state, workload, said.cluster_queue, since)):
         queue, flavors = said.cluster_queue, said.flavors
     else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tutti.api.conditions import timestamp
 from tutti.api.wording import HAS, IS, agreeing, counted
-from tutti.engine.records.members import Group, Loss
-from tutti.engine.records.reasons import Reason
+from tutti.engine.records.explanation import EvictionReason
+from tutti.engine.records.members import LostMember, MemberGroup
 from tutti.engine.records.workloads import Phase, Workload
 
 _WAITS = ("waits", "wait")
@@ -15,10 +15,10 @@ def is_restarting(workload: Workload) -> bool:
     """Whether a gang was taken out because it had lost members, and has not been tried as a whole since."""
     if workload.phase not in (Phase.LEAVING, Phase.WAITING) or workload.had_turn:
         return False
-    return workload.evicted is not None and workload.evicted.reason == Reason.MEMBER_LOST
+    return workload.evicted is not None and workload.evicted.reason == EvictionReason.MEMBER_LOST
 
 
-def short_groups(workload: Workload) -> list[Group]:
+def short_groups(workload: Workload) -> list[MemberGroup]:
     """Return the pod groups of a gang that runs, or starts again, that lack members whose successors are waited for."""
     if workload.key[0] == "Pod" or workload.problem is not None:
         return []
@@ -79,7 +79,7 @@ def describe(workload: Workload) -> str:
     return f"{text}; unless it is whole before, {end}" if at is not None else f"{text}; {end}"
 
 
-def losses_of(workload: Workload, group: Group) -> list[Loss]:
+def losses_of(workload: Workload, group: MemberGroup) -> list[LostMember]:
     """Return what a group has lost, and the like of what it has for what nobody has seen it lose.
 
     No more than it has had in this run: that it needs more by now is no loss, and what it never had is not kept for it.
@@ -89,4 +89,4 @@ def losses_of(workload: Workload, group: Group) -> list[Loss]:
     if like is None or like.charge is None:
         return seen
     unseen = min(group.lacking, group.had - group.tally().placed) - len(seen)
-    return seen + [Loss(group.name, "", like.pod.klass.requests, like.charge.flavors, like.charge.queue)] * unseen
+    return seen + [LostMember(group.name, "", like.pod.klass.requests, like.charge.flavors, like.charge.queue)] * unseen

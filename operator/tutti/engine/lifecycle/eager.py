@@ -11,7 +11,7 @@ from __future__ import annotations
 from tutti.api.wording import IS, WAS, agreeing, counted
 from tutti.engine.lifecycle import reservation
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.workloads import Phase, Style, Workload
+from tutti.engine.records.workloads import GangStyle, Phase, Workload
 from tutti.engine.state import State
 
 TIMED_OUT = "ResourceReservationTimeout"
@@ -79,7 +79,7 @@ def lose_patience(state: State, workload: Workload) -> None:
     if state.now < workload.short_since + patience:
         state.set_alarm(workload, workload.short_since + patience)
         return
-    if workload.style is Style.SOFT:
+    if workload.style is GangStyle.SOFT:
         workload.scattered = True
         text = f"there were no nodes for all of it together for {patience} s; its pods are placed one by one (Soft)"
     else:

@@ -6,7 +6,7 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 
 from __future__ import annotations
 
-from tutti.cluster.muster import Doing
+from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import (
     approval,
     binding,
@@ -21,8 +21,8 @@ from tutti.engine.lifecycle import (
     volumes,
 )
 from tutti.engine.lifecycle.degraded import awaits_successors, is_found_so
-from tutti.engine.records.members import Tally
-from tutti.engine.records.milestones import Step
+from tutti.engine.records.explanation import LifecycleStep
+from tutti.engine.records.members import MemberCounts
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
 from tutti.engine.state import State
 
@@ -211,7 +211,7 @@ def _settle_scheduled(state: State, workload: Workload) -> None:
         workload.explanation = None
 
 
-def _has_ended(workload: Workload, tally: Tally) -> bool:
+def _has_ended(workload: Workload, tally: MemberCounts) -> bool:
     """Whether all members have ended, or those that decide; what failed because it was taken out is no end."""
     if workload.decided:
         return True
@@ -220,7 +220,7 @@ def _has_ended(workload: Workload, tally: Tally) -> bool:
     if (
         tally.lost
         and not workload.complete
-        and any(m.pod.counted is Doing.LOST and not m.over for m in workload.members())
+        and any(m.pod.counted is PodPhase.LOST and not m.over for m in workload.members())
     ):
         return False  # nobody knows of these how they end
     if workload.evicted is not None:
@@ -234,7 +234,7 @@ def _finished(state: State, workload: Workload) -> None:
         tally = workload.tally()
         ran, ended = workload.running_for(state.now), tally.succeeded + tally.failed
         how = "Succeeded" if workload.has_succeeded else "Failed"
-        state.reached(workload, Step.FINISHED, seconds=ran, pods=ended, reason=how)
+        state.reached(workload, LifecycleStep.FINISHED, seconds=ran, pods=ended, reason=how)
     left = [m for m in workload.members() if m.pod.node and not m.pod.terminated and m.leave is None]
     if left:
         text = f"{workload.name} has succeeded (successPolicy)"
@@ -246,7 +246,7 @@ def _finished(state: State, workload: Workload) -> None:
     workload.scattered = False
 
 
-def _is_empty(tally: Tally) -> bool:
+def _is_empty(tally: MemberCounts) -> bool:
     """Whether no member is left that anybody counts on."""
     return not (tally.live or tally.leaving or tally.succeeded or tally.failed)
 
@@ -263,6 +263,6 @@ def _scheduled(state: State, workload: Workload) -> None:
         nodes, count = sorted(set(bound)), len(bound)
         where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
         pods = "1 pod" if count == 1 else f"all {count} pods"
-        state.reached(workload, Step.SCHEDULED, seconds=reservation.held_seconds(state, workload), pods=count)
+        state.reached(workload, LifecycleStep.SCHEDULED, seconds=reservation.held_seconds(state, workload), pods=count)
         state.announce(workload, "Normal", "Scheduled", f"Successfully assigned {pods} of {workload.name} to {where}")
     _settle_scheduled(state, workload)

@@ -12,9 +12,18 @@ from tutti.cluster.classes import PodClass
 from tutti.engine.lifecycle import approval
 from tutti.engine.lifecycle.reservation import break_up, give_back
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.extension import Go, Placed, Refuse, Reservation, Verdict, Wait, Waiting
-from tutti.engine.records.hosting import Held, Permit
 from tutti.engine.records.members import Member
+from tutti.engine.records.plugins import (
+    EnabledPermit,
+    Go,
+    Placed,
+    PluginHold,
+    Refuse,
+    Reservation,
+    Verdict,
+    Wait,
+    Waiting,
+)
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.placement.extension import Pods, Rooms
@@ -95,7 +104,7 @@ def _freed(state: State) -> tuple[int, int]:
     return state.cluster.freed, state.holdings.frees
 
 
-def _ask(state: State, permit: Permit, workload: Workload, members: list[Member]) -> Verdict:
+def _ask(state: State, permit: EnabledPermit, workload: Workload, members: list[Member]) -> Verdict:
     held = state.held.get(workload.key)
     since = held.since if held is not None and held.plugin == permit.name else state.now
     nodes = state.cluster.nodes
@@ -114,7 +123,7 @@ def _ask(state: State, permit: Permit, workload: Workload, members: list[Member]
     return verdict
 
 
-def _failed(state: State, permit: Permit, message: str) -> Refuse:
+def _failed(state: State, permit: EnabledPermit, message: str) -> Refuse:
     state.hosting.fault(permit.name, "permit", message)
     return Refuse(f"it failed ({message})")
 
@@ -123,7 +132,7 @@ def _hold(state: State, workload: Workload, plugin: str, wait: Wait) -> None:
     held = state.held.get(workload.key)
     since = held.since if held is not None and held.plugin == plugin else state.now
     news = held is None or (held.plugin, held.reason) != (plugin, wait.reason)
-    state.held[workload.key] = Held(plugin, since, wait.reason)
+    state.held[workload.key] = PluginHold(plugin, since, wait.reason)
     workload.phase = Phase.RESERVED
     state.set_deadline(workload, max(0.0, since + wait.timeout_seconds - state.now))
     if wait.again_after_seconds > 0:

@@ -21,12 +21,10 @@ from tutti.api.wording import HAS, counted
 from tutti.engine.lifecycle import charges, holders
 from tutti.engine.lifecycle.degraded import describe, is_restarting, losses_of, restarts_at, short_groups
 from tutti.engine.lifecycle.eviction import evict
-from tutti.engine.reading.queues import through_local_queue
-from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
-from tutti.engine.records.members import Charge, Group, Kept, Loss
-from tutti.engine.records.milestones import Step
-from tutti.engine.records.needs import Need, needs_of
-from tutti.engine.records.reasons import Reason
+from tutti.engine.reading.resolution import through_local_queue
+from tutti.engine.records.explanation import LACKS_NODE, EvictionReason, Explanation, Gate, LifecycleStep
+from tutti.engine.records.members import Charge, KeptForSuccessors, LostMember, MemberGroup
+from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.quota.flavors import usage_of
@@ -52,7 +50,7 @@ def follow(state: State, workload: Workload) -> None:
         workload.degraded_since = min(workload.degraded_since, state.now)  # a status says what somebody has written
     if workload.phase is Phase.SCHEDULED and workload.degraded_since is None:
         workload.degraded_since = state.now
-        state.reached(workload, Step.DEGRADED, pods=sum(group.lacking for group in short))
+        state.reached(workload, LifecycleStep.DEGRADED, pods=sum(group.lacking for group in short))
         state.announce(workload, "Warning", "Degraded", describe(workload))
     if is_restarting(workload) and _turn_is_over(state, workload, short):
         workload.had_turn = True
@@ -112,14 +110,14 @@ def _close(state: State, workload: Workload) -> None:
         return
     seconds = state.now - workload.degraded_since
     workload.degraded_since = None
-    state.reached(workload, Step.RECOVERED, seconds=seconds, reason=workload.phase.value)
+    state.reached(workload, LifecycleStep.RECOVERED, seconds=seconds, reason=workload.phase.value)
     if workload.phase is Phase.SCHEDULED:
         state.announce(
             workload, "Normal", "WholeAgain", f"all required members have a node again after {int(seconds)} s"
         )
 
 
-def _turn_is_over(state: State, workload: Workload, short: Iterable[Group]) -> bool:
+def _turn_is_over(state: State, workload: Workload, short: Iterable[MemberGroup]) -> bool:
     """Whether a gang that starts again has waited for its members as long as it waited for their successors."""
     evicted = workload.evicted
     assert evicted is not None  # it is restarting
@@ -130,9 +128,9 @@ def _turn_is_over(state: State, workload: Workload, short: Iterable[Group]) -> b
     return end <= state.now
 
 
-def _still_missed(state: State, workload: Workload, short: Iterable[Group]) -> list[Loss]:
+def _still_missed(state: State, workload: Workload, short: Iterable[MemberGroup]) -> list[LostMember]:
     """Return of each group as many losses as it lacks members; those with room that nobody has taken stay longest."""
-    out: list[Loss] = []
+    out: list[LostMember] = []
     for group in short:
         mine = [loss for loss in workload.losses if loss.group == group.name]
         stay = sorted(range(len(mine)), key=lambda at: (not _has_room(state, mine[at]), -at))[: group.lacking]
@@ -140,7 +138,7 @@ def _still_missed(state: State, workload: Workload, short: Iterable[Group]) -> l
     return out
 
 
-def _has_room(state: State, loss: Loss) -> bool:
+def _has_room(state: State, loss: LostMember) -> bool:
     """Whether the room that a lost member had is there, and as much is free."""
     nodes = state.cluster.nodes
     if not loss.node or not state.cluster.is_working(loss.node):
@@ -150,7 +148,7 @@ def _has_room(state: State, loss: Loss) -> bool:
     return all(amount <= free.get(name, 0) for name, amount in loss.amounts.items() if amount > 0)
 
 
-def _keep(state: State, workload: Workload, short: list[Group]) -> None:
+def _keep(state: State, workload: Workload, short: list[MemberGroup]) -> None:
     """Have just that in use which is kept for what a gang lacks."""
     key = workload.key
     before = state.kept.pop(key, None)
@@ -165,7 +163,7 @@ def _keep(state: State, workload: Workload, short: list[Group]) -> None:
     _tell_freed(state, before, kept)
 
 
-def _tell_freed(state: State, before: Kept | None, kept: Kept | None) -> None:
+def _tell_freed(state: State, before: KeptForSuccessors | None, kept: KeptForSuccessors | None) -> None:
     """Have others look again who may have what is not kept any more."""
     if before is None:
         return
@@ -177,20 +175,20 @@ def _tell_freed(state: State, before: Kept | None, kept: Kept | None) -> None:
         state.cluster.freed += 1
 
 
-def _usage(kept: Kept) -> dict[str, Usage]:
+def _usage(kept: KeptForSuccessors) -> dict[str, Usage]:
     out: dict[str, Usage] = {}
     for charge, pods in kept.charges:
         add_to(out.setdefault(charge.queue, {}), charge.usage, pods)
     return out
 
 
-def _wanted(state: State, workload: Workload, short: Iterable[Group]) -> Kept:
+def _wanted(state: State, workload: Workload, short: Iterable[MemberGroup]) -> KeptForSuccessors:
     """Return what is to be kept for a gang: what was lost and, of what nobody has seen it lose, the like of the rest.
 
     No more of quota than there is: who uses more than there is now cannot have successors either.
     """
     priorities = [m.pod.priority for m in workload.members() if not m.pod.terminated]
-    kept = Kept(min(priorities, default=workload.priority))
+    kept = KeptForSuccessors(min(priorities, default=workload.priority))
     if workload.key in state.nominations.ours:
         return kept  # others leave for it, and what it lacks is held by that
     keeps_room = workload.phase is Phase.SCHEDULED and (
@@ -220,7 +218,7 @@ def _room_is_kept_until(state: State, workload: Workload) -> float:
     return since + state.configuration.on_member_loss.window_seconds
 
 
-def _missed(workload: Workload, short: Iterable[Group]) -> Iterator[Loss]:
+def _missed(workload: Workload, short: Iterable[MemberGroup]) -> Iterator[LostMember]:
     """Yield what some groups have lost of what is not on its way again."""
     for group in short:
         yield from losses_of(workload, group)[: group.missing]
@@ -233,7 +231,7 @@ def _as_far_as_there_is(state: State, node: str, amounts: Amounts) -> Amounts:
     return {name: min(amount, has[name]) for name, amount in amounts.items() if name in has}
 
 
-def _charge(state: State, workload: Workload, loss: Loss) -> Charge | None:
+def _charge(state: State, workload: Workload, loss: LostMember) -> Charge | None:
     """Return what a loss is counted as: in the queue that its gang is admitted by, in flavors that this has now."""
     said = workload.cluster_queue or (loss.queue if _tells_queue(state, workload, loss) else "")
     queue = state.catalog.queues.get(said or state.leads_to(workload.key[1], workload.queue))
@@ -244,12 +242,12 @@ def _charge(state: State, workload: Workload, loss: Loss) -> Charge | None:
     return Charge(queue.name, flavors, usage_of(flavors, loss.amounts), workload.name) if flavors else None
 
 
-def _tells_queue(state: State, workload: Workload, loss: Loss) -> bool:
+def _tells_queue(state: State, workload: Workload, loss: LostMember) -> bool:
     since = state.now if workload.running_since is None else workload.running_since
     return not loss.recalled or charges.is_believed(state, workload, loss.queue, since)
 
 
-def _restart_in_time(state: State, workload: Workload, short: list[Group]) -> None:
+def _restart_in_time(state: State, workload: Workload, short: list[MemberGroup]) -> None:
     """Take a degraded gang out when its window is over, or when it is clear that the window cannot help."""
     at = restarts_at(workload)
     if at is None or (workload.queue and isinstance(through_local_queue(state.catalog, workload), Explanation)):
@@ -265,11 +263,11 @@ def _restart_in_time(state: State, workload: Workload, short: list[Group]) -> No
     )
     text += f", and {hopeless}" if hopeless else ", and it was not whole again in time (onMemberLoss)"
     workload.had_turn = False
-    evict(state, workload, Reason.MEMBER_LOST, f"{text}; it starts again whole")
+    evict(state, workload, EvictionReason.MEMBER_LOST, f"{text}; it starts again whole")
     follow(state, workload)
 
 
-def _hopeless(state: State, workload: Workload, short: list[Group]) -> str:
+def _hopeless(state: State, workload: Workload, short: list[MemberGroup]) -> str:
     """Return why waiting for successors cannot make a gang whole, as it is now; "" where it may."""
     node = state.holdings.tree.queues.get(workload.cluster_queue)
     if workload.queue and node is not None:
@@ -285,7 +283,7 @@ def _hopeless(state: State, workload: Workload, short: list[Group]) -> str:
         if beyond is not None:
             return f"ClusterQueue {node.name} can never have as much {beyond[1]} in {beyond[0]} as all of it needs"
     gone = next((loss.node for loss in workload.losses if loss.node and loss.node not in state.cluster.nodes.rows), "")
-    why, needs = workload.explanation, needs_of(workload)
+    why, needs = workload.explanation, pending_pod_sets(workload)
     if not gone or why is None or not isinstance(needs, list):
         return ""
     if why.gate is not Gate.PLACEMENT or why.reason not in LACKS_NODE:
@@ -296,6 +294,6 @@ def _hopeless(state: State, workload: Workload, short: list[Group]) -> str:
     return f"node {gone} is gone, and the {_domain(bound_to)} that the others are in has no room for successors"
 
 
-def _domain(need: Need) -> str:
+def _domain(need: PodSetRequest) -> str:
     assert need.near is not None  # that is how it was chosen
     return need.near.required[-1]

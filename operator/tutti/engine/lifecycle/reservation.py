@@ -13,12 +13,10 @@ import msgspec
 from tutti.api.taints import Toleration
 from tutti.api.wording import HAS, WAS, counted
 from tutti.cluster.classes import PodClass
-from tutti.cluster.muster import Doing
-from tutti.cluster.pods import PodRecord
+from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.engine.lifecycle import charges
-from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.members import Group, Hold, Loss, Member
-from tutti.engine.records.milestones import Step
+from tutti.engine.records.explanation import Explanation, Gate, LifecycleStep
+from tutti.engine.records.members import LostMember, Member, MemberGroup, PromisedReservation
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 
@@ -31,7 +29,7 @@ ADDED_TOLERATIONS = tuple(
 
 _RUNNING = (Phase.SCHEDULED, Phase.LEAVING)
 """Phases in which what members leave behind may be kept for their successors."""
-_ENDED = (Doing.FAILED, Doing.LOST)
+_ENDED = (PodPhase.FAILED, PodPhase.LOST)
 """What members do that are there and that nobody counts on any more."""
 
 
@@ -62,11 +60,11 @@ def note_loss(state: State, member: Member) -> None:
         was_lost = pod.counted in _ENDED and loss.recalled
         if was_lost and (loss.group, loss.node) == (name, pod.node):
             # The status told of it; how much it had, the pod tells.
-            workload.losses[index] = Loss(name, pod.node, pod.klass.requests, loss.flavors, loss.queue)
+            workload.losses[index] = LostMember(name, pod.node, pod.klass.requests, loss.flavors, loss.queue)
             return
     charge = member.charge or charges.found_charge(state, workload, member)
     flavors, queue = ({}, "") if charge is None else (charge.flavors, charge.queue)
-    found = Loss(name, pod.node, pod.klass.requests, flavors, queue)
+    found = LostMember(name, pod.node, pod.klass.requests, flavors, queue)
     if any(loss.recalled for loss in workload.losses):
         workload.losses.insert(0, found)  # before what was told last: it was not missed then, or is missed besides
     else:
@@ -125,7 +123,7 @@ def hand_over_holds(state: State, workload: Workload) -> None:
                 member.charge = hold.charge
 
 
-def release_holds(state: State, group: Group, count: int) -> None:
+def release_holds(state: State, group: MemberGroup, count: int) -> None:
     """Give back so much of the room that is held for a group, and what was lost with its node."""
     for hold in [*(hold for hold in group.holds if not _stands(state, hold)), *group.holds[:count]]:
         if hold in group.holds:
@@ -217,7 +215,7 @@ def break_up(state: State, workload: Workload) -> None:
 def note_given_back(state: State, workload: Workload) -> None:
     """Note that a reservation is given back, if one is held."""
     if workload.phase is Phase.RESERVED:
-        state.reached(workload, Step.GIVEN_BACK, seconds=held_seconds(state, workload))
+        state.reached(workload, LifecycleStep.GIVEN_BACK, seconds=held_seconds(state, workload))
 
 
 def held_seconds(state: State, workload: Workload) -> float:
@@ -242,16 +240,16 @@ def _is_overfull(state: State, klass: PodClass, node: str) -> bool:
     return bool((nodes.requested[row] > nodes.allocatable[row])[asked].any())
 
 
-def _stands(state: State, hold: Hold) -> bool:
+def _stands(state: State, hold: PromisedReservation) -> bool:
     return state.cluster.is_held((hold.node, hold.number))
 
 
-def _release_holds(state: State, group: Group) -> None:
+def _release_holds(state: State, group: MemberGroup) -> None:
     for hold in tuple(group.holds):
         _release(state, group, hold)
 
 
-def _release(state: State, group: Group, hold: Hold) -> None:
+def _release(state: State, group: MemberGroup, hold: PromisedReservation) -> None:
     group.holds.remove(hold)
     state.cluster.release((hold.node, hold.number))
     if hold.charge is not None:

@@ -15,9 +15,9 @@ import numpy as np
 
 from tutti.cluster.classes import PodClass
 from tutti.engine.preemption.nominations import LOOK_SECONDS, without
-from tutti.engine.records.claims import Nomination
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.needs import Need, needs_of
+from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
+from tutti.engine.records.reservations import Nomination
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 
@@ -41,11 +41,11 @@ def elsewhere(state: State, freed: int) -> list[Workload]:
     return [
         workload
         for workload, one in waiting
-        if _may_fit(state, needs_of(workload), room) and _may_have_quota(state, one)
+        if _may_fit(state, pending_pod_sets(workload), room) and _may_have_quota(state, one)
     ]
 
 
-def _may_fit(state: State, needs: Sequence[Need] | Explanation, room: dict[PodClass, int]) -> bool:
+def _may_fit(state: State, needs: Sequence[PodSetRequest] | Explanation, room: dict[PodClass, int]) -> bool:
     """Whether there is room for the required pods of all needs, each for itself, going by amounts alone."""
     if isinstance(needs, Explanation):
         return False

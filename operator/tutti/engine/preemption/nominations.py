@@ -20,9 +20,9 @@ from contextlib import contextmanager
 
 from tutti.api.core import Pod
 from tutti.cluster.pods import PodKey
-from tutti.engine.records.claims import Nomination, Spot, Wants
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.needs import Need
+from tutti.engine.records.pod_sets import PodSetRequest
+from tutti.engine.records.reservations import NominatedPods, Nomination, Spot
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.quota.tree import Usage, add_to
@@ -31,7 +31,7 @@ LOOK_SECONDS = 1.0
 """How often, at most, it is looked whether those that wait for victims fit elsewhere."""
 
 
-def wants_of(needs: Sequence[Need]) -> Wants:
+def wants_of(needs: Sequence[PodSetRequest]) -> NominatedPods:
     """Return what some needs want, to tell whether they have changed: what is required, or all where nothing is."""
     required = any(need.required for need in needs)
     each = ((need.group.name, need.klass, need.required if required else need.extra) for need in needs)
@@ -124,7 +124,7 @@ def abandon(state: State, key: WorkloadKey) -> None:
         state.nominations.needless.append(nomination)
 
 
-def waiting(state: State, workload: Workload, needs: Sequence[Need]) -> Explanation | None:
+def waiting(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> Explanation | None:
     """Return what a workload waits for while its victims leave; None where it may be tried.
 
     A nomination for something else than it wants now is given up.

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tutti.engine.records.claims import Precedence
-from tutti.engine.records.lines import Standing
-from tutti.engine.records.needs import Need, asked_by
+from tutti.engine.records.pod_sets import PodSetRequest, requested_by
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import Precedence
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.quota.flavors import Queue
@@ -21,7 +21,7 @@ from tutti.quota.policy import allows
 from tutti.quota.snapshot import Demand, Holder
 
 
-def precedence(state: State, standing: Standing) -> Precedence:
+def precedence(state: State, standing: QueueEntry) -> Precedence:
     """Return how a workload that is tried stands to those for whom quota and room are held."""
     queue, workload, found = standing.queue, standing.workload, Precedence()
     if queue is None or not state.nominations.ours:
@@ -42,9 +42,9 @@ def precedence(state: State, standing: Standing) -> Precedence:
     return found
 
 
-def would_borrow(state: State, queue: Queue, needs: Sequence[Need]) -> bool:
+def would_borrow(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> bool:
     """Whether in some flavor a queue would use more than its own if it admitted what needs ask for."""
-    node, asked = state.holdings.tree.queues.get(queue.name), asked_by(needs)
+    node, asked = state.holdings.tree.queues.get(queue.name), requested_by(needs)
     return node is None or any(node.borrows(what, asked[what[1]]) for what in queue.quotas if what[1] in asked)
 
 

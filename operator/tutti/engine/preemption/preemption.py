@@ -1,8 +1,8 @@
 """Taking pods of lower priority out, so that a workload that has its quota, or needs none, gets nodes.
 
 That is kube-scheduler's preemption, for a whole workload at once: nobody is taken out unless all its required pods fit
-then (`placement/preemption/gang.py`), and a gang may be a victim as a whole. Whose quota is used does not matter here;
-the quota rules take out others for that.
+then (`placement/preemption/victims.py`), and a gang may be a victim as a whole. Whose quota is used does not matter
+here; the quota rules take out others for that.
 
 Priorities here are those of pods: the lowest of the pods that want nodes, as the API server has admitted them, or that
 of the PriorityClass that their PodGroup names where that is lower. A workload that goes before another in the queues by
@@ -25,21 +25,18 @@ from tutti.engine.lifecycle.limits import protected_until
 from tutti.engine.preemption import nominations, respecting
 from tutti.engine.preemption.precedence import is_entitled, would_borrow
 from tutti.engine.preemption.surplus import all_surplus_of, surplus_of
-from tutti.engine.reading.importance import promised_reach
-from tutti.engine.records.claims import Nomination, Spot
+from tutti.engine.reading.resolution import promised_preemption_priority
 from tutti.engine.records.decisions import EmitEvent, Evict
-from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.lines import Standing
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Member
-from tutti.engine.records.milestones import Step
-from tutti.engine.records.naming import named, pod_named
-from tutti.engine.records.needs import Lacking, Need, needs_of
-from tutti.engine.records.reasons import Reason
-from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
+from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, pending_pod_sets
+from tutti.engine.records.queue_entries import QueueEntry
+from tutti.engine.records.reservations import Nomination, Spot
+from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey, pod_named, workload_named
 from tutti.engine.state import State
 from tutti.placement.framework import Rows
-from tutti.placement.preemption.gang import Chosen, choose
-from tutti.placement.preemption.units import Party, Units
+from tutti.placement.preemption.units import GangUnit, VictimUnits
+from tutti.placement.preemption.victims import ChosenVictims, choose_victims
 from tutti.quota.flavors import Queue
 
 REASON = "PreemptionByScheduler"
@@ -50,7 +47,7 @@ MOST_NAMES = 3
 """How many victims are named in a message."""
 
 
-def priority_of(state: State, workload: Workload, needs: Sequence[Need]) -> int:
+def priority_of(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> int:
     """Return the priority by which a workload takes out others, and by which room nominated for others is its own.
 
     That is the lowest of its pods', or that of the PriorityClass which its PodGroup names where that is lower.
@@ -69,12 +66,12 @@ def _named(state: State, workload: Workload) -> int | None:
     return None if found is None else state.catalog.pod_class(found.spec.priority_class_name)
 
 
-def standing_of(state: State, workload: Workload, needs: Sequence[Need]) -> tuple[int, bool]:
+def standing_of(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> tuple[int, bool]:
     """Return what of a workload decides whom it can take out, and whose nominated room it may have."""
     return priority_of(state, workload, needs), may_preempt(needs)
 
 
-def may_preempt(needs: Sequence[Need]) -> bool:
+def may_preempt(needs: Sequence[PodSetRequest]) -> bool:
     """Whether none of the pods says that it takes out nobody (preemptionPolicy Never)."""
     for need in needs:
         for member in need.members:
@@ -85,13 +82,15 @@ def may_preempt(needs: Sequence[Need]) -> bool:
     return True
 
 
-def _priorities(state: State, need: Need) -> list[int]:
+def _priorities(state: State, need: PodSetRequest) -> list[int]:
     """Return the priorities of the pods of a need; those that are only promised have one together."""
     said = [member.pod.priority for member in need.members]
-    return [promised_reach(state.catalog, need.group), *said] if need.required > len(need.members) else said
+    return (
+        [promised_preemption_priority(state.catalog, need.group), *said] if need.required > len(need.members) else said
+    )
 
 
-def make_room(state: State, standing: Standing, why: Explanation) -> Explanation | None:
+def make_room(state: State, standing: QueueEntry, why: Explanation) -> Explanation | None:
     """Take others out for a workload that has found no nodes, and hold the room for it.
 
     Args:
@@ -115,7 +114,9 @@ def make_room(state: State, standing: Standing, why: Explanation) -> Explanation
             continue  # that is for the quota rules
         with state.cluster.transaction() as transaction:
             respecting.uncover(state, transaction)
-            chosen = choose(state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values()))
+            chosen = choose_victims(
+                state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values())
+            )
         if chosen is not None and len(chosen.units):
             return _nominate(state, standing, priority, one, chosen)
     return None
@@ -123,7 +124,7 @@ def make_room(state: State, standing: Standing, why: Explanation) -> Explanation
 
 def take_up(state: State, workload: Workload) -> None:
     """Hold room again, after a restart, for a workload whose pods are nominated and whose victims are leaving still."""
-    needs = needs_of(workload)
+    needs = pending_pod_sets(workload)
     if isinstance(needs, Explanation):
         return
     waiting = [(need.klass, member) for need in needs for member in need.members if member.nominated]
@@ -144,7 +145,7 @@ def _anybody_below(state: State, priority: int) -> bool:
     return bool(((tenants.row >= 0) & (tenants.priority < priority)).any())
 
 
-def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> Units:
+def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
     """Return everybody who may be taken out; the same for all of these priorities that have no pods on nodes."""
     if any(member.pod.slot >= 0 for member in workload.members()):
         return _units(state, workload, priority, borrowing)
@@ -155,11 +156,11 @@ def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queu
     return kept[key]
 
 
-def _units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> Units:
+def _units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
     """Return everybody who may be taken out for a workload, as they leave together; its queue, if it would borrow."""
     tenants = state.cluster.tenants
     singles = (tenants.row >= 0) & (tenants.priority < priority)
-    parties: list[Party] = []
+    parties: list[GangUnit] = []
     for member in workload.members():
         if member.pod.slot >= 0:
             singles[member.pod.slot] = False
@@ -180,8 +181,8 @@ def _units(state: State, workload: Workload, priority: int, borrowing: Queue | N
                     parties.append(party)
     leaving = [pod for pod in _asked_to_leave(state) if pod.slot >= 0 and singles[pod.slot]]
     _except(singles, leaving)
-    parties += [Party([pod], pod.priority, harmless=True) for pod in leaving]
-    return Units.among(state.cluster, np.flatnonzero(singles), parties)
+    parties += [GangUnit([pod], pod.priority, harmless=True) for pod in leaving]
+    return VictimUnits.among(state.cluster, np.flatnonzero(singles), parties)
 
 
 def _except(singles: np.typing.NDArray[np.bool_], pods: Iterable[PodRecord]) -> None:
@@ -190,19 +191,19 @@ def _except(singles: np.typing.NDArray[np.bool_], pods: Iterable[PodRecord]) -> 
             singles[pod.slot] = False
 
 
-def _parties(workload: Workload) -> Iterator[Party]:
+def _parties(workload: Workload) -> Iterator[GangUnit]:
     """Yield the pods of a workload that do not count one by one: those beyond its need, those that leave together."""
     together: list[PodRecord] = []
     for group in workload.groups.values():
         surplus = surplus_of(workload, group)
-        yield from (Party([pod], pod.priority, harmless=True) for pod in surplus)
+        yield from (GangUnit([pod], pod.priority, harmless=True) for pod in surplus)
         if _leaves_whole(workload):
             apart = {pod.key for pod in surplus}
             there = (member.pod for member in group.members.values() if member.pod.place)
             together += [pod for pod in there if pod.key not in apart]
     if together:
         only_reserved = workload.phase is Phase.RESERVED
-        yield Party(together, max(pod.priority for pod in together), harmless=only_reserved)
+        yield GangUnit(together, max(pod.priority for pod in together), harmless=only_reserved)
 
 
 def _leaves_whole(workload: Workload) -> bool:
@@ -222,7 +223,9 @@ def _asked_to_leave(state: State) -> Iterator[PodRecord]:
                 yield pod
 
 
-def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking, chosen: Chosen) -> Explanation:
+def _nominate(
+    state: State, standing: QueueEntry, priority: int, lacking: PreemptionOption, chosen: ChosenVictims
+) -> Explanation:
     """Hold the room for a workload, and ask its victims to leave."""
     workload = standing.workload
     until = state.now + state.configuration.victims_timeout_seconds
@@ -240,12 +243,12 @@ def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking,
     fresh = [pod for pod in chosen.victims if not pod.deleting and pod.key not in asked]
     queue = "" if standing.queue is None else standing.queue.name
     if fresh:
-        state.reached(workload, Step.MAKES_ROOM, pods=len(fresh))
+        state.reached(workload, LifecycleStep.MAKES_ROOM, pods=len(fresh))
     _take_out(state, workload, queue, priority, victims=fresh)
     return nomination.why
 
 
-def spots_of(state: State, needs: Sequence[Need], rows: Sequence[Rows]) -> Iterator[Spot]:
+def spots_of(state: State, needs: Sequence[PodSetRequest], rows: Sequence[Rows]) -> Iterator[Spot]:
     """Yield where the required pods of some needs go."""
     for need, mine in zip(needs, rows, strict=True):
         for index, row in enumerate(mine.tolist()):
@@ -284,7 +287,7 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
         other, for_whom = state.workloads[key], _for_whom(state, workload, priority, key[1])
         if key[0] == "Pod" or _are_needed(other, members):
             text = f"it makes room for {for_whom}"
-            evict(state, other, Reason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
+            evict(state, other, EvictionReason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
         else:
             evict_members(state, other, members, REASON, f"it makes room for {for_whom}")
         if key[0] != "Pod":
@@ -293,7 +296,7 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
 
 
 def _for_whom(state: State, workload: Workload, priority: int, reader: str) -> str:
-    return f"{named(workload, reader, discreet=state.discreet)}, whose pods have priority {priority}"
+    return f"{workload_named(workload, reader, discreet=state.discreet)}, whose pods have priority {priority}"
 
 
 def _are_needed(workload: Workload, members: Iterable[Member]) -> bool:

@@ -12,7 +12,7 @@ from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.transaction import Transaction
 from tutti.engine.lifecycle import replacement
-from tutti.engine.records.claims import Covered, Nomination, Precedence
+from tutti.engine.records.reservations import Nomination, Precedence, VictimOverlap
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 
@@ -100,9 +100,9 @@ def uncover(state: State, transaction: Transaction, gone: Collection[int] | None
             transaction.withhold(np.array([row]), more[None, :])
 
 
-def _covered(state: State, standing: Iterable[Nomination]) -> dict[int, Covered]:
+def _covered(state: State, standing: Iterable[Nomination]) -> dict[int, VictimOverlap]:
     """Return what of the nominated room its victims still use: counted twice, it would stand in everybody's way."""
-    nodes, covered = state.cluster.nodes, dict[int, Covered]()
+    nodes, covered = state.cluster.nodes, dict[int, VictimOverlap]()
     width, amounts = len(nodes.axis), dict[PodClass, NDArray[np.int64]]()
 
     def of(klass: PodClass) -> NDArray[np.int64]:
@@ -115,7 +115,7 @@ def _covered(state: State, standing: Iterable[Nomination]) -> dict[int, Covered]
     for spot in (spot for one in waiting for spot in one.spots):
         row = nodes.rows.get(spot.node)
         if row is not None:
-            found = covered.setdefault(row, Covered(np.zeros(width, dtype=np.int64)))
+            found = covered.setdefault(row, VictimOverlap(np.zeros(width, dtype=np.int64)))
             found.spots += of(spot.klass)
     for victim in (victim for one in waiting for victim in one.victims):
         record = state.cluster.pods.get(victim)

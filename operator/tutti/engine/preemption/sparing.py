@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tutti.cluster.pods import PodKey
-from tutti.engine.records.claims import Nomination
+from tutti.engine.records.explanation import EvictionReason, LifecycleStep
 from tutti.engine.records.members import Member
-from tutti.engine.records.milestones import Step
-from tutti.engine.records.reasons import Reason
+from tutti.engine.records.reservations import Nomination
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 
@@ -46,7 +45,7 @@ def _spare(state: State, nomination: Nomination) -> None:
 def _can_stay(workload: Workload, wanted: Collection[PodKey]) -> bool:
     """Whether a workload that is being taken out for others is there as a whole still, and nobody waits for it."""
     evicted = workload.evicted
-    if evicted is None or evicted.reason != Reason.PREEMPTED or not workload.complete:
+    if evicted is None or evicted.reason != EvictionReason.PREEMPTED or not workload.complete:
         return False
     return all(_is_untouched(member) and member.pod.key not in wanted for member in workload.members())
 
@@ -63,7 +62,7 @@ def _keep(state: State, workload: Workload) -> None:
     """Have a workload run on that was to leave."""
     for member in workload.members():
         member.leave = None
-    state.reached(workload, Step.SPARED)
+    state.reached(workload, LifecycleStep.SPARED)
     workload.phase, workload.evicted, workload.explanation = Phase.SCHEDULED, None, None
     workload.refusals, workload.ask_at, workload.running_since = 0, 0.0, state.now
     state.announce(workload, "Normal", "Spared", "it need not make room any more: nobody waits for it to leave")

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Final
 
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.lines import Line, Standing
-from tutti.engine.records.naming import named
+from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
+from tutti.engine.records.workloads import workload_named
 from tutti.engine.state import State
 from tutti.quota.assignment import NoFit
 
@@ -37,11 +37,11 @@ HOPELESS: Final[Mapping[str, str]] = MappingProxyType(
 """What is said of a head that cannot start however much others give back, by the reason why it waits."""
 
 
-def told_by_name(state: State, line: Line, head: Standing) -> dict[Standing, None]:
+def told_by_name(state: State, line: PendingQueue, head: QueueEntry) -> dict[QueueEntry, None]:
     """Return who is told by name that this head is before it: in a view, which writes nothing, everybody."""
     if not state.discreet:
         return dict.fromkeys(line.next_behind(head, len(state.workloads)))
-    near: dict[Standing, None] = {}
+    near: dict[QueueEntry, None] = {}
     pods = 0
     for one in line.next_behind(head, MOST_NAMED):
         pods += sum(len(need.members) for need in one.needs)
@@ -51,11 +51,11 @@ def told_by_name(state: State, line: Line, head: Standing) -> dict[Standing, Non
     return near
 
 
-def why(state: State, line: Line, head: Standing, *, reader: str, near: bool) -> Explanation:
+def why(state: State, line: PendingQueue, head: QueueEntry, *, reader: str, near: bool) -> Explanation:
     """Return why somebody waits behind a head, as it is told in a namespace."""
     strict = f"ClusterQueue {line.name[0]} is {'StrictFIFO' if head.queue is None else head.queue.strategy}"
     if not near:
         return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{strict} and others are before it")
-    text = f"{strict} and {named(head.workload, reader, discreet=state.discreet)} is before it"
+    text = f"{strict} and {workload_named(head.workload, reader, discreet=state.discreet)} is before it"
     hopeless = HOPELESS.get(head.bunch.why.reason) if head.bunch.why is not None else None
     return Explanation(Gate.QUEUE, BEHIND_HEAD, f"{text}, which {hopeless}" if hopeless else text)

@@ -22,8 +22,8 @@ from tutti.engine.admission import holding_back
 from tutti.engine.backfill import backfill
 from tutti.engine.lifecycle import reservation
 from tutti.engine.preemption import nominations
+from tutti.engine.records.decisions import error_text, fault_of
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.faults import fault_of, said
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.quota.ordering import delay
@@ -90,7 +90,7 @@ class Bulkheads:
         if workload.phase in (Phase.WAITING, Phase.RESERVED):
             _let_go(state, workload)
         text = (
-            f"it is set aside, because {during} it raised {said(error)}; everything else goes on. "
+            f"it is set aside, because {during} it raised {error_text(error)}; everything else goes on. "
             f"It is looked at again at {timestamp(fault.again_at)}; please report this, with the log"
         )
         details = {"times": str(fault.times), "at": timestamp(fault.again_at)}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tutti.engine.admission.choices import nominate
-from tutti.engine.records.lines import Line, Standing
+from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
 from tutti.engine.state import State
 from tutti.quota.fair_sharing import Ordering, ShareKey, Tournament, borrowed_share, dominant_share
 from tutti.quota.ordering import EntryKey, entry_key
@@ -26,13 +26,13 @@ Place = tuple[float, EntryKey, str]
 class Contender(Protocol):
     """One or more lines that put forward one head at a time."""
 
-    def next(self, state: State) -> tuple[Place, Standing] | None:
+    def next(self, state: State) -> tuple[Place, QueueEntry] | None:
         """Return the head and its place among those of all contenders, or None where there is none."""
 
-    def followers(self, head: Standing) -> Iterator[Standing]:
+    def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
         """Yield who of a head's bunch is put forward after it, if each is admitted as the head is."""
 
-    def place(self, one: Standing) -> Place:
+    def place(self, one: QueueEntry) -> Place:
         """Return the place of one of these among the heads of all contenders."""
 
 
@@ -47,12 +47,12 @@ class Turn:
         rival: The place of the next contender, as it was when that was last looked at, and its number.
     """
 
-    head: Standing
+    head: QueueEntry
     number: int
     contender: Contender
     rival: tuple[Place, int] | None
 
-    def followers(self) -> Iterator[Standing]:
+    def followers(self) -> Iterator[QueueEntry]:
         """Yield who of its bunch will be next after the head, one after the other, if each is admitted as it is."""
         for one in self.contender.followers(self.head):
             if self.rival is not None and (self.contender.place(one), self.number) > self.rival:
@@ -60,7 +60,7 @@ class Turn:
             yield one
 
 
-def contest(state: State, lines: Iterable[Line], pending: Pending) -> Iterator[Turn]:
+def contest(state: State, lines: Iterable[PendingQueue], pending: Pending) -> Iterator[Turn]:
     """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or let its bunch sleep.
 
     Args:
@@ -88,7 +88,7 @@ def contest(state: State, lines: Iterable[Line], pending: Pending) -> Iterator[T
         yield Turn(found[1], number, contender, None if rival is None else rival[:2])
 
 
-def _contenders(state: State, lines: Iterable[Line], pending: Pending) -> list[Contender]:
+def _contenders(state: State, lines: Iterable[PendingQueue], pending: Pending) -> list[Contender]:
     out: list[Contender] = []
     trees: dict[str, _Tree] = {}
     for line in lines:
@@ -120,19 +120,19 @@ def _measure(ordering: Ordering, root: QuotaNode, pending: Pending) -> Callable[
 class _Single:
     """A line that competes by itself."""
 
-    line: Line
+    line: PendingQueue
 
-    def next(self, state: State) -> tuple[Place, Standing] | None:
+    def next(self, state: State) -> tuple[Place, QueueEntry] | None:
         head = self.line.head()
         if head is None:
             return None
         choice = nominate(state, head)
         return _place(head, 0 if choice is None else choice.level), head
 
-    def followers(self, head: Standing) -> Iterator[Standing]:
+    def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
         return self.line.followers(head)
 
-    def place(self, one: Standing) -> Place:
+    def place(self, one: QueueEntry) -> Place:
         choice = one.bunch.choice
         return _place(one, 0 if choice is None else choice.level)
 
@@ -141,7 +141,7 @@ class _Single:
 class _Head:
     """The head of a queue in the tournament of its tree."""
 
-    standing: Standing
+    standing: QueueEntry
     priority: int
     queued_at: float
     usage: Mapping[FlavorResource, int]
@@ -152,9 +152,9 @@ class _Tree:
     """The lines of one cohort tree, whose heads compete by fair shares."""
 
     tournament: Tournament
-    lines: list[Line]
+    lines: list[PendingQueue]
 
-    def next(self, state: State) -> tuple[Place, Standing] | None:
+    def next(self, state: State) -> tuple[Place, QueueEntry] | None:
         while heads := {line.name[0]: _head(state, head) for line in self.lines if (head := line.head()) is not None}:
             first = heads[self.tournament.winner(heads)]
             choice = nominate(state, first.standing)
@@ -162,16 +162,16 @@ class _Tree:
                 return _place(first.standing, 0), first.standing
         return None
 
-    def followers(self, head: Standing) -> Iterator[Standing]:
+    def followers(self, head: QueueEntry) -> Iterator[QueueEntry]:
         if len(self.lines) > 1:
             return iter(())  # each admission changes the shares
         return self.lines[0].followers(head)
 
-    def place(self, one: Standing) -> Place:
+    def place(self, one: QueueEntry) -> Place:
         return _place(one, 0)
 
 
-def _head(state: State, standing: Standing) -> _Head:
+def _head(state: State, standing: QueueEntry) -> _Head:
     """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
     bunch, queue = standing.bunch, standing.queue
     choice = bunch.choice
@@ -181,12 +181,12 @@ def _head(state: State, standing: Standing) -> _Head:
     return _Head(standing, _priority(standing), standing.workload.stands_since, usage)
 
 
-def _place(standing: Standing, level: int) -> Place:
+def _place(standing: QueueEntry, level: int) -> Place:
     workload = standing.workload
     return workload.rank, entry_key(_priority(standing), workload.stands_since, level), workload.name
 
 
-def _priority(standing: Standing) -> int:
+def _priority(standing: QueueEntry) -> int:
     """Return what the priority counts among all queues."""
     queue, priority = standing.queue, standing.workload.priority
     return priority if queue is None else queue.outward(priority)

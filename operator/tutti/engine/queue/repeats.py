@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from tutti.engine.backfill import owing
 from tutti.engine.records.explanation import Gate
-from tutti.engine.records.lines import Standing
+from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.state import State
 from tutti.quota.assignment import NoFit, Verdict
 from tutti.quota.policy import NOBODY
 
 
-def fails_again(state: State, standing: Standing) -> bool:
+def fails_again(state: State, standing: QueueEntry) -> bool:
     """Whether a head that is next would only be told other numbers than its bunch was told before."""
     bunch, queue, why = standing.bunch, standing.queue, standing.bunch.before
     if standing.workload.key in state.kept:

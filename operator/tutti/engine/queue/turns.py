@@ -22,13 +22,13 @@ from tutti.engine.preemption.elsewhere import elsewhere
 from tutti.engine.queue import behind_heads, repeats
 from tutti.engine.queue.bulkhead import Bulkheads
 from tutti.engine.queue.contest import Turn, contest
-from tutti.engine.reading.queues import queue_of
+from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import ASKING, IN_LINE, Explanation, Gate
-from tutti.engine.records.lines import Bunch, Line, LineKey, Shape, Standing
-from tutti.engine.records.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
+from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets, quota_pod_sets, requested_by
+from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry, QueueKey, Shape
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.placement.toil import toil_of_all
+from tutti.placement.spec_limits import term_count_in_all
 from tutti.quota.flavors import Queue
 from tutti.quota.ordering import delay, head_key
 from tutti.quota.policy import NOBODY
@@ -63,13 +63,13 @@ class Candidates:
         self.evaluated = 0
         self.cut_short = False
         self._aside: dict[WorkloadKey, Workload] = {}
-        self._standing: dict[WorkloadKey, Standing] = {}
-        self._lines: dict[tuple[str, str], Line] = {}
+        self._standing: dict[WorkloadKey, QueueEntry] = {}
+        self._lines: dict[tuple[str, str], PendingQueue] = {}
         self._active: dict[tuple[str, str], None] = {}
-        self._by_root: dict[str, dict[Bunch, None]] = {}
-        self._for_nodes: dict[Bunch, None] = {}
-        self._for_answers: dict[Bunch, None] = {}
-        self._roused: dict[Bunch, None] = {}  # woken while they rested
+        self._by_root: dict[str, dict[EquivalenceClass, None]] = {}
+        self._for_nodes: dict[EquivalenceClass, None] = {}
+        self._for_answers: dict[EquivalenceClass, None] = {}
+        self._roused: dict[EquivalenceClass, None] = {}  # woken while they rested
         self._pending = pending
         self._seen = (0, 0)
         self._ordered_at = 0.0
@@ -152,13 +152,13 @@ class Candidates:
             if line.strict and queue is not None and queue.by_past_use:
                 self._active[name] = None
 
-    def standing_of(self, key: WorkloadKey) -> Standing | None:
+    def standing_of(self, key: WorkloadKey) -> QueueEntry | None:
         """Return the place of a workload that stands in line."""
         return self._standing.get(key)
 
     def contest(
         self, state: State, changed: Changed, *, most: int | None = None, enough: Callable[[], bool] | None = None
-    ) -> Iterator[list[Standing]]:
+    ) -> Iterator[list[QueueEntry]]:
         """Yield whom to try now, the next one first; it must be admitted and dropped, or reported as failed.
 
         Those that come with it are equal single pods that are next if all before them are admitted: some of them may
@@ -216,7 +216,7 @@ class Candidates:
         homes = (state.home.get(key) for key in state.cluster.reclassed)
         return any(address[0] in self._standing for address in homes if address is not None)
 
-    def fail(self, state: State, standing: Standing, why: Explanation, changed: Changed) -> None:
+    def fail(self, state: State, standing: QueueEntry, why: Explanation, changed: Changed) -> None:
         """Let a workload that could not be admitted sleep, together with those that are equal to it."""
         bunch, line = standing.bunch, standing.bunch.line
         line.sleep(bunch, why)
@@ -307,7 +307,7 @@ class Candidates:
             nominations.abandon(state, workload.key)  # it may not have it
             self.put_aside(workload, queue)
             return
-        needs = needs_of(workload)
+        needs = pending_pod_sets(workload)
         if isinstance(needs, Explanation):
             self.put_aside(workload, with_strangers(state, workload, needs))
             return
@@ -331,7 +331,7 @@ class Candidates:
             self.evaluated += 1
         workload.explanation = why
 
-    def _stand(self, state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> None:
+    def _stand(self, state: State, workload: Workload, queue: Queue | None, needs: list[PodSetRequest]) -> None:
         """Have a workload stand in line; one that stands there already as it is stays where it is."""
         name, key, shape = _line_of(workload, queue), _key(workload), _shape(state, workload, queue, needs)
         standing = self._standing.get(workload.key)
@@ -341,7 +341,7 @@ class Candidates:
         else:
             self.drop(workload)
             bunch = self._bunch(state, workload, queue, needs, name, shape)
-            standing = self._standing[workload.key] = Standing(workload, needs, key, bunch)
+            standing = self._standing[workload.key] = QueueEntry(workload, needs, key, bunch)
             bunch.line.add(standing)
             if queue is not None:
                 self._pending.come(queue.name, bunch.asks)
@@ -352,7 +352,7 @@ class Candidates:
             workload.explanation = standing.bunch.why
         self._active[name] = None
 
-    def _look_anew(self, state: State, standing: Standing) -> None:
+    def _look_anew(self, state: State, standing: QueueEntry) -> None:
         """Have a bunch tried whose numbers may be told by now."""
         bunch = standing.bunch
         if bunch.stale and bunch.first() is standing and standing.workload.tell_at is None:
@@ -363,7 +363,7 @@ class Candidates:
         """Have one tried again that blocked a strict line while its victims were leaving."""
         self._wake_from_victims(self._standing[workload.key].bunch)
 
-    def _wake_from_victims(self, bunch: Bunch) -> None:
+    def _wake_from_victims(self, bunch: EquivalenceClass) -> None:
         """Have a bunch tried again that sleeps while victims of its first are leaving."""
         if bunch.why is not None and bunch.why.gate is Gate.VICTIMS:
             bunch.line.wake(bunch)
@@ -371,7 +371,7 @@ class Candidates:
     def _look_elsewhere(self, state: State, workload: Workload) -> None:
         """Have one tried that waits for its victims."""
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
-        needs = needs_of(workload)
+        needs = pending_pod_sets(workload)
         if isinstance(queue, Explanation) or isinstance(needs, Explanation):
             return
         if workload.key in self._aside:
@@ -385,22 +385,22 @@ class Candidates:
         state: State,
         workload: Workload,
         queue: Queue | None,
-        needs: list[Need],
+        needs: list[PodSetRequest],
         name: tuple[str, str],
         shape: Shape,
-    ) -> Bunch:
+    ) -> EquivalenceClass:
         """Return the bunch of a shape in the line of a name, begun for a workload where it is the first."""
         line = self._lines.get(name)
         if line is None:
             strict = queue is not None and queue.strict and workload.phase is Phase.WAITING
-            line = self._lines[name] = Line(name, strict, partial(past_use.used_by, state))
+            line = self._lines[name] = PendingQueue(name, strict, partial(past_use.used_by, state))
         bunch = line.bunch(shape)
         if bunch is None:
             root = "" if queue is None else state.holdings.root_of(queue.name)
             required = [need for need in needs if need.required]
             door = past_use.door_of(state, workload)
-            sets = [] if queue is None else pod_sets_of(required)
-            bunch = Bunch(line, shape, queue, root, sets, asked_by(needs), door)
+            sets = [] if queue is None else quota_pod_sets(required)
+            bunch = EquivalenceClass(line, shape, queue, root, sets, requested_by(needs), door)
             line.open_bunch(bunch)
         return bunch
 
@@ -409,7 +409,7 @@ class Candidates:
         room = bool(self._for_nodes) and self._seen[1] != state.cluster.freed
         return room or state.holdings.has_freed(self._by_root.keys())
 
-    def _wake(self, state: State, bunches: dict[Bunch, None]) -> None:
+    def _wake(self, state: State, bunches: dict[EquivalenceClass, None]) -> None:
         for bunch in bunches:
             if bunch.rests_until > state.now:
                 if bunch.size:
@@ -418,7 +418,7 @@ class Candidates:
             bunch.line.wake(bunch)
             self._active[bunch.line.name] = None
 
-    def _tell_those_behind(self, state: State, line: Line, changed: Changed) -> None:
+    def _tell_those_behind(self, state: State, line: PendingQueue, changed: Changed) -> None:
         """Tell those behind a head that blocks its strict line; the head itself knows why it waits."""
         head, before = line.blocked, line.near
         behind = line.behind()
@@ -446,9 +446,9 @@ def _explain(workload: Workload, why: Explanation, changed: Changed, *, whole: b
     workload.explanation = why
 
 
-def _toil(standing: Standing) -> int:
+def _toil(standing: QueueEntry) -> int:
     """Return how many terms are weighed to try a workload."""
-    return toil_of_all(need.klass for need in standing.needs)
+    return term_count_in_all(need.klass for need in standing.needs)
 
 
 def _backing_off(workload: Workload) -> Explanation:
@@ -465,11 +465,11 @@ def _line_of(workload: Workload, queue: Queue | None) -> tuple[str, str]:
     return name, "" if workload.phase is Phase.WAITING else "surplus"
 
 
-def _key(workload: Workload) -> LineKey:
+def _key(workload: Workload) -> QueueKey:
     return workload.rank, head_key(workload.priority, workload.stands_since, workload.name)
 
 
-def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[Need]) -> Shape:
+def _shape(state: State, workload: Workload, queue: Queue | None, needs: list[PodSetRequest]) -> Shape:
     """Return what decides whether a workload can be admitted: equal shapes of one line fare alike."""
     asked = tuple(need.shape for need in needs)
     important = 0 if queue is None or queue.policy == NOBODY else workload.reach  # for whom it may preempt

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from tutti.api.conditions import Json, Status, as_json
 from tutti.api.wording import HAS, agreeing
 from tutti.engine.lifecycle.degraded import describe
-from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.members import Tally
-from tutti.engine.records.reasons import Reason
+from tutti.engine.records.explanation import EvictionReason, Explanation
+from tutti.engine.records.members import MemberCounts
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload
 from tutti.engine.state import State
 
-AT_ONCE = (Reason.PREEMPTED.value, Reason.NODE_FAILURES.value, Reason.MEMBER_LOST.value)
+AT_ONCE = (EvictionReason.PREEMPTED.value, EvictionReason.NODE_FAILURES.value, EvictionReason.MEMBER_LOST.value)
 """Reasons after which a workload is queued again without waiting for anything."""
 
 
@@ -54,7 +53,7 @@ def _progress(workload: Workload, told: dict[str, bool]) -> Iterator[Said]:
     yield _said("Scheduled", scheduled, reason, message)
     ready = scheduled and workload.ready
     if workload.degraded_since is not None:
-        yield _said("Degraded", so=True, reason=Reason.MEMBER_LOST.value, message=describe(workload))
+        yield _said("Degraded", so=True, reason=EvictionReason.MEMBER_LOST.value, message=describe(workload))
     elif "Degraded" in told:
         whole = workload.phase is Phase.SCHEDULED and workload.complete
         yield _said("Degraded", so=False, reason="WholeAgain" if whole else "NotRunning")
@@ -94,16 +93,16 @@ def _requeued_by(state: State, workload: Workload, why: str) -> str:
         return why
     if workload.phase is Phase.LEAVING or workload.not_before > state.now or not workload.active:
         return ""
-    if why == Reason.CLUSTER_QUEUE_STOPPED:
+    if why == EvictionReason.CLUSTER_QUEUE_STOPPED:
         queue = state.catalog.queues.get(state.leads_to(workload.key[1], workload.queue))
         return "" if queue is not None and queue.hold else "ClusterQueueRestarted"
-    if why == Reason.LOCAL_QUEUE_STOPPED:
+    if why == EvictionReason.LOCAL_QUEUE_STOPPED:
         local = state.catalog.local_queue(workload.key[1], workload.queue)
         return "" if local is not None and local.hold else "LocalQueueRestarted"
-    return "Reactivated" if why.startswith(Reason.DEACTIVATED) else "BackoffFinished"
+    return "Reactivated" if why.startswith(EvictionReason.DEACTIVATED) else "BackoffFinished"
 
 
-def _together(workload: Workload, tally: Tally, required: int) -> str:
+def _together(workload: Workload, tally: MemberCounts, required: int) -> str:
     if workload.complete or workload.phase is Phase.FINISHED:
         return "all required members have a node"
     have = f"{tally.placed} of {required} {agreeing(tally.placed, HAS)}"

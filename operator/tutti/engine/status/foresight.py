@@ -9,11 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.needs import Need, needs_of, never_admitted
+from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending_pod_sets
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.placement.judging import standing
-from tutti.placement.profile import Profile
+from tutti.placement.profile import Profile, static_filter_result
 from tutti.quota.estimate import Amounts, End, Pods, Waiting, Way, starts
 from tutti.quota.flavors import Queue, assignments, usage_of, where_of
 from tutti.quota.tree import Usage, add_to
@@ -42,7 +41,7 @@ def foresee(state: State, queue: Queue) -> dict[WorkloadKey, float]:
         return {}
     heads: list[tuple[WorkloadKey, Waiting]] = []
     for workload in state.places.heads(queue.name, FORESEEN):
-        needs = needs_of(workload)
+        needs = pending_pod_sets(workload)
         if isinstance(needs, Explanation) or never_admitted(queue, needs) is not None:
             continue  # it stands aside, and is in nobody's way
         heads.append((workload.key, _waiting(state, queue, workload, needs)))
@@ -71,19 +70,19 @@ def foresee(state: State, queue: Queue) -> dict[WorkloadKey, float]:
     return {key: at for key, at in expected.items() if at is not None and at > state.now}
 
 
-def _waiting(state: State, queue: Queue, workload: Workload, needs: Sequence[Need]) -> Waiting:
+def _waiting(state: State, queue: Queue, workload: Workload, needs: Sequence[PodSetRequest]) -> Waiting:
     profile = state.profiles.get(workload.scheduler) or next(iter(state.profiles.values()))
     pods = [_pods(state, queue, need, profile) for need in needs if need.required]
     seconds = None if workload.limit_seconds is None else workload.limit_seconds - workload.ran
     return Waiting(queue.name, pods, seconds)
 
 
-def _pods(state: State, queue: Queue, need: Need, profile: Profile) -> Pods:
+def _pods(state: State, queue: Queue, need: PodSetRequest, profile: Profile) -> Pods:
     nodes, flavors, klass = state.cluster.nodes, state.catalog.flavors, need.klass
     ways = [
         Way(
             usage_of(assignment, klass.requests, need.required),
-            standing(klass, nodes, where_of(assignment, flavors), profile).mask,
+            static_filter_result(klass, nodes, where_of(assignment, flavors), profile).mask,
         )
         for assignment in itertools.islice(
             assignments(queue, flavors, klass.requests, klass.spec.tolerations), MOST_WAYS

@@ -13,10 +13,10 @@ from tutti.api.conditions import is_true
 from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.model import API_VERSION
 from tutti.api.resources import describe
+from tutti.engine.records.counters import OveruseReport
 from tutti.engine.records.decisions import EmitEvent
-from tutti.engine.records.explanation import RETELL_SECONDS
-from tutti.engine.records.overuses import Told
-from tutti.engine.records.spoilt import ObjectKey
+from tutti.engine.records.explanation import REFRESH_SECONDS
+from tutti.engine.records.workloads import ObjectKey
 from tutti.engine.state import State
 from tutti.quota.tree import FlavorResource, QuotaNode
 from tutti.quota.usage import Overuse, overused
@@ -94,11 +94,11 @@ def _look(state: State, key: ObjectKey, found: Mapping[FlavorResource, Overuse])
     message = _message(found)
     if before is not None and message == before.message:
         return
-    if before is not None and state.now < before.at + RETELL_SECONDS:
-        again = before.at + RETELL_SECONDS
+    if before is not None and state.now < before.at + REFRESH_SECONDS:
+        again = before.at + REFRESH_SECONDS
         over.look_at = again if over.look_at is None else min(again, over.look_at)
         return
-    over.told[key] = Told(message, state.now)
+    over.told[key] = OveruseReport(message, state.now)
     over.version += 1
     if before is None:
         _announce(state, key, message)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from tutti.api.resources import describe
-from tutti.cluster.supply import Room, free
+from tutti.cluster.capacity import FreeCapacity, free_capacity
 from tutti.engine.admission import past_use
-from tutti.engine.records.counting import Count
+from tutti.engine.records.counters import QueueCount
 from tutti.engine.records.decisions import PatchStatus
-from tutti.engine.records.spoilt import ObjectKey
+from tutti.engine.records.workloads import ObjectKey
 from tutti.engine.state import State
 from tutti.engine.status.statuses import as_found, news_of
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
@@ -63,7 +63,7 @@ def tell(state: State) -> None:
 def _look(state: State) -> None:
     nodes, before = state.cluster.nodes, state.rooms
     state.rooms = {
-        name: free(nodes, flavor.node_labels, flavor.node_taints, flavor.tolerations)
+        name: free_capacity(nodes, flavor.node_labels, flavor.node_taints, flavor.tolerations)
         for name, flavor in state.catalog.flavors.items()
     }
     state.rooms_at, state.rooms_stale = state.now, False
@@ -71,7 +71,7 @@ def _look(state: State) -> None:
         state.changed_queues.update(dict.fromkeys(state.catalog.queues))
 
 
-def _same(room: Room, before: Room | None) -> bool:
+def _same(room: FreeCapacity, before: FreeCapacity | None) -> bool:
     if before is None or len(before.total) != len(room.total):
         return False
     return bool((room.total == before.total).all() and (room.most == before.most).all())
@@ -123,7 +123,7 @@ def _of_local_queue(state: State, name: str, namespace: str, local: str) -> dict
     }
 
 
-def _less(usage: Usage, count: Count) -> Usage:
+def _less(usage: Usage, count: QueueCount) -> Usage:
     """Return usage without that of workloads that are being taken out."""
     return {what: amount - count.yielding.get(what, 0) for what, amount in usage.items()}
 

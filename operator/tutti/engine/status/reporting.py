@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager
 from tutti.api.kinds import PodGroup
 from tutti.api.model import API_VERSION
 from tutti.engine.admission import past_use
-from tutti.engine.ingest.implicit import keep_pod_group
+from tutti.engine.ingest.implicit_gangs import keep_pod_group
 from tutti.engine.records.decisions import EmitEvent, PatchStatus, SetPodCondition
-from tutti.engine.records.explanation import ASKING, IN_LINE, RETELL_SECONDS, Explanation, Gate
-from tutti.engine.records.members import Member, Told
+from tutti.engine.records.explanation import ASKING, IN_LINE, REFRESH_SECONDS, Explanation, Gate
+from tutti.engine.records.members import Member, Reported
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.status import gang_conditions, overuse, queue_statuses, statuses
@@ -124,8 +124,8 @@ def _tell_pod(state: State, member: Member, why: Explanation) -> None:
     state.out.append(SetPodCondition(*told, nominated_node=nominated))
 
 
-def _is_news(state: State, reason: str, message: str, told: Told) -> bool:
-    return reason != told[0] or (message != told[1] and state.now >= told[2] + RETELL_SECONDS)
+def _is_news(state: State, reason: str, message: str, told: Reported) -> bool:
+    return reason != told[0] or (message != told[1] and state.now >= told[2] + REFRESH_SECONDS)
 
 
 def tell_status(state: State, workload: Workload, place: statuses.Place | None = None) -> None:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from tutti.api import conditions as cond
 from tutti.api.kinds import Object, PodGroup
 from tutti.api.resources import describe
-from tutti.engine.records.counting import NOWHERE
-from tutti.engine.records.members import Group, Loss, Tally
-from tutti.engine.records.spoilt import Spoilt
+from tutti.engine.reading.objects import InvalidObject
+from tutti.engine.records.counters import NOT_COUNTED
+from tutti.engine.records.members import LostMember, MemberCounts, MemberGroup
 from tutti.engine.records.workloads import ADMITTED, FENCE, Phase, Workload
 from tutti.engine.state import State
 from tutti.engine.status.conditions import conditions_of
@@ -52,7 +52,7 @@ def status_of(state: State, workload: Workload, found: Object, place: Place | No
 
 
 def part_status_of(
-    state: State, workload: Workload, group: Group, found: PodGroup, place: Place | None = None
+    state: State, workload: Workload, group: MemberGroup, found: PodGroup, place: Place | None = None
 ) -> dict[str, Any]:
     """Return what is to be changed in the status of a PodGroup that is a pod group of a Workload.
 
@@ -85,7 +85,7 @@ def news_of(told: dict[str, Any], wanted: dict[str, Any]) -> tuple[dict[str, Any
     return {**told, **wanted}, news
 
 
-def invalid(state: State, spoilt: Spoilt) -> dict[str, Any]:
+def invalid(state: State, spoilt: InvalidObject) -> dict[str, Any]:
     """Return what is to be changed in the status of a Workload or PodGroup that cannot be read.
 
     Conditions are replaced as a whole, so those of before are in it. What has finished says nothing else any more.
@@ -105,7 +105,7 @@ def invalid(state: State, spoilt: Spoilt) -> dict[str, Any]:
 
 def count(state: State, workload: Workload) -> None:
     """Count a workload in the queues it waits or runs in, and note which queues that changes."""
-    if workload.counted == NOWHERE and not (workload.queue or workload.cluster_queue):
+    if workload.counted == NOT_COUNTED and not (workload.queue or workload.cluster_queue):
         return  # no queue counts it, and none is to
     bucket = ""
     if workload.phase is Phase.WAITING and workload.queue:
@@ -150,7 +150,7 @@ def _workload_status(state: State, workload: Workload, told: dict[str, Any]) -> 
     )
 
 
-def _kept(losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
+def _kept(losses: Iterable[LostMember], told: dict[str, Any]) -> dict[str, Any]:
     """Return what is said of what a gang keeps for successors; nothing where nothing is, or was, kept."""
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for loss in losses:
@@ -164,7 +164,9 @@ def _kept(losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
     return {"kept": list(found.values())[:MOST_KEPT]}
 
 
-def _pod_group_status(phase: Phase, tally: Tally, losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
+def _pod_group_status(
+    phase: Phase, tally: MemberCounts, losses: Iterable[LostMember], told: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "phase": phase.value,
         "members": tally.live + tally.succeeded + tally.failed,

@@ -21,8 +21,8 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.engine import Engine
 from tutti.engine.lifecycle.degraded import is_restarting, restarts_at
 from tutti.engine.records.decisions import AnyDecision, Evict
+from tutti.engine.records.explanation import EvictionReason
 from tutti.engine.records.observations import NodeGone, NodeSeen, PodGone, PodSeen
-from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 
@@ -265,7 +265,7 @@ def look(state: State, pod: Pod, found: Tried) -> None:
 def _taken_out(decisions: Iterable[AnyDecision]) -> list[str]:
     """Return who is taken out for others; those whose own gang is restarted are not."""
     evicted = (one for one in decisions if isinstance(one, Evict))
-    return [f"{one.namespace}/{one.name}" for one in evicted if one.reason != Reason.MEMBER_LOST]
+    return [f"{one.namespace}/{one.name}" for one in evicted if one.reason != EvictionReason.MEMBER_LOST]
 
 
 def _is_broken(state: State, key: WorkloadKey) -> bool:
@@ -278,7 +278,7 @@ def _is_broken(state: State, key: WorkloadKey) -> bool:
 
 def _restarted(workload: Workload | None) -> str:
     """Return why a gang has been taken out to start again whole, or ""."""
-    if workload is None or workload.evicted is None or workload.evicted.reason != Reason.MEMBER_LOST:
+    if workload is None or workload.evicted is None or workload.evicted.reason != EvictionReason.MEMBER_LOST:
         return ""
     return workload.evicted.message if workload.phase is Phase.LEAVING or is_restarting(workload) else ""
 

@@ -31,10 +31,10 @@ from tutti.cli.views.what_if import (
     without_pods,
 )
 from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.needs import Need
+from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.placement.misfit import too_large
+from tutti.placement.diagnosis import too_large
 from tutti.quota.flavors import Queue, uncovered
 from tutti.quota.policy import Who
 from tutti.quota.tree import UNLIMITED
@@ -58,7 +58,7 @@ class Case:
     workload: Workload
     queue: Queue | None
     why: Explanation
-    needs: Sequence[Need]
+    needs: Sequence[PodSetRequest]
     quota: Sequence[QuotaUse]
     rooms: Sequence[Room]
 

@@ -24,14 +24,13 @@ from tutti.cli.views.explain.lookup import as_told, named
 from tutti.cli.views.explain.model import Explained, GateOutcome, QuotaUse, Remedy, Room, Step, Successors
 from tutti.cli.views.explain.remedies import hopeless, remedies
 from tutti.cli.views.what_if import Asked, claims_of, pod_of, successors, waits_for
-from tutti.cluster.muster import Doing
+from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle.degraded import is_restarting, restarts_at, short_groups
 from tutti.engine.lifecycle.replacement import lent
-from tutti.engine.reading.queues import queue_of
-from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.needs import Need, needs_of
+from tutti.engine.reading.resolution import queue_of
+from tutti.engine.records.explanation import EvictionReason, Explanation
 from tutti.engine.records.observations import AnyObservation
-from tutti.engine.records.reasons import Reason
+from tutti.engine.records.pod_sets import PodSetRequest, pending_pod_sets
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.quota.flavors import Queue
@@ -68,7 +67,7 @@ def outcome(asked: Asked, key: WorkloadKey) -> tuple[Successors, Explanation | N
     return Successors(dict(sorted(Counter(places).items())), "" if why is None else why.message), why
 
 
-def as_required(needs: Sequence[Need]) -> list[Need]:
+def as_required(needs: Sequence[PodSetRequest]) -> list[PodSetRequest]:
     """Return what is needed for a gang to be whole again where its members are placed as they come (Keep)."""
     out = []
     for need in needs:
@@ -115,7 +114,7 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
     workload = state.workloads[key]
     why = asked.what_if(asked.listed.seen, key)
     lacks, restarts = degraded_of(state, workload), is_restarting(workload)
-    leaves = "" if why is None or why.reason != Reason.MEMBER_LOST else why.message
+    leaves = "" if why is None or why.reason != EvictionReason.MEMBER_LOST else why.message
     if lacks is None or leaves:
         found = _look(asked, state, key, why, trying=trying)
     else:
@@ -161,7 +160,7 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
 def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:
     """Return how many of its pods are on each node: those that are lost to it, or the others."""
     pods = (member.pod for member in workload.members() if member.pod.node)
-    return dict(Counter(pod.node for pod in pods if (pod.counted is Doing.LOST) is lost))
+    return dict(Counter(pod.node for pod in pods if (pod.counted is PodPhase.LOST) is lost))
 
 
 def _look(asked: Asked, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool) -> _Look:
@@ -169,7 +168,7 @@ def _look(asked: Asked, state: State, key: WorkloadKey, why: Explanation | None,
     workload = state.workloads[key]
     with lent(state, workload):
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
-        needs = needs_of(workload)
+        needs = pending_pod_sets(workload)
         at = None if isinstance(queue, Explanation) else queue
         needs = needs if isinstance(needs, Explanation) else _required(workload, needs)
         mine = [] if isinstance(needs, Explanation) else needs
@@ -182,7 +181,7 @@ def _look(asked: Asked, state: State, key: WorkloadKey, why: Explanation | None,
     return _Look(told, quota, room, remedy, "" if remedy else hopeless(workload, why))
 
 
-def _required(workload: Workload, needs: list[Need]) -> list[Need]:
+def _required(workload: Workload, needs: list[PodSetRequest]) -> list[PodSetRequest]:
     return needs if workload.degraded_since is None else as_required(needs)
 
 

@@ -22,31 +22,29 @@ from tutti.cluster.transaction import Transaction
 from tutti.engine.admission.attempt import Attempt, ask_for
 from tutti.engine.admission.choices import chooser
 from tutti.engine.admission.shortages import closest, misfit, short_of_quota
-from tutti.engine.records.explanation import Explanation, Gate
-from tutti.engine.records.needs import Need, never_admitted, pod_sets_of
-from tutti.engine.records.reasons import Reason
+from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
+from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, quota_pod_sets
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.placement.gang import Ask, place, prospect
-from tutti.placement.judging import ruled_out
-from tutti.placement.profile import Profile
-from tutti.placement.together import Shortfall, place_together
+from tutti.placement.gang import Ask, feasible_capacity, place_ask
+from tutti.placement.profile import Profile, counted_rejections
+from tutti.placement.together import Diagnosis, place_together
 from tutti.placement.topology.request import Together
 from tutti.quota.assignment import Verdict
 from tutti.quota.flavors import Assignment, Queue, assignments
 from tutti.quota.tree import UNLIMITED, FlavorResource
 
 
-def by_quota(state: State, workload: Workload, queue: Queue, needs: Sequence[Need]) -> Explanation | None:
+def by_quota(state: State, workload: Workload, queue: Queue, needs: Sequence[PodSetRequest]) -> Explanation | None:
     """Return what of quota is lacking for the required pods, wherever nodes have room; None where nothing is."""
     required = [need for need in needs if need.required]
     if not required:
         return None
-    choice = chooser(state, queue, workload).choose(pod_sets_of(required))
+    choice = chooser(state, queue, workload).choose(quota_pod_sets(required))
     return None if choice.verdict is Verdict.FIT else closest(short_of_quota(state, queue, choice))
 
 
-def uses(state: State, queue: Queue, needs: Sequence[Need]) -> tuple[QuotaUse, ...]:
+def uses(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> tuple[QuotaUse, ...]:
     """Return every flavor that the resources asked for may be counted in."""
     asked: dict[str, int] = {}
     for need in needs:
@@ -78,7 +76,9 @@ EXAMPLES = 3
 """How many nodes, or domains, are named."""
 
 
-def by_nodes(state: State, workload: Workload, queue: Queue | None, needs: Sequence[Need]) -> Explanation | None:
+def by_nodes(
+    state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]
+) -> Explanation | None:
     """Return what of nodes is lacking for the required pods, whatever quota there is; None where nothing is."""
     required = [need for need in needs if need.required]
     whys = []
@@ -88,13 +88,13 @@ def by_nodes(state: State, workload: Workload, queue: Queue | None, needs: Seque
             pairs = zip(required, given, strict=True)
             asks = [ask_for(state, need, flavors, required=need.required) for need, flavors in pairs]
             found = place_together(state.cluster.nodes, transaction, asks, attempt.profile)
-        if not isinstance(found, Shortfall):
+        if not isinstance(found, Diagnosis):
             return None
         whys.append(misfit(found.misfit, given[found.index], tried=found.tried))
     return closest(whys) if whys else None
 
 
-def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence[Need]) -> tuple[Room, ...]:
+def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> tuple[Room, ...]:
     """Return where pods of each kind could go, in each flavor that they may be counted in."""
     with state.cluster.transaction() as transaction:
         profile = Attempt(state, workload, queue, transaction).profile
@@ -108,7 +108,7 @@ def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence
     return tuple(found.values())
 
 
-def _ways(state: State, queue: Queue | None, needs: Sequence[Need]) -> Iterator[list[Assignment]]:
+def _ways(state: State, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Iterator[list[Assignment]]:
     """Yield ways to count all needs in flavors, like ones alike."""
     if queue is None or not needs:
         yield [{} for _ in needs]
@@ -123,12 +123,12 @@ def _ways(state: State, queue: Queue | None, needs: Sequence[Need]) -> Iterator[
             yield [one[min(at, len(one) - 1)] for one in each]
 
 
-def _room(state: State, need: Need, given: Assignment, profile: Profile) -> Room:
+def _room(state: State, need: PodSetRequest, given: Assignment, profile: Profile) -> Room:
     nodes, pods = state.cluster.nodes, need.required or need.extra
     ask = ask_for(state, need, given, required=pods)
     free = _free(nodes, ask, profile)
     with state.cluster.transaction() as transaction:
-        placed = place(nodes, transaction, Ask(ask.klass, 0, pods, ask.where), profile)
+        placed = place_ask(nodes, transaction, Ask(ask.klass, 0, pods, ask.where), profile)
     level, domains = _domains(nodes, ask, free)
     return Room(
         need.group.name,
@@ -150,7 +150,7 @@ def _free(nodes: NodeColumns, ask: Ask, profile: Profile) -> NDArray[np.int64]:
     if ask.klass.refusal:
         return np.zeros(len(nodes), dtype=np.int64)
     with Transaction(nodes) as transaction:
-        found = prospect(nodes, transaction, replace(ask, near=None), profile, most=max(1, ask.required)).room
+        found = feasible_capacity(nodes, transaction, replace(ask, near=None), profile, most=max(1, ask.required)).room
     return np.asarray(found, dtype=np.int64)
 
 
@@ -158,7 +158,7 @@ def _ruled(nodes: NodeColumns, ask: Ask, profile: Profile) -> tuple[Ruled, ...]:
     found: dict[str, NDArray[np.bool_]] = {}
     if ask.klass.refusal:
         return (Ruled(ask.klass.refusal, nodes.count, ()),)
-    for rejection, hit in ruled_out(ask.klass, nodes, ask.where, profile):
+    for rejection, hit in counted_rejections(ask.klass, nodes, ask.where, profile):
         if hit.any():
             found[rejection.reason] = found.get(rejection.reason, np.zeros_like(hit)) | hit
     told = (
@@ -205,7 +205,7 @@ class GateContext:
     state: State
     workload: Workload
     queue: Queue | Explanation | None
-    needs: Sequence[Need] | Explanation
+    needs: Sequence[PodSetRequest] | Explanation
     quota: Sequence[QuotaUse]
     why: Explanation | None
 
@@ -229,7 +229,7 @@ def _behind(way: GateContext, gate: Gate) -> Step:
     """Return how a workload has passed a gate, or what it lacks of what it had passed with."""
     if gate is Gate.GATHER and missing(way.workload) > 0:
         return Step(gate.value, GateOutcome.SHORT, _passed(way, gate))
-    leaves = way.why is not None and way.why.reason == Reason.MEMBER_LOST
+    leaves = way.why is not None and way.why.reason == EvictionReason.MEMBER_LOST
     if gate is Gate.PLACEMENT and leaves and not isinstance(way.needs, Explanation):
         queue = way.queue if isinstance(way.queue, Queue) else None
         why = by_nodes(way.state, way.workload, queue, way.needs)

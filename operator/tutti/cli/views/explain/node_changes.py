@@ -16,14 +16,13 @@ from tutti.cli.views.drawing import first_few
 from tutti.cli.views.explain.changes import Case, Idea
 from tutti.cli.views.explain.gates import MOST_WAYS, by_nodes
 from tutti.cli.views.what_if import Seen, changed, like, node_of, with_nodes
-from tutti.cluster.supply import UNFIT, Labels
+from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, LabelPairs
 from tutti.engine.admission.attempt import Attempt, ask_for
-from tutti.engine.records.needs import Need
-from tutti.placement import selection
-from tutti.placement.framework import Where
-from tutti.placement.judging import standing
-from tutti.placement.plugins.node_unschedulable import CORDONED
-from tutti.placement.profile import Profile
+from tutti.engine.records.pod_sets import PodSetRequest
+from tutti.placement.framework import FlavorConstraints
+from tutti.placement.plugins import node_affinity
+from tutti.placement.plugins.node_state import CORDONED
+from tutti.placement.profile import Profile, static_filter_result
 from tutti.quota.flavors import Assignment, assignments
 
 _EACH = 4
@@ -60,7 +59,7 @@ def untainted(case: Case) -> Iterator[Idea]:
             continue
         value = f"={taint.value}" if taint.value else ""
         told = f"taint {taint.key}{value}:{taint.effect} is tolerated, or taken off {_names(tainted)}"
-        if taint.key in UNFIT:
+        if taint.key in UNSCHEDULABLE_TAINTS:
             told = f"{_names(tainted)} {agreeing(len(tainted), ('loses', 'lose'))} taint {taint.key}"
         yield Idea(told, _instead(case, changes))
 
@@ -76,7 +75,7 @@ def labelled(case: Case) -> Iterator[Idea]:
         if not wanted:
             continue
         able = _able_with(case, dict(wanted))
-        if selection.equals(nodes, wanted).any():
+        if node_affinity.has_labels(nodes, wanted).any():
             able = [name for name in able if _has_no_other(nodes.labels[nodes.rows[name]], wanted)]
         told = " and ".join(f"{key}={value}" for key, value in wanted)
         for number in _numbers(len(able)):
@@ -126,7 +125,7 @@ def _instead(case: Case, changes: Sequence[Node]) -> Seen:
     return with_nodes(case.seen, by_name, lambda node: by_name[node.metadata.name])
 
 
-def _models(case: Case, need: Need) -> list[Node]:
+def _models(case: Case, need: PodSetRequest) -> list[Node]:
     """Return a node of each flavor that could take such a pod if it were empty, as far as there is any."""
     nodes = case.state.cluster.nodes
     large = (nodes.allocatable >= nodes.vector(need.klass.requests)).all(axis=1)
@@ -139,7 +138,7 @@ def _models(case: Case, need: Need) -> list[Node]:
     return list(found.values())
 
 
-def _larger(case: Case, need: Need) -> list[Node]:
+def _larger(case: Case, need: PodSetRequest) -> list[Node]:
     """Return, of each flavor, the node that comes closest to what such a pod asks for, with what is lacking of it."""
     nodes, wanted = case.state.cluster.nodes, case.state.cluster.nodes.vector(need.klass.requests)
     offered = np.minimum(nodes.allocatable, wanted) / np.maximum(wanted, 1)
@@ -158,14 +157,14 @@ def _raised(node: Node, requests: Mapping[str, int]) -> Node:
     return changed(node, status=changed(node.status, allocatable={**node.status.allocatable, **more}))
 
 
-def _suitable(case: Case, need: Need) -> Iterator[NDArray[np.bool_]]:
+def _suitable(case: Case, need: PodSetRequest) -> Iterator[NDArray[np.bool_]]:
     """Yield, for each flavor that it may be counted in, which nodes would take such a pod were they large and empty."""
     profile = _profile(case)
     for where in _wheres(case, need):
-        yield standing(need.klass, case.state.cluster.nodes, where, profile).mask
+        yield static_filter_result(need.klass, case.state.cluster.nodes, where, profile).mask
 
 
-def _wheres(case: Case, need: Need) -> Iterator[Where]:
+def _wheres(case: Case, need: PodSetRequest) -> Iterator[FlavorConstraints]:
     """Yield what each flavor that a need may be counted in asks of nodes."""
     ways: list[Assignment] = [{}]
     if case.queue is not None:
@@ -189,13 +188,13 @@ def _able_with(case: Case, labels: Mapping[str, str]) -> list[str]:
         large = (nodes.allocatable >= nodes.vector(need.klass.requests)).all(axis=1)
         for where in _wheres(case, need):
             if dict(where.node_labels) == labels:
-                anywhere = Where(tolerations=where.tolerations)
-                able |= standing(need.klass, nodes, anywhere, profile).mask & large
-    able &= ~selection.equals(nodes, labels.items())
+                anywhere = FlavorConstraints(tolerations=where.tolerations)
+                able |= static_filter_result(need.klass, nodes, anywhere, profile).mask & large
+    able &= ~node_affinity.has_labels(nodes, labels.items())
     return sorted(nodes.names[row] for row in np.flatnonzero(able).tolist())
 
 
-def _has_no_other(has: Mapping[str, str], wanted: Labels) -> bool:
+def _has_no_other(has: Mapping[str, str], wanted: LabelPairs) -> bool:
     """Whether a node has no other value of any label that is wanted."""
     return all(has.get(key, value) == value for key, value in wanted)
 
