@@ -19,9 +19,9 @@ from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.controller.dispatch import Dispatch
 from tutti.engine import engine
 from tutti.engine.engine import Engine
-from tutti.engine.lifecycle import binding, charges, eviction, replacement, reservation
-from tutti.engine.preemption import preemption
-from tutti.engine.queue.turns import Candidates
+from tutti.engine.lifecycle import binding, eviction, member_loss, quota_usage, reservation
+from tutti.engine.preemption import by_priority
+from tutti.engine.queue.scheduling_queue import SchedulingQueue
 from tutti.engine.records import pod_sets
 from tutti.engine.records.queue_entries import PendingQueue
 from tutti.engine.records.workloads import Phase
@@ -94,11 +94,11 @@ def quota_is_never_given_back(patch: pytest.MonkeyPatch) -> None:
     def keep(state: Any, workload: Any) -> None:
         for member in workload.members():
             if member.charge is None and member.pod.node and not member.pod.terminated:
-                member.charge = charges.found_charge(state, workload, member)
+                member.charge = quota_usage.found_charge(state, workload, member)
                 if member.charge is not None:
                     state.charge(member.charge)
 
-    patch.setattr(charges, "settle_charges", keep)
+    patch.setattr(quota_usage, "update_charges", keep)
 
 
 def one_gpu_more(patch: pytest.MonkeyPatch) -> None:
@@ -130,14 +130,14 @@ def deletions_go_unseen(patch: pytest.MonkeyPatch) -> None:
 
 def sends_twice(patch: pytest.MonkeyPatch) -> None:
     """A member that is on its way is sent once more."""
-    send = binding.send
+    send = binding.send_binds
 
     def wrongly(state: Any, workload: Any) -> None:
         for member in workload.members():
             member.sent = False
         send(state, workload)
 
-    patch.setattr(binding, "send", wrongly)
+    patch.setattr(binding, "send_binds", wrongly)
 
 
 def what_vanished_unwatched_is_not_missed(patch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ BREAKAGES: dict[str, Break] = {
     "what is gone keeps its room": nothing(Cluster, "_uncharge"),
     "bound pods take no room": bound_pods_take_no_room,
     "members are sent twice": sends_twice,
-    "a standby remembers what has gone": nothing(Engine, "_let_go"),
+    "a standby remembers what has gone": nothing(Engine, "_forget_gone"),
     "deletions go unseen": deletions_go_unseen,
     "a gang that is bound in part stays so": nothing(binding, "roll_back"),
     "a lease is taken from whoever holds it": always(Elector, "_takeable", True),
@@ -175,16 +175,16 @@ BREAKAGES: dict[str, Break] = {
     "groups that were made for pods are not deleted": coroutine_of_nothing(Dispatch, "_delete"),
     "a deleted member counts as one that can be bound": placeable_but("deleting", PodPhase.LEAVING),
     "victims are chosen and not asked to leave": nothing(eviction, "ask_to_leave"),
-    "nobody is woken when something is freed": nothing(Candidates, "_wake"),
+    "nobody is woken when something is freed": nothing(SchedulingQueue, "_activate"),
     "the head of a strict line is overtaken": always(PendingQueue, "blocked", None),
     "what vanished while nobody watched is not missed": what_vanished_unwatched_is_not_missed,
-    "a reservation is held for ever": nothing(reservation, "time_out"),
+    "a reservation is held for ever": nothing(reservation, "time_out_members"),
     "members that end on dead nodes count": always(Cluster, "_is_lost", False),
-    "nothing is kept for successors": always(replacement, "kept_from", ()),
-    "quota of what was lost is anybody's": always(replacement, "_charge", None),
-    "a degraded gang is never restarted": nothing(replacement, "_restart_in_time"),
+    "nothing is kept for successors": always(member_loss, "kept_from", ()),
+    "quota of what was lost is anybody's": always(member_loss, "_charge", None),
+    "a degraded gang is never restarted": nothing(member_loss, "_restart_in_time"),
     "what is taken out waits for members on dead nodes": always(eviction, "_is_there", True),
-    "members leave one by one though their gang needs them": always(preemption, "_leaves_whole", False),
+    "members leave one by one though their gang needs them": always(by_priority, "_leaves_whole", False),
     "successors are placed one by one": successors_come_one_by_one,
 }
 

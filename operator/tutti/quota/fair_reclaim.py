@@ -14,7 +14,8 @@ when it does not borrow (those above the preemptor may) or all below it are out.
 a queue, a later cohort before an earlier one, and the queue whose first candidate comes first in the order of victims
 before the other.
 
-Ours: whoever was admitted out of turn (`engine/backfill/owing.py`) is not taken out by shares; it would come and go.
+Ours: whoever was admitted out of turn (`engine/backfill/overdue_heads.py`) is not taken out by shares;
+it would come and go.
 """
 
 from __future__ import annotations

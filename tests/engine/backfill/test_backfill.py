@@ -432,12 +432,12 @@ def test_nobody_is_looked_at_again_and_again_while_what_is_overdue_takes_its_tim
     job(world, "late", 2)
     world.hold_evictions = True
     world.until(101)
-    before = world.engine._candidates.evaluated
+    before = world.engine.evaluated
     for _ in range(10):
         world.decide(advance=0.01)
         due = world.engine.wakeup()
         assert due is None or due > world.now
-    assert world.engine._candidates.evaluated == before
+    assert world.engine.evaluated == before
     assert not runs(world, "late")
     world.delete("hundred-0")
     world.run()

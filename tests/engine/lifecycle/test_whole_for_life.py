@@ -8,7 +8,7 @@ from tests.engine.admission.test_extenders import FILTER, tell
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import PodCondition
 from tutti.api.taints import Taint
-from tutti.engine.lifecycle.replacement import kept_from
+from tutti.engine.lifecycle.member_loss import kept_from
 from tutti.engine.records.decisions import Evict
 from tutti.engine.records.observations import NodeSeen
 from tutti.engine.records.workloads import Phase, Workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.world import World
-from tutti.engine.preemption.nominations import LOOK_SECONDS
+from tutti.engine.preemption.nominations import REFIT_SECONDS
 from tutti.engine.records.decisions import Evict
 
 RANK = {"withinClusterQueue": "LowerPriority"}
@@ -59,7 +59,7 @@ def test_who_waits_for_slow_victims_starts_when_its_queue_is_given_more_quota(st
     world.run()
     assert world.reason("Pod", "high") == "WaitingForVictims"
     world.queue("cq", 5, **spec)
-    world.until(LOOK_SECONDS)
+    world.until(REFIT_SECONDS)
     assert "high" in world.where()
 
 
@@ -69,7 +69,7 @@ def test_what_victims_have_left_counts_together_with_what_has_come_up():
     world.run()
     assert world.where("high") == {}
     world.node("n1", gpus=2)
-    world.until(LOOK_SECONDS)
+    world.until(REFIT_SECONDS)
     assert sorted(world.where("high").values()) == ["n0", "n1"]
 
 
@@ -94,10 +94,10 @@ def test_however_often_room_comes_up_it_is_looked_at_once_in_a_while():
         world.node(f"n{number}", gpus=4, cordoned=True)
         world.run()
         world.now += 0.01
-    world.until(LOOK_SECONDS)
+    world.until(REFIT_SECONDS)
     assert world.engine.evaluated <= tried + 2
     world.node("n2", gpus=4)
-    world.until(LOOK_SECONDS)
+    world.until(REFIT_SECONDS)
     assert len(world.where("high")) == 2
 
 
@@ -131,7 +131,7 @@ def test_a_gang_that_is_to_be_whole_again_does_not_wait_either(cordoned):
     (until,) = [one.until for one in world.engine.state.nominations.ours.values()]
     world.now += 10
     world.node("n1", gpus=4, cordoned=cordoned)
-    world.until(2 * LOOK_SECONDS)
+    world.until(2 * REFIT_SECONDS)
     assert evicted(world) == [victim]
     left = [one.until for one in world.engine.state.nominations.ours.values()]
     assert left == ([until] if cordoned else [])  # it was not made anew

@@ -22,17 +22,17 @@ from tutti.engine.records.workloads import Workload
 
 TURNS = {
     "settling": "tutti.engine.engine.read_workload",
-    "settling, to its end": "tutti.engine.engine.backfill.note_end",
-    "queueing": "tutti.engine.queue.turns.queue_of",
-    "queueing, half way": "tutti.engine.queue.turns.pending_pod_sets",
+    "settling, to its end": "tutti.engine.engine.backfill.note_expected_end",
+    "queueing": "tutti.engine.queue.scheduling_queue.queue_of",
+    "queueing, half way": "tutti.engine.queue.scheduling_queue.pending_pod_sets",
     "admitting": "tutti.engine.engine.reserve",
     "admitting, its nodes": "tutti.engine.admission.admission._place",
     "admitting, beyond the required": "tutti.engine.admission.admission._take_most",
-    "admitting, to its binds": "tutti.engine.engine.binding.send",
-    "settling, its patience": "tutti.engine.engine.eager.lose_patience",
-    "counting": "tutti.engine.status.reporting.statuses.count",
-    "telling": "tutti.engine.status.reporting._tell_all",
-    "telling, its status": "tutti.engine.status.reporting.tell_status",
+    "admitting, to its binds": "tutti.engine.lifecycle.binding.send_binds",
+    "settling, its patience": "tutti.engine.engine.reservation.apply_gang_style",
+    "counting": "tutti.engine.status.reporting.statuses.count_in_queues",
+    "telling": "tutti.engine.status.reporting.report_workload",
+    "telling, its status": "tutti.engine.status.reporting.report_status",
 }
 """Where a workload's turn may raise: what it is called in messages, and the function that does."""
 ERRORS = {"RecursionError": RecursionError, "MemoryError": MemoryError, "KeyError": KeyError, "OSError": OSError}
@@ -279,16 +279,17 @@ def test_an_object_of_ours_that_cannot_be_taken_in_counts_as_unreadable(monkeypa
 
 def test_a_turn_that_raises_at_nobody_in_particular_is_begun_anew(monkeypatch):
     world = begin()
-    real, times = Engine._settle, 0
+    real, times = Engine._reconcile, 0
 
-    def settle(self, changed):
+    def reconcile(self):
         nonlocal times
-        real(self, changed)
+        done = real(self)
         times += 1
         if 4 <= times <= 5:
             raise ZeroDivisionError
+        return done
 
-    monkeypatch.setattr(Engine, "_settle", settle)
+    monkeypatch.setattr(Engine, "_reconcile", reconcile)
     gang(world, "one", 8)
     world.run()
     gang(world, "two", 8)
@@ -301,10 +302,10 @@ def test_a_turn_that_raises_at_nobody_in_particular_is_begun_anew(monkeypatch):
 def test_a_turn_that_always_raises_at_nobody_in_particular_ends_the_run(monkeypatch):
     world = begin()
 
-    def settle(self, changed):
+    def reconcile(self):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Engine, "_settle", settle)
+    monkeypatch.setattr(Engine, "_reconcile", reconcile)
     gang(world, "one", 8)
     with pytest.raises(ZeroDivisionError):
         world.run()

@@ -12,7 +12,7 @@ from tutti.engine.records.workloads import Phase
 
 
 def evaluated(world: World) -> int:
-    return world.engine._candidates.evaluated
+    return world.engine.evaluated
 
 
 def test_nothing_is_decided_before_everything_has_been_listed():

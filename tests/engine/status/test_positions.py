@@ -15,7 +15,7 @@ from tutti.api.kinds import KINDS
 from tutti.engine.records.counters import QueuePositions
 from tutti.engine.records.decisions import PatchStatus
 from tutti.engine.records.workloads import Workload
-from tutti.engine.status.retelling import LOOK_SECONDS, MOST_WRITES
+from tutti.engine.status.reporting import LOOK_SECONDS, MOST_WRITES
 
 
 def waiting(number: int, *, quota: int = 1, **spec) -> World:

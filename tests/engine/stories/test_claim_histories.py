@@ -49,7 +49,7 @@ class Shared(Stored):
 
     def check_lines(self) -> None:
         """Who stands in line is down for what its pods are."""
-        for standing in self.engine._candidates._standing.values():
+        for standing in self.engine._queue._entries.values():
             for need in standing.needs:
                 assert all(member.pod.klass is need.klass for member in need.members), standing.workload.name
 

@@ -21,7 +21,7 @@ from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import ObjectMeta, PriorityClass, ResourceRequirements
 from tutti.cluster.pods import PodPhase
-from tutti.engine.admission import past_use
+from tutti.engine.admission import usage_history
 from tutti.engine.records.decisions import AnyDecision, Bind, Evict
 from tutti.engine.records.observations import BindAnswer, BindFinished, PriorityClassSeen
 from tutti.engine.records.workloads import WorkloadKey
@@ -141,7 +141,7 @@ class Watched(Invariants, World):
         lines: dict[str, list[Any]] = {}
         for workload in state.workloads.values():
             if workload.counted[2] == "pending":
-                used = past_use.used_by(state, past_use.door_of(state, workload))
+                used = usage_history.usage_of_local_queue(state, usage_history.local_queue_of(state, workload))
                 lines.setdefault(workload.counted[1], []).append(((workload.rank, used, workload.order), workload))
         for queue, line in lines.items():
             right = [workload.key for _, workload in sorted(line, key=lambda one: one[0])]

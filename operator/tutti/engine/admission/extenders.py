@@ -28,7 +28,7 @@ from tutti.placement.profile import Profile, filter_nodes
 from tutti.quota.ordering import delay
 
 
-def begin_try(state: State, workload: WorkloadKey) -> None:
+def begin_consulting(state: State, workload: WorkloadKey) -> None:
     """Note that a workload is being tried: an answer that was good at the beginning of a try is so to its end."""
     state.consultations.tries += 1
     state.consultations.trying = workload
@@ -70,7 +70,7 @@ def ask_again(state: State, queries: Sequence[ExtenderQuery], profile: Profile) 
     """
     why: Explanation | None = None
     for query in queries if state.configuration.extenders else ():
-        known = _found(query.ask)
+        known = _consultation_of(query.ask)
         if known is None or known.used_in != state.consultations.tries or not known.outdated:
             continue
         minding = interested_extenders(state.configuration.extenders, query.ask.klass)
@@ -82,7 +82,7 @@ def ask_again(state: State, queries: Sequence[ExtenderQuery], profile: Profile) 
     return why
 
 
-def answered(state: State, answer: ExtenderAnswered) -> None:
+def extender_answered(state: State, answer: ExtenderAnswered) -> None:
     """Take in an answer, and ask the next extender; once none is left, those that waited are tried."""
     found = state.consultations.asked.pop(answer.ask, None)
     if found is None:
@@ -116,7 +116,7 @@ def _known(
     state: State, query: ExtenderQuery, now: ConsultationInputs, minding: Sequence[Extender]
 ) -> Consultation | None:
     """Return the consultation to go by or wait for, begun now if need be; None where there is no node to ask about."""
-    known = _found(query.ask)
+    known = _consultation_of(query.ask)
     if known is not None and known.failure and state.now < known.retry_at:
         return known
     if known is not None and not known.failure and _is_good(state, known, now):
@@ -180,6 +180,6 @@ def _key(ask: Ask) -> tuple[str, object]:
     return ("consultation", ask.where)
 
 
-def _found(ask: Ask) -> Consultation | None:
+def _consultation_of(ask: Ask) -> Consultation | None:
     found = ask.klass.cache.get(_key(ask))
     return found if isinstance(found, Consultation) else None

@@ -36,7 +36,7 @@ RECLAIMABLE: Mapping[Who, str] = MappingProxyType(
 """Whether a queue may take back what it has lent, by its policy."""
 
 
-def with_strangers(state: State, workload: Workload, why: Explanation) -> Explanation:
+def with_foreign_pods(state: State, workload: Workload, why: Explanation) -> Explanation:
     """Add, where a pod group waits for members, that pods with its label are left to another scheduler."""
     kind, namespace, name = workload.key
     others = state.strangers.get((namespace, name), {}) if kind == "PodGroup" else {}

@@ -28,7 +28,7 @@ from tutti.engine.ingest.membership import (
     reassign_members,
 )
 from tutti.engine.ingest.specs import allowances_changed
-from tutti.engine.lifecycle import binding, charges, eviction, limits, volumes
+from tutti.engine.lifecycle import binding, eviction, limits, quota_usage
 from tutti.engine.lifecycle.reservation import lost_node, note_loss
 from tutti.engine.preemption import nominations
 from tutti.engine.reading.objects import SHARED
@@ -58,12 +58,12 @@ def _pod_seen(state: State, seen: observations.PodSeen) -> None:
     else:
         state.cluster.put_pod(pod, keep=False)
         note_foreign_pod(state, pod)
-        nominations.note(state, pod)
+        nominations.note_foreign_nomination(state, pod)
 
 
 def _pod_gone(state: State, gone: observations.PodGone) -> None:
     drop_foreign_pod(state, (gone.namespace, gone.name))
-    nominations.drop(state, (gone.namespace, gone.name))
+    nominations.drop_foreign_nomination(state, (gone.namespace, gone.name))
     member = state.members.get((gone.namespace, gone.name))
     if member is not None and gone.uid in ("", member.pod.uid):
         note_loss(state, member)
@@ -74,11 +74,11 @@ def _pod_gone(state: State, gone: observations.PodGone) -> None:
 
 def _node_seen(state: State, seen: observations.NodeSeen) -> None:
     name = seen.node.metadata.name
-    before = charges.labels_of(state, name)
+    before = quota_usage.labels_of(state, name)
     for record in state.cluster.put_node(seen.node):
         if record.key in state.home:
             state.touch(state.home[record.key][0])
-    charges.node_relabelled(state, name, before)
+    quota_usage.node_relabelled(state, name, before)
 
 
 def _node_gone(state: State, gone: observations.NodeGone) -> None:
@@ -139,11 +139,11 @@ def _owner_gone(state: State, gone: observations.OwnerGone) -> None:
 
 
 def _storage_seen(state: State, seen: observations.StorageSeen) -> None:
-    volumes.seen(state, seen.found)
+    binding.storage_seen(state, seen.found)
 
 
 def _storage_gone(state: State, gone: observations.StorageGone) -> None:
-    volumes.gone(state, gone.kind, gone.namespace, gone.name)
+    binding.storage_gone(state, gone.kind, gone.namespace, gone.name)
 
 
 def _gang_object_seen(state: State, seen: observations.GangObjectSeen) -> None:
@@ -170,9 +170,9 @@ def _evicted(state: State, result: observations.EvictFinished) -> None:
     if result.done:
         return
     if member is not None and member.pod.uid == result.uid:
-        eviction.refused(state, state.workloads[state.home[member.pod.key][0]], member)
+        eviction.eviction_refused(state, state.workloads[state.home[member.pod.key][0]], member)
     elif member is None:
-        nominations.refused(state, (result.namespace, result.name), result.uid)
+        nominations.victim_refused(state, (result.namespace, result.name), result.uid)
 
 
 def _object_seen(state: State, seen: observations.ObjectSeen) -> None:
@@ -255,12 +255,12 @@ HANDLERS: Final[Mapping[type[Observation], Callable[[State, Any], None]]] = {
     observations.GangObjectSeen: _gang_object_seen,
     observations.GangObjectGone: _gang_object_gone,
     observations.ObjectUnread: _unread,
-    observations.BindFinished: binding.finished,
-    observations.ClaimWritten: volumes.written,
+    observations.BindFinished: binding.bind_finished,
+    observations.ClaimWritten: binding.claim_written,
     observations.EvictFinished: _evicted,
-    observations.Deactivated: limits.deactivated,
+    observations.Deactivated: limits.deactivate_finished,
     observations.PodGroupWritten: pod_group_written,
-    observations.ExtenderAnswered: extenders.answered,
+    observations.ExtenderAnswered: extenders.extender_answered,
     observations.Synced: _synced,
 }
 """What is done with each kind of observation."""

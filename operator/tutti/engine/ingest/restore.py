@@ -8,6 +8,7 @@ from tutti.api import resources
 from tutti.api.conditions import Condition, find, is_true
 from tutti.api.kinds import PodGroup, Workload
 from tutti.api.kinds.statuses import KeptMember
+from tutti.engine.lifecycle.phases import Transition, transit
 from tutti.engine.records import workloads
 from tutti.engine.records.members import LostMember
 from tutti.engine.records.workloads import Phase, WorkloadEviction
@@ -37,7 +38,7 @@ def restore(workload: workloads.Workload, found: Workload | PodGroup) -> None:
         why = preempted.reason if preempted is not None and preempted.status == "True" else ""
         workload.evicted = WorkloadEviction(evicted.reason, evicted.message, at, why)
         if workload.phase is Phase.WAITING and _was_leaving(found):
-            workload.phase = Phase.LEAVING
+            transit(workload, Transition.LEAVE_ON)
     if isinstance(found, Workload):
         workload.ran = float(found.status.accumulated_past_execution_time_seconds)
         if found.status.requeue is not None:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tutti.api.wording import IS, counted
+from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import give_back_all, note_given_back
 from tutti.engine.records.decisions import Deactivate, Evict
 from tutti.engine.records.explanation import (
@@ -35,7 +36,7 @@ from tutti.engine.records.explanation import (
     LifecycleStep,
 )
 from tutti.engine.records.members import Member
-from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadEviction
+from tutti.engine.records.workloads import ADMITTED, Workload, WorkloadEviction
 from tutti.engine.state import State
 from tutti.quota.ordering import delay
 
@@ -158,7 +159,7 @@ def leave_together(state: State, workload: Workload) -> None:
     state.announce(workload, "Warning", "DeletedAsPartOfGang", note)
 
 
-def refused(state: State, workload: Workload, member: Member) -> None:
+def eviction_refused(state: State, workload: Workload, member: Member) -> None:
     """Note that a member could not be asked to leave; that is done again after a while."""
     member.evicting = False
     backoff = state.configuration.backoff
@@ -169,7 +170,7 @@ def refused(state: State, workload: Workload, member: Member) -> None:
     state.touch(workload.key)
 
 
-def go_on(state: State, workload: Workload) -> bool:
+def go_on_leaving(state: State, workload: Workload) -> bool:
     """Go on taking a workload out.
 
     Returns:
@@ -187,7 +188,7 @@ def go_on(state: State, workload: Workload) -> bool:
     return True
 
 
-def leave_behind(workload: Workload) -> None:
+def forgo_lost_members(workload: Workload) -> None:
     """Have a workload that was taken out begin again without those of its members that have not been seen to end.
 
     They were lost, and are not waited for. Their nodes may come back; they end there then, and are none of the others.
@@ -199,7 +200,7 @@ def leave_behind(workload: Workload) -> None:
             pod.recount()
 
 
-def take_back(workload: Workload) -> None:
+def count_lost_members_again(workload: Workload) -> None:
     """Have those counted again, while they end, that a workload was begun without, where their nodes have come back.
 
     It has what it needs without them, and another process could not tell them from others that are ending.
@@ -227,11 +228,12 @@ def _take_out(state: State, workload: Workload, eviction: WorkloadEviction, *, f
     )
     give_back_all(state, workload)
     state.held.pop(workload.key, None)
-    workload.phase, workload.deadline, workload.evicted = Phase.LEAVING, None, eviction
+    transit(workload, Transition.LEAVE)
+    workload.deadline, workload.evicted = None, eviction
     workload.running_since = workload.unready_since = None
     workload.was_ready = False
-    workload.explanation = Explanation(Gate.PERMIT, eviction.reason, eviction.message)
-    go_on(state, workload)
+    explain(workload, Explanation(Gate.PERMIT, eviction.reason, eviction.message))
+    go_on_leaving(state, workload)
     state.touch(workload.key)
 
 

@@ -22,7 +22,7 @@ MOST_NAMES = 3
 """How many members that have failed are named."""
 
 
-def read(workload: Workload, found: WorkloadObject) -> None:
+def read_limits(workload: Workload, found: WorkloadObject) -> None:
     """Take over from a Workload object whether it is active, how long it may take, and how it is requeued.
 
     One that is set active again starts anew: its evictions and the time it has run are forgotten.
@@ -40,7 +40,7 @@ def read(workload: Workload, found: WorkloadObject) -> None:
     workload.ready_seconds, workload.limit_seconds = spec.ready_timeout_seconds, spec.maximum_execution_time_seconds
 
 
-def enforce(state: State, workload: Workload) -> None:
+def enforce_limits(state: State, workload: Workload) -> None:
     """Take a workload out that may not go on."""
     if workload.deactivated and workload.inactive_from is None and workload.ask_at <= state.now:
         workload.inactive_from = 0
@@ -60,7 +60,7 @@ def enforce(state: State, workload: Workload) -> None:
         _enforce_times(state, workload)
 
 
-def watch(state: State, workload: Workload) -> None:
+def watch_limits(state: State, workload: Workload) -> None:
     """Note since when a workload is not ready, and have it looked at when one of its times is over."""
     if ends_at(state, workload) is not None:
         state.ending[workload.key] = workload
@@ -98,7 +98,7 @@ def protected_until(state: State, workload: Workload) -> float:
     return since + seconds
 
 
-def deactivated(state: State, result: Deactivated) -> None:
+def deactivate_finished(state: State, result: Deactivated) -> None:
     """Take in what became of a Deactivate; one that failed is asked for again after a while."""
     workload = state.workloads.get(("Workload", result.namespace, result.name))
     if workload is None or workload.uid != result.uid or not workload.deactivated:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
 from tutti.engine.records.explanation import Explanation
-from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption
+from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Workload
 from tutti.quota.assigner import Known
 from tutti.quota.assignment import Choice
@@ -46,8 +46,6 @@ class QueueEntry:
         needs: The pods that want nodes.
         key: Sorts those of a line, the next one first.
         left: Whether it has left the line.
-        lacking: What its last try found that it could have if others were gone, the best first.
-        needs_room: Whether others could have been taken out for its quota, so that it may be nodes that it lacks.
     """
 
     workload: Workload
@@ -55,8 +53,6 @@ class QueueEntry:
     key: QueueKey
     bunch: EquivalenceClass
     left: bool = False
-    lacking: Sequence[PreemptionOption] = ()
-    needs_room: bool = False
 
     @property
     def queue(self) -> Queue | None:

@@ -95,7 +95,7 @@ class Workload:
     Attributes:
         uid: Of the object, where there is one.
         keeps_trying: Whether what is bound of it stays when it cannot be completed in time (onBindFailure: Retry).
-        style: Given where it starts as soon as there is room for all of it (see `lifecycle/eager.py`).
+        style: Given where it starts as soon as there is room for all of it (see `lifecycle/reservation.py`).
         short_since: Since when such a one finds no nodes, Unix seconds.
         scattered: Whether its members are placed one by one, because it has waited long enough.
         given_up: Why it is not tried any more, or "".

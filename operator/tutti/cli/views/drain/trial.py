@@ -19,7 +19,7 @@ from tutti.cli.views.degraded import KeptQuota, kept_for
 from tutti.cli.views.what_if import Asked, changed, claims_of, key_of, node_of, successors, waits_for
 from tutti.cluster.pods import PodKey
 from tutti.engine.engine import Engine
-from tutti.engine.lifecycle.degraded import is_restarting, restarts_at
+from tutti.engine.lifecycle.member_loss import is_restarting, restarts_at
 from tutti.engine.records.decisions import AnyDecision, Evict
 from tutti.engine.records.explanation import EvictionReason
 from tutti.engine.records.observations import NodeGone, NodeSeen, PodGone, PodSeen

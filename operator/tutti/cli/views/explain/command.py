@@ -25,8 +25,7 @@ from tutti.cli.views.explain.model import Explained, GateOutcome, QuotaUse, Reme
 from tutti.cli.views.explain.remedies import hopeless, remedies
 from tutti.cli.views.what_if import Asked, claims_of, pod_of, successors, waits_for
 from tutti.cluster.pods import PodPhase
-from tutti.engine.lifecycle.degraded import is_restarting, restarts_at, short_groups
-from tutti.engine.lifecycle.replacement import lent
+from tutti.engine.lifecycle.member_loss import is_restarting, lending_kept, restarts_at, short_groups
 from tutti.engine.reading.resolution import queue_of
 from tutti.engine.records.explanation import EvictionReason, Explanation
 from tutti.engine.records.observations import AnyObservation
@@ -166,7 +165,7 @@ def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:
 def _look(asked: Asked, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool) -> _Look:
     """Look at the gates of a workload; what is kept for it in case that it lost members is free for it."""
     workload = state.workloads[key]
-    with lent(state, workload):
+    with lending_kept(state, workload):
         queue = queue_of(state.catalog, workload, is_required=state.configuration.require_queue)
         needs = pending_pod_sets(workload)
         at = None if isinstance(queue, Explanation) else queue

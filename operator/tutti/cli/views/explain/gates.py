@@ -19,8 +19,7 @@ from tutti.cli.views.explain.model import GateOutcome, QuotaUse, Room, Ruled, St
 from tutti.cli.views.what_if import missing
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
-from tutti.engine.admission.attempt import Attempt, ask_for
-from tutti.engine.admission.choices import chooser
+from tutti.engine.admission.attempt import AdmissionAttempt, ask_for, flavor_chooser
 from tutti.engine.admission.shortages import closest, misfit, short_of_quota
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate
 from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, quota_pod_sets
@@ -40,7 +39,7 @@ def by_quota(state: State, workload: Workload, queue: Queue, needs: Sequence[Pod
     required = [need for need in needs if need.required]
     if not required:
         return None
-    choice = chooser(state, queue, workload).choose(quota_pod_sets(required))
+    choice = flavor_chooser(state, queue, workload).choose(quota_pod_sets(required))
     return None if choice.verdict is Verdict.FIT else closest(short_of_quota(state, queue, choice))
 
 
@@ -84,7 +83,7 @@ def by_nodes(
     whys = []
     for given in _ways(state, queue, required):
         with state.cluster.transaction() as transaction:
-            attempt = Attempt(state, workload, queue, transaction)
+            attempt = AdmissionAttempt(state, workload, queue, transaction)
             pairs = zip(required, given, strict=True)
             asks = [ask_for(state, need, flavors, required=need.required) for need, flavors in pairs]
             found = place_together(state.cluster.nodes, transaction, asks, attempt.profile)
@@ -97,7 +96,7 @@ def by_nodes(
 def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> tuple[Room, ...]:
     """Return where pods of each kind could go, in each flavor that they may be counted in."""
     with state.cluster.transaction() as transaction:
-        profile = Attempt(state, workload, queue, transaction).profile
+        profile = AdmissionAttempt(state, workload, queue, transaction).profile
     wanting = [need for need in needs if need.required or need.extra]
     found: dict[tuple[int, str], Room] = {}
     for given in _ways(state, queue, wanting):

@@ -17,7 +17,7 @@ from tutti.cli.views.explain.changes import Case, Idea
 from tutti.cli.views.explain.gates import MOST_WAYS, by_nodes
 from tutti.cli.views.what_if import Seen, changed, like, node_of, with_nodes
 from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, LabelPairs
-from tutti.engine.admission.attempt import Attempt, ask_for
+from tutti.engine.admission.attempt import AdmissionAttempt, ask_for
 from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.placement.framework import FlavorConstraints
 from tutti.placement.plugins import node_affinity
@@ -177,7 +177,7 @@ def _wheres(case: Case, need: PodSetRequest) -> Iterator[FlavorConstraints]:
 
 def _profile(case: Case) -> Profile:
     with case.state.cluster.transaction() as transaction:
-        return Attempt(case.state, case.workload, case.queue, transaction).profile
+        return AdmissionAttempt(case.state, case.workload, case.queue, transaction).profile
 
 
 def _able_with(case: Case, labels: Mapping[str, str]) -> list[str]:

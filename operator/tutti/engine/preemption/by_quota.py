@@ -16,13 +16,19 @@ import numpy as np
 
 from tutti.api.conditions import timestamp
 from tutti.api.wording import counted
-from tutti.engine.lifecycle import holders
+from tutti.engine.lifecycle import quota_usage
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.lifecycle.limits import protected_until
-from tutti.engine.preemption import nominations, respecting
-from tutti.engine.preemption.precedence import precedence
-from tutti.engine.preemption.preemption import REASON, may_preempt, priority_of, spots_of, tell_preempted
-from tutti.engine.preemption.surplus import set_apart
+from tutti.engine.preemption import nominated_room, nominations
+from tutti.engine.preemption.by_priority import (
+    PREEMPTION_BY_SCHEDULER,
+    may_preempt,
+    preempt_by_priority,
+    report_preempted,
+    set_apart,
+    spots_of,
+)
+from tutti.engine.preemption.nominated_room import precedence_of
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
 from tutti.engine.records.members import Member
 from tutti.engine.records.pod_sets import PreemptionOption
@@ -54,29 +60,58 @@ _BY = {
 }
 
 
-def reclaim(state: State, standing: QueueEntry) -> Explanation | None:
-    """Take others out for a workload by what its queue allows, and hold quota and room for it.
+class Preemption(NamedTuple):
+    """What came of looking for others to take out.
 
-    Returns:
-        What it waits for from now on; None where nobody is taken out.
+    Attributes:
+        waits: What the workload waits for from now on; None where nobody is taken out.
+        lacks_nodes: Whether others could have been taken out for its quota, so that it may be nodes that it lacks.
     """
-    queue, standing.needs_room = standing.queue, False
-    if queue is None or queue.policy == NOBODY or not may_preempt(standing.needs):
-        return None
-    if not any(need.required for need in standing.needs):
-        return None  # nobody leaves for members that a gang can do without
-    behind = precedence(state, standing).lesser
+
+    waits: Explanation | None = None
+    lacks_nodes: bool = False
+
+
+NOBODY_LEAVES = Preemption()
+
+
+def preempt(
+    state: State, entry: QueueEntry, why: Explanation, options: Sequence[PreemptionOption], *, priority: int
+) -> Preemption:
+    """Take others out for a workload, by the rules of its queue or else by the priority of its pods; hold their room.
+
+    Args:
+        state: The engine's memory.
+        entry: The workload.
+        why: Why it could not be admitted.
+        options: What it could have if others were gone, the best first.
+        priority: That of its pods.
+    """
+    by_quota = preempt_by_quota(state, entry, options, priority)
+    if by_quota.waits is not None:
+        return by_quota
+    return by_quota._replace(waits=preempt_by_priority(state, entry, why, options, priority))
+
+
+def preempt_by_quota(state: State, entry: QueueEntry, options: Sequence[PreemptionOption], priority: int) -> Preemption:
+    """Take others out for a workload by what its queue allows, and hold quota and room for it."""
+    queue, workload = entry.queue, entry.workload
+    if queue is None or queue.policy == NOBODY or not may_preempt(entry.needs):
+        return NOBODY_LEAVES
+    if not any(need.required for need in entry.needs):
+        return NOBODY_LEAVES  # nobody leaves for members that a gang can do without
+    behind = precedence_of(state, entry).lesser
     for aside in ([], behind) if behind else ([],):
-        for lacking in standing.lacking:
-            found = _choose(state, standing.workload, queue, lacking, aside)
+        for option in options:
+            found = _choose(state, workload, queue, option, aside)
             if found is not None:
                 for key in aside:
-                    nominations.give_up(state, key)
-                return _take_out(state, standing, queue, lacking, found)
-    demands = (_demand(standing.workload, queue, lacking) for lacking in standing.lacking)
-    standing.needs_room = any(state.rules.candidates(state.holdings.snapshot, demand) for demand in demands)
+                    nominations.give_up_nomination(state, key)
+                return Preemption(_take_out(state, entry, queue, option, found, priority))
+    demands = (_demand(workload, queue, option) for option in options)
+    lacks_nodes = any(state.rules.candidates(state.holdings.snapshot, demand) for demand in demands)
     _look_again(state, queue)
-    return None
+    return Preemption(lacks_nodes=lacks_nodes)
 
 
 @dataclass(slots=True)
@@ -100,7 +135,7 @@ class _Trial:
         cluster = self.state.cluster
         slots = np.array([slot for holder in gone for slot in self._of(holder)], dtype=np.int64)
         with SimulatedRemoval(cluster, slots, seen=self.seen), cluster.transaction() as transaction:
-            respecting.uncover(self.state, transaction, set(slots.tolist()))
+            nominated_room.take_covered(self.state, transaction, set(slots.tolist()))
             found = place_together(cluster.nodes, transaction, self.lacking.asks, self.lacking.profile)
         return None if isinstance(found, Diagnosis) else found
 
@@ -117,14 +152,14 @@ class _Trial:
         ]
         units = VictimUnits.among(cluster, np.zeros(0, dtype=np.int64), parties)
         with cluster.transaction() as transaction:
-            respecting.uncover(self.state, transaction)
+            nominated_room.take_covered(self.state, transaction)
             chosen = choose_victims(cluster, self.lacking.asks, units, profile=self.lacking.profile)
         return [] if chosen is None else [found[unit].name for unit in chosen.units.tolist()]
 
     def _of(self, holder: Holder) -> list[int]:
         slots = self._slots.get(holder.name)
         if slots is None:
-            workload = holders.workload_of(self.state, holder)
+            workload = quota_usage.workload_of(self.state, holder)
             members = iter(()) if workload is None else workload.members()
             if holder.name in self.apart:
                 members = iter((self.apart[holder.name],))
@@ -221,15 +256,15 @@ def _usage(lacking: PreemptionOption) -> Usage:
 
 
 def _take_out(
-    state: State, standing: QueueEntry, queue: Queue, lacking: PreemptionOption, found: _Found
+    state: State, entry: QueueEntry, queue: Queue, lacking: PreemptionOption, found: _Found, priority: int
 ) -> Explanation:
     """Have the victims leave, and hold what they leave for the preemptor."""
-    workload, (victims, rows, apart) = standing.workload, found
+    workload, (victims, rows, apart) = entry.workload, found
     leaving: list[Workload] = []
     fewer: dict[WorkloadKey, list[Member]] = {}
     whole = {victim.holder.name for victim in victims if victim.holder.name not in apart}
     for victim in victims:
-        other = holders.workload_of(state, victim.holder)
+        other = quota_usage.workload_of(state, victim.holder)
         assert other is not None  # else it would have been spared
         if victim.holder.name in apart:
             if other.name not in whole:
@@ -240,35 +275,35 @@ def _take_out(
         preemptor = workload_named(workload, other.key[1], discreet=state.discreet)
         text = f"it makes room for {preemptor} of ClusterQueue {queue.name}: {by}"
         if other.phase is Phase.WAITING:  # it holds what others have left for it
-            nominations.give_up(state, other.key)
+            nominations.give_up_nomination(state, other.key)
             state.touch(other.key)
         else:
             evict(state, other, EvictionReason.PREEMPTED, text, preempted=victim.reason.value, for_queue=queue.name)
     for key, members in fewer.items():
         for_whom = f"{workload_named(workload, key[1], discreet=state.discreet)} of ClusterQueue {queue.name}"
         text = f"it makes room for {for_whom}; its gang does without it"
-        evict_members(state, state.workloads[key], members, REASON, text)
+        evict_members(state, state.workloads[key], members, PREEMPTION_BY_SCHEDULER, text)
         for member in members:
-            tell_preempted(state, member.pod, for_whom)
+            report_preempted(state, member.pod, for_whom)
     going = [one for other in leaving for one in other.members() if one.pod.place]
     pods = {one.pod.key: one.pod.uid for one in [*going, *(one for some in fewer.values() for one in some)]}
     until = state.now + state.configuration.victims_timeout_seconds
     why = _waiting_for(state, workload, victims, sum(need.required for need in lacking.needs), until)
     nomination = Nomination(
-        priority=priority_of(state, workload, standing.needs),
+        priority=priority,
         spots=list(spots_of(state, lacking.needs, rows)),
-        wants=nominations.wants_of(standing.needs),
+        wants=nominations.wants_of(entry.needs),
         victims=pods,
         charges=lacking.charged,
         until=until,
         why=why,
         leaving=[*((other.name, None) for other in leaving), *_of_members(state, fewer)],
     )
-    nominations.begin(state, workload.key, nomination)
+    nominations.begin_nomination(state, workload.key, nomination)
     workload.cluster_queue = queue.name
     if pods:
         state.reached(workload, LifecycleStep.MAKES_ROOM, pods=len(pods))
-    holders.describe(state, workload)
+    quota_usage.describe_holder(state, workload)
     if not pods:
         state.touch(workload.key)  # there is nobody to wait for
     return why
@@ -287,7 +322,7 @@ def _of_members(state: State, fewer: dict[WorkloadKey, list[Member]]) -> Iterato
 def _waiting_for(state: State, workload: Workload, victims: Sequence[Victim], pods: int, until: float) -> Explanation:
     names = []
     for one in victims[:MOST_NAMES]:
-        other = holders.workload_of(state, one.holder)
+        other = quota_usage.workload_of(state, one.holder)
         name = one.holder.name if other is None else workload_named(other, workload.key[1], discreet=state.discreet)
         names.append(f"{name} of {one.holder.queue}, {one.reason}")
     more = f"; and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
@@ -304,7 +339,7 @@ def _look_again(state: State, queue: Queue) -> None:
     snapshot = state.holdings.snapshot
     for leaf in snapshot.queue(queue.name).root().leaves():
         for holder in snapshot.holders(leaf.name):
-            other = holders.workload_of(state, holder)
+            other = quota_usage.workload_of(state, holder)
             until = 0.0 if other is None else protected_until(state, other)
             if until > state.now:
                 state.nominations.look_again(until)

@@ -29,7 +29,7 @@ Room = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class StartEstimate:
     """Where and when a workload would fit.
 
     Attributes:
@@ -45,30 +45,30 @@ class Prospect:
     usage: Usage
 
 
-def foresee(state: State, standing: QueueEntry, beside: Sequence[BackfillReservation]) -> Prospect | None:
+def estimate_start(state: State, entry: QueueEntry, beside: Sequence[BackfillReservation]) -> StartEstimate | None:
     """Return when and where a workload fits, if nothing starts meanwhile that does not end by then.
 
     Args:
         state: The engine's memory; it is as before afterwards.
-        standing: The workload.
+        entry: The workload.
         beside: What is kept for others who go before it.
 
     Returns:
         The earliest time at which it fits for certain; else, without a time, where it would fit soonest; None where it
         would not fit even if all workloads had ended.
     """
-    return _search(state, standing, beside, _known(state)) or _search(state, standing, beside, _all(state))
+    return _search(state, entry, beside, _known(state)) or _search(state, entry, beside, _all(state))
 
 
 def fits_before(
-    state: State, standing: QueueEntry, beside: Sequence[BackfillReservation], shadow: BackfillReservation
+    state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], shadow: BackfillReservation
 ) -> bool:
     """Whether a workload fits for certain sooner than it was to start."""
     slots, at = _known(state), math.inf if shadow.starts_at is None else shadow.starts_at
     if at <= state.now:
         return False
     gone = slots[_ends(state, slots) < at]
-    return _had(state, standing, beside, gone, _given_back(state, shadow.queue, at, sooner=True)) is not None
+    return _had(state, entry, beside, gone, _given_back(state, shadow.queue, at, sooner=True)) is not None
 
 
 def still_fits(state: State, shadow: BackfillReservation) -> bool:
@@ -131,27 +131,29 @@ def _both(one: dict[str, Usage], other: Mapping[str, Usage]) -> dict[str, Usage]
     return one
 
 
-def _search(state: State, standing: QueueEntry, beside: Sequence[BackfillReservation], slots: Slots) -> Prospect | None:
+def _search(
+    state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], slots: Slots
+) -> StartEstimate | None:
     tenants, nodes = state.cluster.tenants, state.cluster.nodes
     row = tenants.row[slots].astype(np.int64)
     held = tenants.held(slots, nodes.axis)
     part = (held / np.maximum(nodes.allocatable[row, : held.shape[1]], 1)).max(axis=1, initial=0.0)
     order = departures(_ends(state, slots), row, part, state.now)
     late = order.step > len(order.times)
-    charges, head = _Charges.of(state, slots[late]), "" if standing.queue is None else standing.queue.name
+    charges, head = _Charges.of(state, slots[late]), "" if entry.queue is None else entry.queue.name
 
     def look_at(step: int) -> list[Taken] | None:
         gone, given = order.step <= step, dict[str, Usage]()
         if step and len(order.times):
             given = _given_back(state, head, float(order.times[min(step, len(order.times)) - 1]))
         given = _both(given, charges.only(gone[late]).total())
-        return _had(state, standing, beside, slots[gone], given)
+        return _had(state, entry, beside, slots[gone], given)
 
     found = earliest(0, order.steps, look_at)
-    return None if found is None else _prospect(state, order, *found)
+    return None if found is None else _estimate(state, order, *found)
 
 
-def _prospect(state: State, order: Departures, step: int, taken: Sequence[Taken]) -> Prospect:
+def _estimate(state: State, order: Departures, step: int, taken: Sequence[Taken]) -> StartEstimate:
     nodes = state.cluster.nodes
     rows = np.unique(np.concatenate([one.rows for one in taken]))
     wanted = np.zeros((len(rows), len(nodes.axis)), dtype=np.int64)
@@ -162,7 +164,7 @@ def _prospect(state: State, order: Departures, step: int, taken: Sequence[Taken]
         wanted[np.searchsorted(rows, where), : len(request)] += counts[:, None] * request[None, :]
         if one.charge:
             add_to(usage, one.charge.usage, len(one.rows))
-    return Prospect(state.now if not step else order.at(step), rows, wanted, usage)
+    return StartEstimate(state.now if not step else order.at(step), rows, wanted, usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ class _Charges:
 
 
 def _had(
-    state: State, standing: QueueEntry, beside: Sequence[BackfillReservation], gone: Slots, given: Mapping[str, Usage]
+    state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], gone: Slots, given: Mapping[str, Usage]
 ) -> list[Taken] | None:
     """Return what a workload could have if some pods had ended, some quota were given back, and others had theirs."""
     cluster, snapshot = state.cluster, state.holdings.snapshot
@@ -226,7 +228,7 @@ def _had(
         for one in beside:
             kept.withhold(*_there(state, one))
             snapshot.charge(one.queue, one.usage)
-        found = look(state, standing)
+        found = look(state, entry)
     return found if isinstance(found, list) else None
 
 

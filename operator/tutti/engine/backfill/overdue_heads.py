@@ -28,7 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tutti.engine.lifecycle import holders
+from tutti.engine.lifecycle import quota_usage
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import OverdueHead, ShareDebt
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
@@ -37,35 +37,35 @@ from tutti.quota.fair_sharing import Ordering
 from tutti.quota.proportion import First, Proportion
 from tutti.quota.tree import QuotaNode, add_to
 
-LOOK_SECONDS = 1.0
+DEBT_SECONDS = 1.0
 """What is owed is worked out at most so often; it asks what every queue of the tree deserves."""
 
 _MOST_BEYOND = 10.0
 _LEAST_REPAID = -0.1
 """Else the smaller work of a queue, always as much as its part, would keep its first from ever having a turn."""
 
-StandingOf = Callable[[WorkloadKey], QueueEntry | None]
+EntryOf = Callable[[WorkloadKey], QueueEntry | None]
 Parts = dict[str, Proportion]
 """What the queues of each tree deserve, by what names the tree."""
 
 
-def may_be(state: State) -> bool:
+def may_be_overdue(state: State) -> bool:
     """Whether it may be anybody's turn for having waited long enough."""
     return state.rules.fair and state.configuration.fair_sharing.patience_seconds > 0
 
 
-def note(state: State, standing: QueueEntry) -> None:
+def note_head(state: State, entry: QueueEntry) -> None:
     """Take note of one that could not be admitted: it may be its turn later, if it is the first of its line."""
-    queue, workload, debts = standing.queue, standing.workload, state.debts
-    if queue is None or queue.reserves or workload.phase is not Phase.WAITING or not may_be(state):
+    queue, workload, debts = entry.queue, entry.workload, state.debts
+    if queue is None or queue.reserves or workload.phase is not Phase.WAITING or not may_be_overdue(state):
         return
     if state.holdings.tree.queues[queue.name].parent is None:
         return
-    line, known = standing.bunch.line, debts.claims.get(queue.name)
+    line, known = entry.bunch.line, debts.claims.get(queue.name)
     if known is not None and known.workload == workload.key:
         return
-    if known is None or line.order(standing) < line.place(known.key, known.door):
-        debts.claims[queue.name] = OverdueHead(workload.key, workload.queued_at, standing.key, standing.bunch.door)
+    if known is None or line.order(entry) < line.place(known.key, known.door):
+        debts.claims[queue.name] = OverdueHead(workload.key, workload.queued_at, entry.key, entry.bunch.door)
         debts.stale = True
 
 
@@ -76,53 +76,53 @@ def has_turn(state: State, queue: str, workload: WorkloadKey) -> bool:
     return mine and state.debts.turns.get(state.holdings.root_of(queue)) == queue
 
 
-def begin(state: State, queue: str, workload: Workload) -> None:
+def begin_debt(state: State, queue: str, workload: Workload) -> None:
     """Note that the first of a queue has had its turn: from now on the queue owes what it has beyond its part."""
     workload.out_of_turn = True
-    holders.describe(state, workload)
+    quota_usage.describe_holder(state, workload)
     state.debts.of[queue] = ShareDebt(0.0, state.now)
     state.debts.stale = True
 
 
-def stir(state: State, standing_of: StandingOf) -> None:
+def refresh_turns(state: State, entry_of: EntryOf) -> None:
     """Work out what is owed by now, and whose turn it is."""
     debts = state.debts
     for queue, claim in list(debts.claims.items()):
-        standing = standing_of(claim.workload)
-        if standing is None or standing.bunch.line.name != (queue, "") or standing.queue is None:
+        entry = entry_of(claim.workload)
+        if entry is None or entry.bunch.line.name != (queue, "") or entry.queue is None:
             del debts.claims[queue]
         else:
-            claim.key, claim.door = standing.key, standing.bunch.door
+            claim.key, claim.door = entry.key, entry.bunch.door
     debts.turns = {root: queue for root, queue in debts.turns.items() if queue in debts.claims}
     if not (debts.claims or debts.of):
         debts.stale = False
         return
-    if state.now < debts.looked_at + LOOK_SECONDS:
+    if state.now < debts.looked_at + DEBT_SECONDS:
         debts.stale = True
         return
     debts.looked_at, debts.stale = state.now, False
     parts: Parts = {}
     for queue, debt in list(debts.of.items()):
         _follow(state, parts, queue, debt)
-    _give_turns(state, parts, standing_of)
+    _give_turns(state, parts, entry_of)
 
 
-def next_due(state: State) -> float | None:
+def next_turn_due(state: State) -> float | None:
     """Return when to look again though nothing is observed, Unix seconds; None: not at all."""
     debts = state.debts
-    times = [max(state.now, debts.looked_at + LOOK_SECONDS)] if debts.stale else []
+    times = [max(state.now, debts.looked_at + DEBT_SECONDS)] if debts.stale else []
     patience = state.configuration.fair_sharing.patience_seconds
     times += [claim.since + patience for claim in debts.claims.values() if claim.since + patience > state.now]
     for debt in debts.of.values():
         if debt.beyond < 0:
-            times.append(max(state.now, debt.at + max(LOOK_SECONDS, debt.seconds / -debt.beyond)))
+            times.append(max(state.now, debt.at + max(DEBT_SECONDS, debt.seconds / -debt.beyond)))
     return min(times, default=None)
 
 
-def _give_turns(state: State, parts: Parts, standing_of: StandingOf) -> None:
+def _give_turns(state: State, parts: Parts, entry_of: EntryOf) -> None:
     """Give the turn in each tree to the first that may have it, unless somebody has it who still may."""
     debts, ripe = state.debts, state.now - state.configuration.fair_sharing.patience_seconds
-    asking = [_Asking.of(state, parts, queue, standing_of(claim.workload)) for queue, claim in debts.claims.items()]
+    asking = [_Asking.of(state, parts, queue, entry_of(claim.workload)) for queue, claim in debts.claims.items()]
     least: dict[str, Fraction] = {}
     for one in asking:
         if one.fits:
@@ -158,18 +158,18 @@ class _Asking:
     then: Fraction = Fraction(0)
 
     @classmethod
-    def of(cls, state: State, parts: Parts, queue: str, standing: QueueEntry | None) -> _Asking:
+    def of(cls, state: State, parts: Parts, queue: str, entry: QueueEntry | None) -> _Asking:
         """Work it out."""
         root, node = state.holdings.root_of(queue), state.holdings.tree.queues.get(queue)
-        if node is None or node.parent is None or standing is None or standing.queue is None:
+        if node is None or node.parent is None or entry is None or entry.queue is None:
             return cls(queue, root)
-        known, covered = _parts(state, parts, node), {resource for _, resource in standing.queue.quotas}
+        known, covered = _parts(state, parts, node), {resource for _, resource in entry.queue.quotas}
         deserved, reach = known.deserved(node), known.reach(node)
         infinite, now = known.share(node)
         used, asked = dict[str, int](), dict[str, int]()
         for (_, resource), amount in node.usage.items():
             add_to(used, {resource: amount})
-        for need in standing.needs:
+        for need in entry.needs:
             add_to(asked, need.klass.requests, need.required)
         total = {name: used.get(name, 0) + amount for name, amount in asked.items() if amount and name in covered}
         if infinite or not all(deserved.get(name) and total[name] <= reach.get(name, 0) for name in total):

@@ -32,7 +32,7 @@ MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Door:
+class _LocalQueueUsage:
     """A LocalQueue of a ClusterQueue that goes by past use, with what it has used."""
 
     name: str
@@ -40,27 +40,27 @@ class _Door:
     use: PastUse
 
 
-def door_of(state: State, workload: Workload) -> str:
+def local_queue_of(state: State, workload: Workload) -> str:
     """Return the LocalQueue (`namespace/name`) of a workload where past use counts; "" where it does not."""
     if not state.catalog.by_past_use or not workload.queue or not _counts(state, workload.key[1], workload.queue):
         return ""
     return f"{workload.key[1]}/{workload.queue}"
 
 
-def used_by(state: State, name: str) -> float:
+def usage_of_local_queue(state: State, name: str) -> float:
     """Return what a LocalQueue is ordered by, the least first; 0 where past use does not count."""
-    door = _door(state, name) if name else None
+    door = _usage_of(state, name) if name else None
     return 0.0 if door is None else _weighed(state, door)
 
 
-def used_by_door_of(state: State, holder: Holder) -> float | None:
+def usage_of_holder(state: State, holder: Holder) -> float | None:
     """Return what the LocalQueue of a holder is ordered by; None where past use does not count in its ClusterQueue."""
     queue = state.catalog.queues.get(holder.queue)
-    door = _door(state, holder.local_queue) if queue is not None and queue.by_past_use else None
+    door = _usage_of(state, holder.local_queue) if queue is not None and queue.by_past_use else None
     return None if door is None else _weighed(state, door)
 
 
-def admitted(state: State, workload: Workload, charges: Iterable[tuple[Charge, int]]) -> None:
+def count_admission(state: State, workload: Workload, charges: Iterable[tuple[Charge, int]]) -> None:
     """Have an admission count at once, before it has run for any time.
 
     Args:
@@ -68,7 +68,7 @@ def admitted(state: State, workload: Workload, charges: Iterable[tuple[Charge, i
         workload: Who is admitted.
         charges: What so many of its pods use each.
     """
-    door = _door(state, door_of(state, workload))
+    door = _usage_of(state, local_queue_of(state, workload))
     if door is None:
         return
     usage: dict[FlavorResource, int] = {}
@@ -77,36 +77,36 @@ def admitted(state: State, workload: Workload, charges: Iterable[tuple[Charge, i
     said = state.configuration.admission_fair_sharing
     sampling, half_life = said.usage_sampling_interval_seconds, said.usage_half_life_seconds
     more = penalty(_in_whole_units(usage), sampling=sampling, half_life=half_life)
-    _settle(state, door.use)
+    _count_until_now(state, door.use)
     consumed = door.use.consumed
     consumed.update({name: consumed.get(name, 0.0) + amount for name, amount in more.items()})
 
 
-def follow(state: State, name: str) -> dict[str, Any] | None:
+def sample_usage(state: State, name: str) -> dict[str, Any] | None:
     """Take over what a LocalQueue uses from now on; returns what its status says, None where past use does not count.
 
     Args:
         state: Where.
         name: Of the LocalQueue, `namespace/name`.
     """
-    door = _door(state, name)
+    door = _usage_of(state, name)
     if door is None:
         state.past_use.pop(name, None)
         return None
-    _settle(state, door.use)
+    _count_until_now(state, door.use)
     door.use.in_use = _in_whole_units(state.counts.of(name).reserved)
     said = {one: quantity.format(math.ceil(amount * 1000)) for one, amount in door.use.consumed.items()}
     return {"admissionFairSharingStatus": {"consumedResources": said, "lastUpdate": timestamp(state.now)}}
 
 
-def explained(state: State, workload: Workload, why: Explanation) -> Explanation:
+def explain_usage(state: State, workload: Workload, why: Explanation) -> Explanation:
     """Say, of one that lacks quota, what its LocalQueue has used lately, and who has used less and goes first."""
-    door = _door(state, door_of(state, workload))
+    door = _usage_of(state, local_queue_of(state, workload))
     lacking = next((key.split("/", 1)[1] for key in why.details if "/" in key), "")
     if door is None or why.gate is not Gate.QUOTA or not lacking or in_bytes(lacking):
         return why
     mine, queue = _weighed(state, door), door.found.spec.cluster_queue
-    doors = [other for name in state.past_use if name != door.name and (other := _door(state, name)) is not None]
+    doors = [other for name in state.past_use if name != door.name and (other := _usage_of(state, name)) is not None]
     before = [one for one in doors if one.found.spec.cluster_queue == queue and _weighed(state, one) < mine]
     if not before:
         return why
@@ -125,7 +125,7 @@ def _counts(state: State, namespace: str, local: str) -> bool:
     return queue is not None and queue.by_past_use
 
 
-def _door(state: State, name: str) -> _Door | None:
+def _usage_of(state: State, name: str) -> _LocalQueueUsage | None:
     if not state.catalog.by_past_use:
         return None
     namespace, _, local = name.partition("/")
@@ -135,7 +135,7 @@ def _door(state: State, name: str) -> _Door | None:
     use = state.past_use.get(name)
     if use is None or use.uid != found.metadata.uid:
         use = state.past_use[name] = _found(state, name, found)
-    return _Door(name, found, use)
+    return _LocalQueueUsage(name, found, use)
 
 
 def _found(state: State, name: str, found: LocalQueue) -> PastUse:
@@ -150,7 +150,7 @@ def _found(state: State, name: str, found: LocalQueue) -> PastUse:
     return PastUse(found.metadata.uid, consumed, in_use, min(since, state.now))
 
 
-def _settle(state: State, use: PastUse) -> None:
+def _count_until_now(state: State, use: PastUse) -> None:
     """Count what was in use until now as consumed."""
     use.consumed, use.since = _consumed(state, use), state.now
 
@@ -160,7 +160,7 @@ def _consumed(state: State, use: PastUse) -> Consumed:
     return decay(use.consumed, use.in_use, elapsed=state.now - use.since, half_life=half_life)
 
 
-def _weighed(state: State, door: _Door) -> float:
+def _weighed(state: State, door: _LocalQueueUsage) -> float:
     sharing = door.found.spec.fair_sharing
     weight = 1.0 if sharing is None else sharing.weight / WEIGHT_OF_ONE
     weights = state.configuration.admission_fair_sharing.resource_weights

@@ -1,4 +1,4 @@
-"""What members that have a node use of quota: as they were admitted, as much as they hold now.
+"""What admitted workloads use of quota: how much, and what preemption goes by of them.
 
 Usage is a recount at any moment: it follows a pod that is resized in place, up and down, and a process that was
 started anew counts what its predecessor did. What that goes by is kept in the pod's status. Until it is there, the pod
@@ -8,23 +8,26 @@ tells it itself (by its admission annotation), which a tenant may write over; ho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 
-from tutti.api.kinds import LocalQueue
+from tutti.api.kinds import LocalQueue, PodGroup
 from tutti.api.kinds import Workload as WorkloadObject
+from tutti.engine.lifecycle.limits import protected_until
 from tutti.engine.records import members
 from tutti.engine.records.decisions import KeepAdmission
 from tutti.engine.records.members import Charge, Member
-from tutti.engine.records.workloads import Workload
+from tutti.engine.records.workloads import ADMITTED, Phase, Workload
 from tutti.engine.state import State
 from tutti.quota.flavors import Assignment, ResourceGroup, uncovered
+from tutti.quota.snapshot import Holder
 from tutti.quota.tree import Usage, add_to
 
 Labels = Mapping[str, str]
 
 
-def settle_charges(state: State, workload: Workload) -> None:
+def update_charges(state: State, workload: Workload) -> None:
     """Let quota follow the pods: what has ended or is lost uses none, what has a node as much as it holds there."""
     for member in workload.members():
         pod = member.pod
@@ -37,7 +40,7 @@ def settle_charges(state: State, workload: Workload) -> None:
                 state.charge(member.charge)
                 workload.cluster_queue = workload.cluster_queue or member.charge.queue
         elif member.charge is not None:
-            _follow(state, member, member.charge)
+            _update_charge(state, member, member.charge)
         if pod.node and not member.kept and member.charge is not None:
             member.kept = members.admission_text(member.charge.queue, member.charge.said)
             state.out.append(KeepAdmission(pod.namespace, pod.name, pod.uid, member.kept))
@@ -53,7 +56,7 @@ def node_relabelled(state: State, name: str, before: Labels | None) -> None:
             state.touch(state.home[record.key][0])
 
 
-def _follow(state: State, member: Member, charge: Charge) -> None:
+def _update_charge(state: State, member: Member, charge: Charge) -> None:
     """Bring what a member uses up to date with what it holds, and with the flavors of its queue."""
     pod = member.pod
     basis = pod.held, labels_of(state, pod.node), state.catalog.version
@@ -170,3 +173,67 @@ def labels_of(state: State, node: str) -> Labels | None:
 def _usage(flavors: Assignment, held: Mapping[str, int]) -> Usage:
     """Return what a pod uses that holds so much, in these flavors."""
     return {(flavor, name): held.get(name, 0) for name, flavor in flavors.items()}
+
+
+PART = "#"
+"""Stands between the name of a workload and that of a member that is a holder by itself; no name has it."""
+
+
+def describe_holder(state: State, workload: Workload) -> None:
+    """Have what a workload holds described as it is now; nothing happens where it holds nothing."""
+    if state.holdings.holds(workload.name):
+        state.holdings.describe(workload.name, holder_of(state, workload, {}))
+
+
+def note_exposure(state: State, workload: Workload) -> None:
+    """Have those who wait for nodes look again, where one that has some may be taken out for them now as it was not.
+
+    Whom it may be taken out for goes by its priority; which of its pods, by how many of them it needs and whether they
+    leave together. All of that may change, or go with its object, while it runs.
+    """
+    found = state.catalog.get(PodGroup, *workload.key[1:]) if workload.key[0] == "PodGroup" else None
+    mode = found.spec.disruption_mode if found is not None else ""
+    exposure = workload.priority, workload.queue, mode, [group.min_count for group in workload.groups.values()]
+    before, workload.exposure = workload.exposure, exposure
+    if before is not None and before != exposure and workload.phase in ADMITTED:
+        state.cluster.freed += 1
+
+
+def holder_of(state: State, workload: Workload, usage: Usage) -> Holder:
+    """Return what preemption goes by of a workload that has so much of the quota of its ClusterQueue."""
+    queue = state.catalog.queues.get(workload.cluster_queue)
+    return Holder(
+        workload.name,
+        workload.cluster_queue,
+        usage,
+        priority=workload.priority,
+        queued_at=workload.queued_at,
+        reserved_at=_reserved_at(workload),
+        evicted=workload.phase is Phase.LEAVING,
+        uid=workload.uid,
+        local_queue=f"{workload.key[1]}/{workload.queue}",
+        outward=None if queue is None else queue.outward(workload.priority),
+        out_of_turn=workload.out_of_turn,
+    )
+
+
+def is_protected(state: State, holder: Holder) -> bool:
+    """Whether a holder may not be preempted: it has not run long enough, or is none that could be told to leave."""
+    workload = workload_of(state, holder)
+    if workload is None or workload.key in state.nominations.ours:
+        return True
+    return protected_until(state, workload) > state.now
+
+
+def workload_of(state: State, holder: Holder) -> Workload | None:
+    """Return the workload of a holder, or of which it is a member that stands by itself."""
+    kind, namespace, name = holder.name.partition(PART)[0].split("/")
+    return state.workloads.get((kind, namespace, name))
+
+
+def _reserved_at(workload: Workload) -> float:
+    """Return when a workload was given quota; of one found bound, when the last of its pods had started."""
+    if workload.reserved_at is not None:
+        return workload.reserved_at
+    started = [member.pod.started for member in workload.members() if member.pod.place]
+    return max((time for time in started if time is not None), default=math.inf)

@@ -17,9 +17,8 @@ from contextlib import contextmanager
 
 from tutti.api.conditions import timestamp
 from tutti.api.resources import Amounts
-from tutti.api.wording import HAS, counted
-from tutti.engine.lifecycle import charges, holders
-from tutti.engine.lifecycle.degraded import describe, is_restarting, losses_of, restarts_at, short_groups
+from tutti.api.wording import HAS, IS, agreeing, counted
+from tutti.engine.lifecycle import quota_usage
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.reading.resolution import through_local_queue
 from tutti.engine.records.explanation import LACKS_NODE, EvictionReason, Explanation, Gate, LifecycleStep
@@ -30,8 +29,91 @@ from tutti.engine.state import State
 from tutti.quota.flavors import usage_of
 from tutti.quota.tree import Usage, add_to
 
+_WAITS = ("waits", "wait")
 
-def follow(state: State, workload: Workload) -> None:
+
+def is_restarting(workload: Workload) -> bool:
+    """Whether a gang was taken out because it had lost members, and has not been tried as a whole since."""
+    if workload.phase not in (Phase.LEAVING, Phase.WAITING) or workload.had_turn:
+        return False
+    return workload.evicted is not None and workload.evicted.reason == EvictionReason.MEMBER_LOST
+
+
+def short_groups(workload: Workload) -> list[MemberGroup]:
+    """Return the pod groups of a gang that runs, or starts again, that lack members whose successors are waited for."""
+    if workload.key[0] == "Pod" or workload.problem is not None:
+        return []
+    if workload.phase is not Phase.SCHEDULED and not is_restarting(workload):
+        return []
+    return [group for group in workload.groups.values() if group.on_loss is not None and group.lacking]
+
+
+def awaits_successors(workload: Workload) -> bool:
+    """Whether a gang of which nothing runs any more is waited for all the same: it lost all of it, and others come."""
+    if workload.key[0] == "Pod":
+        return workload.tally().lost > 0
+    return _has_some_to_come(workload) and bool(short_groups(workload))
+
+
+def is_found_degraded(workload: Workload) -> bool:
+    """Whether its status says of a gang that has just been found, and of which nothing runs, that it is degraded."""
+    if workload.key[0] == "Pod":
+        return workload.tally().lost > 0
+    return workload.was_scheduled and workload.degraded_since is not None and _has_some_to_come(workload)
+
+
+def _has_some_to_come(workload: Workload) -> bool:
+    tally = workload.tally()
+    return bool(tally.waiting or tally.gated or tally.lost or tally.reserved)
+
+
+def restarts_at(workload: Workload) -> float | None:
+    """Return when a degraded gang is taken out to start again whole, Unix seconds; None: not at all.
+
+    One of which nothing runs does not run on with what is left, whatever it says (Keep): it would keep what it had for
+    as long as one that waits exists.
+    """
+    if workload.degraded_since is None:
+        return None
+    said = [group.on_loss for group in short_groups(workload) if group.on_loss is not None]
+    runs = workload.tally().bound > 0
+    seconds = [one.window_seconds for one in said if one.action == "Restart" or not runs]
+    return workload.degraded_since + min(seconds) if seconds else None
+
+
+def describe_degraded(workload: Workload) -> str:
+    """Say how many members a degraded gang has of how many it needs, what it waits for, and what will become of it."""
+    tally, required = workload.tally(), workload.required
+    have = tally.placed
+    since = "" if workload.degraded_since is None else f" since {timestamp(workload.degraded_since)}"
+    text = f"{have} of {counted(required, 'required member')} {agreeing(have, HAS)} a node that works{since}; "
+    waiting, missing = tally.waiting + tally.reserved, required - have
+    why = workload.shown
+    if waiting < missing:
+        text += f"waits for {counted(missing - waiting, 'successor')} to be created"
+    elif why is not None:
+        text += f"its {counted(waiting, 'successor', verb=_WAITS)} at the {why.gate} gate ({why.reason})"
+    else:
+        text += f"its {counted(waiting, 'successor', verb=IS)} being placed"
+    at = restarts_at(workload)
+    end = "it runs on as it is (onMemberLoss: Keep)" if at is None else f"it is restarted whole at {timestamp(at)}"
+    return f"{text}; unless it is whole before, {end}" if at is not None else f"{text}; {end}"
+
+
+def losses_of(workload: Workload, group: MemberGroup) -> list[LostMember]:
+    """Return what a group has lost, and the like of what it has for what nobody has seen it lose.
+
+    No more than it has had in this run: that it needs more by now is no loss, and what it never had is not kept for it.
+    """
+    seen = [loss for loss in workload.losses if loss.group == group.name]
+    like = next((m for m in group.members.values() if m.charge is not None), None)
+    if like is None or like.charge is None:
+        return seen
+    unseen = min(group.lacking, group.had - group.tally().placed) - len(seen)
+    return seen + [LostMember(group.name, "", like.pod.klass.requests, like.charge.flavors, like.charge.queue)] * unseen
+
+
+def follow_losses(state: State, workload: Workload) -> None:
     """Keep for a gang just what it lacks; begin and end its window, and take it out when that is over."""
     if workload.phase is not Phase.SCHEDULED:
         _close(state, workload)
@@ -51,7 +133,7 @@ def follow(state: State, workload: Workload) -> None:
     if workload.phase is Phase.SCHEDULED and workload.degraded_since is None:
         workload.degraded_since = state.now
         state.reached(workload, LifecycleStep.DEGRADED, pods=sum(group.lacking for group in short))
-        state.announce(workload, "Warning", "Degraded", describe(workload))
+        state.announce(workload, "Warning", "Degraded", describe_degraded(workload))
     if is_restarting(workload) and _turn_is_over(state, workload, short):
         workload.had_turn = True
         short = []
@@ -64,7 +146,7 @@ def follow(state: State, workload: Workload) -> None:
 
 
 @contextmanager
-def lent(state: State, workload: Workload) -> Iterator[None]:
+def lending_kept(state: State, workload: Workload) -> Iterator[None]:
     """Inside, what is kept for a gang is free for it, and nobody is told; at the end what it still lacks is kept."""
     kept = state.kept.pop(workload.key, None)
     if kept is None:
@@ -82,7 +164,7 @@ def lent(state: State, workload: Workload) -> Iterator[None]:
             state.charge(charge, pods)
         if workload.phase is Phase.WAITING:
             _tell_freed(state, kept, again)
-        holders.describe(state, workload)
+        quota_usage.describe_holder(state, workload)
 
 
 def kept_from(state: State, workload: Workload, priority: int) -> Iterator[tuple[str, Amounts]]:
@@ -98,7 +180,7 @@ def kept_from(state: State, workload: Workload, priority: int) -> Iterator[tuple
                 yield node, _as_far_as_there_is(state, node, amounts)
 
 
-def forget(state: State, workload: Workload) -> None:
+def forget_losses(state: State, workload: Workload) -> None:
     """Keep nothing any more for a gang of which nothing is left."""
     workload.losses = []
     _keep(state, workload, [])
@@ -237,14 +319,16 @@ def _charge(state: State, workload: Workload, loss: LostMember) -> Charge | None
     queue = state.catalog.queues.get(said or state.leads_to(workload.key[1], workload.queue))
     if queue is None or not loss.flavors:
         return None
-    found = charges.flavors_of(state, queue.name, loss.flavors, loss.amounts, loss.node)  # as those that are left are
+    found = quota_usage.flavors_of(
+        state, queue.name, loss.flavors, loss.amounts, loss.node
+    )  # as those that are left are
     flavors = {name: one for name, one in found.items() if (one, name) in queue.quotas and name in loss.flavors}
     return Charge(queue.name, flavors, usage_of(flavors, loss.amounts), workload.name) if flavors else None
 
 
 def _tells_queue(state: State, workload: Workload, loss: LostMember) -> bool:
     since = state.now if workload.running_since is None else workload.running_since
-    return not loss.recalled or charges.is_believed(state, workload, loss.queue, since)
+    return not loss.recalled or quota_usage.is_believed(state, workload, loss.queue, since)
 
 
 def _restart_in_time(state: State, workload: Workload, short: list[MemberGroup]) -> None:
@@ -264,7 +348,7 @@ def _restart_in_time(state: State, workload: Workload, short: list[MemberGroup])
     text += f", and {hopeless}" if hopeless else ", and it was not whole again in time (onMemberLoss)"
     workload.had_turn = False
     evict(state, workload, EvictionReason.MEMBER_LOST, f"{text}; it starts again whole")
-    follow(state, workload)
+    follow_losses(state, workload)
 
 
 def _hopeless(state: State, workload: Workload, short: list[MemberGroup]) -> str:

@@ -1,7 +1,7 @@
 """Taking pods of lower priority out, so that a workload that has its quota, or needs none, gets nodes.
 
-That is kube-scheduler's preemption, for a whole workload at once: nobody is taken out unless all its required pods fit
-then (`placement/preemption/victims.py`), and a gang may be a victim as a whole. Whose quota is used does not matter
+That is kube-scheduler's preemption, for a whole workload at once: nobody is taken out unless all its required pods
+fit then (`placement/preemption/victims.py`), and a gang may be a victim as a whole. Whose quota is used does not matter
 here; the quota rules take out others for that.
 
 Priorities here are those of pods: the lowest of the pods that want nodes, as the API server has admitted them, or that
@@ -12,6 +12,7 @@ its own priority is not taken out for it, whatever their pods say.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -22,13 +23,13 @@ from tutti.api.wording import counted
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.lifecycle.limits import protected_until
-from tutti.engine.preemption import nominations, respecting
-from tutti.engine.preemption.precedence import is_entitled, would_borrow
-from tutti.engine.preemption.surplus import all_surplus_of, surplus_of
+from tutti.engine.lifecycle.quota_usage import PART, workload_of
+from tutti.engine.preemption import nominated_room, nominations
+from tutti.engine.preemption.nominated_room import is_entitled, would_borrow
 from tutti.engine.reading.resolution import promised_preemption_priority
 from tutti.engine.records.decisions import EmitEvent, Evict
 from tutti.engine.records.explanation import EvictionReason, Explanation, Gate, LifecycleStep
-from tutti.engine.records.members import Member
+from tutti.engine.records.members import Member, MemberGroup
 from tutti.engine.records.pod_sets import PodSetRequest, PreemptionOption, pending_pod_sets
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import Nomination, Spot
@@ -36,10 +37,13 @@ from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKe
 from tutti.engine.state import State
 from tutti.placement.framework import Rows
 from tutti.placement.preemption.units import GangUnit, VictimUnits
+from tutti.placement.preemption.victim_cost import started_at
 from tutti.placement.preemption.victims import ChosenVictims, choose_victims
 from tutti.quota.flavors import Queue
+from tutti.quota.snapshot import Holder, Snapshot
+from tutti.quota.tree import Usage, add_to
 
-REASON = "PreemptionByScheduler"
+PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
 PREEMPTED = "ByPodPriority"
 """The reason of condition Preempted of a workload that had to make room for one of higher pod priority."""
 
@@ -66,7 +70,7 @@ def _named(state: State, workload: Workload) -> int | None:
     return None if found is None else state.catalog.pod_class(found.spec.priority_class_name)
 
 
-def standing_of(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> tuple[int, bool]:
+def preemption_shape(state: State, workload: Workload, needs: Sequence[PodSetRequest]) -> tuple[int, bool]:
     """Return what of a workload decides whom it can take out, and whose nominated room it may have."""
     return priority_of(state, workload, needs), may_preempt(needs)
 
@@ -90,39 +94,42 @@ def _priorities(state: State, need: PodSetRequest) -> list[int]:
     )
 
 
-def make_room(state: State, standing: QueueEntry, why: Explanation) -> Explanation | None:
+def preempt_by_priority(
+    state: State, entry: QueueEntry, why: Explanation, options: Sequence[PreemptionOption], priority: int
+) -> Explanation | None:
     """Take others out for a workload that has found no nodes, and hold the room for it.
 
     Args:
         state: The engine's memory.
-        standing: The workload, and what it lacks.
+        entry: The workload.
         why: Why it found no nodes.
+        options: What it could have if others were gone, the best first.
+        priority: That of its pods.
 
     Returns:
         What it waits for from now on; None where nobody is taken out.
     """
-    workload = standing.workload
-    priority = priority_of(state, workload, standing.needs)
-    if why.gate is not Gate.PLACEMENT or why.reason != "Unschedulable" or not may_preempt(standing.needs):
+    workload = entry.workload
+    if why.gate is not Gate.PLACEMENT or why.reason != "Unschedulable" or not may_preempt(entry.needs):
         return None
     if not _anybody_below(state, priority):
         return None
-    borrowing = standing.queue if standing.queue and would_borrow(state, standing.queue, standing.needs) else None
+    borrowing = entry.queue if entry.queue and would_borrow(state, entry.queue, entry.needs) else None
     units = _kept_units(state, workload, priority, borrowing)
-    for one in standing.lacking:
+    for one in options:
         if one.contested:
             continue  # that is for the quota rules
         with state.cluster.transaction() as transaction:
-            respecting.uncover(state, transaction)
+            nominated_room.take_covered(state, transaction)
             chosen = choose_victims(
                 state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values())
             )
         if chosen is not None and len(chosen.units):
-            return _nominate(state, standing, priority, one, chosen)
+            return _nominate(state, entry, priority, one, chosen)
     return None
 
 
-def take_up(state: State, workload: Workload) -> None:
+def restore_nomination(state: State, workload: Workload) -> None:
     """Hold room again, after a restart, for a workload whose pods are nominated and whose victims are leaving still."""
     needs = pending_pod_sets(workload)
     if isinstance(needs, Explanation):
@@ -137,7 +144,7 @@ def take_up(state: State, workload: Workload) -> None:
         leaving = {pod.key: pod.uid for pod in victims}
         why = _waiting_for(state, workload, victims, len(spots), until)
         found = Nomination(priority, spots, nominations.wants_of(needs), leaving, [], until, why)
-        nominations.begin(state, workload.key, found)
+        nominations.begin_nomination(state, workload.key, found)
 
 
 def _anybody_below(state: State, priority: int) -> bool:
@@ -224,24 +231,24 @@ def _asked_to_leave(state: State) -> Iterator[PodRecord]:
 
 
 def _nominate(
-    state: State, standing: QueueEntry, priority: int, lacking: PreemptionOption, chosen: ChosenVictims
+    state: State, entry: QueueEntry, priority: int, lacking: PreemptionOption, chosen: ChosenVictims
 ) -> Explanation:
     """Hold the room for a workload, and ask its victims to leave."""
-    workload = standing.workload
+    workload = entry.workload
     until = state.now + state.configuration.victims_timeout_seconds
     nomination = Nomination(
         priority=priority,
         spots=list(spots_of(state, lacking.needs, chosen.rows)),
-        wants=nominations.wants_of(standing.needs),
+        wants=nominations.wants_of(entry.needs),
         victims={pod.key: pod.uid for pod in chosen.victims},
         charges=lacking.charged,
         until=until,
         why=_waiting_for(state, workload, chosen.victims, sum(need.required for need in lacking.needs), until),
     )
     asked = {pod.key for pod in _asked_to_leave(state)}
-    nominations.begin(state, workload.key, nomination)
+    nominations.begin_nomination(state, workload.key, nomination)
     fresh = [pod for pod in chosen.victims if not pod.deleting and pod.key not in asked]
-    queue = "" if standing.queue is None else standing.queue.name
+    queue = "" if entry.queue is None else entry.queue.name
     if fresh:
         state.reached(workload, LifecycleStep.MAKES_ROOM, pods=len(fresh))
     _take_out(state, workload, queue, priority, victims=fresh)
@@ -281,18 +288,18 @@ def _take_out(state: State, workload: Workload, queue: str, priority: int, *, vi
         else:
             for_whom = _for_whom(state, workload, priority, pod.namespace)
             message = f"it makes room for {for_whom} (its own is {pod.priority})"
-            state.out.append(Evict(pod.namespace, pod.name, pod.uid, REASON, message))
-            tell_preempted(state, pod, for_whom)
+            state.out.append(Evict(pod.namespace, pod.name, pod.uid, PREEMPTION_BY_SCHEDULER, message))
+            report_preempted(state, pod, for_whom)
     for key, members in ours.items():
         other, for_whom = state.workloads[key], _for_whom(state, workload, priority, key[1])
         if key[0] == "Pod" or _are_needed(other, members):
             text = f"it makes room for {for_whom}"
             evict(state, other, EvictionReason.PREEMPTED, text, preempted=PREEMPTED, for_queue=queue)
         else:
-            evict_members(state, other, members, REASON, f"it makes room for {for_whom}")
+            evict_members(state, other, members, PREEMPTION_BY_SCHEDULER, f"it makes room for {for_whom}")
         if key[0] != "Pod":
             for member in members:
-                tell_preempted(state, member.pod, for_whom)
+                report_preempted(state, member.pod, for_whom)
 
 
 def _for_whom(state: State, workload: Workload, priority: int, reader: str) -> str:
@@ -301,13 +308,71 @@ def _for_whom(state: State, workload: Workload, priority: int, reader: str) -> s
 
 def _are_needed(workload: Workload, members: Iterable[Member]) -> bool:
     """Whether a gang that leaves whole cannot do without some of its members."""
-    surplus = {member.pod.key for member in all_surplus_of(workload)}
+    surplus = {member.pod.key for member in surplus_members(workload)}
     return _leaves_whole(workload) and any(member.pod.key not in surplus for member in members)
 
 
-def tell_preempted(state: State, pod: PodRecord, for_whom: str) -> None:
+def report_preempted(state: State, pod: PodRecord, for_whom: str) -> None:
     """Record an event on a pod that leaves for somebody."""
     note = f"Preempted on node {pod.place} by {for_whom} (its own priority is {pod.priority})"
     state.out.append(
         EmitEvent("v1", "Pod", pod.namespace, pod.name, pod.uid, "Normal", "Preempted", "Preempting", note)
     )
+
+
+def surplus_of(workload: Workload, group: MemberGroup) -> list[PodRecord]:
+    """Return the members that a running group can do without, the youngest first: those beyond its minimum."""
+    tally = group.tally()
+    beyond = tally.placed - tally.leaving - group.min_count
+    if beyond <= 0 or workload.phase is not Phase.SCHEDULED:
+        return []
+    pods = (member.pod for member in group.members.values())
+    staying = [pod for pod in pods if pod.node and not (pod.terminated or pod.deleting)]
+    return sorted(staying, key=_age, reverse=True)[:beyond]
+
+
+def _age(pod: PodRecord) -> tuple[float, float, int, str]:
+    """Order pods from the one that has run longest; of those that came together, the last rank is the youngest."""
+    return started_at(pod), pod.created, len(pod.name), pod.name
+
+
+def surplus_members(workload: Workload) -> Iterator[Member]:
+    """Yield the members that a running workload can do without, group by group, the youngest first."""
+    for group in workload.groups.values():
+        for pod in surplus_of(workload, group):
+            yield group.members[pod.key]
+
+
+def set_apart(state: State, snapshot: Snapshot, everybody: Sequence[Holder]) -> dict[str, Member]:
+    """Have surplus members stand beside their gangs as holders of what they use, within a trial of a snapshot.
+
+    Gangs that have handed over some of what they use already stay as they are.
+
+    Args:
+        state: The engine's memory.
+        snapshot: A trial of it is open.
+        everybody: The holders that may be victims.
+
+    Returns:
+        Which member each of the new holders is, by its name.
+    """
+    out: dict[str, Member] = {}
+    handing = {one.who for one in state.holdings.handed()}
+    for holder in everybody:
+        workload = workload_of(state, holder)
+        if workload is None or workload.key[0] == "Pod" or holder.evicted or holder.name in handing:
+            continue
+        mine = [member for member in surplus_members(workload) if member.charge is not None]
+        if not mine:
+            continue
+        rest: Usage = dict(holder.usage)
+        snapshot.remove(holder)
+        for member in mine:
+            assert member.charge is not None  # that is how they were chosen
+            add_to(rest, member.charge.usage, -1)
+            name = f"{holder.name}{PART}{member.pod.name}"
+            at = member.pod.started if member.pod.started is not None else holder.reserved_at
+            snapshot.add(replace(holder, name=name, usage=member.charge.usage, reserved_at=at))
+            out[name] = member
+        snapshot.add(replace(holder, usage=rest))
+    return out

@@ -30,7 +30,7 @@ MOST_WAYS = 4
 """How many ways to count a pod in flavors are looked at."""
 
 
-def foresee(state: State, queue: Queue) -> dict[WorkloadKey, float]:
+def estimated_starts(state: State, queue: Queue) -> dict[WorkloadKey, float]:
     """Return when the heads of a queue start, Unix seconds, of those of whom it is known and lies ahead.
 
     Whoever could start by this reckoning and still waits does so for reasons that are not in it. A head for which

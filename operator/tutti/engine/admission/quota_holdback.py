@@ -28,31 +28,31 @@ from tutti.quota.preemption import hold_back
 from tutti.quota.tree import FlavorResource, QuotaNode, level
 
 
-def note(state: State, standing: QueueEntry, why: Explanation) -> None:
+def note_holdback(state: State, entry: QueueEntry, why: Explanation) -> None:
     """Take note of one that could not be admitted: something may be held back for it from now on, or no more."""
-    queue, book, workload = standing.queue, state.owners, standing.workload
-    if queue is None or standing.bunch.line.name[1]:
+    queue, book, workload = entry.queue, state.owners, entry.workload
+    if queue is None or entry.bunch.line.name[1]:
         return
     mine = book.of.get(queue.name)
-    choice, place = standing.bunch.choice, standing.bunch.line.order(standing)
+    choice, place = entry.bunch.choice, entry.bunch.line.order(entry)
     waits = why.gate is Gate.QUOTA and choice is not None and choice.verdict is Verdict.PREEMPT
     kept_for = queue.reserves or state.shadows.is_for(queue.name, workload.key)
     if choice is None or not waits or queue.policy.reclaim is Who.ANY or kept_for:
-        drop(state, workload.key, queue.name)
+        drop_holdback(state, workload.key, queue.name)
     elif mine is None or mine.workload == workload.key or place <= mine.place:
         node = state.holdings.tree.queues[queue.name]
         wanted = {what: amount for what, amount in choice.usage.items() if amount}
         away = max((level(node, what, amount).height for what, amount in wanted.items()), default=0)
         key = entry_key(queue.outward(workload.priority), workload.queued_at, away)
         found = QuotaHoldback(
-            workload.key, queue.name, wanted, away > 0, key, place, standing.bunch.line.strict, book.turn
+            workload.key, queue.name, wanted, away > 0, key, place, entry.bunch.line.strict, book.turn
         )
         if mine is not None and (mine.workload, mine.usage) != (found.workload, found.usage):
             book.rouse(state.holdings.root_of(queue.name))
         book.of[queue.name] = found
 
 
-def drop(state: State, workload: WorkloadKey, queue: str) -> None:
+def drop_holdback(state: State, workload: WorkloadKey, queue: str) -> None:
     """Hold nothing back for a workload any more; nothing happens where nothing is."""
     found = state.owners.of.get(queue)
     if found is not None and found.workload == workload:
@@ -60,13 +60,13 @@ def drop(state: State, workload: WorkloadKey, queue: str) -> None:
         state.owners.rouse(state.holdings.root_of(queue))
 
 
-def lapse(state: State) -> None:
+def lapse_holdbacks(state: State) -> None:
     """End the turn: hold nothing back for those whose own queue stands in their way, until they are tried again."""
     book = state.owners
     book.turn += 1
     for owner in list(book.of.values()):
         if not (owner.strict or _lacks_only_what_is_lent(state, owner)):
-            drop(state, owner.workload, owner.queue)
+            drop_holdback(state, owner.workload, owner.queue)
 
 
 def _lacks_only_what_is_lent(state: State, owner: QuotaHoldback) -> bool:
@@ -76,7 +76,7 @@ def _lacks_only_what_is_lent(state: State, owner: QuotaHoldback) -> bool:
     )
 
 
-def refused(
+def refused_by_holdback(
     state: State, workload: Workload, queue: Queue, wanted: Mapping[FlavorResource, int], *, away: int
 ) -> Explanation | None:
     """Return why a workload may not have quota that there is: it would borrow what is held back; None where it may.
@@ -99,7 +99,7 @@ def refused(
     free = {what: max(0, node.available(what)) for what in wanted}
     with state.holdings.snapshot.trial():
         for one in against:
-            state.holdings.snapshot.charge(one.queue, kept_for(state, one))
+            state.holdings.snapshot.charge(one.queue, held_back_for(state, one))
         short = next((what for what, amount in wanted.items() if amount > max(0, node.available(what))), None)
     if short is None:
         return None
@@ -110,7 +110,7 @@ def refused(
     return _held_back(queue, whose, name, short, wanted[short], free[short])
 
 
-def room_for(state: State, queue: Queue, per_pod: Mapping[FlavorResource, int], workload: Workload) -> int:
+def room_beside_holdbacks(state: State, queue: Queue, per_pod: Mapping[FlavorResource, int], workload: Workload) -> int:
     """Return how many pods of this usage a queue has quota for, besides what is held back from it."""
     room = state.holdings.room_for(queue.name, per_pod)
     if not room or not state.owners.of or (workload.phase in UNDER_WAY and not workload.complete):
@@ -121,12 +121,12 @@ def room_for(state: State, queue: Queue, per_pod: Mapping[FlavorResource, int], 
         return room
     with state.holdings.snapshot.trial():
         for one in list(_others(state, queue)):
-            state.holdings.snapshot.charge(one.queue, kept_for(state, one))
+            state.holdings.snapshot.charge(one.queue, held_back_for(state, one))
         beside = state.holdings.room_for(queue.name, per_pod)
     return min(room, max(own, beside))
 
 
-def kept_for(state: State, owner: QuotaHoldback) -> Mapping[FlavorResource, int]:
+def held_back_for(state: State, owner: QuotaHoldback) -> Mapping[FlavorResource, int]:
     """Return what is held back for an owner, beyond what its queue uses now."""
     node = state.holdings.tree.queues.get(owner.queue)
     return {} if node is None else hold_back(node, owner.usage, borrows=owner.borrows)
