@@ -56,7 +56,7 @@ lint: $(READY) ## ruff, mypy --strict, import contracts, docstrings
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(BIN)/interrogate --quiet operator
+	@$(BIN)/interrogate --quiet --config pyproject.toml operator
 
 house: $(READY) ## How the code is doing against what it is to come to: rooms, names, files, the way of one pod (ARGS='-o json')
 	@$(BIN)/python -m tests.house $(ARGS)
@@ -75,8 +75,15 @@ reference: $(READY) ## Generate docs/reference from the models
 monitoring: $(READY) ## Generate the Grafana dashboard and the alerts
 	@$(BIN)/python -m handbook.monitoring manifests/overlays/monitoring
 
+.PHONY: promtool
+promtool: build/prometheus/usr/bin/promtool ## Debian's Prometheus and promtool in build/prometheus, for tests of alerts and the dashboard's picture
+
+build/prometheus/usr/bin/promtool:
+	@mkdir -p build/prometheus && cd build/prometheus && apt-get download --quiet --quiet -o APT::Sandbox::User=root prometheus && \
+	  dpkg -x prometheus_*.deb . && rm prometheus_*.deb && touch usr/bin/promtool
+
 .PHONY: dashboard-screen
-dashboard-screen: $(READY) ## Draw the dashboard from real metrics of a scene on the embedded cluster; writes docs/screens
+dashboard-screen: $(READY) promtool ## Draw the dashboard from real metrics of a scene on the embedded cluster; writes docs/screens
 	@$(BIN)/python -m handbook.screen docs/screens/dashboard.svg
 
 tutorial: $(READY) ## Run what README and docs/ tell to type on embedded clusters, and write what is printed into the pages

@@ -25,8 +25,8 @@ from rich.progress import Progress
 
 from bench import decide
 from bench.drawing import Curve, Panel, drawn
-from tutti_bench.dataitems import read
 from tutti_bench.measuring import CPU
+from tutti_bench.results import read_data_items
 
 DATA, PLOT = Path("docs/growth.json"), Path("docs/growth.svg")
 NODES = (500, 1000, 2000, 5000, 10_000, 20_000)
@@ -67,7 +67,7 @@ def taken_over(items: Path) -> dict[str, dict[str, float]]:
     """Return the curves that a run of bench/scenarios/growth.yaml has found."""
     curves: dict[str, dict[str, float]] = {}
     for name, (scenario, _) in THROUGH_API.items():
-        found = [one for one in read(items) if one.metric == CPU and one.name.startswith(f"{scenario}/")]
+        found = [one for one in read_data_items(items) if one.metric == CPU and one.name.startswith(f"{scenario}/")]
         curves[name] = {one.name.split("/")[1]: round(one.data["Average"], 3) for one in found}
     return curves
 

@@ -39,7 +39,7 @@ from tutti.kube.credentials import Credentials
 from tutti.kube.informer import Informer
 from tutti.kube.pods import PodNow
 from tutti.kube.resources import NAMESPACES, NODES, PODS
-from tutti_bench.process import Process, Usage
+from tutti_bench.stage import Process, Usage
 
 SPACE = "full"
 AT_ONCE = 64

@@ -1,20 +1,24 @@
-"""Draws the dashboard as one SVG: each panel from its own expressions, evaluated over what was scraped."""
+"""Draws the dashboard as one SVG: each panel from what its own expressions came to."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from handbook.dashboard import RATE, ROWS, WIDTH, Line, Panel
-from handbook.promql.evaluating import History
-from handbook.promql.parsing import parse
+from handbook.dashboard import ROWS, WIDTH, Line, Panel
+from handbook.prometheus import Series
 
 COLUMN, HEIGHT, GAP, MARGIN = 50, 210, 10, 16
 HEAD, FOOT, LEGEND = 40, 46, 14
 COLOURS = ("#3274d9", "#e0752d", "#37872d", "#a352cc", "#c4162a", "#8f6b00", "#1f9aa8", "#7a7a7a")
 MOST_SERIES = 8
+
+
+Answers = Mapping[str, Sequence[Series]]
+"""What each expression of the dashboard came to."""
 
 
 @dataclass(frozen=True)
@@ -30,18 +34,15 @@ class Curve:
         return self.values[-1]
 
 
-def curves(panel: Panel, history: History, *, resource: str, window: str) -> list[Curve]:
-    """Evaluate the expressions of a panel at each scrape."""
-    times = history.times
-    found: dict[str, list[float | None]] = {}
+def curves(panel: Panel, answers: Answers) -> list[Curve]:
+    """The series of a panel by their legends; of two with one name the later is shown where it is."""
+    found: dict[str, tuple[float | None, ...]] = {}
     for line in panel.lines:
-        tree = parse(line.expression.replace(RATE, window).replace("$resource", resource))
-        for index, at in enumerate(times):
-            for labels, value in history.evaluate(tree, at).items():
-                name = _named(line, dict(labels))
-                series = found.setdefault(name, [None] * len(times))
-                series[index] = None if math.isnan(value) else value
-    return [Curve(name, tuple(values)) for name, values in found.items() if any(v is not None for v in values)]
+        for series in answers[line.expression]:
+            name = _named(line, series.labels)
+            before = found.get(name, series.values)
+            found[name] = tuple(old if new is None else new for old, new in zip(before, series.values, strict=True))
+    return [Curve(name, values) for name, values in found.items() if any(value is not None for value in values)]
 
 
 def _named(line: Line, labels: dict[str, str]) -> str:
@@ -49,7 +50,7 @@ def _named(line: Line, labels: dict[str, str]) -> str:
     return " ".join(text.split()) or "not tried yet" if line.legend else ""
 
 
-def draw(history: History, *, caption: str, resource: str, window: str) -> str:
+def draw(answers: Answers, *, caption: str) -> str:
     """Return the picture."""
     parts: list[str] = []
     top = HEAD
@@ -59,7 +60,7 @@ def draw(history: History, *, caption: str, resource: str, window: str) -> str:
         for panel in row.panels:
             if left + panel.width > WIDTH:
                 top, left = top + HEIGHT + GAP, 0
-            inside = _panel(panel, curves(panel, history, resource=resource, window=window))
+            inside = _panel(panel, curves(panel, answers))
             x = MARGIN + left * COLUMN
             parts.append(f'<g transform="translate({x},{top})">{inside}</g>')
             left += panel.width

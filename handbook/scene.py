@@ -6,7 +6,7 @@ import asyncio
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from handbook.promql.evaluating import History
+from handbook.prometheus import Series, scraping
 from tutti.api.conventions.tutti import POD_GROUP, QUEUE_NAME
 from tutti.api.model import API_VERSION
 from tutti.controller.crds import installed
@@ -23,8 +23,8 @@ from tutti.controller.health import Health
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.resources import NODES
-from tutti_demo.manifests import RACK, RUN_SECONDS, Document, definitions
-from tutti_demo.playing import create
+from tutti_demo.performance import create_object
+from tutti_demo.scenario import RACK, RUN_SECONDS, Document, definitions
 from tutti_sim.children import Children
 from tutti_sim.cluster import EmbeddedCluster
 
@@ -65,11 +65,10 @@ def jobs(seed: int = 7) -> Iterator[Job]:
             yield Job(at, "large", "research", 8, 8, 15)
 
 
-async def play() -> History:
-    """Play the scene, and return what was scraped once a second."""
+async def play(expressions: Iterable[str]) -> Mapping[str, list[Series]]:
+    """Play the scene, and return what expressions came to at each second of it."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    history = History()
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         (directory / "tutti.yaml").write_text(yaml.safe_dump(_configuration(port)), encoding="utf-8")
@@ -81,12 +80,13 @@ async def play() -> History:
                 files = ("--kubeconfig", str(directory / "kubeconfig"), "--config", str(directory / "tutti.yaml"))
                 await children.start("operator", "run", *files)
                 await _ready(port)
-                began = time.time()
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(_arrive(client, began))
-                    group.create_task(_cordon(client, began + 0.75 * SECONDS))
-                    await _scrape(port, history, began + SECONDS)
-    return history
+                async with scraping(port, directory, children) as prometheus:
+                    began = time.time()
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(_arrive(client, began))
+                        group.create_task(_cordon(client, began + 0.75 * SECONDS))
+                        await asyncio.sleep(SECONDS)
+                    return {one: await prometheus.asked(one, began, began + SECONDS) for one in expressions}
 
 
 def _configuration(port: int) -> Document:
@@ -101,13 +101,13 @@ def _configuration(port: int) -> Document:
 
 async def _set_stage(client: Client) -> None:
     for definition in definitions():
-        await create(client, definition)
+        await create_object(client, definition)
     await installed(client, Health())
     levels = [{"nodeLabel": RACK}, {"nodeLabel": "kubernetes.io/hostname"}]
-    await create(client, _object("Topology", "racks", {"levels": levels}))
-    await create(client, _object("ResourceFlavor", "h100", {"topologyName": "racks"}))
+    await create_object(client, _object("Topology", "racks", {"levels": levels}))
+    await create_object(client, _object("ResourceFlavor", "h100", {"topologyName": "racks"}))
     for name, nominal, _ in TEAMS:
-        await create(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await create_object(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         flavor = {"name": "h100", "resources": [{"name": GPU, "nominalQuota": nominal}]}
         spec = {
             "cohortName": "all",
@@ -115,8 +115,8 @@ async def _set_stage(client: Client) -> None:
             "preemption": {"reclaimWithinCohort": "Any"},
             "resourceGroups": [{"coveredResources": [GPU], "flavors": [flavor]}],
         }
-        await create(client, _object("ClusterQueue", name, spec))
-        await create(client, _object("LocalQueue", "jobs", {"clusterQueue": name}, namespace=name))
+        await create_object(client, _object("ClusterQueue", name, spec))
+        await create_object(client, _object("LocalQueue", "jobs", {"clusterQueue": name}, namespace=name))
 
 
 async def _ready(port: int) -> None:
@@ -135,7 +135,7 @@ async def _arrive(client: Client, began: float) -> None:
     for job in jobs():
         await asyncio.sleep(max(0.0, began + job.at - time.time()))
         for document in _documents(job):
-            await create(client, document)
+            await create_object(client, document)
 
 
 async def _cordon(client: Client, at: float) -> None:
@@ -145,16 +145,6 @@ async def _cordon(client: Client, at: float) -> None:
     for node in listed["items"][:2]:
         path = NODES.path(None, node["metadata"]["name"])
         await client.request("PATCH", path, body=b'{"spec":{"unschedulable":true}}', content_type=MERGE_PATCH)
-
-
-async def _scrape(port: int, history: History, until: float) -> None:
-    async with aiohttp.ClientSession() as session:
-        at = time.time()
-        while at < until:
-            async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
-                history.add(at, await answer.text())
-            at += 1.0
-            await asyncio.sleep(max(0.0, at - time.time()))
 
 
 def _documents(job: Job) -> Iterator[Document]:

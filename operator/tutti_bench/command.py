@@ -11,14 +11,12 @@ from typing import Any, NoReturn
 import click
 
 from tutti.cli.grouping import CommandGroup
-from tutti_bench import tables
-from tutti_bench.compare import compared, markdown
-from tutti_bench.contenders import KUBE_SCHEDULER, REFERENCE_NAME, Contender
-from tutti_bench.dataitems import NoDataItems, read
-from tutti_bench.document import DocumentError, load
-from tutti_bench.filters import Filter
+from tutti_bench import outcomes
+from tutti_bench.document import DocumentError, Filter, load_scenarios
+from tutti_bench.results import NoDataItems, compared, markdown, read_data_items
 from tutti_bench.run import Limits
 from tutti_bench.session import Task, prepare
+from tutti_bench.stage import KUBE_SCHEDULER, REFERENCE_NAME, Contender
 from tutti_bench.templates import TemplateError
 
 _USAGE = 2
@@ -90,7 +88,7 @@ def run(
     The nodes are objects that nobody stands behind. What a workload makes is taken away after it. Exits 0 if all
     was run and no threshold was missed, else 1; 2 where it cannot begin.
     """
-    from tutti_bench.performance import Performance  # noqa: PLC0415 - only this command talks to clusters
+    from tutti_bench.performance import Benchmark  # noqa: PLC0415 - only this command talks to clusters
 
     if embedded and kubeconfig is not None:
         raise click.UsageError("--embedded has a cluster of its own; leave out --kubeconfig")
@@ -107,7 +105,7 @@ def run(
         _fail(str(error))
     if not tasks:
         _fail("no workload has these labels and this name; `--label-filter` and `--only` say which are run")
-    performance = Performance(
+    performance = Benchmark(
         tasks=tasks,
         contenders=contenders,
         embedded=embedded,
@@ -130,7 +128,7 @@ def run(
 def compare(*, old: Path, new: Path, all_buckets: bool, metrics: tuple[str, ...], output: str) -> None:
     """Print what NEW.json has found beside what OLD.json had: previous, current and difference."""
     try:
-        rows = compared(read(old), read(new), all_buckets=all_buckets, metrics=metrics)
+        rows = compared(read_data_items(old), read_data_items(new), all_buckets=all_buckets, metrics=metrics)
     except NoDataItems as error:
         _fail(str(error))
     if output == "json":
@@ -138,7 +136,7 @@ def compare(*, old: Path, new: Path, all_buckets: bool, metrics: tuple[str, ...]
     elif output == "markdown":
         click.echo(markdown(rows), nl=False)
     else:
-        tables.console().print(tables.compared(rows))
+        outcomes.console().print(outcomes.comparison_table(rows))
 
 
 def _row(row: Any) -> dict[str, Any]:
@@ -160,7 +158,7 @@ def _tasks(files: tuple[Path, ...], chosen: Filter) -> list[Task]:
     return [
         prepare(scenario, workload, file.resolve().parent)
         for file in files
-        for scenario, workload in chosen.chosen(load(file))
+        for scenario, workload in chosen.chosen(load_scenarios(file))
     ]
 
 

@@ -6,17 +6,19 @@ belongs to the scheduler itself (`featureGates`, `schedulerConfigPath`) is read,
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import yaml
 from pydantic import Field, InstanceOf, ValidationError
 
 from tutti.api.problems import Problem, problems_of
-from tutti_bench.operations.any import read_operation
-from tutti_bench.operations.flow import StopCollecting
+from tutti_bench.operations.any import StopCollecting, read_operation
 from tutti_bench.operations.frame import Operation
-from tutti_bench.part import Part
+from tutti_bench.params import Part
 
 _UNREAD = StopCollecting(opcode="stopCollectingMetrics")
 """Stands for an operation that could not be read, so that the rest of its scenario is looked at as well."""
@@ -82,7 +84,7 @@ class Scenario(Part):
         return workload.threshold_metric_selector or self.default_threshold_metric_selector or THROUGHPUT
 
 
-def read(text: str, origin: str) -> list[Scenario]:
+def read_scenarios(text: str, origin: str) -> list[Scenario]:
     """Read a scenario file.
 
     Raises:
@@ -105,14 +107,14 @@ def read(text: str, origin: str) -> list[Scenario]:
     return [scenario for scenario in scenarios if scenario is not None]
 
 
-def load(path: Path) -> list[Scenario]:
+def load_scenarios(path: Path) -> list[Scenario]:
     """Read the scenario file at a path.
 
     Raises:
         DocumentError: It cannot be read, or is not such a file.
     """
     try:
-        return read(path.read_text("utf-8"), str(path))
+        return read_scenarios(path.read_text("utf-8"), str(path))
     except OSError as error:
         raise DocumentError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -141,3 +143,43 @@ def _operations(key: Any, value: Any, where: str, problems: list[Problem]) -> An
         if isinstance(found, list):
             problems += [Problem(f"{where}.{key}[{index}].{path}".rstrip("."), message) for path, message in found]
     return [_UNREAD if isinstance(found, list) else found for found in read_ones]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a workload must have, must not have, and be named like (`<scenario>/<workload>`)."""
+
+    wanted: frozenset[str] = frozenset()
+    unwanted: frozenset[str] = frozenset()
+    pattern: re.Pattern[str] = re.compile("")
+
+    @classmethod
+    def parse(cls, labels: str = "", pattern: str = "") -> Self:
+        """Read `performance,+short,-slow` and a regular expression.
+
+        Raises:
+            DocumentError: The pattern is no regular expression.
+        """
+        words = [word.strip() for word in labels.split(",") if word.strip()]
+        try:
+            compiled = re.compile(pattern)
+        except re.error as error:
+            raise DocumentError(f"{pattern!r} is no regular expression: {error}") from None
+        return cls(
+            frozenset(word.removeprefix("+") for word in words if not word.startswith("-")),
+            frozenset(word[1:] for word in words if word.startswith("-")),
+            compiled,
+        )
+
+    def lets_through(self, scenario: Scenario, workload: Workload) -> bool:
+        """Whether a workload is run; labels of its scenario count as its own."""
+        labels = {*scenario.labels, *workload.labels}
+        named = self.pattern.search(f"{scenario.name}/{workload.name}") is not None
+        return named and self.wanted <= labels and not self.unwanted & labels
+
+    def chosen(self, scenarios: Iterable[Scenario]) -> Iterator[tuple[Scenario, Workload]]:
+        """Give the workloads that are run, in the order of the file."""
+        for scenario in scenarios:
+            for workload in scenario.workloads:
+                if self.lets_through(scenario, workload):
+                    yield scenario, workload

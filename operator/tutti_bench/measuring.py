@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from tutti_bench.dataitems import DataItem, item, with_label
 from tutti_bench.pods import Known, PodBook
-from tutti_bench.process import ELSEWHERE, Process
-from tutti_bench.throughput import Sampler, summary
+from tutti_bench.results import DataItem, Sampler, item, summary, with_label
+from tutti_bench.stage import ELSEWHERE, Process
 
 INTERVAL_SECONDS: Final = 1.0
 """How often throughput is sampled, as in scheduler_perf."""

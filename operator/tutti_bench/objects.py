@@ -15,8 +15,7 @@ from tutti.kube.errors import ApiError
 from tutti.kube.resources import Resource
 from tutti.kube.retry import retrying
 from tutti.kube.watching import Head
-
-Object = dict[str, Any]
+from tutti_bench.templates import Object
 
 CREATORS: Final = 30
 """How many requests are in flight at once, as in scheduler_perf."""

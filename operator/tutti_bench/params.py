@@ -1,12 +1,32 @@
-"""The parameters of a workload: what `$name` stands for, and whether each has been used."""
+"""The frame of a scenario file's parts, and the parameters of a workload.
+
+Parts are strict about names, but not about their case, as Go's JSON decoder is. Of a parameter it is known what `$name`
+stands for, and whether it has been used.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import model_validator
+
+from tutti.api.model import Model
 from tutti.api.problems import nearest
-from tutti_bench.durations import seconds_of
+from tutti_bench.templates import seconds_of
+
+
+class Part(Model):
+    """A part of a scenario file; `CountParam` and `countparam` are both `countParam`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def spell(cls, value: Any) -> Any:
+        """Spell the keys of a mapping as the fields are spelt; what matches none stays, to be told of as it stands."""
+        if not isinstance(value, dict):
+            return value
+        known = {str(field.alias).lower(): field.alias for field in cls.model_fields.values()}
+        return {known.get(str(key).lower(), key): entry for key, entry in value.items()}
 
 
 class ParameterError(ValueError):

@@ -19,18 +19,14 @@ from tutti.cli.terminal import Terminal
 from tutti.controller import logs
 from tutti.kube.credentials import CredentialsError
 from tutti.kube.errors import WireError
-from tutti_bench import tables
-from tutti_bench.contenders import Contender
-from tutti_bench.dataitems import encode, file_name
+from tutti_bench import outcomes
 from tutti_bench.objects import Refused
-from tutti_bench.outcome import Outcome
+from tutti_bench.outcomes import Outcome, ProgressView, progress_on
 from tutti_bench.pods import Stalled
-from tutti_bench.process import Process
+from tutti_bench.results import encode, file_name, judged, threshold_of
 from tutti_bench.run import Limits
 from tutti_bench.session import Session, Task, WorkloadFailed, opened
-from tutti_bench.showing import Show, show_on
-from tutti_bench.stage import START_SECONDS, NotReady, staged
-from tutti_bench.thresholds import judged, threshold_of
+from tutti_bench.stage import START_SECONDS, ClusterNotReady, Contender, Process, staged
 from tutti_sim.children import ChildDied
 
 _GOOD, _BROKEN, _CANNOT, _INTERRUPTED = 0, 1, 2, 130
@@ -38,7 +34,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(slots=True, kw_only=True)
-class Performance:
+class Benchmark:
     """What was asked for on the command line."""
 
     tasks: Sequence[Task]
@@ -73,7 +69,7 @@ class Performance:
         if self.embedded:
             _bypass_proxies()
         try:
-            with show_on(console, plain=self.plain) as show:
+            with progress_on(console, plain=self.plain) as show:
                 self._note(show)
                 async with (
                     staged(directory, embedded=self.embedded, kubeconfig=self.kubeconfig) as stage,
@@ -82,7 +78,7 @@ class Performance:
                     for contender in self.contenders:
                         async with stage.playing(contender) as process:
                             await self._play(session, contender, process, show)
-        except (ChildDied, NotReady, CredentialsError, WireError, Refused, Stalled) as error:
+        except (ChildDied, ClusterNotReady, CredentialsError, WireError, Refused, Stalled) as error:
             self._tell(console)
             console.print(f"tutti bench: {error}", style="red", markup=False, soft_wrap=True)
             return _CANNOT
@@ -93,7 +89,7 @@ class Performance:
         self._tell(console)
         return _GOOD if self.outcome.is_good else _BROKEN
 
-    async def _play(self, session: Session, contender: Contender, process: Process, show: Show) -> None:
+    async def _play(self, session: Session, contender: Contender, process: Process, show: ProgressView) -> None:
         """Run all workloads for one scheduler; one that fails does not stop the others."""
         found = self.outcome.items.setdefault(contender.label, [])
         await session.probe(contender.scheduler, START_SECONDS)
@@ -110,7 +106,7 @@ class Performance:
             if contender is self.contenders[0]:
                 self.outcome.verdicts += verdicts
 
-    def _note(self, show: Show) -> None:
+    def _note(self, show: ProgressView) -> None:
         """Say what of the files is not for this program to do."""
         gates = {gate for task in self.tasks for gate in (*task.scenario.feature_gates, *task.workload.feature_gates)}
         if gates:
@@ -135,11 +131,11 @@ class Performance:
         if self.as_json:
             click.echo(encode(items), nl=False)
         else:
-            out = tables.console()
-            out.print(tables.found(self.outcome))
+            out = outcomes.console()
+            out.print(outcomes.found(self.outcome))
             if len(self.outcome.items) > 1 and (rows := self.outcome.ratios()):
                 out.print()
-                out.print(tables.ratios(rows))
+                out.print(outcomes.ratios(rows))
         for verdict in self.outcome.verdicts:
             if not verdict.is_met:
                 console.print(f"threshold missed: {verdict}", style="red", markup=False, soft_wrap=True)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tutti_bench import templates
-from tutti_bench.dataitems import DataItem
 from tutti_bench.measuring import Measurement
-from tutti_bench.namespaces import Namespaces
-from tutti_bench.objects import Object, Objects
-from tutti_bench.pods import PodBook
-from tutti_bench.process import ELSEWHERE, Process
+from tutti_bench.objects import Objects
+from tutti_bench.pods import Namespaces, PodBook
+from tutti_bench.results import DataItem
+from tutti_bench.stage import ELSEWHERE, Process
+from tutti_bench.templates import Object
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -92,7 +92,7 @@ class Run:
         Raises:
             TemplateError: It cannot be read.
         """
-        return templates.load((self.folder / path).resolve())
+        return templates.load_template((self.folder / path).resolve())
 
     def go_on(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Let something go on beside the operations that follow; if it fails, the workload fails."""

@@ -11,17 +11,16 @@ from typing import Final
 
 from tutti.kube.client import Client
 from tutti.kube.errors import WireError
-from tutti_bench.dataitems import DataItem
 from tutti_bench.document import DocumentError, Scenario, Workload
-from tutti_bench.namespaces import Namespaces
 from tutti_bench.objects import Objects, Refused
 from tutti_bench.opcodes.performing import perform
 from tutti_bench.opcodes.pods import default_pod
 from tutti_bench.operations.frame import Operation
 from tutti_bench.params import ParameterError, Params
-from tutti_bench.pods import PodBook, Stalled
-from tutti_bench.process import ELSEWHERE, Process
+from tutti_bench.pods import Namespaces, PodBook, Stalled
+from tutti_bench.results import DataItem
 from tutti_bench.run import Limits, Reporter, Run
+from tutti_bench.stage import ELSEWHERE, Process
 
 PROBE: Final = "tutti-bench-probe"
 

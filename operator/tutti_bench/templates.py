@@ -9,17 +9,151 @@ escaped as HTML.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Annotated, Any, Final
 
 import yaml
+from pydantic import BeforeValidator
 
 from tutti.api.problems import nearest
-from tutti_bench.gofunctions import FUNCTIONS, text_of, truth_of
+
+_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+
+
+def seconds_of(value: Any) -> float:
+    """Return the seconds of a duration (Go, time.ParseDuration); "0" needs no unit, and none can be negative.
+
+    Raises:
+        ValueError: It is no such duration.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if value == 0:
+            return 0.0
+        raise ValueError(f"{value} has no unit; write for example {value}s")
+    text = str(value).strip()
+    parts = _PART.findall(text)
+    if text == "0":
+        return 0.0
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is no duration; write for example 500ms, 10s or 1m30s")
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+Duration = Annotated[float, BeforeValidator(seconds_of)]
+"""A duration, kept in seconds."""
+
+_LARGEST_PLAIN: Final = 1e21
+_VERBS: Final = re.compile(r"%(%|[-+ 0#]*[0-9]*(?:\.[0-9]+)?[dsvfq])")
+
+
+def number_of(value: Any) -> float:
+    """Return a number, also of a text that is one.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{value!r} is no number")  # noqa: TRY004 - told like a text that is none
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is no number") from None
+
+
+def text_of(value: Any) -> str:
+    """Return how a value is written: whole floats without a fraction, booleans in small letters, nothing for none."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_PLAIN:
+        return str(int(value))
+    return str(value)
+
+
+def truth_of(value: Any) -> bool:
+    """Whether an `if` holds: for anything but false, zero and what is empty (Go, text/template)."""
+    return bool(value)
+
+
+def _quotient(dividend: Any, divisor: Any) -> float:
+    by = number_of(divisor)
+    if by == 0:
+        raise ValueError("division by zero")
+    return number_of(dividend) / by
+
+
+def _remainder(dividend: Any, divisor: Any) -> int:
+    """The remainder with the sign of the dividend, as Go has it."""
+    by = int(number_of(divisor))
+    if by == 0:
+        raise ValueError("division by zero")
+    return int(math.fmod(int(number_of(dividend)), by))
+
+
+def _printed(form: Any, *values: Any) -> str:
+    """Go's `printf` with the verbs d, s, v, f and q."""
+    left = list(values)
+
+    def one(match: re.Match[str]) -> str:
+        verb = match[1]
+        if verb == "%":
+            return "%"
+        if not left:
+            raise ValueError(f"printf {form!r} needs more values than {len(values)}")
+        value, flags = left.pop(0), verb[:-1]
+        match verb[-1]:
+            case "d":
+                return f"%{flags}d" % int(number_of(value))
+            case "f":
+                return f"%{flags}f" % number_of(value)
+            case "q":
+                return '"' + text_of(value).replace('"', '\\"') + '"'
+            case _:
+                return f"%{flags}s" % text_of(value)
+
+    made = _VERBS.sub(one, str(form))
+    if left:
+        raise ValueError(f"printf {form!r} takes fewer values than {len(values)}")
+    return made
+
+
+def _equal(first: Any, *others: Any) -> bool:
+    """Whether the first is equal to any of the others."""
+    return any(first == other for other in others)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "AddInt": lambda *numbers: int(sum(map(number_of, numbers))),
+        "AddFloat": lambda *numbers: sum(map(number_of, numbers)),
+        "SubtractInt": lambda a, b: int(number_of(a) - number_of(b)),
+        "SubtractFloat": lambda a, b: number_of(a) - number_of(b),
+        "MultiplyInt": lambda *numbers: int(math.prod(map(number_of, numbers))),
+        "MultiplyFloat": lambda *numbers: math.prod(map(number_of, numbers)),
+        "DivideInt": lambda a, b: int(_quotient(a, b)),
+        "DivideFloat": _quotient,
+        "Mod": _remainder,
+        "printf": _printed,
+        "eq": _equal,
+        "ne": lambda a, b: a != b,
+        "lt": lambda a, b: a < b,
+        "le": lambda a, b: a <= b,
+        "gt": lambda a, b: a > b,
+        "ge": lambda a, b: a >= b,
+        "and": lambda *values: next((value for value in values[:-1] if not value), values[-1]),
+        "or": lambda *values: next((value for value in values[:-1] if value), values[-1]),
+        "not": lambda value: not value,
+    }
+)
+"""By the names that templates call them."""
 
 Env = Mapping[str, Any]
 Evaluate = Callable[[Env], Any]
@@ -87,19 +221,19 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @cache
-def load(path: Path) -> Template:
+def load_template(path: Path) -> Template:
     """Read the template at a path, once.
 
     Raises:
         TemplateError: It cannot be read.
     """
     try:
-        return parse(path.read_text("utf-8"), str(path))
+        return parse_template(path.read_text("utf-8"), str(path))
     except OSError as error:
         raise TemplateError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def parse(text: str, origin: str) -> Template:
+def parse_template(text: str, origin: str) -> Template:
     """Read a template.
 
     Raises:

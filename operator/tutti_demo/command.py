@@ -17,8 +17,7 @@ from tutti.cli.terminal import Terminal
 from tutti.controller import logs
 from tutti.kube.errors import WireError
 from tutti_demo.performance import LIMIT_SECONDS, NotReady, Options, Performance
-from tutti_demo.plain import table, verdict
-from tutti_demo.shows import show_on
+from tutti_demo.shows import show_on, summary_table, verdict_line
 from tutti_demo.summary import Summary, to_json
 from tutti_sim.children import ChildDied
 
@@ -119,9 +118,9 @@ class _Demo:
             click.echo(json.dumps(to_json(summary), indent=2))
         else:
             self._out.print()
-            self._out.print(table(summary))
+            self._out.print(summary_table(summary))
             self._out.print()
-            self._out.print(verdict(summary), soft_wrap=True)
+            self._out.print(verdict_line(summary), soft_wrap=True)
         if self._options.kill_operator_at is not None and not summary.operator_restarts:
             self._show.say("The play was over before the operator could be killed and started again")
         if self._keep:

@@ -8,8 +8,7 @@ from statistics import median
 from typing import Any
 
 from tutti.api.wording import counted
-from tutti_demo.picture import Picture
-from tutti_demo.track import State, Track
+from tutti_demo.picture import Picture, State, Track
 
 
 @dataclass(frozen=True, slots=True)

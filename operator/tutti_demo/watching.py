@@ -13,10 +13,8 @@ from tutti.kube.changes import Change, Gone
 from tutti.kube.client import Client
 from tutti.kube.informer import Informer
 from tutti.kube.resources import NODES, PODS, Resource
-from tutti_demo.manifests import HOSTNAME, JOB, RACK
-from tutti_demo.picture import NodeView, Picture, QueueView
-from tutti_demo.scenario import FLAVOR, GPU
-from tutti_demo.track import PodView, Why
+from tutti_demo.picture import NodeView, Picture, PodView, QueueView, Why
+from tutti_demo.scenario import FLAVOR, GPU, HOSTNAME, JOB, RACK
 
 T = TypeVar("T")
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.rest.local import Local
-
-Json = dict[str, Any]
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 CRITICAL = (

@@ -18,25 +18,21 @@ from typing import Self
 import msgspec
 
 from tutti_sim import bootstrap
-from tutti_sim.certificate import ServingCertificate
 from tutti_sim.controllers import roster
 from tutti_sim.controllers.roster import Controller, Timing, Working
-from tutti_sim.crd.establishing import Establisher
-from tutti_sim.durable.folder import DataFolder
-from tutti_sim.faults.admin import Admin
-from tutti_sim.faults.book import FaultBook
-from tutti_sim.faults.replica import Replica
-from tutti_sim.faults.rules import Faults, Restart
-from tutti_sim.faults.shell import FaultyServer
-from tutti_sim.faults.stale import StaleServer
+from tutti_sim.crd.serving import Establisher
+from tutti_sim.data_folder import DataFolder
+from tutti_sim.faults.replica import Replica, StaleServer
+from tutti_sim.faults.rules import FaultBook, Faults, Restart
+from tutti_sim.faults.shell import Admin, FaultyServer
 from tutti_sim.hollow.kubelet import Kubelet
 from tutti_sim.hollow.machines import Machines
 from tutti_sim.hollow.nodes import Fleet
 from tutti_sim.hollow.shapes import Shapes
 from tutti_sim.http.server import ApiServer
 from tutti_sim.kinds.builtin import resources
-from tutti_sim.kinds.registry import Registry
-from tutti_sim.listening import Listener
+from tutti_sim.kinds.resource import Registry
+from tutti_sim.listening import Listener, ServingCertificate
 from tutti_sim.rest.admission import CHECKS, PLUGINS
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local

@@ -13,10 +13,10 @@ import uvloop
 from tutti_sim.cluster import EmbeddedCluster
 from tutti_sim.controllers import roster
 from tutti_sim.controllers.roster import ALL, Timing
-from tutti_sim.durable.file import NoDataFile
-from tutti_sim.faults.rules import load as load_faults
+from tutti_sim.data_folder import NoDataFile
+from tutti_sim.faults.rules import load_faults
 from tutti_sim.hollow.nodes import Fleet
-from tutti_sim.hollow.shapes import load as load_shapes
+from tutti_sim.hollow.shapes import load_shapes
 
 GC_THRESHOLDS = (100_000, 50, 1000)
 DEFAULTS = Timing()

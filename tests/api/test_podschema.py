@@ -19,8 +19,7 @@ from tutti.api.podschema import MOST_FIELDS, NUMBERS, QUANTITY, TEXTS, template_
 from tutti.api.templates import PodTemplate, pruned
 from tutti.cluster.requests import as_created
 from tutti_sim.crd.serving import CustomCodec
-from tutti_sim.kinds.decode import Notes
-from tutti_sim.kinds.table import TABLE
+from tutti_sim.kinds.decode import TABLE, Notes
 
 CODEC = CustomCodec(crd(KINDS["Workload"])["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 TEMPLATE = template_schema()

@@ -17,8 +17,8 @@ from tutti.kube.credentials import Access, Credentials
 from tutti.kube.errors import ApiError
 from tutti.kube.informer import Informer
 from tutti.kube.resources import NODES, PODS
-from tutti_bench.dataitems import DataItem
-from tutti_bench.document import read
+from tutti_bench.document import read_scenarios
+from tutti_bench.results import DataItem
 from tutti_bench.run import Limits
 from tutti_bench.session import Session, opened, prepare
 from tutti_sim.cluster import EmbeddedCluster
@@ -97,7 +97,7 @@ class Bench:
 
     async def run(self, text: str) -> list[DataItem]:
         """Run the first workload of a file."""
-        scenario = read(text, "test.yaml")[0]
+        scenario = read_scenarios(text, "test.yaml")[0]
         return await self.session.run(prepare(scenario, scenario.workloads[0], self.folder), SCHEDULER)
 
     async def items(self, path: str) -> list[dict]:

@@ -20,10 +20,9 @@ from rich.console import Console
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti_bench.command import command
-from tutti_bench.contenders import Contender
-from tutti_bench.dataitems import encode, item, read
-from tutti_bench.outcome import Outcome
-from tutti_bench.showing import Bars, Lines, show_on
+from tutti_bench.outcomes import Bars, Lines, Outcome, progress_on
+from tutti_bench.results import encode, item, read_data_items
+from tutti_bench.stage import Contender
 
 SCENARIO = """
 - name: Few
@@ -102,7 +101,7 @@ def test_pods_and_gangs_are_measured_on_a_cluster_of_its_own(folder):
     (written,) = (folder / "out").iterdir()
     assert written.name.startswith("BenchmarkPerfScheduling_benchmark_few_")
     assert written.read_text() == done.stdout
-    items = {(one.name, one.metric): one for one in read(written)}
+    items = {(one.name, one.metric): one for one in read_data_items(written)}
     assert {("Few/small/namespace-1", "OverallThroughput"), ("Gang/one/gangs", "BindLatency")} <= items.keys()
     assert {("Gang/one/gangs", "SchedulerCPU"), ("Gang/one/gangs", "SchedulerMemory")} <= items.keys()
     assert items["Few/never/namespace-1", "SchedulingThroughput"].data["AverageThreshold"] == 1e6
@@ -118,7 +117,7 @@ def test_a_given_scheduler_runs_the_same_and_the_ratio_is_told(folder):
     assert last[-2].split() == ["workload", "tutti", "kube-scheduler", "ratio"]
     assert last[-1].startswith("Few/small/namespace-1")
     assert float(last[-1].split()[-1]) > 0
-    items = read(next((folder / "out").iterdir()))
+    items = read_data_items(next((folder / "out").iterdir()))
     assert {(one.labels["Drain"], one.labels["Scheduler"]) for one in items} == {
         ("true", "tutti"), ("true", "kube-scheduler"),
     }  # fmt: skip
@@ -268,7 +267,7 @@ def test_items_name_their_scheduler_only_where_there_are_two():
 def test_a_terminal_shows_a_bar_and_a_log_lines(monkeypatch, terminal, plain, kind):
     monkeypatch.setenv("TERM", "xterm")
     out = io.StringIO()
-    with show_on(Console(file=out, force_terminal=terminal, width=100, highlight=False), plain=plain) as show:
+    with progress_on(Console(file=out, force_terminal=terminal, width=100, highlight=False), plain=plain) as show:
         assert isinstance(show, kind)
         show.begin("Few/small", 2)
         for number, opcode in enumerate(("createNodes", "createPods")):

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tutti_bench.document import THROUGHPUT, DocumentError, load, read
-from tutti_bench.durations import seconds_of
-from tutti_bench.filters import Filter
+from tutti_bench.document import THROUGHPUT, DocumentError, Filter, load_scenarios, read_scenarios
 from tutti_bench.opcodes.performing import PERFORM
 from tutti_bench.operations.any import OPERATIONS
 from tutti_bench.session import prepare
+from tutti_bench.templates import seconds_of
 
 GANGS = """
 - name: Gangs
@@ -41,7 +40,7 @@ GANGS = """
 
 
 def test_parameters_stand_where_they_are_named():
-    scenario = read(GANGS, "f")[0]
+    scenario = read_scenarios(GANGS, "f")[0]
     nodes, pods, sleep = prepare(scenario, scenario.workloads[0], Path()).operations
     assert nodes.number == 10
     assert (pods.number, pods.signature_batch_size) == (12, 4)
@@ -51,7 +50,7 @@ def test_parameters_stand_where_they_are_named():
 
 
 def test_a_missing_parameter_is_told_before_anything_is_created():
-    scenario = read(GANGS, "f")[0]
+    scenario = read_scenarios(GANGS, "f")[0]
     with pytest.raises(DocumentError, match=r"Gangs/large: operation 2, sleep: there is no parameter 'pause'"):
         prepare(scenario, scenario.workloads[1], Path())
 
@@ -71,7 +70,7 @@ def test_parameters_of_the_wrong_kind_are_told(params, why):
   workloadTemplate: [{{opcode: createNodes, countParam: $n}}]
   workloads: [{{name: b, params: {params}}}]
 """
-    scenario = read(text, "f")[0]
+    scenario = read_scenarios(text, "f")[0]
     with pytest.raises(DocumentError) as raised:
         prepare(scenario, scenario.workloads[0], Path())
     assert str(raised.value) == why
@@ -99,7 +98,7 @@ def test_parameters_of_the_wrong_kind_are_told(params, why):
 def test_what_is_wrong_with_an_operation_is_told_with_its_place(operation, why):
     text = f"- name: a\n  workloadTemplate: [{{opcode: sleep}}, {operation}]\n  workloads: [{{name: b}}]\n"
     with pytest.raises(DocumentError) as raised:
-        read(text, "f.yaml")
+        read_scenarios(text, "f.yaml")
     assert str(raised.value).startswith("f.yaml: [0].workloadTemplate[1]")
     assert why in str(raised.value)
 
@@ -107,7 +106,7 @@ def test_what_is_wrong_with_an_operation_is_told_with_its_place(operation, why):
 def test_all_that_is_wrong_is_told_at_once():
     text = "- name: a\n  workloadTemplate: [{opcode: x}]\n  workloads: []\n- nam: b\n"
     with pytest.raises(DocumentError) as raised:
-        read(text, "f")
+        read_scenarios(text, "f")
     for where in ("[0].workloadTemplate[0].opcode", "[0].workloads", "[1].nam", "[1].workloadTemplate"):
         assert where in str(raised.value)
 
@@ -122,12 +121,12 @@ def test_all_that_is_wrong_is_told_at_once():
 )
 def test_what_is_no_such_file_is_told(text, why):
     with pytest.raises(DocumentError, match=why):
-        read(text, "f")
+        read_scenarios(text, "f")
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path):
     with pytest.raises(DocumentError, match=r"none.yaml: cannot be read"):
-        load(tmp_path / "none.yaml")
+        load_scenarios(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +157,7 @@ def test_what_is_no_duration_is_told(text):
 )
 def test_workloads_are_chosen_by_label_and_name(labels, pattern, chosen):
     """Labels of the scenario count for all of its workloads, as in scheduler_perf."""
-    found = Filter.parse(labels, pattern).chosen(read(GANGS, "f"))
+    found = Filter.parse(labels, pattern).chosen(read_scenarios(GANGS, "f"))
     assert [f"{scenario.name}/{workload.name}" for scenario, workload in found] == chosen
 
 
@@ -174,7 +173,7 @@ SCENARIOS = [path for path in SCENARIOS if path.parent.name != "templates"]
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_our_own_scenarios_can_be_run_and_have_a_short_workload(path):
-    scenarios = load(path)
+    scenarios = load_scenarios(path)
     for scenario in scenarios:
         assert any("short" in workload.labels for workload in scenario.workloads)
         for workload in scenario.workloads:

@@ -9,12 +9,21 @@ import sys
 
 import pytest
 
-from tutti_bench.compare import compared, markdown
-from tutti_bench.dataitems import NoDataItems, encode, file_name, item, read
 from tutti_bench.document import Selector, Workload
-from tutti_bench.process import ELSEWHERE, Process
-from tutti_bench.thresholds import judged, threshold_of
-from tutti_bench.throughput import Sampler, summary
+from tutti_bench.results import (
+    NoDataItems,
+    Sampler,
+    compared,
+    encode,
+    file_name,
+    item,
+    judged,
+    markdown,
+    read_data_items,
+    summary,
+    threshold_of,
+)
+from tutti_bench.stage import ELSEWHERE, Process
 
 
 @pytest.mark.parametrize(
@@ -83,7 +92,7 @@ def test_data_items_are_read_again(tmp_path):
     path = tmp_path / "items.json"
     items = [item("a/b/c", "M", "s", {"Duration": 2.0})]
     path.write_text(encode(items))
-    assert read(path) == items
+    assert read_data_items(path) == items
 
 
 @pytest.mark.parametrize(
@@ -98,9 +107,9 @@ def test_a_file_that_holds_no_data_items_is_told(tmp_path, text, why):
     path = tmp_path / "items.json"
     path.write_text(text)
     with pytest.raises(NoDataItems, match=why):
-        read(path)
+        read_data_items(path)
     with pytest.raises(NoDataItems, match="cannot be read"):
-        read(tmp_path / "none.json")
+        read_data_items(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize(

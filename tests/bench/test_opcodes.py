@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from tests.bench.conftest import SCHEDULER, benching
-from tutti_bench.document import read
+from tutti_bench.document import read_scenarios
 from tutti_bench.pods import Stalled
-from tutti_bench.process import Process
 from tutti_bench.run import Limits
 from tutti_bench.session import WorkloadFailed, prepare
+from tutti_bench.stage import Process
 
 
 def file(operations: str, params: str = "{}", more: str = "") -> str:
@@ -114,7 +114,7 @@ def news_of(pid: int) -> int:
 async def test_a_scheduler_is_held_back_until_all_pods_are_there(bench, child):
     """The child stands for the scheduler's process: the kernel tells that it was stopped, and goes on."""
     text = file("  - {opcode: createNodes, count: 1}\n  - {opcode: createPods, count: 5, collectMetrics: true}\n")
-    scenario = read(text, "test.yaml")[0]
+    scenario = read_scenarios(text, "test.yaml")[0]
     task = prepare(scenario, scenario.workloads[0], bench.folder)
     found = await bench.session.run(task, SCHEDULER, Process(child.pid, drains=True))
     assert os.WIFCONTINUED(news_of(child.pid))
@@ -124,7 +124,7 @@ async def test_a_scheduler_is_held_back_until_all_pods_are_there(bench, child):
 
 async def test_nobody_is_held_back_where_that_was_not_asked_for(bench, child):
     text = file("  - {opcode: createNodes, count: 1}\n  - {opcode: createPods, count: 5, collectMetrics: true}\n")
-    scenario = read(text, "test.yaml")[0]
+    scenario = read_scenarios(text, "test.yaml")[0]
     task = prepare(scenario, scenario.workloads[0], bench.folder)
     found = await bench.session.run(task, SCHEDULER, Process(child.pid))
     assert news_of(child.pid) == 0

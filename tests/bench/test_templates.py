@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tutti_bench.templates import TemplateError, load, parse
+from tutti_bench.templates import TemplateError, load_template, parse_template
 
 ENV = {"Index": 7, "Count": 10, "podsPerGroup": 3, "name": "gang", "ratio": "2.5", "on": True, "none": 0}
 
@@ -43,7 +43,7 @@ ENV = {"Index": 7, "Count": 10, "podsPerGroup": 3, "name": "gang", "ratio": "2.5
     ],
 )  # fmt: skip
 def test_what_stands_in_a_template_is_filled_in(text, filled):
-    assert parse(text, "t.yaml").text(ENV) == filled
+    assert parse_template(text, "t.yaml").text(ENV) == filled
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_what_stands_in_a_template_is_filled_in(text, filled):
 )
 def test_what_cannot_be_filled_in_is_told(text, why):
     with pytest.raises(TemplateError) as raised:
-        parse(text, "t.yaml").text(ENV)
+        parse_template(text, "t.yaml").text(ENV)
     assert str(raised.value) == why
 
 
 def test_a_template_becomes_an_object(tmp_path):
     path = tmp_path / "pod.yaml"
     path.write_text("metadata:\n  name: p-{{.Index}}\nspec: {n: {{.podsPerGroup}}}\n")
-    assert load(path).object(ENV) == {"metadata": {"name": "p-7"}, "spec": {"n": 3}}
+    assert load_template(path).object(ENV) == {"metadata": {"name": "p-7"}, "spec": {"n": 3}}
 
 
 @pytest.mark.parametrize("text", ["- a\n- b\n", "just text", "a: [1"])
@@ -80,9 +80,9 @@ def test_what_is_no_object_is_told_with_its_path(tmp_path, text):
     path = tmp_path / "pod.yaml"
     path.write_text(text)
     with pytest.raises(TemplateError, match=r"pod.yaml: (must be one object|no YAML once it is filled in)"):
-        load(path).object({})
+        load_template(path).object({})
 
 
 def test_a_template_that_is_not_there_is_told(tmp_path):
     with pytest.raises(TemplateError, match=r"none.yaml: cannot be read: No such file"):
-        load(tmp_path / "none.yaml")
+        load_template(tmp_path / "none.yaml")

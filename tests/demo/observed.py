@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tutti_demo.picture import NodeView, Picture
-from tutti_demo.scenario import Act, Job, Scenario, Team, Wave
-from tutti_demo.track import PodView, Why
+from tutti_demo.picture import NodeView, Picture, PodView, Why
+from tutti_demo.scenario import Act, DemoScenario, Job, Team, Wave
 
 
 def job(name: str = "tango", members: int = 3, *, team: str = "vision", gpus: int = 4) -> Job:
@@ -17,7 +16,7 @@ def act(*jobs: Job, number: int = 1) -> Act:
 
 
 def picture(*acts: Act, nodes: int = 2, gpus: int = 8) -> Picture:
-    made = Picture(Scenario((Team("vision", 64, 16), Team("speech", 96, 64)), acts, nodes, gpus))
+    made = Picture(DemoScenario((Team("vision", 64, 16), Team("speech", 96, 64)), acts, nodes, gpus))
     for index in range(nodes):
         made.see_node(NodeView(f"node-{index}", f"rack-{index // 2}", f"node-{index}", gpus))
     return made

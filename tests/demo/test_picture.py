@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.demo import observed
-from tutti_demo.picture import Happening, Kind, Picture
+from tutti_demo.picture import Happening, Kind, Picture, State, Why
 from tutti_demo.scenario import Job
-from tutti_demo.track import State, Why
 
 TANGO = observed.job()
 SOLO = observed.job("solo", 1)

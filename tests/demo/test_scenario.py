@@ -9,9 +9,19 @@ from tutti.api.configuration import Conventions
 from tutti.api.conventions import claim_of
 from tutti.api.core import Pod
 from tutti.api.kinds import KINDS
-from tutti_demo.manifests import definitions, fixtures, pod, pod_group
 from tutti_demo.performance import operator_configuration
-from tutti_demo.scenario import GPUS_PER_NODE, NODES, PAIR, PLATFORM, Act, compose
+from tutti_demo.scenario import (
+    GPUS_PER_NODE,
+    NODES,
+    PAIR,
+    PLATFORM,
+    Act,
+    compose,
+    definitions,
+    fixtures,
+    pod,
+    pod_group,
+)
 
 
 def acts(seed: int = 0, speed: float = 1.0) -> tuple[Act, ...]:

@@ -8,9 +8,8 @@ import json
 import pytest
 
 from tests.demo import observed
-from tutti_demo.picture import Picture
+from tutti_demo.picture import Picture, Why
 from tutti_demo.summary import Summary, summarize, to_json
-from tutti_demo.track import Why
 
 TANGO, WALTZ, SOLO = observed.job(), observed.job("waltz", team="speech"), observed.job("solo", 1)
 

@@ -8,16 +8,11 @@ import pytest
 from rich.console import Console
 
 from tests.demo import observed
-from tutti_demo.ink import seconds
-from tutti_demo.live import render
-from tutti_demo.panels import quota_bar
-from tutti_demo.picture import NodeView, Picture, QueueView
-from tutti_demo.plain import Teller, table, verdict
-from tutti_demo.racks import short_names
+from tutti_demo.panels import quota_bar, seconds, short_names
+from tutti_demo.picture import NodeView, Picture, QueueView, Why
 from tutti_demo.scenario import Team, compose
-from tutti_demo.shows import LiveShow, PlainShow, show_on
+from tutti_demo.shows import LiveShow, PlainShow, Teller, render, show_on, summary_table, verdict_line
 from tutti_demo.summary import summarize
-from tutti_demo.track import Why
 
 SIZES = [(80, 24), (120, 40), (80, 22), (200, 60)]
 
@@ -204,7 +199,7 @@ def test_lines_tell_each_thing_once_and_leave_out_arrivals_of_single_pods():
 def test_the_table_has_a_row_per_gang_within_80_columns():
     picture = second_act()
     on = console(80)
-    on.print(table(summarize(picture, at=130.0, started_at=100.0, partly_bound_limit=5.0)))
+    on.print(summary_table(summarize(picture, at=130.0, started_at=100.0, partly_bound_limit=5.0)))
     lines = text_of(on).splitlines()
 
     assert lines[0].split() == ["act", "gang", "bound", "placed", "at", "waited", "spread", "waited", "for", "outcome"]
@@ -215,7 +210,7 @@ def test_the_table_has_a_row_per_gang_within_80_columns():
 
 def test_the_verdict_names_every_broken_promise():
     summary = summarize(second_act(), at=130.0, started_at=100.0, partly_bound_limit=5.0)
-    said = verdict(summary).plain.splitlines()
+    said = verdict_line(summary).plain.splitlines()
 
     assert said[1:] == [f"Promise broken: {problem}" for problem in summary.problems]
 
@@ -226,7 +221,7 @@ def test_the_verdict_of_a_good_play_says_so():
     observed.arrive(picture, gang, at=101.0)
     observed.bind(picture, gang, at=102.0)
     observed.finish(picture, gang, at=103.0)
-    said = verdict(summarize(picture, at=110.0, started_at=100.0, partly_bound_limit=5.0)).plain
+    said = verdict_line(summarize(picture, at=110.0, started_at=100.0, partly_bound_limit=5.0)).plain
 
     assert "All work finished in 10 s, and no gang was left partly bound" in said
 

@@ -10,11 +10,9 @@ from tests.demo import observed
 from tutti.api.core import Node, Pod
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
-from tutti_demo import manifests
-from tutti_demo.picture import NodeView
-from tutti_demo.playing import create, pair_of, set_stage
-from tutti_demo.scenario import compose
-from tutti_demo.track import State, Why
+from tutti_demo.performance import create_object, set_stage
+from tutti_demo.picture import NodeView, State, Why, pair_of
+from tutti_demo.scenario import compose, pod, pod_group
 from tutti_demo.watching import Group, Observer, Queue, group_why, node_view, pod_view, queue_view
 from tutti_sim.cluster import EmbeddedCluster
 
@@ -22,7 +20,7 @@ TANGO = observed.job()
 
 
 def pod_document(**spec):
-    document = manifests.pod(TANGO, "tango-0")
+    document = pod(TANGO, "tango-0")
     document["spec"] |= spec
     return document
 
@@ -99,9 +97,9 @@ async def test_the_observer_follows_pods_from_their_creation_to_their_end():
             await observer.synced()
             assert pair_of(picture) == ("node-0000", "node-0001")
 
-            await create(client, manifests.pod_group(TANGO))
+            await create_object(client, pod_group(TANGO))
             for name in TANGO.pods:
-                await create(client, manifests.pod(TANGO, name))
+                await create_object(client, pod(TANGO, name))
             track = picture.tracks["vision", "tango"]
             await observer.until(lambda: len(track.pods) == TANGO.members)
             assert track.state is State.WAITING

@@ -3,7 +3,7 @@
 import pytest
 
 from tutti_sim.crd import cel
-from tutti_sim.crd.jsonpath import reader
+from tutti_sim.crd.definitions import reader
 from tutti_sim.crd.structural import check_schema, shaped
 from tutti_sim.crd.validate import validate
 

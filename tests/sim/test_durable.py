@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from tests.drawing import examples
 from tests.sim.conftest import Client
 from tutti_sim.cluster import EmbeddedCluster
-from tutti_sim.durable.file import Batch, DataFile, NoDataFile
-from tutti_sim.durable.log import Log
+from tutti_sim.data_folder import Batch, DataFile, Log, NoDataFile
 from tutti_sim.store.store import Store
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"

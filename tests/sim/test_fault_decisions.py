@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.api.configuration import ConfigurationError
-from tutti_sim.faults.decide import Asked, Tally, decide, matches
-from tutti_sim.faults.rules import Faults, Match, Refusal, Rule, WatchFault
+from tutti_sim.faults.rules import Asked, FaultCounts, Faults, Match, Refusal, Rule, WatchFault, decide, matches
 from tutti_sim.meta import yamlfile
 
 REFUSAL = Refusal(code=503)
@@ -37,7 +36,7 @@ def run(faults, requests, *, elapsed=0.0):
     for asked in requests:
         verdict = decide(faults, asked, tallies, elapsed=elapsed)
         for name, struck in verdict.matched:
-            tallies[name] = tallies.get(name, Tally()).after(struck=struck)
+            tallies[name] = tallies.get(name, FaultCounts()).after(struck=struck)
         verdicts.append(verdict)
     return verdicts, tallies
 
@@ -97,7 +96,7 @@ def test_limits_hold(seed, found, asked):
         hits = struck(verdicts, rule.name)
         assert not any(hits[: rule.skip])
         assert rule.times is None or sum(hits) <= rule.times
-        assert tallies.get(rule.name, Tally()) == Tally(len(hits), sum(hits))
+        assert tallies.get(rule.name, FaultCounts()) == FaultCounts(len(hits), sum(hits))
         assert rule.rate > 0 or not any(hits)
         assert rule.rate < 1 or rule.times is not None or all(hits[rule.skip :])
 
@@ -148,4 +147,4 @@ def test_watch_faults_concern_watches_only():
 )
 def test_a_mistake_is_named_by_its_place(document, message):
     with pytest.raises(ConfigurationError, match=message):
-        yamlfile.read(document, Faults, "faults.yaml")
+        yamlfile.read_yaml(document, Faults, "faults.yaml")

@@ -208,7 +208,7 @@ async def test_events_come_twice_and_late_but_in_order(api, faults):
 
 
 async def test_a_bookmark_never_runs_ahead_of_events_that_are_held_back():
-    from tutti_sim.faults.feed import FaultyFeed
+    from tutti_sim.faults.replica import FaultyFeed
     from tutti_sim.store.store import Store
 
     store = Store()

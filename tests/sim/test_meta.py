@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti_sim.meta import amounts, clock, fields, labels, names
+from tutti_sim.meta import amounts, clock, names, selectors
 from tutti_sim.meta.errors import ApiError
 
 
@@ -25,16 +25,16 @@ from tutti_sim.meta.errors import ApiError
     ],
 )
 def test_quantities_become_canonical(text, canonical):
-    assert amounts.canonical(text) == canonical
+    assert amounts.canonical_amount(text) == canonical
 
 
 @given(st.integers(0, 10**15), st.sampled_from(["", "m", "k", "M", "Ki", "Mi", "Gi"]))
 def test_a_canonical_quantity_is_the_same_amount_and_stays(number, suffix):
     text = f"{number}{suffix}"
-    canonical = amounts.canonical(text)
+    canonical = amounts.canonical_amount(text)
 
     assert amounts.amount(canonical) == amounts.amount(text)
-    assert amounts.canonical(canonical) == canonical
+    assert amounts.canonical_amount(canonical) == canonical
 
 
 @pytest.mark.parametrize("text", ["", "abc", "1.2.3", "1Qi", "--1", "1 "])
@@ -63,25 +63,25 @@ LABELS = {"app": "x", "tier": "front", "n": "5"}
     ],
 )
 def test_label_selectors(selector, matches):
-    assert labels.parse(selector)(LABELS) is matches
+    assert selectors.parse_selector(selector)(LABELS) is matches
 
 
 @pytest.mark.parametrize("selector", ["a in (", "a in x", "a==b==c", "=x", "a b", "-a=b", "n>x"])
 def test_malformed_label_selectors_are_refused(selector):
     with pytest.raises(ApiError, match="unable to parse requirement"):
-        labels.parse(selector)
+        selectors.parse_selector(selector)
 
 
 def test_an_absent_selector_selects_nothing_and_an_empty_one_everything():
-    assert not labels.from_object(None)({})
-    assert labels.from_object({})({})
+    assert not selectors.from_object(None)({})
+    assert selectors.from_object({})({})
 
 
 def test_field_selectors_tell_unknown_fields_apart():
     with pytest.raises(ApiError, match=r"field label not supported: spec\.x"):
-        fields.compile_terms(fields.terms("spec.x=1"), fields.METADATA, plain=False)
+        selectors.compile_terms(selectors.terms("spec.x=1"), selectors.METADATA, plain=False)
     with pytest.raises(ApiError, match="can't understand 'nonsense'"):
-        fields.terms("nonsense")
+        selectors.terms("nonsense")
 
 
 @pytest.mark.parametrize(

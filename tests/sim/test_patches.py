@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti_sim.kinds.table import shape
+from tutti_sim.kinds.decode import shape
 from tutti_sim.meta.errors import ApiError
-from tutti_sim.patch import apply, documents, fieldset, strategic
-from tutti_sim.patch.shape import UNTYPED
+from tutti_sim.patch import apply, managed, strategic
+from tutti_sim.patch.strategic import UNTYPED
 
 POD = shape("Pod")
 
@@ -45,8 +45,8 @@ def test_the_order_of_a_list_can_be_set():
 def test_patches_leave_their_target_alone():
     target = containers(("a", "1"))
     strategic.merge(target, containers(("a", "2")), POD)
-    documents.merge(target, {"spec": {"containers": None, "x": {"y": 1}}})
-    documents.operations(target, [{"op": "remove", "path": "/spec/containers/0"}])
+    strategic.merge_json(target, {"spec": {"containers": None, "x": {"y": 1}}})
+    strategic.operations(target, [{"op": "remove", "path": "/spec/containers/0"}])
 
     assert target == containers(("a", "1"))
 
@@ -61,20 +61,20 @@ DOCUMENTS = st.recursive(
 @given(DOCUMENTS)
 def test_a_field_set_reads_back_as_written(document):
     found = set()
-    fieldset.collect(document, UNTYPED, (), found, containers=True)
+    managed.collect(document, UNTYPED, (), found, containers=True)
 
-    assert fieldset.read(fieldset.written(found)) == found
-    assert fieldset.existing(found, document, UNTYPED) == found
+    assert managed.read_fields(managed.write_fields(found)) == found
+    assert managed.existing(found, document, UNTYPED) == found
 
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_applied_fields_are_there_afterwards(live, config):
     merged = apply.merged(live, config, UNTYPED)
     stated = set()
-    fieldset.collect(config, UNTYPED, (), stated, containers=False)
+    managed.collect(config, UNTYPED, (), stated, containers=False)
 
     for path in stated:
-        assert fieldset.resolve(merged, UNTYPED, path)[0] == fieldset.resolve(config, UNTYPED, path)[0]
+        assert managed.resolve(merged, UNTYPED, path)[0] == managed.resolve(config, UNTYPED, path)[0]
 
 
 def applied(live, config, manager, *, force=False):

@@ -26,7 +26,7 @@ schedule: [{at: 5, do: kill, nodes: gpu-*, pick: 2, every: 60}]
 
 
 def read(text):
-    return yamlfile.read(text, Shapes, "fleet.yaml")
+    return yamlfile.read_yaml(text, Shapes, "fleet.yaml")
 
 
 def test_a_shape_makes_nodes_that_are_alike():

@@ -9,12 +9,12 @@ import uvloop
 
 from tutti_sim.controllers.worker import Worker
 from tutti_sim.hollow.fate import Fate
-from tutti_sim.hollow.kubelet import Kubelet, Run
+from tutti_sim.hollow.kubelet import Kubelet, PodRun
 from tutti_sim.kinds.builtin import resources
-from tutti_sim.kinds.registry import Registry
+from tutti_sim.kinds.resource import Registry
 from tutti_sim.rest.backend import Backend
+from tutti_sim.store.collection import Version
 from tutti_sim.store.store import Store
-from tutti_sim.store.version import Version
 
 PLACE = ("things", ("default", "a"))
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
@@ -52,7 +52,7 @@ def test_of_several_times_for_a_place_the_earliest_is_kept(loop, times):
 def test_a_pod_stops_at_the_earliest_time_that_it_is_given(loop, first, second, due):
     async def story():
         kubelet = Kubelet(Backend(Store(), Registry(resources()), random.Random(0)))
-        taken = Run("n", "uid", {}, Fate(0.0, None, 0, hangs=True, stop=0.0, restart=0.0))
+        taken = PodRun("n", "uid", {}, Fate(0.0, None, 0, hangs=True, stop=0.0, restart=0.0))
         began = asyncio.get_running_loop().time()
         for grace in (first, second):
             meta = {"name": "p", "namespace": "default", "uid": "uid", "deletionGracePeriodSeconds": grace}

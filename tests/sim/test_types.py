@@ -5,8 +5,7 @@ import pytest
 from tests.sim.type_table import TABLE as STORED
 from tests.sim.type_table import rendered
 from tutti_sim.kinds.builtin import resources
-from tutti_sim.kinds.decode import DecodeError, Notes, decoder
-from tutti_sim.kinds.table import TABLE
+from tutti_sim.kinds.decode import TABLE, DecodeError, Notes, decoder
 
 
 def decode(kind, document):

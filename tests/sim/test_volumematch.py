@@ -2,7 +2,8 @@
 
 import pytest
 
-from tutti_sim.controllers import volumematch
+from tutti_sim.controllers.volumes import allows, provisioned, reachable
+from tutti_sim.controllers.volumes import best as best_volume
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -29,7 +30,7 @@ def node(zone):
 
 
 def best(one, *volumes, on=None):
-    found = volumematch.best(one, volumes, on)
+    found = best_volume(one, volumes, on)
     return found and found["metadata"]["name"]
 
 
@@ -74,17 +75,17 @@ def test_a_node_rules_out_volumes_it_cannot_reach():
 
 
 def test_a_provisioned_volume_is_made_where_the_node_is():
-    made = volumematch.provisioned(claim(), {"provisioner": "p", "reclaimPolicy": "Retain"}, node("a"))
+    made = provisioned(claim(), {"provisioner": "p", "reclaimPolicy": "Retain"}, node("a"))
 
     assert made["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert made["spec"]["claimRef"]["uid"] == "u"
-    assert volumematch.reachable(made, node("a"))
-    assert not volumematch.reachable(made, node("b"))
+    assert reachable(made, node("a"))
+    assert not reachable(made, node("b"))
 
 
 def test_a_class_may_keep_to_a_topology():
     terms = [{"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]}]
 
-    assert volumematch.allows(terms, node("a"))
-    assert not volumematch.allows(terms, node("b"))
-    assert volumematch.allows([], node("b"))
+    assert allows(terms, node("a"))
+    assert not allows(terms, node("b"))
+    assert allows([], node("b"))

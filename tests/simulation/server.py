@@ -22,12 +22,12 @@ from tests.simulation.loop import VirtualLoop
 from tutti_sim import bootstrap
 from tutti_sim.controllers import roster
 from tutti_sim.controllers.roster import Timing, Working
-from tutti_sim.crd.establishing import STORAGE, Establisher
+from tutti_sim.crd.serving import STORAGE, Establisher
 from tutti_sim.hollow.kubelet import Kubelet
 from tutti_sim.hollow.nodes import manifest
 from tutti_sim.http.server import ApiServer
 from tutti_sim.kinds.builtin import resources
-from tutti_sim.kinds.registry import Registry
+from tutti_sim.kinds.resource import Registry
 from tutti_sim.rest.admission import CHECKS, PLUGINS
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local

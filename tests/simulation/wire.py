@@ -27,8 +27,8 @@ from tutti.kube.pace import Pace
 from tutti.kube.recovery import Recovery
 from tutti_sim.faults.rules import Refusal
 from tutti_sim.faults.shell import refusal
-from tutti_sim.http import lists, render, request
-from tutti_sim.http.negotiate import PLAIN
+from tutti_sim.http import lists, rendering, request
+from tutti_sim.http.rendering import PLAIN
 from tutti_sim.http.watches import INITIAL_END, Writer, error_line
 from tutti_sim.meta.errors import expired
 from tutti_sim.store.collection import Compacted
@@ -252,7 +252,7 @@ class Wire:
         elif how in ("refuse", "spoil"):
             assert trouble is not None
             error = refusal(Refusal(code=trouble.code))
-            _fail(answer, ApiError.parse(trouble.code, render.encode(error.body())))
+            _fail(answer, ApiError.parse(trouble.code, rendering.encode(error.body())))
         elif status >= 300:
             _fail(answer, ApiError.parse(status, body, retry_after=wait))
         elif not answer.done():
@@ -261,7 +261,7 @@ class Wire:
     async def _handle(self, sent: Sent) -> tuple[int, bytes, str | None]:
         http = HttpRequest(sent.method, sent.path, sent.query, sent.body, sent.content_type)
         response: Any = await self._network.server.api.handle(http)
-        if isinstance(response, render.Answer):
+        if isinstance(response, rendering.Answer):
             headers = dict(response._extra)
             return response.status, response._content, headers.get("Retry-After")
         return response.status, bytes(response.body or b""), response.headers.get("Retry-After")

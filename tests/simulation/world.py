@@ -22,7 +22,7 @@ from tests.simulation.wire import Network, Sent, Trouble
 from tutti.api.configuration import TuttiConfiguration
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.rest import binding
-from tutti_sim.store.version import Version
+from tutti_sim.store.collection import Version
 
 LOCAL_QUEUES = ("default/q1", "default/q2", "default/q3")
 

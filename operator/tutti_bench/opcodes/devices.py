@@ -14,8 +14,7 @@ from tutti_bench.objects import Refused
 from tutti_bench.opcodes.objects import create_many
 from tutti_bench.operations.objects import AllocResourceClaims, CreateResourceClaims, CreateResourceDriver
 from tutti_bench.run import Run
-
-Object = dict[str, Any]
+from tutti_bench.templates import Object
 
 _VERSION: Final = "resource.k8s.io/v1"
 _CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims")

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from tutti_bench.params import Params
-from tutti_bench.part import Part
+from tutti_bench.params import Params, Part
 
 Whole = Annotated[int, Field(ge=0)]
 """A number of things."""

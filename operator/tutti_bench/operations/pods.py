@@ -6,9 +6,9 @@ from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
-from tutti_bench.durations import Duration
 from tutti_bench.operations.frame import Counted, Operation, Templated, Whole
 from tutti_bench.params import Params
+from tutti_bench.templates import Duration
 
 
 class CreatePods(Templated):

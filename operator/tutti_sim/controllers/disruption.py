@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import clock, conditions, labels
-from tutti_sim.meta.fields import path
+from tutti_sim.meta import Json, clock, selectors
+from tutti_sim.meta.selectors import path
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
-from tutti_sim.store.version import Key, Version
-
-Json = dict[str, Any]
+from tutti_sim.store.collection import Key, Version
 
 DELETION_TIMEOUT = timedelta(minutes=2)
 """How long an eviction that was granted counts, while the pod is not being deleted yet."""
@@ -64,13 +61,13 @@ def count(spec: Json, *, expected: int, healthy: int) -> Counts:
 
 def still_disrupted(disrupted: Mapping[str, str], pods: Mapping[str, Json]) -> dict[str, str]:
     """The granted evictions that have not shown in their pods yet, and are not too old to be waited for."""
-    now = clock.parse(clock.now())
+    now = clock.parse_time(clock.now())
     return {
         name: since
         for name, since in disrupted.items()
         if name in pods
         and not pods[name]["metadata"].get("deletionTimestamp")
-        and clock.parse(since) + DELETION_TIMEOUT > now
+        and clock.parse_time(since) + DELETION_TIMEOUT > now
     }
 
 
@@ -79,7 +76,7 @@ def healthy_pods(pods: Mapping[str, Json], disrupted: Mapping[str, str]) -> int:
     return sum(
         1
         for name, pod in pods.items()
-        if name not in disrupted and not pod["metadata"].get("deletionTimestamp") and conditions.holds(pod, "Ready")
+        if name not in disrupted and not pod["metadata"].get("deletionTimestamp") and clock.holds(pod, "Ready")
     )
 
 
@@ -91,7 +88,7 @@ class DisruptionController:
         self._local = Local(backend, "disruption-controller")
         self._budgets = Tended(backend, "policy", "v1", "poddisruptionbudgets")
         self._pods = Tended(backend, "", "v1", "pods")
-        self._by_namespace: dict[str, dict[Key, labels.Predicate]] = {}
+        self._by_namespace: dict[str, dict[Key, selectors.Predicate]] = {}
         self._worker = Worker("disruption", self._sync)
 
     def follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
@@ -105,7 +102,7 @@ class DisruptionController:
             if new is None:
                 held.pop(version.key, None)
             else:
-                held[new.key] = labels.from_object(new.obj["spec"].get("selector"))
+                held[new.key] = selectors.from_object(new.obj["spec"].get("selector"))
                 self._worker.note((self._budgets.storage, new.key))
         elif not self._by_namespace.get(namespace):
             return
@@ -115,7 +112,7 @@ class DisruptionController:
         elif resource.scale is not None:
             self._note(namespace, None)
 
-    def _note(self, namespace: str, own: list[labels.Labels] | None) -> None:
+    def _note(self, namespace: str, own: list[selectors.Labels] | None) -> None:
         """Note the budgets of a namespace, of those that select any of the labels where some are given."""
         for key, selects in self._by_namespace.get(namespace, {}).items():
             if own is None or any(map(selects, own)):
@@ -138,7 +135,7 @@ class DisruptionController:
     def _status(self, budget: Json) -> Json:
         before: Json = budget.get("status", {})
         generation = budget["metadata"].get("generation", 0)
-        selects = labels.from_object(budget["spec"].get("selector"))
+        selects = selectors.from_object(budget["spec"].get("selector"))
         pods = {
             version.key[1]: version.obj
             for version in self._pods.scan(budget["metadata"]["namespace"])
@@ -147,7 +144,7 @@ class DisruptionController:
         try:
             expected = self._scale(pods.values()) if needs_scale(budget["spec"]) else len(pods)
         except Uncountable as error:
-            failed = conditions.put(
+            failed = clock.put_condition(
                 before.get("conditions", ()), "DisruptionAllowed", "False",
                 observedGeneration=generation, reason="SyncFailed", message=str(error),
             )  # fmt: skip
@@ -194,7 +191,7 @@ def written(before: Json, counts: Counts, disrupted: Mapping[str, str], generati
     status = {key: value for key, value in before.items() if key != "disruptedPods"}
     if disrupted:
         status["disruptedPods"] = dict(disrupted)
-    status["conditions"] = conditions.put(
+    status["conditions"] = clock.put_condition(
         before.get("conditions", ()),
         "DisruptionAllowed",
         "True" if enough else "False",

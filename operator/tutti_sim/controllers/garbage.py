@@ -1,16 +1,25 @@
-"""The garbage collector: dependants follow their owners, or let go of them, as the deletion asked for."""
+"""What has to go, goes: dependants, pods without a node, namespaces and what is in them, old events.
+
+Dependants follow their owners, or are let go of, as the deletion asked for (pkg/controller/garbagecollector, 1.36);
+pods on nodes that no longer exist are failed and removed (pkg/controller/podgc); a namespace has its default service
+account, and is emptied when it is deleted; events live for an hour after their last write (kube-apiserver, --event-
+ttl).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections import OrderedDict
 
+import structlog
+
+from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json, clock
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
-from tutti_sim.store.version import Key, Version
+from tutti_sim.store.collection import Key, Version
 
-Json = dict[str, Any]
 Node = tuple[Resource, Key]
 
 FOREGROUND = "foregroundDeletion"
@@ -133,3 +142,157 @@ class GarbageCollector:
 def _owners(version: Version) -> list[Json]:
     found: list[Json] = version.obj["metadata"].get("ownerReferences") or []
     return found
+
+
+log = structlog.get_logger()
+
+QUARANTINE_SECONDS = 40.0
+"""How long a node must be gone before its pods follow it."""
+
+
+class PodGarbage:
+    """Follows the deletion of nodes."""
+
+    def __init__(self, backend: Backend, quarantine_seconds: float = QUARANTINE_SECONDS) -> None:
+        self._local = Local(backend, "pod-garbage-collector")
+        self._nodes = Tended(backend, "", "v1", "nodes")
+        self._pods = Tended(backend, "", "v1", "pods")
+        self._quarantine = quarantine_seconds
+        self._worker = Worker("pod-garbage", self._sync)
+
+    def follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
+        """Set the time for a node that is gone, and drop it for one that is back."""
+        version = new or old
+        if version is None or resource.storage != self._nodes.storage:
+            return
+        place = (resource.storage, version.key)
+        if new is None:
+            self._worker.later(self._quarantine, place)
+        else:
+            self._worker.forget(place)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._worker.run()
+
+    async def _sync(self, place: Place) -> None:
+        if self._nodes.get(place[1]) is not None:
+            return
+        for version in self._pods.scan():
+            if version.obj["spec"].get("nodeName") == place[1][1]:
+                self._collect(version)
+
+    def _collect(self, current: Version) -> None:
+        log.info("orphaned_pod_removed", pod="/".join(current.key), node=current.obj["spec"]["nodeName"])
+        status = current.obj.get("status", {})
+        if status.get("phase") not in ("Succeeded", "Failed"):
+            marked = clock.put_condition(
+                status.get("conditions", ()),
+                "DisruptionTarget",
+                "True",
+                lastProbeTime=None,
+                reason="DeletionByPodGC",
+                message="PodGC: node no longer exists",
+            )
+            changed = {**status, "phase": "Failed", "conditions": marked}
+            current = self._local.set_status(self._pods.resource, current, changed)
+        self._local.remove(self._pods.resource, current, grace=0)
+
+
+class NamespaceController:
+    """Follows all writes; acts on namespaces that are terminating."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._local = Local(backend, "namespace-controller")
+        self._namespaces = backend.resource("", "v1", "namespaces")
+        self._accounts = backend.resource("", "v1", "serviceaccounts")
+        self._leaving: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
+        """React to a write."""
+        loop = asyncio.get_running_loop()
+        if resource.storage == "namespaces":
+            if old is None and new is not None:
+                task = loop.create_task(self._equip(new.key[1]))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            elif new is None and old is not None:
+                self._leaving.discard(old.key[1])
+            elif new is not None and new.obj["metadata"].get("deletionTimestamp") and new.key[1] not in self._leaving:
+                self._leaving.add(new.key[1])
+                loop.call_soon(self._empty, new.key[1])
+        elif new is None and old is not None and old.key[0] in self._leaving:
+            loop.call_soon(self._finish, old.key[0])
+
+    async def _equip(self, name: str) -> None:
+        current = self._backend.collection(self._namespaces).get("", name)
+        if current is not None and not current.obj["metadata"].get("deletionTimestamp"):
+            await self._local.create(self._accounts, name, {"metadata": {"name": "default"}})
+
+    def _resources(self) -> list[Resource]:
+        """One resource for each kind of object that lives in namespaces."""
+        found = {one.storage: one for one in self._backend.registry if one.namespaced and "list" in one.verbs}
+        return list(found.values())
+
+    def _empty(self, name: str) -> None:
+        for resource in self._resources():
+            for version in list(self._backend.collection(resource).scan(name)):
+                if self._backend.collection(resource).get(*version.key) is version:
+                    self._local.remove(resource, version)
+        self._finish(name)
+
+    def _finish(self, name: str) -> None:
+        """Take the finalizer off once nothing is left."""
+        current = self._backend.collection(self._namespaces).get("", name)
+        if current is None or not current.obj["metadata"].get("deletionTimestamp"):
+            return
+        if any(next(self._backend.collection(one).scan(name), None) for one in self._resources()):
+            return
+        obj = current.obj
+        kept = [one for one in obj.get("spec", {}).get("finalizers", ()) if one != "kubernetes"]
+        spec = {"finalizers": kept} if kept else {}
+        self._local.write(self._namespaces, current, {**obj, "metadata": dict(obj["metadata"]), "spec": spec})
+
+
+TTL_SECONDS = 3600.0
+
+
+class EventTtl:
+    """Removes events in the order they were last written, with one timer for all: every event lives equally long."""
+
+    def __init__(self, backend: Backend, ttl_seconds: float = TTL_SECONDS) -> None:
+        self._local = Local(backend, "event-ttl")
+        self._events = Tended(backend, "", "v1", "events")
+        self._ttl = ttl_seconds
+        self._due: OrderedDict[Key, float] = OrderedDict()
+        self._wake = asyncio.Event()
+
+    def follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
+        """Note when an event was written."""
+        version = new or old
+        if version is None or resource.storage != self._events.storage:
+            return
+        if new is None:
+            self._due.pop(version.key, None)
+            return
+        self._due[new.key] = asyncio.get_running_loop().time() + self._ttl
+        self._due.move_to_end(new.key)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            while self._due:
+                key, due = next(iter(self._due.items()))
+                if due > loop.time():
+                    await asyncio.sleep(due - loop.time())
+                    continue
+                del self._due[key]
+                current = self._events.get(key)
+                if current is not None:
+                    self._local.remove(self._events.resource, current)
+            self._wake.clear()
+            await self._wake.wait()

@@ -7,23 +7,19 @@ not (batch/v1; pkg/controller/job). What a Job's pods mean is decided in `jobtal
 
 from __future__ import annotations
 
-from typing import Any
-
 import structlog
 
 from tutti_sim.controllers import jobtally
-from tutti_sim.controllers.jobpods import template_pod
-from tutti_sim.controllers.jobtally import INTERIM, TOO_LATE, Past, Tally, Verdict
+from tutti_sim.controllers.jobtally import INTERIM, TOO_LATE, JobTally, JobVerdict, Past, template_pod
 from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import clock, conditions
+from tutti_sim.meta import Json, clock
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
-from tutti_sim.store.version import Key, Version
+from tutti_sim.store.collection import Key, Version
 
 log = structlog.get_logger()
 
-Json = dict[str, Any]
 
 NAME = "kubernetes.io/job-controller"
 COUNTED = ("active", "ready", "succeeded", "failed", "terminating", "completedIndexes")
@@ -116,10 +112,10 @@ class JobController:
     def _past_of(self, job: Json) -> Past:
         return self._past.setdefault(job["metadata"]["uid"], Past())
 
-    def _tally(self, job: Json) -> Tally:
+    def _tally(self, job: Json) -> JobTally:
         return jobtally.tally(job, self._pods_of(job), self._past_of(job))
 
-    def _judge(self, job: Json, place: Place) -> Verdict | None:
+    def _judge(self, job: Json, place: Place) -> JobVerdict | None:
         """How a Job ends, by its pods or by its deadline, of which it is reminded."""
         past = self._past_of(job)
         found = jobtally.verdict(job, self._tally(job), past)
@@ -149,7 +145,7 @@ class JobController:
         if version is not None and version.obj is pod:
             self._local.remove(self._pods.resource, version)
 
-    def _write_status(self, key: Key, verdict: Verdict | None) -> None:
+    def _write_status(self, key: Key, verdict: JobVerdict | None) -> None:
         current = self._jobs.get(key)
         if current is None:
             return
@@ -160,7 +156,7 @@ class JobController:
         if verdict is not None and _finished(current.obj):
             log.info("job_finished", job="/".join(key), outcome=verdict.condition, reason=verdict.reason)
 
-    def _status(self, job: Json, verdict: Verdict | None) -> Json:
+    def _status(self, job: Json, verdict: JobVerdict | None) -> Json:
         found = self._tally(job)
         status = {key: value for key, value in job.get("status", {}).items() if key not in COUNTED}
         status.update(jobtally.counts(job, found, self._past_of(job)))
@@ -186,7 +182,7 @@ class JobController:
     def _expire(self, current: Version) -> None:
         """Remove a finished Job whose time to live is over, or have it looked at when it is."""
         lifetime = current.obj["spec"].get("ttlSecondsAfterFinished")
-        ended = conditions.find(current.obj, "Complete") or conditions.find(current.obj, "Failed")
+        ended = clock.find(current.obj, "Complete") or clock.find(current.obj, "Failed")
         if lifetime is None or ended is None:
             return
         left = lifetime - _since(ended["lastTransitionTime"])
@@ -205,15 +201,15 @@ def _controller(obj: Json) -> str | None:
 
 
 def _finished(job: Json) -> bool:
-    return conditions.holds(job, "Complete") or conditions.holds(job, "Failed")
+    return clock.holds(job, "Complete") or clock.holds(job, "Failed")
 
 
 def _since(moment: str) -> float:
-    return (clock.parse(clock.now()) - clock.parse(moment)).total_seconds()
+    return (clock.parse_time(clock.now()) - clock.parse_time(moment)).total_seconds()
 
 
 def _put(shown: list[Json], kind: str, status: str, reason: str, message: str) -> list[Json]:
     """Conditions with one of them set, unless it is set so already."""
     if any(one["type"] == kind and one["status"] == status for one in shown):
         return shown
-    return conditions.put(shown, kind, status, lastProbeTime=clock.now(), reason=reason, message=message)
+    return clock.put_condition(shown, kind, status, lastProbeTime=clock.now(), reason=reason, message=message)

@@ -9,13 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tutti_sim.controllers.jobpods import index_of, indexes
-from tutti_sim.meta import conditions
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json, clock
 
 
-class Verdict(NamedTuple):
+class JobVerdict(NamedTuple):
     """How a Job ends: its condition, and the reason and message with it."""
 
     condition: str
@@ -23,9 +20,9 @@ class Verdict(NamedTuple):
     message: str
 
 
-COMPLETE = Verdict("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
-EXCEEDED = Verdict("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-TOO_LATE = Verdict("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
+COMPLETE = JobVerdict("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+EXCEEDED = JobVerdict("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+TOO_LATE = JobVerdict("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
 INTERIM = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 """The condition that says what is coming, while pods are still ending."""
 
@@ -38,11 +35,11 @@ class Past:
     failed: set[str] = field(default_factory=set)
     ignored: set[str] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
-    verdict: Verdict | None = None
+    verdict: JobVerdict | None = None
 
 
 @dataclass(slots=True)
-class Tally:
+class JobTally:
     """The pods of a Job by what has become of them; `restarts` counts those of the containers of active pods."""
 
     active: list[Json] = field(default_factory=list)
@@ -54,7 +51,7 @@ class Tally:
     @property
     def ready(self) -> int:
         """How many active pods are ready."""
-        return sum(conditions.holds(pod, "Ready") for pod in self.active)
+        return sum(clock.holds(pod, "Ready") for pod in self.active)
 
 
 def indexed(job: Json) -> bool:
@@ -69,9 +66,9 @@ def waits_for_end(job: Json) -> bool:
     return bool(spec.get("podReplacementPolicy", default) == "Failed")
 
 
-def tally(job: Json, pods: Iterable[Json], past: Past) -> Tally:
+def tally(job: Json, pods: Iterable[Json], past: Past) -> JobTally:
     """Sort the pods of a Job, and take note in `past` of those that have ended."""
-    found = Tally()
+    found = JobTally()
     for pod in pods:
         uid, phase = pod["metadata"]["uid"], pod.get("status", {}).get("phase")
         leaving = bool(pod["metadata"].get("deletionTimestamp"))
@@ -104,7 +101,7 @@ def _judge(job: Json, pod: Json, past: Past) -> None:
         return
     past.failed.add(uid)
     if action == "FailJob" and past.verdict is None:
-        past.verdict = Verdict("Failed", "PodFailurePolicy", message)
+        past.verdict = JobVerdict("Failed", "PodFailurePolicy", message)
 
 
 def failure_action(job: Json, pod: Json) -> tuple[str, str]:
@@ -119,7 +116,7 @@ def failure_action(job: Json, pod: Json) -> tuple[str, str]:
                     return rule["action"], f"Container {container} for pod {name} failed with exit code {code} {suffix}"
             continue
         for pattern in rule.get("onPodConditions", ()):
-            found = conditions.find(pod, pattern["type"])
+            found = clock.find(pod, pattern["type"])
             if found is not None and found.get("status") == pattern.get("status", "True"):
                 return rule["action"], f"Pod {name} has condition {pattern['type']} {suffix}"
     return "Count", ""
@@ -134,7 +131,7 @@ def _exit_codes(pod: Json, container: str | None) -> list[tuple[str, int]]:
     return [(name, code) for name, code in ended if code and container in (None, name)]
 
 
-def completed(job: Json, found: Tally, past: Past) -> set[Any]:
+def completed(job: Json, found: JobTally, past: Past) -> set[Any]:
     """What counts towards completions: indexes (once done, always done), or pods."""
     if not indexed(job):
         return set(past.succeeded)
@@ -144,18 +141,18 @@ def completed(job: Json, found: Tally, past: Past) -> set[Any]:
     return {index for index in done if index < total}
 
 
-def verdict(job: Json, found: Tally, past: Past) -> Verdict | None:
+def verdict(job: Json, found: JobTally, past: Past) -> JobVerdict | None:
     """How a Job ends by its pods; None while it goes on. The deadline is not looked at here."""
     if past.verdict is None:
         past.verdict = _verdict(job, found, past)
     return past.verdict
 
 
-def _verdict(job: Json, found: Tally, past: Past) -> Verdict | None:
+def _verdict(job: Json, found: JobTally, past: Past) -> JobVerdict | None:
     interim = {one["type"]: one for one in job.get("status", {}).get("conditions", ()) if one["status"] == "True"}
     for condition, early in INTERIM.items():
         if early in interim:
-            return Verdict(condition, interim[early]["reason"], interim[early]["message"])
+            return JobVerdict(condition, interim[early]["reason"], interim[early]["message"])
     if len(past.failed) + found.restarts > job["spec"]["backoffLimit"]:
         return EXCEEDED
     completions = job["spec"].get("completions")
@@ -166,14 +163,14 @@ def _verdict(job: Json, found: Tally, past: Past) -> Verdict | None:
     return COMPLETE if over else None
 
 
-class Plan(NamedTuple):
+class JobPlan(NamedTuple):
     """Which active pods are too many, and what to make: an index, or None, for each new pod."""
 
     surplus: list[Json]
     missing: list[int | None]
 
 
-def plan(job: Json, found: Tally, past: Past) -> Plan:
+def plan(job: Json, found: JobTally, past: Past) -> JobPlan:
     """What to change so that as many pods run as the Job asks for."""
     spec = job["spec"]
     done, completions, wanted = completed(job, found, past), spec.get("completions"), int(spec["parallelism"])
@@ -185,18 +182,18 @@ def plan(job: Json, found: Tally, past: Past) -> Plan:
     surplus = sorted(found.active, key=_worth)[: max(len(found.active) - max(wanted, 0), 0)]
     missing = max(wanted - len(holding), 0)
     if not indexed(job):
-        return Plan(surplus, [None] * missing)
+        return JobPlan(surplus, [None] * missing)
     taken = done | {index_of(pod) for pod in holding}
     free = (index for index in range(completions or 0) if index not in taken)
-    return Plan(surplus, [index for index, _ in zip(free, range(missing), strict=False)])
+    return JobPlan(surplus, [index for index, _ in zip(free, range(missing), strict=False)])
 
 
 def _worth(pod: Json) -> tuple[bool, bool, str]:
     """Pods that are not on a node, not ready, or younger go first."""
-    return bool(pod["spec"].get("nodeName")), conditions.holds(pod, "Ready"), pod["metadata"]["name"]
+    return bool(pod["spec"].get("nodeName")), clock.holds(pod, "Ready"), pod["metadata"]["name"]
 
 
-def counts(job: Json, found: Tally, past: Past) -> Mapping[str, Any]:
+def counts(job: Json, found: JobTally, past: Past) -> Mapping[str, Any]:
     """The counts that a Job's status shows; a count of zero is left out, as Go does."""
     done = completed(job, found, past)
     shown: Json = {
@@ -220,3 +217,55 @@ def _ranges(numbers: Iterable[int]) -> str:
     return ",".join(
         str(low) if low == high else f"{low},{high}" if high == low + 1 else f"{low}-{high}" for low, high in parts
     )
+
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def template_pod(job: Json, index: int | None) -> Json:
+    """A pod of a Job; `index` is its completion index, if the Job has them."""
+    template, meta = job["spec"]["template"], job["metadata"]
+    labels = dict(template.get("metadata", {}).get("labels", {}))
+    annotations = dict(template.get("metadata", {}).get("annotations", {}))
+    spec = {**template["spec"]}
+    name = {"generateName": f"{meta['name']}-"}
+    if index is not None:
+        labels[INDEX] = annotations[INDEX] = str(index)
+        name = {"generateName": f"{meta['name']}-{index}-"}
+        spec["containers"] = [_indexed(one) for one in spec["containers"]]
+        spec.setdefault("hostname", f"{meta['name']}-{index}")
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata: Json = {**name, "labels": labels, "ownerReferences": [owner]}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _indexed(container: Json) -> Json:
+    """A container that is told its index."""
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
+    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
+    given = [one for one in container.get("env", ()) if one["name"] != variable["name"]]
+    return {**container, "env": [*given, variable]}
+
+
+def index_of(pod: Json) -> int | None:
+    """The completion index of a pod."""
+    text = pod["metadata"].get("annotations", {}).get(INDEX, "")
+    return int(text) if text.isdigit() else None
+
+
+def indexes(text: str) -> set[int]:
+    """The indexes that a Job's status names: `0-2,5`."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        low, _, high = part.partition("-")
+        found.update(range(int(low), int(high or low) + 1))
+    return found

@@ -8,20 +8,22 @@ from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 from tutti.api.problems import nearest
+from tutti_sim.controllers.claims import EphemeralVolumes, VolumeProtection
 from tutti_sim.controllers.disruption import DisruptionController
-from tutti_sim.controllers.ephemeral import EphemeralVolumes
-from tutti_sim.controllers.eventttl import TTL_SECONDS, EventTtl
-from tutti_sim.controllers.garbage import GarbageCollector
+from tutti_sim.controllers.garbage import (
+    QUARANTINE_SECONDS,
+    TTL_SECONDS,
+    EventTtl,
+    GarbageCollector,
+    NamespaceController,
+    PodGarbage,
+)
 from tutti_sim.controllers.jobs import JobController
-from tutti_sim.controllers.namespaces import NamespaceController
-from tutti_sim.controllers.nodes import MONITOR_GRACE_SECONDS, NodeLifecycle
-from tutti_sim.controllers.orphans import QUARANTINE_SECONDS, PodGarbage
-from tutti_sim.controllers.protection import VolumeProtection
-from tutti_sim.controllers.taintevictions import TaintEvictions
+from tutti_sim.controllers.nodes import MONITOR_GRACE_SECONDS, NodeLifecycle, TaintEvictions
 from tutti_sim.controllers.volumes import VolumeBinder
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.rest.backend import Backend
-from tutti_sim.store.version import Version
+from tutti_sim.store.collection import Version
 
 
 class Controller(Protocol):

@@ -6,20 +6,150 @@ has written the node of its pod into the annotation `volume.kubernetes.io/select
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any
 
+import msgspec
 import structlog
 
-from tutti_sim.controllers import volumematch as match
+from tutti.api.labels import NodeSelector
 from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json, selectors
+from tutti_sim.meta.amounts import amount
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
-from tutti_sim.store.version import Key, Version
+from tutti_sim.store.collection import Key, Version
+
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+ZONE = "topology.kubernetes.io/zone"
+
+
+def class_of(obj: Json) -> str:
+    """The storage class of a claim or volume; empty for none."""
+    return str(obj["spec"].get("storageClassName") or "")
+
+
+def annotation(obj: Json, key: str) -> str:
+    """An annotation; empty where there is none."""
+    return str((obj["metadata"].get("annotations") or {}).get(key, ""))
+
+
+def asked(claim: Json) -> Fraction:
+    """How much storage a claim asks for."""
+    return amount(claim["spec"]["resources"]["requests"]["storage"])
+
+
+def offered(volume: Json) -> Fraction:
+    """How much storage a volume has."""
+    return amount(volume["spec"]["capacity"].get("storage", "0"))
+
+
+def meant_for(volume: Json, claim: Json) -> bool:
+    """Whether a volume is bound, or reserved by name, for a claim."""
+    reference = volume["spec"].get("claimRef")
+    meta = claim["metadata"]
+    return (
+        reference is not None
+        and (reference.get("namespace"), reference.get("name")) == (meta["namespace"], meta["name"])
+        and reference.get("uid", "") in ("", meta["uid"])
+    )
+
+
+def suits(volume: Json, claim: Json) -> bool:
+    """Whether a volume has what a claim asks for, wherever it is and whoever has it."""
+    spec, wanted = volume["spec"], claim["spec"]
+    selector = wanted.get("selector")
+    return (
+        not volume["metadata"].get("deletionTimestamp")
+        and class_of(volume) == class_of(claim)
+        and set(wanted["accessModes"]) <= set(spec["accessModes"])
+        and spec.get("volumeMode", "Filesystem") == wanted.get("volumeMode", "Filesystem")
+        and offered(volume) >= asked(claim)
+        and (selector is None or selectors.from_object(selector)(volume["metadata"].get("labels") or {}))
+    )
+
+
+def reachable(volume: Json, node: Json | None) -> bool:
+    """Whether a volume can be used on a node; without a node, anywhere."""
+    required = (volume["spec"].get("nodeAffinity") or {}).get("required")
+    if node is None or required is None:
+        return True
+    selector = msgspec.convert(required, NodeSelector)
+    return selector.matches(node["metadata"].get("labels") or {}, node["metadata"]["name"])
+
+
+def best(claim: Json, volumes: Iterable[Json], node: Json | None) -> Json | None:
+    """The volume for a claim: one that is reserved for it, else the smallest that is free and suits.
+
+    A volume reserved by name has to suit too, but where it is is the business of whoever reserved it.
+    """
+    found: list[Json] = []
+    for volume in volumes:
+        if not suits(volume, claim):
+            continue
+        if meant_for(volume, claim):
+            return volume
+        free = "claimRef" not in volume["spec"] and volume.get("status", {}).get("phase") == "Available"
+        if free and reachable(volume, node):
+            found.append(volume)
+    return min(found, key=lambda one: (offered(one), one["metadata"]["name"]), default=None)
+
+
+def allows(terms: Iterable[Json], node: Json) -> bool:
+    """Whether a storage class may make volumes for a node: one of its topology terms holds, or it has none."""
+    own = node["metadata"].get("labels") or {}
+    given = list(terms)
+    return not given or any(
+        all(own.get(one["key"]) in one["values"] for one in term.get("matchLabelExpressions", ())) for term in given
+    )
+
+
+def provisioned(claim: Json, storage_class: Json, node: Json | None) -> Json:
+    """The volume that a class's provisioner makes for a claim, reachable from the zone of the node it was made for."""
+    meta = claim["metadata"]
+    name = f"pvc-{meta['uid']}"
+    reference = {"kind": "PersistentVolumeClaim", "apiVersion": "v1"} | {
+        key: meta[key] for key in ("namespace", "name", "uid")
+    }
+    spec: Json = {
+        "capacity": {"storage": claim["spec"]["resources"]["requests"]["storage"]},
+        "accessModes": list(claim["spec"]["accessModes"]),
+        "volumeMode": claim["spec"].get("volumeMode", "Filesystem"),
+        "storageClassName": class_of(claim),
+        "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
+        "claimRef": reference,
+        "csi": {"driver": storage_class["provisioner"], "volumeHandle": name},
+    }
+    terms = _terms(storage_class, node)
+    if terms:
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+    annotations = {PROVISIONED_BY: storage_class["provisioner"]}
+    return {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+
+
+def _terms(storage_class: Mapping[str, Any], node: Json | None) -> list[Json]:
+    if node is not None:
+        zone = (node["metadata"].get("labels") or {}).get(ZONE)
+        return [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}] if zone else []
+    return [
+        {
+            "matchExpressions": [
+                {"key": one["key"], "operator": "In", "values": list(one["values"])}
+                for one in term.get("matchLabelExpressions", ())
+            ]
+        }
+        for term in storage_class.get("allowedTopologies") or ()
+    ]
+
 
 log = structlog.get_logger()
 
-Json = dict[str, Any]
 
 CLASSES = "storageclasses.storage.k8s.io"
 
@@ -110,11 +240,11 @@ class VolumeBinder:
             await self._find(current)
             return
         volume = self._volumes.get(("", name))
-        if (volume is not None and match.meant_for(volume.obj, current.obj)) or (
+        if (volume is not None and meant_for(volume.obj, current.obj)) or (
             volume is not None and "claimRef" not in volume.obj["spec"]
         ):
             self._bind(current, volume)
-        elif match.annotation(current.obj, match.BIND_COMPLETED):
+        elif annotation(current.obj, BIND_COMPLETED):
             if current.obj["status"].get("phase") != "Lost":
                 self._local.set_status(self._claims.resource, current, {"phase": "Lost"})
         else:
@@ -123,14 +253,14 @@ class VolumeBinder:
     async def _find(self, current: Version) -> None:
         """Bind a claim to the volume that suits it best, have one made, or let it wait."""
         claim = current.obj
-        storage_class = self._backend.find(CLASSES, "", match.class_of(claim)) if match.class_of(claim) else None
-        selected = match.annotation(claim, match.SELECTED_NODE)
+        storage_class = self._backend.find(CLASSES, "", class_of(claim)) if class_of(claim) else None
+        selected = annotation(claim, SELECTED_NODE)
         late = storage_class is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
         node = self._backend.find("nodes", "", selected) if selected else None
         volumes = [version.obj for version in self._volumes.scan()]
         if late and not selected:
-            volumes = [one for one in volumes if match.meant_for(one, claim)]
-        found = match.best(claim, volumes, node)
+            volumes = [one for one in volumes if meant_for(one, claim)]
+        found = best(claim, volumes, node)
         if found is not None:
             version = self._volumes.get(("", found["metadata"]["name"]))
             if version is not None:
@@ -138,9 +268,9 @@ class VolumeBinder:
             return
         self._waiting[current.key] = None
         provisioner = storage_class.get("provisioner") if storage_class is not None else None
-        if storage_class is None or provisioner == match.NO_PROVISIONER or (late and node is None):
+        if storage_class is None or provisioner == NO_PROVISIONER or (late and node is None):
             return
-        if node is not None and not match.allows(storage_class.get("allowedTopologies") or (), node):
+        if node is not None and not allows(storage_class.get("allowedTopologies") or (), node):
             self._unselect(current)
             return
         await self._provision(current, storage_class, node if late else None)
@@ -149,7 +279,7 @@ class VolumeBinder:
         """Take the chosen node off a claim that cannot be served there, so that the scheduler chooses again."""
         log.info("node_out_of_topology", claim="/".join(current.key))
         meta = dict(current.obj["metadata"])
-        meta["annotations"] = {k: v for k, v in meta["annotations"].items() if k != match.SELECTED_NODE}
+        meta["annotations"] = {k: v for k, v in meta["annotations"].items() if k != SELECTED_NODE}
         self._local.write(self._claims.resource, current, {**current.obj, "metadata": meta})
 
     async def _provision(self, current: Version, storage_class: Json, node: Json | None) -> None:
@@ -160,18 +290,16 @@ class VolumeBinder:
             self._worker.later(self._provision_seconds, (self._claims.storage, current.key))
             return
         self._ordered.discard(uid)
-        await self._local.create(self._volumes.resource, "", match.provisioned(current.obj, storage_class, node))
+        await self._local.create(self._volumes.resource, "", provisioned(current.obj, storage_class, node))
 
     def _bind(self, claim: Version, volume: Version) -> None:
         """Write both halves of a binding, each only where it is not written yet."""
         meta, reference = claim.obj["metadata"], volume.obj["spec"].get("claimRef") or {}
         if not reference.get("uid"):
             volume = self._claim_volume(claim, volume, reserved=bool(reference))
-        if claim.obj["spec"].get("volumeName") != volume.key[1] or not match.annotation(
-            claim.obj, match.BIND_COMPLETED
-        ):
+        if claim.obj["spec"].get("volumeName") != volume.key[1] or not annotation(claim.obj, BIND_COMPLETED):
             chosen = not claim.obj["spec"].get("volumeName")
-            marks = {match.BIND_COMPLETED: "yes"} | ({match.BOUND_BY_CONTROLLER: "yes"} if chosen else {})
+            marks = {BIND_COMPLETED: "yes"} | ({BOUND_BY_CONTROLLER: "yes"} if chosen else {})
             changed = {**meta, "annotations": {**(meta.get("annotations") or {}), **marks}}
             spec = {**claim.obj["spec"], "volumeName": volume.key[1]}
             claim = self._local.write(self._claims.resource, claim, {**claim.obj, "metadata": changed, "spec": spec})
@@ -190,7 +318,7 @@ class VolumeBinder:
         }
         own = dict(volume.obj["metadata"])
         if not reserved:
-            own["annotations"] = {**(own.get("annotations") or {}), match.BOUND_BY_CONTROLLER: "yes"}
+            own["annotations"] = {**(own.get("annotations") or {}), BOUND_BY_CONTROLLER: "yes"}
         spec = {**volume.obj["spec"], "claimRef": reference}
         changed = {**volume.obj, "metadata": own, "spec": spec, "status": {"phase": "Bound"}}
         return self._local.write(self._volumes.resource, volume, changed)

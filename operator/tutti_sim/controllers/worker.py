@@ -14,7 +14,7 @@ import structlog
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta.errors import ApiError
 from tutti_sim.rest.backend import Backend
-from tutti_sim.store.version import Key, Version
+from tutti_sim.store.collection import Key, Version
 
 log = structlog.get_logger()
 

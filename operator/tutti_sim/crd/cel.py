@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 import celpy
 from celpy import celtypes
@@ -13,8 +15,94 @@ from celpy.adapter import json_to_cel
 from celpy.celparser import CELParseError
 from celpy.evaluation import CELEvalError
 
-from tutti_sim.crd.library import FUNCTIONS
+from tutti_sim.meta.amounts import amount
 from tutti_sim.meta.errors import FieldError, invalid
+
+Text = celtypes.StringType
+
+
+def _find(text: Any, pattern: Any) -> Any:
+    match = re.search(str(pattern), str(text))
+    return Text(match[0] if match else "")
+
+
+def _find_all(text: Any, pattern: Any, limit: Any = -1) -> Any:
+    found = [Text(match[0]) for match in re.finditer(str(pattern), str(text))]
+    return celtypes.ListType(found if int(limit) < 0 else found[: int(limit)])
+
+
+def _split(text: Any, mark: Any, limit: Any = -1) -> Any:
+    count = int(limit)
+    parts = str(text).split(str(mark)) if count < 0 else str(text).split(str(mark), max(count - 1, 0))
+    return celtypes.ListType([Text(part) for part in parts])
+
+
+def _join(items: Any, mark: Any = "") -> Any:
+    return Text(str(mark).join(str(item) for item in items))
+
+
+def _substring(text: Any, start: Any, end: Any = None) -> Any:
+    return Text(str(text)[int(start) : None if end is None else int(end)])
+
+
+def _sorted(items: Any) -> Any:
+    values = list(items)
+    return celtypes.BoolType(all(left <= right for left, right in itertools.pairwise(values)))
+
+
+def _sum(items: Any) -> Any:
+    total: Any = celtypes.IntType(0)
+    for item in items:
+        total = total + item
+    return total
+
+
+def _is_url(text: Any) -> Any:
+    parts = urlsplit(str(text))
+    return celtypes.BoolType(bool(parts.scheme and (parts.netloc or parts.path.startswith("/"))))
+
+
+def _is_quantity(text: Any) -> Any:
+    try:
+        amount(str(text))
+    except ValueError:
+        return celtypes.BoolType(False)
+    return celtypes.BoolType(True)
+
+
+def _compare(left: Any, right: Any) -> Any:
+    one, other = amount(str(left)), amount(str(right))
+    return celtypes.IntType((one > other) - (one < other))
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "find": _find,
+    "findAll": _find_all,
+    "split": _split,
+    "join": _join,
+    "substring": _substring,
+    "lowerAscii": lambda text: Text(str(text).lower()),
+    "upperAscii": lambda text: Text(str(text).upper()),
+    "trim": lambda text: Text(str(text).strip()),
+    "replace": lambda text, old, new: Text(str(text).replace(str(old), str(new))),
+    "indexOf": lambda items, wanted: celtypes.IntType(
+        str(items).find(str(wanted))
+        if isinstance(items, Text)
+        else next((index for index, item in enumerate(items) if item == wanted), -1)
+    ),
+    "charAt": lambda text, index: Text(str(text)[int(index)]),
+    "isSorted": _sorted,
+    "sum": _sum,
+    "min": min,
+    "max": max,
+    "url": Text,
+    "isURL": _is_url,
+    "quantity": Text,
+    "isQuantity": _is_quantity,
+    "compareTo": _compare,
+    "isGreaterThan": lambda left, right: celtypes.BoolType(_compare(left, right) > 0),
+    "isLessThan": lambda left, right: celtypes.BoolType(_compare(left, right) < 0),
+}
 
 Schema = Mapping[str, Any]
 

@@ -1,25 +1,29 @@
-"""What a CustomResourceDefinition serves: resources in the registry that come, change and go with it."""
+"""Takes CustomResourceDefinitions into service and out of it.
+
+Names are accepted, the definition is established, and its resources are in the registry; before it goes, they are
+emptied.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from tutti_sim.crd import cel
-from tutti_sim.crd.jsonpath import reader
+from tutti_sim.crd.definitions import CLEANUP, reader
 from tutti_sim.crd.structural import shape_of, shaped
 from tutti_sim.crd.validate import validate
 from tutti_sim.kinds.columns import AGE, NAME
 from tutti_sim.kinds.decode import DecodeError, Notes, decoder
-from tutti_sim.kinds.registry import Registry
-from tutti_sim.kinds.resource import STATUS_VERBS, Column, Resource, ScalePaths, Subresource
-from tutti_sim.kinds.strategy import Strategy
-from tutti_sim.kinds.table import shape as builtin_shape
-from tutti_sim.meta import clock
+from tutti_sim.kinds.decode import shape as builtin_shape
+from tutti_sim.kinds.resource import STATUS_VERBS, Column, Registry, Resource, ScalePaths, Strategy, Subresource
+from tutti_sim.meta import Json, clock
 from tutti_sim.meta.errors import FieldError
-from tutti_sim.meta.fields import METADATA, path
-from tutti_sim.patch.shape import LEAF, Form, Shape
-
-Json = dict[str, Any]
+from tutti_sim.meta.selectors import METADATA, path
+from tutti_sim.patch.strategic import LEAF, DocumentShape, Form
+from tutti_sim.rest.backend import Backend
+from tutti_sim.rest.local import Local
+from tutti_sim.store.collection import Version
 
 BLOCKING = (
     "FieldValueNotSupported",
@@ -64,15 +68,15 @@ class CustomCodec:
         self._meta = decoder("ObjectMeta")
         body = shape_of(self.schema)
 
-        def child(name: str) -> Shape | None:
+        def child(name: str) -> DocumentShape | None:
             if name == "metadata":
                 return builtin_shape("ObjectMeta")
             return LEAF if name in ("apiVersion", "kind") else body.field(name)
 
-        self._shape = Shape(Form.STRUCT, child=child)
+        self._shape = DocumentShape(Form.STRUCT, child=child)
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> DocumentShape:
         """The document's shape."""
         return self._shape
 
@@ -100,7 +104,7 @@ class CustomCodec:
         return [*errors, *cel.check(obj, cel.ABSENT if old is None else old, self.schema, "")]
 
 
-def resources(definition: Json) -> list[Resource]:
+def served_resources(definition: Json) -> list[Resource]:
     """The resources of a definition, one for each version that is served."""
     spec = definition["spec"]
     stored = next(one["name"] for one in spec["versions"] if one.get("storage"))
@@ -217,7 +221,7 @@ class Definitions:
     def serve(self, definition: Json) -> list[Resource]:
         """Serve what a definition says, in place of what it said before."""
         self.withdraw(definition["metadata"]["name"])
-        made = resources(definition)
+        made = served_resources(definition)
         for resource in made:
             self._registry.add(resource)
         self._served[definition["metadata"]["name"]] = made
@@ -231,3 +235,83 @@ class Definitions:
     def served(self, name: str) -> list[Resource]:
         """What a definition serves at the moment."""
         return list(self._served.get(name, ()))
+
+
+STORAGE = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+class Establisher:
+    """Follows writes of definitions, and of their objects while a definition is on its way out."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._definitions = Definitions(backend.registry)
+        self._local = Local(backend, "apiextensions-apiserver")
+        self._leaving: dict[str, str] = {}
+
+    def follow(self, resource: Resource, old: Version | None, new: Version | None) -> None:
+        """React to a write."""
+        if resource.storage == STORAGE:
+            self._definition(resource, old, new)
+        elif new is None and resource.storage in self._leaving:
+            asyncio.get_running_loop().call_soon(self._release, self._leaving[resource.storage])
+
+    def _definition(self, resource: Resource, old: Version | None, new: Version | None) -> None:
+        if new is None:
+            if old is not None:
+                self._withdraw(old)
+            return
+        if old is None or old.obj["spec"] != new.obj["spec"]:
+            made = self._definitions.serve(new.obj)
+            for one in made:
+                self._backend.store.collection(one.storage)
+        if new.obj["metadata"].get("deletionTimestamp"):
+            asyncio.get_running_loop().call_soon(self._empty, new.key[1])
+        elif old is None and CLEANUP not in new.obj["metadata"].get("finalizers", ()):
+            self._establish(resource, new)
+
+    def _establish(self, resource: Resource, version: Version) -> None:
+        """Accept the names and say that the resource is served."""
+        obj = version.obj
+        meta = dict(obj["metadata"])
+        meta["finalizers"] = [*meta.get("finalizers", ()), CLEANUP]
+        status = {
+            **obj.get("status", {}),
+            "acceptedNames": obj["spec"]["names"],
+            "conditions": [
+                _condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+                _condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+            ],
+        }
+        self._local.write(resource, version, {**obj, "metadata": meta, "status": status})
+
+    def _empty(self, name: str) -> None:
+        """Delete the objects of a definition that is going away."""
+        served = self._definitions.served(name)
+        if not served:
+            self._release(name)
+            return
+        self._leaving[served[0].storage] = name
+        for version in list(self._backend.collection(served[0]).scan()):
+            self._local.remove(served[0], version)
+        self._release(name)
+
+    def _release(self, name: str) -> None:
+        """Let a definition go once its last object is gone."""
+        served = self._definitions.served(name)
+        if served and len(self._backend.collection(served[0])):
+            return
+        resource = self._backend.resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        current = self._backend.collection(resource).get("", name)
+        if current is not None and CLEANUP in current.obj["metadata"].get("finalizers", ()):
+            self._local.without_finalizer(resource, current, CLEANUP)
+
+    def _withdraw(self, version: Version) -> None:
+        for resource in self._definitions.served(version.key[1]):
+            self._leaving.pop(resource.storage, None)
+            self._backend.store.drop(resource.storage)
+        self._definitions.withdraw(version.key[1])
+
+
+def _condition(kind: str, reason: str, message: str) -> Json:
+    return {"type": kind, "status": "True", "lastTransitionTime": clock.now(), "reason": reason, "message": message}

@@ -6,14 +6,109 @@ Pruning, dropping of nulls, and defaulting happen in one walk (apiextensions pkg
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from tutti_sim.crd.cel import compile_fault
-from tutti_sim.meta.errors import FieldError, invalid, required
-from tutti_sim.patch.shape import LEAF, UNTYPED, Form, Shape
+from tutti_sim.meta import Json
+from tutti_sim.meta.errors import FieldError, invalid, required, wrong_type
+from tutti_sim.patch.strategic import LEAF, UNTYPED, DocumentShape, Form
 
-Json = dict[str, Any]
+TEXTS = ("type", "format", "title", "description", "pattern", "x-kubernetes-list-type", "x-kubernetes-map-type")
+FLAGS = (
+    "nullable",
+    "uniqueItems",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-embedded-resource",
+)
+AMOUNTS = ("minimum", "maximum", "multipleOf")
+COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+NAMES = ("required", "x-kubernetes-list-map-keys")
+BRANCHES = ("allOf", "anyOf", "oneOf")
+TYPES = ("", "array", "boolean", "integer", "number", "object", "string")
+RULE_TEXTS = ("rule", "message", "messageExpression", "fieldPath", "reason")
+
+
+def malformed(schema: Any, at: str) -> list[FieldError]:
+    """The places of a schema whose values have the wrong type."""
+    if not isinstance(schema, dict):
+        return [wrong_type(at, schema, "must be a schema, which is an object")]
+    errors: list[FieldError] = []
+    for key, value in schema.items():
+        if value is not None:
+            errors.extend(_keyword(key, value, f"{at}.{key}"))
+    kind = schema.get("type")
+    if isinstance(kind, str) and kind not in TYPES:
+        errors.append(invalid(f"{at}.type", kind, "must be array, boolean, integer, number, object or string"))
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            errors.append(invalid(f"{at}.pattern", pattern, f"must be a valid regular expression: {error}"))
+    return errors
+
+
+def _keyword(key: str, value: Any, at: str) -> list[FieldError]:
+    if key == "properties":
+        return _schemas(value, at)
+    if key in ("items", "not"):
+        return malformed(value, at)
+    if key == "additionalProperties":
+        return [] if isinstance(value, bool) else malformed(value, at)
+    if key in BRANCHES:
+        if not isinstance(value, list):
+            return [wrong_type(at, value, "must be a list of schemas")]
+        return [error for index, one in enumerate(value) for error in malformed(one, f"{at}[{index}]")]
+    if key == "x-kubernetes-validations":
+        return _rules(value, at)
+    expected = _expectation(key, value)
+    return [wrong_type(at, value, f"must be {expected}")] if expected else []
+
+
+def _expectation(key: str, value: Any) -> str:
+    """What a plain keyword should hold; empty where it does."""
+    if key in TEXTS and not isinstance(value, str):
+        return "a string"
+    if key in FLAGS and not isinstance(value, bool):
+        return "a boolean"
+    if key in AMOUNTS and (isinstance(value, bool) or not isinstance(value, int | float)):
+        return "a number"
+    if key in COUNTS and type(value) is not int:
+        return "an integer"
+    if key in NAMES and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        return "a list of strings"
+    if key == "enum" and not isinstance(value, list):
+        return "a list"
+    return ""
+
+
+def _schemas(value: Any, at: str) -> list[FieldError]:
+    if not isinstance(value, dict):
+        return [wrong_type(at, value, "must be an object that holds a schema for each field")]
+    return [error for name, one in value.items() for error in malformed(one, f"{at}[{name}]")]
+
+
+def _rules(value: Any, at: str) -> list[FieldError]:
+    if not isinstance(value, list):
+        return [wrong_type(at, value, "must be a list of rules")]
+    errors: list[FieldError] = []
+    for index, rule in enumerate(value):
+        if not isinstance(rule, dict):
+            errors.append(wrong_type(f"{at}[{index}]", rule, "must be an object with a rule"))
+        else:
+            errors.extend(
+                wrong_type(f"{at}[{index}].{name}", rule[name], "must be a string")
+                for name in RULE_TEXTS
+                if rule.get(name) is not None and not isinstance(rule[name], str)
+            )
+    return errors
+
+
 Schema = Mapping[str, Any]
 
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
@@ -92,29 +187,29 @@ def _object(value: Json, schema: Schema, at: str, unknown: Unknown) -> Json:
     return result
 
 
-def shape_of(schema: Schema) -> Shape:
+def shape_of(schema: Schema) -> DocumentShape:
     """The shape of documents of a schema, for merging and field management."""
     if "items" in schema and isinstance(schema["items"], dict):
         return _list_shape(schema)
     properties = schema.get("properties") or {}
     if properties or schema.get("type") == "object":
         if schema.get(MAP_TYPE) == "atomic":
-            return Shape(Form.ATOMIC)
+            return DocumentShape(Form.ATOMIC)
         if properties:
-            made: dict[str, Shape] = {}
+            made: dict[str, DocumentShape] = {}
 
-            def child(name: str) -> Shape | None:
+            def child(name: str) -> DocumentShape | None:
                 if name not in made and name in properties:
                     made[name] = shape_of(properties[name])
                 return made.get(name)
 
-            return Shape(Form.STRUCT, child=child)
+            return DocumentShape(Form.STRUCT, child=child)
         values = schema.get("additionalProperties")
-        return Shape(Form.MAP, item=lambda: shape_of(values)) if isinstance(values, dict) else UNTYPED
+        return DocumentShape(Form.MAP, item=lambda: shape_of(values)) if isinstance(values, dict) else UNTYPED
     return UNTYPED if schema.get(PRESERVE) else LEAF
 
 
-def _list_shape(schema: Schema) -> Shape:
+def _list_shape(schema: Schema) -> DocumentShape:
     items = schema["items"]
     keys = tuple(schema.get(LIST_KEYS) or ())
     form = {"set": Form.SET, "map": Form.KEYED}.get(schema.get(LIST_TYPE, "atomic"), Form.ATOMIC)
@@ -124,4 +219,4 @@ def _list_shape(schema: Schema) -> Shape:
         if "default" in items.get("properties", {}).get(key, {})
     }
     element = shape_of(items)
-    return Shape(form, item=lambda: element, keys=keys, defaults=defaults or None)
+    return DocumentShape(form, item=lambda: element, keys=keys, defaults=defaults or None)

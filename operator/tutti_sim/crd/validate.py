@@ -14,10 +14,9 @@ from typing import Any
 
 from tutti_sim.crd.cel import ABSENT, counterpart
 from tutti_sim.crd.structural import INT_OR_STRING, LIST_KEYS, LIST_TYPE
-from tutti_sim.meta import clock
+from tutti_sim.meta import Json, clock
 from tutti_sim.meta.errors import FieldError, duplicate, invalid, required, unsupported, wrong_type
 
-Json = dict[str, Any]
 Schema = Mapping[str, Any]
 
 JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}

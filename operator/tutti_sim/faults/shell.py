@@ -3,22 +3,105 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from aiohttp import web
 
-from tutti_sim.faults.admin import PREFIX, Admin
-from tutti_sim.faults.book import FaultBook
-from tutti_sim.faults.decide import Asked, Verdict
-from tutti_sim.faults.feed import FaultyFeed
-from tutti_sim.faults.rules import Refusal
-from tutti_sim.http import render, request
+from tutti.api.configuration import ConfigurationError
+from tutti_sim.faults.replica import FaultyFeed
+from tutti_sim.faults.rules import Asked, FaultBook, Faults, FaultVerdict, Refusal, Restart, Rule
+from tutti_sim.http import rendering, request
 from tutti_sim.http.server import VERBS, ApiServer
 from tutti_sim.http.watches import FEED
-from tutti_sim.meta import clock
-from tutti_sim.meta.errors import ApiError
-from tutti_sim.rest.options import truth
-from tutti_sim.store.watching import Feed
+from tutti_sim.meta import clock, yamlfile
+from tutti_sim.meta.errors import ApiError, method_not_allowed, not_found, unauthorized
+from tutti_sim.rest.metadata import truth
+from tutti_sim.store.collection import Feed
+
+PREFIX = "/_tutti/"
+
+
+class Admin:
+    """Answers requests about faults."""
+
+    def __init__(self, book: FaultBook, restart: Callable[[Restart], None], token: str) -> None:
+        self._book = book
+        self._restart = restart
+        self._token = token
+
+    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        try:
+            self._authorize(http)
+            parts = http.rel_url.raw_path.removeprefix(PREFIX).strip("/").split("/")
+            return await self._route(http, parts)
+        except ApiError as error:
+            return rendering.failure(error)
+        except ConfigurationError as error:
+            return rendering.failure(ApiError(422, "Invalid", str(error)))
+
+    def _authorize(self, http: web.BaseRequest) -> None:
+        kind, _, token = http.headers.get("Authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not secrets.compare_digest(token.strip().encode(), self._token.encode()):
+            raise unauthorized()
+
+    async def _route(self, http: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
+        match (http.method, parts):
+            case ("GET", ["faults"]):
+                pass
+            case ("PUT", ["faults"]):
+                self._book.put(yamlfile.read_yaml(await http.text(), Faults, "faults"))
+            case ("DELETE", ["faults"]):
+                self._book.put(Faults())
+            case ("GET", ["faults", "counts"]):
+                counts = {name: {"seen": one.seen, "struck": one.struck} for name, one in self._book.tallies.items()}
+                return _json(counts)
+            case (method, ["faults", "rules", name]):
+                return await self._rule(http, method, name)
+            case ("POST", ["restart"]):
+                return await self._restarts(http)
+            case (_, ["faults"] | ["faults", "counts"] | ["restart"]):
+                raise method_not_allowed()
+            case _:
+                raise not_found("path", "", "/".join(parts))
+        return _json(_shown(self._book.faults))
+
+    async def _rule(self, http: web.BaseRequest, method: str, name: str) -> web.StreamResponse:
+        if method == "PUT":
+            document = await http.text()
+            rule = yamlfile.read_yaml(document, Rule, f"rule {name}")
+            if rule.name != name:
+                raise ApiError(422, "Invalid", f"the rule is called {rule.name!r}, but the path says {name!r}")
+            self._book.put_rule(rule)
+            return _json(_shown(rule))
+        found = next((one for one in self._book.faults.rules if one.name == name), None)
+        if found is None:
+            raise not_found("rules", "", name)
+        if method == "DELETE":
+            self._book.drop_rule(name)
+        elif method != "GET":
+            raise method_not_allowed()
+        return _json(_shown(found))
+
+    async def _restarts(self, http: web.BaseRequest) -> web.StreamResponse:
+        wanted = yamlfile.read_yaml(await http.text(), Restart, "restart")
+        response = _json(_shown(wanted), status=202)
+        # The answer is on its way before the connection that it goes over is broken.
+        await response.prepare(http)
+        await response.write_eof()
+        self._restart(wanted)
+        return response
+
+
+def _shown(model: Faults | Rule | Restart) -> Any:
+    return model.model_dump(by_alias=True, exclude_defaults=True, mode="json")
+
+
+def _json(document: Any, *, status: int = 200) -> web.Response:
+    return web.Response(body=rendering.encode(document), status=status, content_type="application/json")
+
 
 REASONS: Mapping[int, str] = {
     403: "Forbidden",
@@ -55,19 +138,19 @@ class FaultyServer:
             return await self._admin.handle(http)
         if not self._book.faults.rules:
             return await self._server.handle(http)
-        verdict = self._book.ask(asked(http))
+        verdict = self._book.ask(request_asked(http))
         if verdict.latency:
             await asyncio.sleep(verdict.latency)
         if verdict.reset == "before":
             return _break(http)
         if verdict.refusal is not None and not verdict.refusal.after:
-            return render.failure(refusal(verdict.refusal))
+            return rendering.failure(refusal(verdict.refusal))
         response = await self._answer(http, verdict)
         if verdict.reset == "after":
             return _break(http)
-        return response if verdict.refusal is None else render.failure(refusal(verdict.refusal))
+        return response if verdict.refusal is None else rendering.failure(refusal(verdict.refusal))
 
-    async def _answer(self, http: web.BaseRequest, verdict: Verdict) -> web.StreamResponse:
+    async def _answer(self, http: web.BaseRequest, verdict: FaultVerdict) -> web.StreamResponse:
         feed = FEED.set(_spoiled(http, verdict))
         try:
             with clock.skewed(verdict.skew):
@@ -76,7 +159,7 @@ class FaultyServer:
             FEED.reset(feed)
 
 
-def asked(http: web.BaseRequest) -> Asked:
+def request_asked(http: web.BaseRequest) -> Asked:
     """A request as rules see it; what is not about a resource has only a verb."""
     segments = [part for part in http.rel_url.raw_path.split("/") if part]
     verb, agent = VERBS.get(http.method, ""), http.headers.get("User-Agent", "")
@@ -117,7 +200,7 @@ def _cut(http: web.BaseRequest) -> None:
         http.transport.abort()
 
 
-def _spoiled(http: web.BaseRequest, verdict: Verdict) -> Callable[[Feed], Feed]:
+def _spoiled(http: web.BaseRequest, verdict: FaultVerdict) -> Callable[[Feed], Feed]:
     """What makes a watch's feed as faulty as was decided."""
 
     def spoil(feed: Feed) -> Feed:

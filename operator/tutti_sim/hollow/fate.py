@@ -9,13 +9,12 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from tutti.api.model import Model
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json
 
 PREFIX = "sim.tutti.dev/"
 STARTUP_SECONDS = PREFIX + "startup-seconds"

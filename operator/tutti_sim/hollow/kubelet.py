@@ -10,31 +10,108 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import structlog
 
 from tutti_sim.hollow import statuses
 from tutti_sim.hollow.fate import Fate, Fates
-from tutti_sim.hollow.nodes import ready_again
-from tutti_sim.hollow.power import is_hollow, is_off
-from tutti_sim.hollow.room import Amounts, lacking, requests, total
+from tutti_sim.hollow.nodes import is_hollow, is_off, ready_again
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
+from tutti_sim.meta.amounts import amount
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
-from tutti_sim.store.version import Key, Version
+from tutti_sim.store.collection import Key, Version
+
+Amounts = dict[str, Fraction]
+
+PODS = "pods"
+FIRST = (PODS, "cpu", "memory", "ephemeral-storage")
+
+
+def _add(total: Amounts, more: Mapping[str, Any]) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, Fraction(0)) + (amount(value) if isinstance(value, str) else value)
+
+
+def _most(total: Amounts, other: Amounts) -> None:
+    for name, value in other.items():
+        total[name] = max(total.get(name, Fraction(0)), value)
+
+
+def requests(spec: Json) -> Amounts:
+    """What a pod asks for: its containers together, or its largest init container, plus sidecars and overhead.
+
+    Requests for the pod as a whole stand in place of those of its containers; the pod itself counts as one of `pods`.
+
+    Source: k8s.io/component-helpers/resource, PodRequests.
+    """
+    running: Amounts = {}
+    for container in spec.get("containers", ()):
+        _add(running, container.get("resources", {}).get("requests", {}))
+    started: Amounts = {}
+    sidecars: Amounts = {}
+    for container in spec.get("initContainers", ()):
+        own = {name: amount(value) for name, value in container.get("resources", {}).get("requests", {}).items()}
+        if container.get("restartPolicy") == "Always":
+            _add(sidecars, own)
+            _most(started, sidecars)
+        else:
+            both = dict(sidecars)
+            _add(both, own)
+            _most(started, both)
+    _add(running, sidecars)
+    _most(running, started)
+    running.update({name: amount(value) for name, value in _whole(spec).items()})
+    _add(running, spec.get("overhead", {}))
+    running[PODS] = Fraction(1)
+    return running
+
+
+def _whole(spec: Json) -> Mapping[str, str]:
+    found: Mapping[str, str] = (spec.get("resources") or {}).get("requests") or {}
+    return found
+
+
+def total(pods: Iterable[Amounts]) -> Amounts:
+    """What pods take of a node together, themselves counted as `pods`."""
+    used: Amounts = {PODS: Fraction(0)}
+    for asked in pods:
+        _add(used, asked)
+    return used
+
+
+def lacking(asked: Amounts, used: Amounts, allocatable: Mapping[str, str]) -> tuple[str, str] | None:
+    """The first resource that does not fit and the kubelet's words for it; None when the pod fits.
+
+    The order is that of kube-scheduler's fit (pods, cpu, memory, ephemeral storage, then by name), which the kubelet
+    asks; of several reasons it tells the first. A resource that the node does not have at all is refused too: a real
+    kubelet leaves that to the device plugin, but whoever bound the pod has made a mistake that should be seen.
+    """
+    for name in sorted(asked, key=lambda one: (FIRST.index(one) if one in FIRST else len(FIRST), one)):
+        have, taken = amount(allocatable.get(name, "0")), used.get(name, Fraction(0))
+        if asked[name] > 0 and taken + asked[name] > have:
+            scale = 1000 if name == "cpu" else 1
+            text = (
+                f"Pod was rejected: Node didn't have enough resource: {name}, requested: {int(asked[name] * scale)}, "
+                f"used: {int(taken * scale)}, capacity: {int(have * scale)}"
+            )
+            return name, text
+    return None
+
 
 log = structlog.get_logger()
 
-Json = dict[str, Any]
 
 ENDED = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
-class Run:
+class PodRun:
     """A pod that a kubelet has taken on.
 
     Attributes:
@@ -72,7 +149,7 @@ class Kubelet:
         self._changed: deque[Key] = deque()
         self._switched: deque[str] = deque()
         self._wake = asyncio.Event()
-        self._runs: dict[Key, Run] = {}
+        self._runs: dict[Key, PodRun] = {}
         self._on: dict[str, dict[Key, None]] = {}
         self._address = 0
 
@@ -164,9 +241,9 @@ class Kubelet:
             meta = {key: value for key, value in pod["metadata"].items() if key != "annotations"}
             return self._fates.of({**pod, "metadata": meta}, restarts)
 
-    def _take(self, current: Version) -> Run:
+    def _take(self, current: Version) -> PodRun:
         pod = current.obj
-        taken = Run(pod["spec"]["nodeName"], pod["metadata"]["uid"], requests(pod["spec"]), self._fate(pod))
+        taken = PodRun(pod["spec"]["nodeName"], pod["metadata"]["uid"], requests(pod["spec"]), self._fate(pod))
         self._runs[current.key] = taken
         return taken
 
@@ -187,12 +264,12 @@ class Kubelet:
         else:
             self._start(current.key, taken)
 
-    def _after(self, key: Key, found: Run, seconds: float, act: Callable[[Key, Run], None]) -> None:
+    def _after(self, key: Key, found: PodRun, seconds: float, act: Callable[[Key, PodRun], None]) -> None:
         if found.timer is not None:
             found.timer.cancel()
         found.timer = asyncio.get_running_loop().call_later(seconds, act, key, found)
 
-    def _start(self, key: Key, found: Run) -> None:
+    def _start(self, key: Key, found: PodRun) -> None:
         """Have a pod's containers run."""
         found.timer = None
         current = self._current(key)
@@ -206,16 +283,16 @@ class Kubelet:
         self._address += 1
         return f"10.{64 + (self._address >> 16) % 64}.{self._address >> 8 & 255}.{self._address & 255}"
 
-    def _plan_end(self, key: Key, found: Run) -> None:
+    def _plan_end(self, key: Key, found: PodRun) -> None:
         if found.fate.run is not None:
             self._after(key, found, found.fate.run, self._end)
 
-    def _end(self, key: Key, found: Run) -> None:
+    def _end(self, key: Key, found: PodRun) -> None:
         """End a pod that has run for as long as it was to."""
         found.timer = None
         self._ended(key, found, found.fate.code)
 
-    def _ended(self, key: Key, found: Run, code: int) -> None:
+    def _ended(self, key: Key, found: PodRun, code: int) -> None:
         """A pod's containers have ended: for good, or until they are started again."""
         current = self._current(key)
         if current is None or current.obj.get("status", {}).get("phase") != "Running":
@@ -230,7 +307,7 @@ class Kubelet:
         pause, found.fate = found.fate.restart, self._fate(current.obj, found.restarts)
         self._after(key, found, pause, self._start)
 
-    def _reboot(self, key: Key, found: Run) -> None:
+    def _reboot(self, key: Key, found: PodRun) -> None:
         """Go on with a pod after its node was off: what ran is dead, what was starting starts again."""
         current = self._current(key)
         phase = current.obj.get("status", {}).get("phase") if current is not None else None
@@ -239,7 +316,7 @@ class Kubelet:
         elif phase == "Pending":
             self._after(key, found, found.fate.startup, self._start)
 
-    def _plan_stop(self, current: Version, found: Run | None) -> None:
+    def _plan_stop(self, current: Version, found: PodRun | None) -> None:
         """End a deleted pod in its time; one that hangs is killed when its period of grace is over."""
         if found is None:
             found = self._take(current)
@@ -253,7 +330,7 @@ class Kubelet:
             found.stopping.cancel()
         found.stopping, found.stops_at = loop.call_at(due, self._stop, current.key, found), due
 
-    def _stop(self, key: Key, found: Run) -> None:
+    def _stop(self, key: Key, found: PodRun) -> None:
         """Remove a deleted pod: its containers have ended."""
         found.halt()
         current = self._current(key)

@@ -6,24 +6,23 @@ import asyncio
 import random
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 import structlog
 
 from tutti_sim.controllers.worker import Place, Tended, Worker
-from tutti_sim.hollow.power import switched
+from tutti_sim.hollow.nodes import switched
 from tutti_sim.hollow.shapes import Deed
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError
-from tutti_sim.rest import eviction
+from tutti_sim.rest import binding
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.local import Local
-from tutti_sim.rest.options import User
-from tutti_sim.store.version import Key, Version
+from tutti_sim.rest.metadata import User
+from tutti_sim.store.collection import Key, Version
 
 log = structlog.get_logger()
 
-Json = dict[str, Any]
 
 OPERATOR = User("node-operator", ("system:masters", "system:authenticated"))
 REFUSED = 429
@@ -123,7 +122,7 @@ class Machines:
         left = [version for version in self._pods.scan() if evictable(version.obj, place[1][1])]
         for version in left:
             try:
-                eviction.evict(self._backend, *version.key, {}, user=OPERATOR, dry_run=False)
+                binding.evict(self._backend, *version.key, {}, user=OPERATOR, dry_run=False)
             except ApiError as error:
                 if error.code not in (REFUSED, GONE):
                     raise

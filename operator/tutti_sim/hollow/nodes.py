@@ -1,15 +1,42 @@
-"""Hollow nodes: Node objects with room, labels, and nobody behind them."""
+"""Hollow nodes: Node objects with room, labels, and nobody behind them.
+
+An annotation says whether one is powered, so that kubectl can pull the plug as well: `kubectl annotate node n
+sim.tutti.dev/power=off` stops its kubelet dead; removing the annotation starts it again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from tutti_sim.hollow.power import HOLLOW
-from tutti_sim.meta import clock, conditions
+from tutti_sim.meta import Json, clock
 
-Json = dict[str, Any]
+POWER = "sim.tutti.dev/power"
+HOLLOW = "sim.tutti.dev/hollow"
+
+
+def is_off(node: Json) -> bool:
+    """Whether a node has been switched off."""
+    return (node["metadata"].get("annotations") or {}).get(POWER) == "off"
+
+
+def is_hollow(node: Json) -> bool:
+    """Whether a node is one of ours, with no machine behind it."""
+    return HOLLOW in (node["metadata"].get("labels") or {})
+
+
+def switched(node: Json, *, on: bool) -> Json:
+    """A node's metadata with the switch turned."""
+    meta = dict(node["metadata"])
+    annotations = {key: value for key, value in (meta.get("annotations") or {}).items() if key != POWER}
+    if not on:
+        annotations[POWER] = "off"
+    if annotations:
+        meta["annotations"] = annotations
+    else:
+        meta.pop("annotations", None)
+    return meta
+
 
 NODES_PER_ZONE_RACKS = 4
 GPU = "nvidia.com/gpu"
@@ -69,7 +96,7 @@ def manifest(name: str, capacity: Mapping[str, str], labels: Mapping[str, str]) 
         "status": {
             "capacity": dict(capacity),
             "allocatable": dict(capacity),
-            "conditions": conditions.put((), "Ready", "True", lastHeartbeatTime=clock.now(), **READY),
+            "conditions": clock.put_condition((), "Ready", "True", lastHeartbeatTime=clock.now(), **READY),
             "addresses": [{"type": "Hostname", "address": name}],
             "nodeInfo": {
                 "kubeletVersion": "v1.36.2",
@@ -86,11 +113,11 @@ def manifest(name: str, capacity: Mapping[str, str], labels: Mapping[str, str]) 
 def ready_again(node: Json) -> Json:
     """The status of a node whose kubelet posts again."""
     status: Json = node.get("status", {})
-    if conditions.holds(node, "Ready"):
+    if clock.holds(node, "Ready"):
         return status
     found = list(status.get("conditions") or ())
     for one in tuple(found):
         if one["type"] != "Ready" and one["status"] == "Unknown":
-            found = conditions.put(found, one["type"], "False", reason="KubeletHasNoPressure", message="")
-    found = conditions.put(found, "Ready", "True", lastHeartbeatTime=clock.now(), **READY)
+            found = clock.put_condition(found, one["type"], "False", reason="KubeletHasNoPressure", message="")
+    found = clock.put_condition(found, "Ready", "True", lastHeartbeatTime=clock.now(), **READY)
     return {**status, "conditions": found}

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from tutti.api.model import LabelKey, Model, ResourceName, ShortName
 from tutti_sim.hollow.fate import Fates, PodDefaults
 from tutti_sim.hollow.nodes import GPU_LABEL, RACK, ZONE, manifest
-from tutti_sim.meta import names, yamlfile
-from tutti_sim.meta.amounts import amount, canonical
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json, names, yamlfile
+from tutti_sim.meta.amounts import amount, canonical_amount
 
 IMAGES_SHOWN = 50
 """A node tells of so many images only, the largest (kubelet, nodeStatusMaxImages)."""
@@ -26,7 +24,7 @@ def _amount(text: str) -> str:
         raise ValueError(f"must be a quantity such as 64, 1500m or 512Gi, not {text!r}") from None
     if value < 0:
         raise ValueError(f"must not be negative, but is {text!r}")
-    return canonical(text)
+    return canonical_amount(text)
 
 
 def _label(text: str) -> str:
@@ -175,10 +173,10 @@ class Shapes(Model):
         return made
 
 
-def load(path: Path) -> Shapes:
+def load_shapes(path: Path) -> Shapes:
     """The fleet in a file.
 
     Raises:
         ConfigurationError: The file is not as it should be; the error says where, and what would be right.
     """
-    return yamlfile.read(path.read_text(encoding="utf-8"), Shapes, str(path))
+    return yamlfile.read_yaml(path.read_text(encoding="utf-8"), Shapes, str(path))

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tutti_sim.meta import clock
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json, clock
 
 STARTED = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 UNREADY = ("Ready", "ContainersReady")

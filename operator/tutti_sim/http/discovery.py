@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import Any
 
-from tutti_sim.http.negotiate import ranges
-from tutti_sim.kinds.registry import Registry
-from tutti_sim.kinds.resource import Resource, Subresource
-
-Json = dict[str, Any]
+from tutti_sim.http.rendering import ranges
+from tutti_sim.kinds.resource import Registry, Resource, Subresource
+from tutti_sim.meta import Json
 
 AGGREGATED = ("v2", "v2beta1")
 VERSION: Json = {

@@ -6,14 +6,12 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
-from tutti_sim.http.negotiate import Rendering
-from tutti_sim.http.render import listing
+from tutti_sim.http.rendering import Rendering, listing
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import fields, labels
+from tutti_sim.meta import Json, selectors
 from tutti_sim.meta.errors import (
     FieldError,
     bad_options,
@@ -24,11 +22,9 @@ from tutti_sim.meta.errors import (
     version_too_large,
 )
 from tutti_sim.rest.backend import Backend
-from tutti_sim.rest.options import integer
-from tutti_sim.store.collection import FIRST, Compacted
-from tutti_sim.store.version import Version
+from tutti_sim.rest.metadata import integer
+from tutti_sim.store.collection import FIRST, Compacted, Version
 
-Json = dict[str, Any]
 Predicate = Callable[[Json], bool]
 
 MATCHES = ("Exact", "NotOlderThan")
@@ -44,11 +40,11 @@ class Scope:
 
 def scope(resource: Resource, namespace: str, name: str, query: Mapping[str, str]) -> Scope:
     """The objects that selectors choose; ApiError 400 when a selector is malformed or asks for an unknown field."""
-    by_label = labels.parse(query.get("labelSelector", ""))
-    terms = fields.terms(query.get("fieldSelector", ""))
+    by_label = selectors.parse_selector(query.get("labelSelector", ""))
+    terms = selectors.terms(query.get("fieldSelector", ""))
     if name:
         terms.append(("metadata.name", "=", name))
-    by_field = fields.compile_terms(terms, resource.selectable, plain=resource.plain) if terms else None
+    by_field = selectors.compile_terms(terms, resource.selectable, plain=resource.plain) if terms else None
     if by_label is None:
         return Scope(namespace, by_field)
     chosen = by_label
@@ -160,7 +156,9 @@ def _too_old(error: Compacted, *, cont: bool) -> str:
     )
 
 
-def answer(backend: Backend, resource: Resource, where: Scope, query: Mapping[str, str], rendering: Rendering) -> bytes:
+def answer_list(
+    backend: Backend, resource: Resource, where: Scope, query: Mapping[str, str], rendering: Rendering
+) -> bytes:
     """The body of a list."""
     found, meta = page(backend, resource, where, query)
     return listing(resource, found, meta, rendering, include=query.get("includeObject", "Metadata"))

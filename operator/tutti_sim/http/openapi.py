@@ -6,17 +6,14 @@ They carry what clients read: types, list keys, patch strategies and the `x-kube
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import msgspec
 
 from tutti_sim.crd.serving import CustomCodec
 from tutti_sim.kinds import markers
-from tutti_sim.kinds.registry import Registry
-from tutti_sim.kinds.resource import BuiltinCodec, Resource
-from tutti_sim.kinds.table import TABLE
-
-Json = dict[str, Any]
+from tutti_sim.kinds.decode import TABLE
+from tutti_sim.kinds.resource import BuiltinCodec, Registry, Resource
+from tutti_sim.meta import Json
 
 encode = msgspec.json.Encoder(order="sorted").encode
 

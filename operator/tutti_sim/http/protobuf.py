@@ -7,16 +7,87 @@ A field whose number is not known here is refused rather than dropped.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tutti_sim.http.protofields import NUMBERS
 from tutti_sim.kinds import markers
-from tutti_sim.kinds.table import TABLE
+from tutti_sim.kinds.decode import TABLE
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError, bad_request, unsupported_media_type
 
-Json = dict[str, Any]
+_OBJECT = "metadata spec status"
+
+_LINES = {
+    "ObjectMeta": "name generateName namespace selfLink uid resourceVersion generation creationTimestamp "
+    "deletionTimestamp deletionGracePeriodSeconds labels annotations ownerReferences finalizers",
+    "OwnerReference": "kind - name uid apiVersion controller blockOwnerDeletion",
+    "LabelSelector": "matchLabels matchExpressions",
+    "LabelSelectorRequirement": "key operator values",
+    "DeleteOptions": "gracePeriodSeconds preconditions orphanDependents propagationPolicy dryRun",
+    "Preconditions": "uid resourceVersion",
+    "Namespace": _OBJECT,
+    "NamespaceSpec": "finalizers",
+    "ConfigMap": "metadata data binaryData immutable",
+    "Secret": "metadata data type stringData immutable",
+    "ServiceAccount": "metadata secrets imagePullSecrets automountServiceAccountToken",
+    "ResourceQuota": _OBJECT,
+    "ResourceQuotaSpec": "hard scopes",
+    "Pod": _OBJECT,
+    "PodTemplateSpec": "metadata spec",
+    "PodSpec": "volumes containers restartPolicy terminationGracePeriodSeconds activeDeadlineSeconds dnsPolicy "
+    "nodeSelector serviceAccountName serviceAccount nodeName hostNetwork hostPID hostIPC securityContext "
+    "imagePullSecrets hostname subdomain affinity schedulerName initContainers automountServiceAccountToken "
+    "tolerations hostAliases priorityClassName priority dnsConfig shareProcessNamespace readinessGates "
+    "runtimeClassName enableServiceLinks preemptionPolicy overhead topologySpreadConstraints",
+    "Container": "name image command args workingDir ports env resources volumeMounts livenessProbe readinessProbe "
+    "lifecycle terminationMessagePath imagePullPolicy securityContext stdin stdinOnce tty envFrom "
+    "terminationMessagePolicy",
+    "ContainerPort": "name hostPort containerPort protocol hostIP",
+    "EnvVar": "name value",
+    "ResourceRequirements": "limits requests",
+    "Service": _OBJECT,
+    "ServiceSpec": "ports selector clusterIP type externalIPs - sessionAffinity loadBalancerIP "
+    "loadBalancerSourceRanges externalName externalTrafficPolicy healthCheckNodePort publishNotReadyAddresses",
+    "ServicePort": "name protocol port targetPort nodePort appProtocol",
+    "Binding": "metadata target",
+    "ObjectReference": "kind namespace name uid apiVersion resourceVersion fieldPath",
+    "Deployment": _OBJECT,
+    "DeploymentSpec": "replicas selector template strategy minReadySeconds revisionHistoryLimit paused - "
+    "progressDeadlineSeconds",
+    "DeploymentStrategy": "type",
+    "Job": _OBJECT,
+    "JobSpec": "parallelism completions activeDeadlineSeconds selector manualSelector template backoffLimit "
+    "ttlSecondsAfterFinished completionMode suspend",
+    "CronJob": _OBJECT,
+    "CronJobSpec": "schedule startingDeadlineSeconds concurrencyPolicy suspend jobTemplate "
+    "successfulJobsHistoryLimit failedJobsHistoryLimit timeZone",
+    "JobTemplateSpec": "metadata spec",
+    "PodDisruptionBudget": _OBJECT,
+    "PodDisruptionBudgetSpec": "minAvailable selector maxUnavailable unhealthyPodEvictionPolicy",
+    "Role": "metadata rules",
+    "ClusterRole": "metadata rules",
+    "PolicyRule": "verbs apiGroups resources resourceNames nonResourceURLs",
+    "RoleBinding": "metadata subjects roleRef",
+    "ClusterRoleBinding": "metadata subjects roleRef",
+    "RbacV1Subject": "kind apiGroup name namespace",
+    "RoleRef": "apiGroup kind name",
+    "PriorityClass": "metadata value globalDefault description preemptionPolicy",
+    "AuthenticationV1TokenRequest": _OBJECT,
+    "TokenRequestSpec": "audiences - boundObjectRef expirationSeconds",
+    "SelfSubjectAccessReview": _OBJECT,
+    "SelfSubjectAccessReviewSpec": "resourceAttributes nonResourceAttributes",
+    "ResourceAttributes": "namespace verb group version resource subresource name",
+    "NonResourceAttributes": "path verb",
+    "SelfSubjectReview": "metadata status",
+    "SelfSubjectRulesReview": _OBJECT,
+    "SelfSubjectRulesReviewSpec": "namespace",
+    "Eviction": "metadata deleteOptions",
+    "Scale": _OBJECT,
+    "ScaleSpec": "replicas",
+}
+
+NUMBERS: Mapping[str, tuple[str, ...]] = {name: tuple(line.split()) for name, line in _LINES.items()}
 
 MAGIC = b"k8s\x00"
 TYPES = {"TokenRequest": "AuthenticationV1TokenRequest"}
@@ -24,7 +95,7 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 JSON_MEDIA = "application/json, application/yaml"
 
 
-def decode(data: bytes) -> Json:
+def decode_protobuf(data: bytes) -> Json:
     """The document in an encoded body; ApiError 400 or 415 when it cannot be read."""
     if not data.startswith(MAGIC):
         raise bad_request("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")

@@ -11,10 +11,9 @@ import yaml
 from aiohttp import web
 
 from tutti_sim.http import protobuf
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import bad_request, unsupported_media_type
-from tutti_sim.rest.options import User
-
-Json = dict[str, Any]
+from tutti_sim.rest.metadata import User
 
 JSON_TYPES = ("application/json", "")
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -104,7 +103,7 @@ async def document(request: Incoming) -> Any:
     if kind in YAML_TYPES:
         return from_yaml(data)
     if kind == PROTOBUF:
-        return protobuf.decode(data)
+        return protobuf.decode_protobuf(data)
     if kind not in JSON_TYPES:
         raise unsupported_media_type(ACCEPTED)
     if not data:

@@ -10,15 +10,22 @@ from urllib.parse import unquote
 import structlog
 from aiohttp import web
 
-from tutti_sim.http import discovery, lists, negotiate, openapi, render, request, watches, writes
-from tutti_sim.http.answer import BODY_LIMIT
+from tutti_sim.http import discovery, lists, openapi, rendering, request, watches, writes
+from tutti_sim.http import rendering as rendering__
+from tutti_sim.http.rendering import BODY_LIMIT
 from tutti_sim.http.request import Incoming, Target
-from tutti_sim.http.reviews import ADMIN, ANONYMOUS, Reviews, allowed
-from tutti_sim.http.subresources import Subresources
+from tutti_sim.http.subresources import ADMIN, ANONYMOUS, Reviews, Subresources, allowed
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta.errors import ApiError, details, method_not_allowed, no_such_resource, qualified, unauthorized
+from tutti_sim.meta.errors import (
+    ApiError,
+    details,
+    method_not_allowed,
+    no_such_resource,
+    qualified_resource,
+    unauthorized,
+)
 from tutti_sim.rest.backend import Backend
-from tutti_sim.rest.options import User, truth
+from tutti_sim.rest.metadata import User, truth
 
 log = structlog.get_logger()
 
@@ -65,9 +72,9 @@ class ApiServer:
             answer = await self._api(incoming, segments)
         except web.HTTPRequestEntityTooLarge:
             text = f"Request entity too large: limit is {BODY_LIMIT}"
-            answer = render.failure(ApiError(413, "RequestEntityTooLarge", text))
+            answer = rendering.failure(ApiError(413, "RequestEntityTooLarge", text))
         except ApiError as error:
-            answer = render.failure(error)
+            answer = rendering.failure(error)
         for settled in self._backend.settle:
             await settled()
         return answer
@@ -99,19 +106,19 @@ class ApiServer:
         registry = self._backend.registry
         match segments:
             case []:
-                return render.respond(render.encode(discovery.root_paths(registry)))
+                return rendering.respond(rendering.encode(discovery.root_paths(registry)))
             case ["version"]:
-                return render.respond(render.encode(discovery.VERSION))
+                return rendering.respond(rendering.encode(discovery.VERSION))
             case ["healthz" | "livez" | "readyz" as check, *_]:
                 verbose = "verbose" in incoming.query
                 return web.Response(text=f"[+]ping ok\n{check} check passed\n" if verbose else "ok")
             case ["openapi", "v2"]:
                 return _openapi_v2(self._openapi, incoming.accept)
             case ["openapi", "v3"]:
-                return render.respond(self._openapi.index())
+                return rendering.respond(self._openapi.index())
             case ["openapi", "v3", *rest]:
                 body = self._openapi.v3("/".join(rest))
-                return plain_404() if body is None else render.respond(body)
+                return plain_404() if body is None else rendering.respond(body)
             case _:
                 return plain_404()
 
@@ -140,18 +147,18 @@ class ApiServer:
                 version = discovery.aggregated_version(incoming.accept)
                 if version:
                     return _aggregated(
-                        render.encode(discovery.aggregated(registry, version, core=root == "api")), version
+                        rendering.encode(discovery.aggregated(registry, version, core=root == "api")), version
                     )
                 if root == "api":
-                    return render.respond(render.encode(discovery.core_versions(self.address)))
-                return render.respond(render.encode(discovery.group_list(registry)))
+                    return rendering.respond(rendering.encode(discovery.core_versions(self.address)))
+                return rendering.respond(rendering.encode(discovery.group_list(registry)))
             case ["api", "v1"]:
-                return render.respond(render.encode(discovery.resource_list(registry, "", "v1")))
+                return rendering.respond(rendering.encode(discovery.resource_list(registry, "", "v1")))
             case ["apis", group] if group in groups:
                 answer = {"kind": "APIGroup", "apiVersion": "v1", **discovery.group(registry, group)}
-                return render.respond(render.encode(answer))
+                return rendering.respond(rendering.encode(answer))
             case ["apis", group, version] if version in groups.get(group, ()):
-                return render.respond(render.encode(discovery.resource_list(registry, group, version)))
+                return rendering.respond(rendering.encode(discovery.resource_list(registry, group, version)))
         return plain_404()
 
     def _authorize(self, incoming: Incoming, target: Target, resource: Resource | None) -> None:
@@ -166,16 +173,17 @@ class ApiServer:
         path = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
         where = f' in the namespace "{target.namespace}"' if target.namespace else " at the cluster scope"
         del resource
+        what = qualified_resource(target.plural, target.group)
         raise ApiError(
             403,
             "Forbidden",
-            f'{qualified(target.plural, target.group)}{name} is forbidden: User "{incoming.user.name}" cannot {verb} '
+            f'{what}{name} is forbidden: User "{incoming.user.name}" cannot {verb} '
             f'resource "{path}" in API group "{target.group}"{where}',
             details=details(target.name, target.group, target.plural),
         )
 
     async def _resource(self, incoming: Incoming, resource: Resource, target: Target) -> web.StreamResponse:
-        rendering = negotiate.rendering(incoming.accept)
+        rendering = rendering__.rendering(incoming.accept)
         if (
             resource.namespaced
             and not target.namespace
@@ -201,28 +209,28 @@ class ApiServer:
             raise method_not_allowed()
         body = await request.document(incoming)
         answer = self._reviews.answer(resource, body if isinstance(body, dict) else {}, incoming.user)
-        return render.respond(render.encode(answer), status=201)
+        return rendering.respond(rendering.encode(answer), status=201)
 
     async def _object(
-        self, incoming: Incoming, resource: Resource, target: Target, rendering: negotiate.Rendering
+        self, incoming: Incoming, resource: Resource, target: Target, rendering: rendering.Rendering
     ) -> web.StreamResponse:
         match incoming.http.method:
             case "GET":
                 version = self._backend.get(resource, target.namespace, target.name)
                 include = incoming.query.get("includeObject", "Metadata")
-                body = render.one(resource, version, rendering, include=include)
-                return render.respond(body, rendering=rendering, warnings=_deprecation(resource))
+                body = rendering__.one(resource, version, rendering, include=include)
+                return rendering__.respond(body, rendering=rendering, warnings=_deprecation(resource))
             case "PUT":
                 return await writes.put(self._backend, incoming, resource, target, rendering)
             case "PATCH":
                 return await writes.patch(self._backend, incoming, resource, target, rendering)
             case "DELETE":
-                return await writes.remove(self._backend, incoming, resource, target, rendering)
+                return await writes.remove_object(self._backend, incoming, resource, target, rendering)
             case _:
                 raise method_not_allowed()
 
     async def _collection(
-        self, incoming: Incoming, resource: Resource, target: Target, rendering: negotiate.Rendering
+        self, incoming: Incoming, resource: Resource, target: Target, rendering: rendering.Rendering
     ) -> web.StreamResponse:
         match incoming.http.method:
             case "GET" if "list" in resource.verbs:
@@ -231,8 +239,8 @@ class ApiServer:
                     return await watches.stream(
                         incoming.http, self._backend, resource, where, incoming.query, rendering
                     )
-                body = lists.answer(self._backend, resource, where, incoming.query, rendering)
-                return render.respond(body, rendering=rendering, warnings=_deprecation(resource))
+                body = lists.answer_list(self._backend, resource, where, incoming.query, rendering)
+                return rendering__.respond(body, rendering=rendering, warnings=_deprecation(resource))
             case "POST":
                 return await writes.post(self._backend, incoming, resource, target, rendering)
             case "DELETE" if "deletecollection" in resource.verbs:
@@ -260,7 +268,7 @@ def _openapi_v2(documents: openapi.Documents, accept: str) -> web.Response:
     to the server's own checks.
     """
     if openapi.ASKED_AS_PROTOBUF not in accept:
-        return render.respond(documents.v2())
+        return rendering.respond(documents.v2())
     return web.Response(body=b"", headers={"Content-Type": openapi.PROTOBUF})
 
 

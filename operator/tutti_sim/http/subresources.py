@@ -1,26 +1,30 @@
-"""Paths below an object other than its status: binding, eviction, scale, finalize, resize, tokens, logs."""
+"""Paths below an object other than its status, and kinds that are questions.
+
+The paths are binding, eviction, scale, finalize, resize, tokens and logs; the questions: who am I, may I, is this token
+good.
+"""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
 
-from tutti_sim.http import render, request, writes
-from tutti_sim.http.negotiate import Rendering
+from tutti_sim.http import rendering, request, writes
+from tutti_sim.http import rendering as rendering__
+from tutti_sim.http.rendering import Rendering
 from tutti_sim.http.request import Incoming, Target
 from tutti_sim.http.writes import transformer
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import clock, labels
+from tutti_sim.meta import Json, clock, selectors
 from tutti_sim.meta.errors import ApiError, bad_request, method_not_allowed, no_such_resource
-from tutti_sim.meta.fields import path
-from tutti_sim.rest import binding, eviction, write
+from tutti_sim.meta.selectors import path
+from tutti_sim.rest import binding, write
 from tutti_sim.rest.backend import Backend
-from tutti_sim.rest.options import Call, write_call
-from tutti_sim.store.version import Version
-
-Json = dict[str, Any]
+from tutti_sim.rest.metadata import Call, User, write_call
+from tutti_sim.store.collection import Version
 
 TOKEN_SECONDS = 3600
 TOKEN_LIMIT = 1 << 32
@@ -64,7 +68,7 @@ class Subresources:
         match incoming.http.method:
             case "GET":
                 version = self._backend.get(resource, target.namespace, target.name)
-                return writes.answer(resource, version, rendering)
+                return writes.answer_write(resource, version, rendering)
             case "PUT":
                 return await writes.put(self._backend, incoming, resource, target, rendering)
             case "PATCH":
@@ -78,13 +82,13 @@ class Subresources:
         body = await request.posted(incoming, "metadata", "target")
         name = name or (body.get("metadata") or {}).get("name", "")
         binding.bind(self._backend, namespace, name, body, dry_run=call.dry_run)
-        return render.respond(BOUND, status=201)
+        return rendering.respond(BOUND, status=201)
 
     async def _evict(self, incoming: Incoming, target: Target) -> web.Response:
         call = write_call(incoming.query, kind="CreateOptions", user=incoming.user, agent=incoming.agent)
         body = await request.posted(incoming, "metadata", "deleteOptions")
-        eviction.evict(self._backend, target.namespace, target.name, body, user=incoming.user, dry_run=call.dry_run)
-        return render.respond(BOUND, status=201)
+        binding.evict(self._backend, target.namespace, target.name, body, user=incoming.user, dry_run=call.dry_run)
+        return rendering.respond(BOUND, status=201)
 
     async def _finalize(
         self, incoming: Incoming, resource: Resource, target: Target, rendering: Rendering
@@ -96,7 +100,7 @@ class Subresources:
         wanted = write.decode(resource, body, call)
         obj = {**current.obj, "metadata": dict(current.obj["metadata"]), "spec": wanted.get("spec", {})}
         version = write.commit(self._backend, resource, current, obj, call)
-        return writes.answer(resource, version, rendering, call=call)
+        return writes.answer_write(resource, version, rendering, call=call)
 
     async def _token(self, incoming: Incoming, resource: Resource, target: Target) -> web.Response:
         body = await request.posted(incoming, "metadata", "spec")
@@ -113,7 +117,7 @@ class Subresources:
             "spec": {"audiences": ["https://kubernetes.default.svc"], "expirationSeconds": seconds},
             "status": {"token": token, "expirationTimestamp": clock.later(seconds)},
         }
-        return render.respond(render.encode(answer), status=201)
+        return rendering.respond(rendering.encode(answer), status=201)
 
     async def _scale(
         self, incoming: Incoming, resource: Resource, target: Target, rendering: Rendering
@@ -121,7 +125,7 @@ class Subresources:
         current = self._backend.get(resource, target.namespace, target.name)
         shown = scale_of(resource, current)
         if incoming.http.method == "GET":
-            return render.respond(render.encode(shown), rendering=rendering)
+            return rendering__.respond(rendering__.encode(shown), rendering=rendering)
         kind = "PatchOptions" if incoming.http.method == "PATCH" else "UpdateOptions"
         call = write_call(incoming.query, kind=kind, user=incoming.user, agent=incoming.agent)
         if incoming.http.method == "PATCH":
@@ -132,7 +136,7 @@ class Subresources:
             raise bad_request("a Scale must be an object")
         request.require_objects(changed, "metadata", "spec")
         version = await self._rescale(resource, current, changed, call)
-        return render.respond(render.encode(scale_of(resource, version)), rendering=rendering)
+        return rendering__.respond(rendering__.encode(scale_of(resource, version)), rendering=rendering)
 
     async def _rescale(self, resource: Resource, current: Version, changed: Json, call: Call) -> Version:
         replicas = (changed.get("spec") or {}).get("replicas", 0)
@@ -152,7 +156,7 @@ class Subresources:
         return await write.change(self._backend, resource, *current.key, transform, call)
 
 
-BOUND = render.success(code=201)
+BOUND = rendering.success(code=201)
 
 
 def scale_of(resource: Resource, version: Version) -> Json:
@@ -185,7 +189,7 @@ def _selector(obj: Json, resource: Resource) -> str:
     if resource.custom:
         return path(where)(obj)
     selector = obj.get("spec", {}).get("selector")
-    return labels.written({"matchLabels": selector} if resource.kind == "ReplicationController" else selector)
+    return selectors.selector_text({"matchLabels": selector} if resource.kind == "ReplicationController" else selector)
 
 
 def _with(obj: Json, names: list[str], value: Any) -> Json:
@@ -193,3 +197,74 @@ def _with(obj: Json, names: list[str], value: Any) -> Json:
     if len(names) == 1:
         return {**obj, names[0]: value}
     return {**obj, names[0]: _with(obj.get(names[0]) or {}, names[1:], value)}
+
+
+ADMIN = User("tutti-admin", ("system:masters", "system:authenticated"))
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+
+def allowed(user: User) -> bool:
+    """Whether a user may do everything; the others may look at versions and health only."""
+    return "system:masters" in user.groups
+
+
+def _access(spec: Json, user: User) -> Json:
+    groups = spec.get("groups")
+    asked = user if "user" not in spec and groups is None else User(spec.get("user", ""), tuple(groups or ()))
+    return {"allowed": allowed(asked)}
+
+
+def _rules(spec: Json, user: User) -> Json:
+    del spec
+    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+    return {
+        "resourceRules": [everything] if allowed(user) else [],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}] if allowed(user) else [],
+        "incomplete": False,
+    }
+
+
+def _self(spec: Json, user: User) -> Json:
+    del spec
+    return {"userInfo": {"username": user.name, "groups": list(user.groups)}}
+
+
+Question = Callable[[Json, User], Json]
+
+
+class Reviews:
+    """Answers reviews; `identify` tells whose a token is."""
+
+    def __init__(self, identify: Callable[[str], User | None]) -> None:
+        self._identify = identify
+        self._questions: dict[str, Question] = {
+            "selfsubjectaccessreviews": _access,
+            "subjectaccessreviews": _access,
+            "localsubjectaccessreviews": _access,
+            "selfsubjectrulesreviews": _rules,
+            "selfsubjectreviews": _self,
+            "tokenreviews": self._token,
+        }
+
+    def knows(self, resource: Resource) -> bool:
+        """Whether a resource is a review."""
+        return resource.plural in self._questions
+
+    def answer(self, resource: Resource, body: Json, user: User) -> Json:
+        """The review with its status."""
+        spec = body.get("spec") or {}
+        status = self._questions[resource.plural](spec, user)
+        return {
+            "kind": resource.kind,
+            "apiVersion": resource.api_version,
+            "metadata": {"creationTimestamp": None},
+            "spec": spec,
+            "status": status,
+        }
+
+    def _token(self, spec: Json, user: User) -> Json:
+        del user
+        owner = self._identify(str(spec.get("token", "")))
+        if owner is None:
+            return {"authenticated": False, "user": {}}
+        return {"authenticated": True, "user": {"username": owner.name, "groups": list(owner.groups)}}

@@ -7,22 +7,17 @@ import random
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
 
 from aiohttp import web
 
 from tutti_sim.http.lists import Scope, check_options
-from tutti_sim.http.negotiate import Rendering
-from tutti_sim.http.render import encode, partial, stored, table
+from tutti_sim.http.rendering import Rendering, encode, partial, stored, table
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError, expired
 from tutti_sim.rest.backend import Backend
-from tutti_sim.rest.options import integer, truth
-from tutti_sim.store.collection import Collection, Compacted
-from tutti_sim.store.version import Version
-from tutti_sim.store.watching import Feed, Notice, Subscription
-
-Json = dict[str, Any]
+from tutti_sim.rest.metadata import integer, truth
+from tutti_sim.store.collection import Collection, Compacted, Feed, Notice, Subscription, Version
 
 LONGEST = 3600
 SHORTEST = 1800

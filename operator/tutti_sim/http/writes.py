@@ -7,18 +7,18 @@ from typing import Any
 
 from aiohttp import web
 
-from tutti_sim.http import lists, render, request
-from tutti_sim.http.negotiate import PLAIN, Rendering
+from tutti_sim.http import lists, request
+from tutti_sim.http import rendering as rendering__
+from tutti_sim.http.rendering import PLAIN, Rendering
 from tutti_sim.http.request import Incoming, Target
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError, bad_request, details, unsupported_media_type
-from tutti_sim.patch import apply, documents, strategic
+from tutti_sim.patch import apply, strategic
 from tutti_sim.rest import delete, write
 from tutti_sim.rest.backend import Backend
-from tutti_sim.rest.options import Call, write_call
-from tutti_sim.store.version import Version
-
-Json = dict[str, Any]
+from tutti_sim.rest.metadata import Call, write_call
+from tutti_sim.store.collection import Version
 
 APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -28,15 +28,15 @@ BUILTIN_PATCHES = f"{OPERATIONS}, {MERGE}, {STRATEGIC}, application/apply-patch+
 CUSTOM_PATCHES = f"{OPERATIONS}, {MERGE}, application/apply-patch+yaml, application/apply-patch+cbor"
 
 
-def answer(
+def answer_write(
     resource: Resource, version: Version, rendering: Rendering, *, status: int = 200, call: Call | None = None
 ) -> web.Response:
     """The answer to a write: the object, and what the writer is warned of."""
     warnings = list(call.warnings) if call else []
     if resource.deprecated:
         warnings.insert(0, resource.deprecated)
-    return render.respond(
-        render.one(resource, version, rendering), status=status, rendering=rendering, warnings=warnings
+    return rendering__.respond(
+        rendering__.one(resource, version, rendering), status=status, rendering=rendering, warnings=warnings
     )
 
 
@@ -50,7 +50,7 @@ async def post(
     if body is None:
         raise bad_request("a body is required")
     version = await write.create(backend, resource, target.namespace, body, call)
-    return answer(resource, version, rendering, status=201, call=call)
+    return answer_write(resource, version, rendering, status=201, call=call)
 
 
 async def put(
@@ -62,7 +62,7 @@ async def put(
     body = await request.document(incoming)
     _refuse_duplicates(await incoming.http.read(), call)
     version, created = await write.replace(backend, resource, target.namespace, target.name, body, call)
-    return answer(resource, version, rendering, status=201 if created else 200, call=call)
+    return answer_write(resource, version, rendering, status=201 if created else 200, call=call)
 
 
 def _refuse_duplicates(data: bytes, call: Call) -> None:
@@ -117,20 +117,20 @@ async def patch(
         return await _apply(backend, incoming, resource, target, rendering, call)
     transform = transformer(resource, kind, data)
     version = await write.change(backend, resource, target.namespace, target.name, transform, call)
-    return answer(resource, version, rendering, call=call)
+    return answer_write(resource, version, rendering, call=call)
 
 
 def transformer(resource: Resource, kind: str, data: bytes) -> write.Transform:
     """The function that a patch is; ApiError 415 for a kind of patch that the resource does not take."""
     if kind == OPERATIONS:
         operations = request.from_json(data)
-        return lambda obj: documents.operations(obj, operations)
+        return lambda obj: strategic.operations(obj, operations)
     if kind == MERGE or (kind == STRATEGIC and not resource.custom):
         change = request.from_json(data)
         if not isinstance(change, dict):
             raise bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
         if kind == MERGE:
-            return lambda obj: dict(documents.merge(obj, change))
+            return lambda obj: dict(strategic.merge_json(obj, change))
         return lambda obj: strategic.merge(obj, change, resource.codec.shape)
     raise unsupported_media_type(CUSTOM_PATCHES if resource.custom else BUILTIN_PATCHES)
 
@@ -166,12 +166,12 @@ async def _apply(
             backend.get(resource, target.namespace, target.name)
         fresh = transform({"metadata": {}})
         version = await write.create(backend, resource, target.namespace, fresh, call)
-        return answer(resource, version, rendering, status=201, call=call)
+        return answer_write(resource, version, rendering, status=201, call=call)
     version = await write.change(backend, resource, target.namespace, target.name, transform, call)
-    return answer(resource, version, rendering, call=call)
+    return answer_write(resource, version, rendering, call=call)
 
 
-async def remove(
+async def remove_object(
     backend: Backend, incoming: Incoming, resource: Resource, target: Target, rendering: Rendering
 ) -> web.Response:
     """Delete an object."""
@@ -180,8 +180,8 @@ async def remove(
     if gone and not resource.strategy.answers_object:
         meta = version.obj["metadata"]
         about = details(meta["name"], resource.group, resource.plural, uid=meta["uid"])
-        return render.respond(render.success(about), rendering=rendering, warnings=options.call.warnings)
-    return answer(resource, version, rendering, call=options.call)
+        return rendering__.respond(rendering__.success(about), rendering=rendering, warnings=options.call.warnings)
+    return answer_write(resource, version, rendering, call=options.call)
 
 
 async def remove_all(
@@ -198,6 +198,6 @@ async def remove_all(
         except ApiError as error:
             if error.code != 404:  # noqa: PLR2004 - somebody else was faster
                 raise
-    return render.respond(
-        render.listing(resource, found, meta, PLAIN), rendering=rendering, warnings=options.call.warnings
+    return rendering__.respond(
+        rendering__.listing(resource, found, meta, PLAIN), rendering=rendering, warnings=options.call.warnings
     )

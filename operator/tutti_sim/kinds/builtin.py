@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tutti_sim.crd.definitions import DefinitionStrategy
-from tutti_sim.kinds import columns, core, devices, events, network, others, volumes, workloads
+from tutti_sim.kinds import columns, core, others, volumes, workloads
 from tutti_sim.kinds.pods import PodStrategy
-from tutti_sim.kinds.resource import ALL_VERBS, STATUS_VERBS, BuiltinCodec, Resource, ScalePaths, Subresource
-from tutti_sim.kinds.strategy import Strategy
-from tutti_sim.meta.fields import METADATA, Getter, flag, path
+from tutti_sim.kinds.resource import ALL_VERBS, STATUS_VERBS, BuiltinCodec, Resource, ScalePaths, Strategy, Subresource
+from tutti_sim.meta.selectors import METADATA, Getter, flag, path
 
 NO_COLLECTION = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 SCALE = ScalePaths("spec.replicas", "status.replicas", "spec.selector")
@@ -54,7 +53,7 @@ LINES = (
     Line("", "nodes", "Node", core.NodeStrategy, False, "no", subs="status proxy"),
     Line("", "pods", "Pod", PodStrategy, short="po", subs=POD_SUBS, categories="all"),
     Line("", "podtemplates", "PodTemplate", workloads.TemplateStrategy),
-    Line("", "events", "Event", lambda: events.EventStrategy(strict=False), short="ev", type="CoreV1Event"),
+    Line("", "events", "Event", lambda: others.EventStrategy(strict=False), short="ev", type="CoreV1Event"),
     Line("", "configmaps", "ConfigMap", core.ConfigMapStrategy, short="cm"),
     Line("", "secrets", "Secret", core.SecretStrategy),
     Line("", "services", "Service", core.ServiceStrategy, short="svc", subs="status proxy", categories="all"),
@@ -70,7 +69,7 @@ LINES = (
         subs="status scale",
         categories="all",
     ),
-    Line("", "endpoints", "Endpoints", network.EndpointsStrategy, short="ep"),
+    Line("", "endpoints", "Endpoints", others.EndpointsStrategy, short="ep"),
     Line("", "limitranges", "LimitRange", core.LimitRangeStrategy, short="limits"),
     Line("", "resourcequotas", "ResourceQuota", core.QuotaStrategy, short="quota", subs="status"),
     Line(
@@ -109,7 +108,7 @@ LINES = (
         "events.k8s.io",
         "events",
         "Event",
-        lambda: events.EventStrategy(strict=True),
+        lambda: others.EventStrategy(strict=True),
         short="ev",
         type="CoreV1Event",
         storage="events",
@@ -138,14 +137,21 @@ LINES = (
     Line(
         ADMISSION, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", others.PolicyStrategy, False
     ),
-    Line("discovery.k8s.io", "endpointslices", "EndpointSlice", network.EndpointSliceStrategy),
+    Line("discovery.k8s.io", "endpointslices", "EndpointSlice", others.EndpointSliceStrategy),
     Line("node.k8s.io", "runtimeclasses", "RuntimeClass", Strategy, False),
-    Line("networking.k8s.io", "networkpolicies", "NetworkPolicy", network.NetworkPolicyStrategy, short="netpol"),
+    Line("networking.k8s.io", "networkpolicies", "NetworkPolicy", others.NetworkPolicyStrategy, short="netpol"),
     Line("networking.k8s.io", "ingresses", "Ingress", _spec_status, short="ing", subs="status"),
     Line("networking.k8s.io", "ingressclasses", "IngressClass", _spec, False),
     Line(DRA, "deviceclasses", "DeviceClass", _spec, False),
-    Line(DRA, "resourceclaims", "ResourceClaim", devices.ClaimStrategy, subs="status", type="ResourceV1ResourceClaim"),
-    Line(DRA, "resourceclaimtemplates", "ResourceClaimTemplate", devices.ClaimTemplateStrategy),
+    Line(
+        DRA,
+        "resourceclaims",
+        "ResourceClaim",
+        volumes.ResourceClaimStrategy,
+        subs="status",
+        type="ResourceV1ResourceClaim",
+    ),
+    Line(DRA, "resourceclaimtemplates", "ResourceClaimTemplate", volumes.ClaimTemplateStrategy),
     Line(DRA, "resourceslices", "ResourceSlice", _spec, False),
     Line(
         CRD,
@@ -199,7 +205,7 @@ SELECTABLE: Mapping[str, Mapping[str, Getter]] = {
     "Node": {"spec.unschedulable": flag("spec.unschedulable")},
     "Namespace": {"status.phase": path("status.phase")},
     "Secret": {"type": path("type")},
-    "Event": events.SELECTABLE,
+    "Event": others.SELECTABLE,
     "Job": {"status.successful": path("status.succeeded")},
     "Service": {"spec.clusterIP": path("spec.clusterIP"), "spec.type": path("spec.type")},
     "ReplicationController": {"status.replicas": path("status.replicas")},
@@ -237,7 +243,7 @@ def build(line: Line) -> Resource:
         scale=SCALE if "scale" in line.subs.split() else None,
     )
     if line.group == "events.k8s.io":
-        resource.inward, resource.outward = events.to_core, events.from_core
+        resource.inward, resource.outward = others.to_core, others.from_core
         resource.stored_as = "v1"
     return resource
 

@@ -5,13 +5,67 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tutti_sim.kinds.podcells import POD_COLUMNS
 from tutti_sim.kinds.resource import Column
-from tutti_sim.meta import clock, labels
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json, clock, selectors
 
 NONE = "<none>"
+
+
+def _ready(obj: Json) -> str:
+    statuses = obj.get("status", {}).get("containerStatuses", ())
+    ready = sum(1 for one in statuses if one.get("ready") and "running" in one.get("state", {}))
+    return f"{ready}/{len(obj['spec'].get('containers', ()))}"
+
+
+def _pod_status(obj: Json) -> str:
+    status = obj.get("status", {})
+    reason = status.get("reason") or status.get("phase", "")
+    for condition in status.get("conditions", ()):
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
+            reason = "SchedulingGated"
+    running = False
+    for container in reversed(status.get("containerStatuses", ())):
+        state = container.get("state", {})
+        if state.get("waiting", {}).get("reason"):
+            reason = state["waiting"]["reason"]
+        elif "terminated" in state:
+            ended = state["terminated"]
+            reason = ended.get("reason") or f"ExitCode:{ended.get('exitCode', 0)}"
+        elif container.get("ready") and "running" in state:
+            running = True
+    if reason == "Completed" and running:
+        reason = "Running"
+    if obj["metadata"].get("deletionTimestamp"):
+        finished = status.get("phase") in ("Succeeded", "Failed")
+        return reason if finished else "Terminating"
+    return str(reason)
+
+
+def _restarts(obj: Json) -> str:
+    return str(sum(one.get("restartCount", 0) for one in obj.get("status", {}).get("containerStatuses", ())))
+
+
+def _gates(obj: Json) -> str:
+    gates = obj["spec"].get("readinessGates", ())
+    if not gates:
+        return NONE
+    conditions = {one.get("type"): one.get("status") for one in obj.get("status", {}).get("conditions", ())}
+    passed = sum(1 for gate in gates if conditions.get(gate.get("conditionType")) == "True")
+    return f"{passed}/{len(gates)}"
+
+
+POD_COLUMNS = (
+    Column("Name", lambda obj: obj["metadata"].get("name", ""), format="name"),
+    Column("Ready", _ready),
+    Column("Status", _pod_status),
+    Column("Restarts", _restarts),
+    Column("Age", lambda obj: clock.age(obj["metadata"].get("creationTimestamp"))),
+    Column("IP", lambda obj: obj.get("status", {}).get("podIP") or NONE, priority=1),
+    Column("Node", lambda obj: obj["spec"].get("nodeName") or NONE, priority=1),
+    Column("Nominated Node", lambda obj: obj.get("status", {}).get("nominatedNodeName") or NONE, priority=1),
+    Column("Readiness Gates", _gates, priority=1),
+)
+
 UNSET = "<unset>"
 
 
@@ -20,13 +74,13 @@ def name(obj: Json) -> str:
     return str(obj["metadata"].get("name", ""))
 
 
-def age(obj: Json) -> str:
+def age_cell(obj: Json) -> str:
     """Since when it has existed."""
     return clock.age(obj["metadata"].get("creationTimestamp"))
 
 
 NAME = Column("Name", name, format="name")
-AGE = Column("Age", age)
+AGE = Column("Age", age_cell)
 DEFAULT = (NAME, Column("Created At", lambda obj: obj["metadata"].get("creationTimestamp"), type="date"))
 
 
@@ -119,7 +173,7 @@ def _job_duration(obj: Json) -> str:
     start, end = _status(obj, "startTime", None), _status(obj, "completionTime", None)
     if not start:
         return ""
-    return clock.span((clock.parse(end) - clock.parse(start)).total_seconds()) if end else clock.age(start)
+    return clock.span((clock.parse_time(end) - clock.parse_time(start)).total_seconds()) if end else clock.age(start)
 
 
 JOB = (
@@ -163,7 +217,9 @@ SERVICE = (
     Column("Port(s)", _ports),
     AGE,
     Column(
-        "Selector", lambda obj: labels.written({"matchLabels": obj["spec"].get("selector", {})}) or NONE, priority=1
+        "Selector",
+        lambda obj: selectors.selector_text({"matchLabels": obj["spec"].get("selector", {})}) or NONE,
+        priority=1,
     ),
 )
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 from tutti_sim.kinds.podrules import check_taints
-from tutti_sim.kinds.strategy import Strategy
-from tutti_sim.meta import names
+from tutti_sim.kinds.resource import Strategy
+from tutti_sim.meta import Json, names
 from tutti_sim.meta.amounts import amount
 from tutti_sim.meta.errors import FieldError, forbidden_field, invalid, required, unsupported
-
-Json = dict[str, Any]
 
 IMMUTABLE = "field is immutable"
 

@@ -9,14 +9,83 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from tutti_sim.kinds import markers
-from tutti_sim.kinds.table import TABLE, FieldType
-from tutti_sim.meta import amounts, clock
+import msgspec
 
-Json = dict[str, Any]
+from tutti_sim.kinds import markers
+from tutti_sim.meta import Json, amounts, clock
+from tutti_sim.patch.strategic import LEAF, UNTYPED, DocumentShape, Form
+
+
+@dataclass(frozen=True, slots=True)
+class FieldType:
+    """One field of a type."""
+
+    name: str
+    kind: str
+    required: bool
+
+
+def _load() -> Mapping[str, Mapping[str, FieldType]]:
+    raw = msgspec.json.decode(Path(__file__).with_name("types.json").read_bytes(), type=dict[str, dict[str, str]])
+    return {
+        owner: {name: FieldType(name, kind.rstrip("!"), kind.endswith("!")) for name, kind in fields.items()}
+        for owner, fields in raw.items()
+    }
+
+
+TABLE: Mapping[str, Mapping[str, FieldType]] = _load()
+
+
+@cache
+def shape(name: str) -> DocumentShape:
+    """The shape of a type, for merging and field management."""
+    fields = TABLE[name]
+
+    def child(field: str) -> DocumentShape | None:
+        found = fields.get(field)
+        return field_shape(name, field, found.kind) if found else None
+
+    return DocumentShape(Form.ATOMIC if name in markers.ATOMIC else Form.STRUCT, child=child)
+
+
+@cache
+def field_shape(owner: str, field: str, kind: str) -> DocumentShape:
+    """The shape of one field of a type."""
+    place = f"{owner}.{field}"
+    if kind[0] == "[":
+        return _list_shape(owner, field, kind[1:-1])
+    if kind[0] == "{":
+        form = Form.ATOMIC if place in markers.ATOMIC_FIELDS else Form.MAP
+        return DocumentShape(form, item=lambda: field_shape(owner, "", kind[1:-1]))
+    if kind == "any":
+        return UNTYPED
+    if kind not in TABLE:
+        return LEAF
+    found = shape(kind)
+    return DocumentShape(found.form, child=found.child, merge_key="=") if place in markers.REPLACED else found
+
+
+def _list_shape(owner: str, field: str, kind: str) -> DocumentShape:
+    place = f"{owner}.{field}"
+    if place in markers.SETS:
+        return DocumentShape(Form.SET, merge_key="." if place in markers.MERGED_SETS else "")
+    keys = markers.item_keys(owner, field)
+    if keys is None:
+        return DocumentShape(Form.ATOMIC, item=lambda: field_shape(owner, "", kind))
+    merge_key, map_keys = keys
+    return DocumentShape(
+        Form.KEYED if map_keys else Form.ATOMIC,
+        item=lambda: field_shape(owner, "", kind),
+        keys=map_keys,
+        merge_key=merge_key,
+        defaults={"protocol": "TCP"} if "protocol" in map_keys else None,
+    )
 
 
 class Notes:
@@ -81,7 +150,7 @@ def _quantity(value: Any, path: str, notes: Notes) -> Any:  # noqa: ARG001 - a D
     if type(value) not in (str, int, float):
         raise DecodeError(amounts.FORM)
     try:
-        return amounts.canonical(value if isinstance(value, str) else repr(value))
+        return amounts.canonical_amount(value if isinstance(value, str) else repr(value))
     except ValueError as error:
         raise DecodeError(str(error)) from None
 

@@ -1,4 +1,7 @@
-"""Validation of a pod's specification (core validation.go), as far as scheduling and its clients meet it."""
+"""Validation of a pod's specification, as far as scheduling and its clients meet it.
+
+Containers, volumes, affinity, selectors: core and apimachinery validation.go.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,196 @@ from typing import Any
 
 import msgspec
 
-from tutti_sim.kinds.affinityrules import check_affinity
-from tutti_sim.kinds.containerrules import check_environment, check_mounts, check_ports, check_probes, check_volumes
-from tutti_sim.meta import names
+from tutti_sim.meta import Json, names
 from tutti_sim.meta.amounts import amount
-from tutti_sim.meta.errors import FieldError, duplicate, invalid, required, unsupported
+from tutti_sim.meta.errors import (
+    FieldError,
+    duplicate,
+    forbidden_field,
+    invalid,
+    not_found_field,
+    required,
+    unsupported,
+)
 
-Json = dict[str, Any]
+REQUIRED, PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+HEAVIEST = 100
+
+
+def check_affinity(affinity: Json, at: str) -> list[FieldError]:
+    """What is wrong with a pod's affinity."""
+    errors: list[FieldError] = []
+    node = affinity.get("nodeAffinity", {})
+    if REQUIRED in node:
+        errors.extend(check_node_selector(node[REQUIRED], f"{at}.nodeAffinity.{REQUIRED}"))
+    for index, term in enumerate(node.get(PREFERRED, ())):
+        where = f"{at}.nodeAffinity.{PREFERRED}[{index}]"
+        errors.extend(_weight(term, where))
+        errors.extend(_node_term(term.get("preference", {}), f"{where}.preference"))
+    for kind in ("podAffinity", "podAntiAffinity"):
+        own = affinity.get(kind, {})
+        for index, term in enumerate(own.get(REQUIRED, ())):
+            errors.extend(_pod_term(term, f"{at}.{kind}.{REQUIRED}[{index}]"))
+        for index, term in enumerate(own.get(PREFERRED, ())):
+            where = f"{at}.{kind}.{PREFERRED}[{index}]"
+            errors.extend(_weight(term, where))
+            errors.extend(_pod_term(term.get("podAffinityTerm", {}), f"{where}.podAffinityTerm"))
+    return errors
+
+
+def _weight(term: Json, at: str) -> list[FieldError]:
+    weight = term.get("weight", 0)
+    return [] if 1 <= weight <= HEAVIEST else [invalid(f"{at}.weight", weight, f"must be in the range 1-{HEAVIEST}")]
+
+
+def check_node_selector(selector: Json, at: str) -> list[FieldError]:
+    """What is wrong with a node selector, of a pod or of a volume."""
+    terms = selector.get("nodeSelectorTerms") or []
+    if not terms:
+        return [required(f"{at}.nodeSelectorTerms", "must have at least one node selector term")]
+    return [error for index, term in enumerate(terms) for error in _node_term(term, f"{at}.nodeSelectorTerms[{index}]")]
+
+
+def _node_term(term: Json, at: str) -> list[FieldError]:
+    return [
+        error
+        for index, one in enumerate(term.get("matchExpressions", ()))
+        for error in _expression(one, f"{at}.matchExpressions[{index}]", compares=True)
+    ]
+
+
+def _expression(expression: Json, at: str, *, compares: bool) -> list[FieldError]:
+    """What is wrong with an expression of a selector; only those over nodes may compare with Gt and Lt."""
+    errors: list[FieldError] = []
+    operator, values = expression.get("operator", ""), expression.get("values", [])
+    if operator in ("In", "NotIn"):
+        if not values:
+            errors.append(required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            errors.append(forbidden_field(f"{at}.values", text))
+    elif compares and operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            errors.append(required(f"{at}.values", text))
+    else:
+        errors.append(invalid(f"{at}.operator", operator, "not a valid selector operator"))
+    key = expression.get("key", "")
+    errors.extend(invalid(f"{at}.key", key, fault) for fault in names.qualified_faults(key))
+    return errors
+
+
+def _pod_term(term: Json, at: str) -> list[FieldError]:
+    errors = check_label_selector(term.get("labelSelector"), f"{at}.labelSelector")
+    key = term.get("topologyKey", "")
+    if not key:
+        errors.append(required(f"{at}.topologyKey", "can not be empty"))
+    errors.extend(invalid(f"{at}.topologyKey", key, fault) for fault in names.qualified_faults(key))
+    return errors
+
+
+def check_label_selector(selector: Json | None, at: str) -> list[FieldError]:
+    """What is wrong with a label selector."""
+    errors: list[FieldError] = []
+    for key, value in (selector or {}).get("matchLabels", {}).items():
+        errors.extend(invalid(f"{at}.matchLabels", key, fault) for fault in names.qualified_faults(key))
+        if fault := names.label_value(value):
+            errors.append(invalid(f"{at}.matchLabels", value, fault))
+    for index, one in enumerate((selector or {}).get("matchExpressions", ())):
+        errors.extend(_expression(one, f"{at}.matchExpressions[{index}]", compares=False))
+    return errors
+
+
+HIGHEST_PORT = 65535
+PORT_RULE = "must be between 1 and 65535, inclusive"
+HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+
+
+def check_environment(variables: Any, at: str) -> list[FieldError]:
+    """What is wrong with environment variables."""
+    errors: list[FieldError] = []
+    for index, variable in enumerate(variables):
+        if not variable.get("name"):
+            errors.append(required(f"{at}[{index}].name"))
+        reference = variable.get("valueFrom", {}).get("fieldRef")
+        if reference is not None and not reference.get("fieldPath"):
+            errors.append(required(f"{at}[{index}].valueFrom.fieldRef.fieldPath"))
+    return errors
+
+
+def check_ports(ports: Any, at: str) -> list[FieldError]:
+    """What is wrong with container ports."""
+    errors: list[FieldError] = []
+    for index, port in enumerate(ports):
+        number = port.get("containerPort", 0)
+        if not number:
+            errors.append(required(f"{at}[{index}].containerPort"))
+        elif not 1 <= number <= HIGHEST_PORT:
+            errors.append(invalid(f"{at}[{index}].containerPort", number, PORT_RULE))
+        if port.get("protocol") not in PROTOCOLS:
+            errors.append(unsupported(f"{at}[{index}].protocol", port.get("protocol"), PROTOCOLS))
+    return errors
+
+
+def check_probes(container: Json, at: str) -> list[FieldError]:
+    """What is wrong with probes."""
+    errors: list[FieldError] = []
+    for name in PROBES:
+        probe = container.get(name)
+        if probe is None:
+            continue
+        if not any(handler in probe for handler in HANDLERS):
+            errors.append(required(f"{at}.{name}", "must specify a handler type"))
+        for handler in ("httpGet", "tcpSocket"):
+            port = probe.get(handler, {}).get("port", 1)
+            if isinstance(port, int) and not 1 <= port <= HIGHEST_PORT:
+                errors.append(invalid(f"{at}.{name}.{handler}.port", port, PORT_RULE))
+    return errors
+
+
+def check_mounts(container: Json, volumes: set[str], at: str) -> list[FieldError]:
+    """What is wrong with volume mounts: each needs a volume and a path of its own."""
+    errors: list[FieldError] = []
+    taken: set[str] = set()
+    for index, mount in enumerate(container.get("volumeMounts", ())):
+        name, where = mount.get("name", ""), mount.get("mountPath", "")
+        if not name:
+            errors.append(required(f"{at}[{index}].name"))
+        if name not in volumes:
+            errors.append(not_found_field(f"{at}[{index}].name", name))
+        if not where:
+            errors.append(required(f"{at}[{index}].mountPath"))
+        if where in taken:
+            error = invalid(f"{at}[{index}].mountPath", where, "must be unique")
+            errors.append(error)
+        taken.add(where)
+    return errors
+
+
+def check_volumes(volumes: Any, at: str) -> list[FieldError]:
+    """What is wrong with the volumes of a pod."""
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, volume in enumerate(volumes):
+        name = volume.get("name", "")
+        if not name:
+            errors.append(required(f"{at}[{index}].name"))
+        elif fault := names.label(name):
+            errors.append(invalid(f"{at}[{index}].name", name, fault))
+        if name in seen:
+            errors.append(duplicate(f"{at}[{index}].name", name))
+        seen.add(name)
+        claim = volume.get("persistentVolumeClaim")
+        if claim is not None and not claim.get("claimName"):
+            errors.append(required(f"{at}[{index}].persistentVolumeClaim.claimName"))
+    return errors
+
 
 _encode = msgspec.json.Encoder().encode
 

@@ -2,14 +2,108 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
 
 from tutti_sim.kinds.podrules import check_spec
-from tutti_sim.kinds.podspec import default_spec, quality_of_service, requests_from_limits
-from tutti_sim.kinds.strategy import Strategy
+from tutti_sim.kinds.resource import Strategy
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import FieldError, forbidden_field, invalid
 
-Json = dict[str, Any]
+IMAGE = re.compile(r"[A-Za-z0-9.:/_-]+")
+IMAGE_LIMIT = 255
+CPU_CLASSES = ("cpu", "memory")
+
+
+def default_spec(spec: Json) -> None:
+    """Fill in what a pod specification leaves out."""
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("schedulerName", "default-scheduler")
+    if spec.get("serviceAccountName"):
+        spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        for container in spec.get(field, ()):
+            _container(container)
+    for volume in spec.get("volumes", ()):
+        _volume(volume)
+    for constraint in spec.get("topologySpreadConstraints", ()):
+        constraint.pop("minDomains", None) if constraint.get("minDomains") == 0 else None
+    if spec.get("hostNetwork"):
+        for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
+            for port in container.get("ports", ()):
+                port.setdefault("hostPort", port.get("containerPort"))
+
+
+def requests_from_limits(spec: Json) -> None:
+    """What a container of a pod is limited to, it requests; templates are left as they are."""
+    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
+        resources = container["resources"]
+        for name, limit in resources.get("limits", {}).items():
+            resources.setdefault("requests", {}).setdefault(name, limit)
+
+
+def _container(container: Json) -> None:
+    container.setdefault("resources", {})
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
+    for port in container.get("ports", ()):
+        port.setdefault("protocol", "TCP")
+    for variable in container.get("env", ()):
+        reference = variable.get("valueFrom", {}).get("fieldRef")
+        if reference is not None:
+            reference.setdefault("apiVersion", "v1")
+    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if probe in container:
+            _probe(container[probe])
+
+
+def _pull_policy(image: str) -> str:
+    name = image.rpartition("/")[2]
+    if "@" in name or (image and (len(image) > IMAGE_LIMIT or not IMAGE.fullmatch(image))):
+        return "IfNotPresent"
+    tag = name.partition(":")[2]
+    return "Always" if tag in ("", "latest") else "IfNotPresent"
+
+
+def _probe(probe: Json) -> None:
+    for field, value in (
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ):
+        probe[field] = probe.get(field) or value
+    if "httpGet" in probe:
+        probe["httpGet"].setdefault("path", "/")
+        probe["httpGet"].setdefault("scheme", "HTTP")
+
+
+def _volume(volume: Json) -> None:
+    if volume.keys() <= {"name"}:
+        volume["emptyDir"] = {}
+    for source in ("configMap", "secret", "downwardAPI", "projected"):
+        if source in volume:
+            volume[source].setdefault("defaultMode", 0o644)
+    if "hostPath" in volume:
+        volume["hostPath"].setdefault("type", "")
+
+
+def quality_of_service(spec: Json) -> str:
+    """Guaranteed, Burstable or BestEffort (apis/core/helper/qos)."""
+    guaranteed, anything = True, False
+    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
+        resources = container.get("resources", {})
+        requests = {key: value for key, value in resources.get("requests", {}).items() if key in CPU_CLASSES}
+        limits = {key: value for key, value in resources.get("limits", {}).items() if key in CPU_CLASSES}
+        anything = anything or any(value != "0" for value in (*requests.values(), *limits.values()))
+        guaranteed = guaranteed and set(limits) == set(CPU_CLASSES) and requests == limits
+    if not anything:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
 
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 MAY_CHANGE = (

@@ -1,19 +1,107 @@
-"""A resource: how one kind is named, served, decoded and stored."""
+"""A resource: how one kind is named, served, decoded and stored; and all that are served at the moment.
+
+Its strategy is what a kind does beside being stored: defaults, what a writer may change, and validation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tutti_sim.kinds.decode import Notes, decoder
-from tutti_sim.kinds.strategy import Strategy
-from tutti_sim.kinds.table import shape as builtin_shape
+from tutti_sim.kinds.decode import shape as builtin_shape
+from tutti_sim.meta import Json, names
 from tutti_sim.meta.errors import FieldError
-from tutti_sim.meta.fields import METADATA, Getter
-from tutti_sim.patch.shape import Shape
+from tutti_sim.meta.selectors import METADATA, Getter
+from tutti_sim.patch.strategic import DocumentShape
 
-Json = dict[str, Any]
+
+class Strategy:
+    """The behaviour of most kinds; others override what differs.
+
+    Attributes:
+        generation: whether metadata.generation counts the changes outside metadata and status.
+        managed: whether metadata.managedFields is kept.
+        create_on_update: whether a PUT to a name that does not exist creates it.
+        needs_version: whether a PUT must say which resourceVersion it replaces.
+        has_status: whether status is written through its own subresource only.
+        keeps_status_on_create: whether a creator may set status.
+        answers_object: whether DELETE answers with the object.
+        orphans: whether a DELETE without a policy leaves the dependants (batch/v1 Jobs do so for old clients).
+    """
+
+    generation = False
+    managed = True
+    create_on_update = False
+    needs_version = False
+    has_status = False
+    keeps_status_on_create = False
+    answers_object = False
+    orphans = False
+
+    def default(self, obj: Json) -> None:
+        """Fill in what the client left out."""
+
+    def prepare_create(self, obj: Json) -> None:
+        """Drop what a creator may not set, and set what only the server does."""
+        if self.has_status and not self.keeps_status_on_create:
+            obj.pop("status", None)
+
+    def prepare_update(self, new: Json, old: Json) -> None:
+        """Put back what an update of the main resource may not change."""
+        if self.has_status:
+            if "status" in old:
+                new["status"] = old["status"]
+            else:
+                new.pop("status", None)
+
+    def prepare_status(self, new: Json, old: Json) -> None:
+        """Put back what an update of the status may not change."""
+        for key in set(new) | set(old):
+            if key not in ("metadata", "status"):
+                if key in old:
+                    new[key] = old[key]
+                else:
+                    new.pop(key, None)
+        new["metadata"]["labels"] = old["metadata"].get("labels")
+        if new["metadata"]["labels"] is None:
+            del new["metadata"]["labels"]
+
+    def prepare_part(self, part: str, new: Json, old: Json) -> None:
+        """Put back what an update of another subresource may not change."""
+        del part
+        self.prepare_update(new, old)
+
+    def check_name(self, name: str) -> str:
+        """What is wrong with a name; empty when nothing is."""
+        return names.subdomain(name)
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """What is wrong with an object."""
+        del obj
+        return []
+
+    def validate_update(self, new: Json, old: Json) -> list[FieldError]:
+        """What is wrong with a change."""
+        del old
+        return self.validate(new)
+
+    def validate_status(self, new: Json, old: Json) -> list[FieldError]:
+        """What is wrong with a change of status."""
+        del new, old
+        return []
+
+    def grace(self, obj: Json, asked: int | None) -> int | None:
+        """Seconds that an object is given to end; None for kinds that are deleted at once."""
+        del obj, asked
+        return None
+
+    def warnings(self, obj: Json) -> list[str]:
+        """What the writer should know, though it is accepted."""
+        del obj
+        return []
+
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
@@ -23,7 +111,7 @@ class Codec(Protocol):
     """How a kind's documents are read and checked."""
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> DocumentShape:
         """The document's shape."""
         ...
 
@@ -44,7 +132,7 @@ class BuiltinCodec:
         self.type_name = type_name
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> DocumentShape:
         """The document's shape."""
         return builtin_shape(self.type_name)
 
@@ -153,3 +241,66 @@ class ScalePaths:
     spec: str
     status: str
     selector: str = ""
+
+
+class Registry:
+    """Resources in the order they are announced. `changes` counts what discovery has to follow."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._by_path: dict[tuple[str, str, str], Resource] = {}
+        self._preferred: dict[str, tuple[str, ...]] = {}
+        self.changes = 0
+        for resource in resources:
+            self.add(resource)
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._by_path.values())
+
+    def add(self, resource: Resource) -> None:
+        """Serve a resource, in place of the one that had its path."""
+        self._by_path[resource.group, resource.version, resource.plural] = resource
+        self.changes += 1
+
+    def remove(self, resource: Resource) -> None:
+        """Serve a resource no longer."""
+        self._by_path.pop((resource.group, resource.version, resource.plural), None)
+        self.changes += 1
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource at that path."""
+        return self._by_path.get((group, version, plural))
+
+    def of_kind(self, api_version: str, kind: str) -> Resource | None:
+        """The resource whose objects have that apiVersion and kind; of another version of the group, failing that."""
+        group, _, version = api_version.rpartition("/")
+        same_group = [res for res in self._by_path.values() if res.group == group and res.kind == kind]
+        for resource in same_group:
+            if resource.version == version:
+                return resource
+        return same_group[0] if same_group else None
+
+    def groups(self) -> dict[str, list[str]]:
+        """Group -> its versions, preferred first (v2 before v1 before v1beta1 before v1alpha1)."""
+        found: dict[str, list[str]] = {}
+        for group, version, _ in self._by_path:
+            versions = found.setdefault(group, [])
+            if version not in versions:
+                versions.append(version)
+        for versions in found.values():
+            versions.sort(key=version_order)
+        return found
+
+    def within(self, group: str, version: str) -> list[Resource]:
+        """The resources of one group version, by name."""
+        found = [res for (grp, ver, _), res in self._by_path.items() if (grp, ver) == (group, version)]
+        return sorted(found, key=lambda resource: resource.plural)
+
+
+def version_order(version: str) -> tuple[int, int, int, str]:
+    """A sort key that puts the most stable and newest version first (apimachinery/pkg/version)."""
+    body = version.removeprefix("v")
+    for rank, mark in enumerate(("", "beta", "alpha")):
+        major, found, minor = body.partition(mark) if mark else (body, "", "0")
+        if major.isdigit() and (not mark or found) and minor.isdigit():
+            return (rank, -int(major), -int(minor), "")
+    return (3, 0, 0, version)

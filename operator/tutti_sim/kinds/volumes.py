@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
-from tutti_sim.kinds.affinityrules import check_node_selector
-from tutti_sim.kinds.strategy import Strategy
-from tutti_sim.meta import clock
+from tutti_sim.kinds.podrules import check_node_selector
+from tutti_sim.kinds.resource import Strategy
+from tutti_sim.meta import Json, clock
 from tutti_sim.meta.amounts import amount
 from tutti_sim.meta.errors import FieldError, forbidden_field, invalid, required, unsupported
-
-Json = dict[str, Any]
-
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
@@ -211,3 +207,36 @@ class AttachmentStrategy(Strategy):
     def prepare_create(self, obj: Json) -> None:
         """Nothing is attached yet."""
         obj["status"] = {"attached": False}
+
+
+def _default_requests(spec: Json) -> None:
+    for request in spec.get("devices", {}).get("requests", ()):
+        for one in (request.get("exactly"), *request.get("firstAvailable", ())):
+            if one is not None:
+                one.setdefault("allocationMode", "ExactCount")
+                if one["allocationMode"] == "ExactCount":
+                    one.setdefault("count", 1)
+
+
+class ResourceClaimStrategy(Strategy):
+    """Resource claims: one device of a class, unless more are asked for."""
+
+    has_status = True
+
+    def default(self, obj: Json) -> None:
+        """Fill in how devices are counted."""
+        _default_requests(obj.setdefault("spec", {}))
+
+    def prepare_create(self, obj: Json) -> None:
+        """Nothing is allocated yet."""
+        obj["status"] = {}
+
+
+class ClaimTemplateStrategy(Strategy):
+    """Templates of resource claims."""
+
+    def default(self, obj: Json) -> None:
+        """As for the claims made from them."""
+        template = obj.setdefault("spec", {})
+        template.setdefault("metadata", {})
+        _default_requests(template.setdefault("spec", {}))

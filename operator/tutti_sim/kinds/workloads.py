@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tutti_sim.kinds.podrules import check_spec
-from tutti_sim.kinds.podspec import default_spec
-from tutti_sim.kinds.strategy import Strategy
-from tutti_sim.meta import names
+from tutti_sim.kinds.pods import default_spec
+from tutti_sim.kinds.resource import Strategy
+from tutti_sim.meta import Json, names
 from tutti_sim.meta.errors import FieldError, invalid, required, unsupported
-from tutti_sim.meta.labels import from_object
-
-Json = dict[str, Any]
+from tutti_sim.meta.selectors import from_object
 
 IMMUTABLE = "field is immutable"
 REPLACEMENTS = ("Failed", "TerminatingOrFailed")

@@ -39,7 +39,7 @@ def amount(text: str) -> Fraction:
 
 
 @lru_cache(maxsize=4096)
-def canonical(text: str) -> str:
+def canonical_amount(text: str) -> str:
     """The quantity in canonical form; ValueError when it is none."""
     value = amount(text)
     suffix = text.lstrip("+-0123456789.")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Any
+
+from tutti_sim.meta import Json
 
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 MICRO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
@@ -61,7 +64,7 @@ def later(seconds: int) -> str:
     return _second(int(moment()) + seconds)
 
 
-def parse(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """The moment that an API time names."""
     return datetime.fromisoformat(text)
 
@@ -79,7 +82,7 @@ def age(created: str | None) -> str:
     """How long ago a time was, in kubectl's short form: `5s`, `3m20s`, `2d4h`."""
     if not created:
         return "<unknown>"
-    return span(moment() - parse(created).timestamp())
+    return span(moment() - parse_time(created).timestamp())
 
 
 def span(seconds: float) -> str:
@@ -92,3 +95,26 @@ def span(seconds: float) -> str:
             rest = whole % size // step if step else 0
             return f"{whole // size}{unit}" + (f"{rest}{smaller}" if rest else "")
     return f"{whole // YEAR}y"
+
+
+def find(obj: Json, kind: str) -> Json | None:
+    """The condition of that type in an object's status."""
+    conditions: list[Json] = obj.get("status", {}).get("conditions") or []
+    return next((one for one in conditions if one.get("type") == kind), None)
+
+
+def holds(obj: Json, kind: str) -> bool:
+    """Whether a condition is True."""
+    found = find(obj, kind)
+    return found is not None and found.get("status") == "True"
+
+
+def put_condition(conditions: Iterable[Json], kind: str, status: str, **fields: Any) -> list[Json]:
+    """Conditions with one of them set, in its place; its transition time changes only when its status does."""
+    kept = list(conditions)
+    for index, one in enumerate(kept):
+        if one.get("type") == kind:
+            moved = {} if one.get("status") == status else {"lastTransitionTime": now()}
+            kept[index] = {**one, "status": status, **fields, **moved}
+            return kept
+    return [*kept, {"type": kind, "status": status, "lastTransitionTime": now(), **fields}]

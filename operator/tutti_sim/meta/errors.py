@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-Json = dict[str, Any]
+from tutti_sim.meta import Json
 
 
-def shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
     """A value as error messages show it: JSON, and null for nothing."""
     return msgspec.json.encode(value).decode()
 
@@ -39,18 +39,20 @@ def required(field: str, detail: str = "") -> FieldError:
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
     """A value that is not acceptable."""
-    return FieldError("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+    return FieldError("FieldValueInvalid", field, f"Invalid value: {shown_value(value)}: {detail}")
 
 
 def wrong_type(field: str, value: Any, detail: str) -> FieldError:
     """A value of the wrong type."""
-    return FieldError("FieldValueTypeInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+    return FieldError("FieldValueTypeInvalid", field, f"Invalid value: {shown_value(value)}: {detail}")
 
 
 def unsupported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
     """A value outside its enumeration."""
-    known = ", ".join(shown(item) for item in supported)
-    return FieldError("FieldValueNotSupported", field, f"Unsupported value: {shown(value)}: supported values: {known}")
+    known = ", ".join(shown_value(item) for item in supported)
+    return FieldError(
+        "FieldValueNotSupported", field, f"Unsupported value: {shown_value(value)}: supported values: {known}"
+    )
 
 
 def forbidden_field(field: str, detail: str) -> FieldError:
@@ -60,12 +62,12 @@ def forbidden_field(field: str, detail: str) -> FieldError:
 
 def duplicate(field: str, value: Any) -> FieldError:
     """A value given twice."""
-    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
+    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {shown_value(value)}")
 
 
 def not_found_field(field: str, value: Any) -> FieldError:
     """A value that refers to nothing."""
-    return FieldError("FieldValueNotFound", field, f"Not found: {shown(value)}")
+    return FieldError("FieldValueNotFound", field, f"Not found: {shown_value(value)}")
 
 
 class ApiError(Exception):
@@ -110,7 +112,7 @@ def details(name: str, group: str, kind: str, **more: Any) -> Json:
     return {key: value for key, value in parts.items() if value}
 
 
-def qualified(kind: str, group: str) -> str:
+def qualified_resource(kind: str, group: str) -> str:
     """A resource or kind with its group, as messages name it: `leases.coordination.k8s.io`, `pods`."""
     return f"{kind}.{group}" if group else kind
 
@@ -127,14 +129,14 @@ def unauthorized() -> ApiError:
 
 def forbidden(plural: str, group: str, name: str, message: str, *, causes: Sequence[Json] = ()) -> ApiError:
     """403: admission or authorization refuses."""
-    text = f'{qualified(plural, group)} "{name}" is forbidden: {message}'
+    text = f'{qualified_resource(plural, group)} "{name}" is forbidden: {message}'
     return ApiError(403, "Forbidden", text, details=details(name, group, plural, causes=list(causes)))
 
 
 def not_found(plural: str, group: str, name: str) -> ApiError:
     """404: no object of that name."""
     return ApiError(
-        404, "NotFound", f'{qualified(plural, group)} "{name}" not found', details=details(name, group, plural)
+        404, "NotFound", f'{qualified_resource(plural, group)} "{name}" not found', details=details(name, group, plural)
     )
 
 
@@ -157,13 +159,13 @@ def not_acceptable(accepted: str) -> ApiError:
 
 def already_exists(plural: str, group: str, name: str, *, prefix: str = "") -> ApiError:
     """409: the name is taken."""
-    text = f'{prefix}{qualified(plural, group)} "{name}" already exists'
+    text = f'{prefix}{qualified_resource(plural, group)} "{name}" already exists'
     return ApiError(409, "AlreadyExists", text, details=details(name, group, plural))
 
 
 def conflict(plural: str, group: str, name: str, message: str) -> ApiError:
     """409: a precondition does not hold."""
-    text = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {message}'
+    text = f'Operation cannot be fulfilled on {qualified_resource(plural, group)} "{name}": {message}'
     return ApiError(409, "Conflict", text, details=details(name, group, plural))
 
 
@@ -186,7 +188,7 @@ def unprocessable(kind: str, group: str, name: str, errors: Sequence[FieldError]
     return ApiError(
         422,
         "Invalid",
-        f'{qualified(kind, group)} "{name}" is invalid: {summary}',
+        f'{qualified_resource(kind, group)} "{name}" is invalid: {summary}',
         details=details(name, group, kind, causes=[error.cause() for error in errors]),
     )
 

@@ -13,7 +13,7 @@ from tutti.api.problems import Problem, problems_of
 M = TypeVar("M", bound=BaseModel)
 
 
-def read(text: str, model: type[M], origin: str) -> M:
+def read_yaml(text: str, model: type[M], origin: str) -> M:
     """A document of a model from YAML, of which JSON is a part; an empty text gives the defaults.
 
     Raises:

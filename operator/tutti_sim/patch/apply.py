@@ -9,22 +9,19 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from tutti_sim.meta import clock
+from tutti_sim.meta import Json, clock
 from tutti_sim.meta.errors import ApiError
-from tutti_sim.patch import fieldset, managed
-from tutti_sim.patch.fieldset import MISSING, FieldSet, Path
-from tutti_sim.patch.managed import Entry
-from tutti_sim.patch.shape import Form, Shape, form_of
-
-Json = dict[str, Any]
+from tutti_sim.patch import managed
+from tutti_sim.patch.managed import MISSING, Entry, FieldSet, Path
+from tutti_sim.patch.strategic import DocumentShape, Form, form_of
 
 
 def apply(
-    live: Json, config: Json, shape: Shape, *, manager: str, api_version: str, subresource: str, force: bool
+    live: Json, config: Json, shape: DocumentShape, *, manager: str, api_version: str, subresource: str, force: bool
 ) -> Json:
     """The live object with a manager's configuration applied, managedFields included; ApiError 409 on conflicts."""
     stated: FieldSet = set()
-    fieldset.collect(config, shape, (), stated, containers=False)
+    managed.collect(config, shape, (), stated, containers=False)
     stated = managed.managed(stated, "both" if subresource == "" else subresource)
     if subresource != "status":
         stated = {path for path in stated if path[0] != "f:status"}
@@ -44,12 +41,12 @@ def apply(
         if previous.fields == mine.fields:
             mine = previous
     result = {**result, "metadata": dict(result["metadata"])}
-    others = [replace(one, fields=frozenset(fieldset.existing(set(one.fields), result, shape))) for one in others]
+    others = [replace(one, fields=frozenset(managed.existing(set(one.fields), result, shape))) for one in others]
     managed.write(result["metadata"], [*others, mine])
     return result
 
 
-def merged(live: Any, config: Any, shape: Shape) -> Any:
+def merged(live: Any, config: Any, shape: DocumentShape) -> Any:
     """The live value with a configuration laid over it."""
     form = form_of(shape, config)
     if form in (Form.STRUCT, Form.MAP) and isinstance(live, dict):
@@ -60,23 +57,23 @@ def merged(live: Any, config: Any, shape: Shape) -> Any:
     if form is Form.SET and isinstance(live, list):
         return live + [item for item in config if item not in live]
     if form is Form.KEYED and isinstance(live, list):
-        stated = {fieldset.step_of_item(item, shape): item for item in config}
+        stated = {managed.step_of_item(item, shape): item for item in config}
         element = shape.element()
         joined = []
         for item in live:
-            own = stated.pop(fieldset.step_of_item(item, shape), None)
+            own = stated.pop(managed.step_of_item(item, shape), None)
             joined.append(item if own is None else merged(item, own, element))
         return [*joined, *stated.values()]
     return config
 
 
-def _contested(entry: Entry, stated: FieldSet, live: Json, config: Json, shape: Shape) -> list[Path]:
+def _contested(entry: Entry, stated: FieldSet, live: Json, config: Json, shape: DocumentShape) -> list[Path]:
     found = []
     for path in sorted(entry.fields & stated):
-        wanted, place = fieldset.resolve(config, shape, path)
+        wanted, place = managed.resolve(config, shape, path)
         if form_of(place, wanted) in (Form.STRUCT, Form.MAP, Form.KEYED, Form.SET) and wanted:
             continue
-        have, _ = fieldset.resolve(live, shape, path)
+        have, _ = managed.resolve(live, shape, path)
         if have is not MISSING and have != wanted:
             found.append(path)
     return found
@@ -91,9 +88,9 @@ def _conflicts(contested: list[tuple[Entry, list[Path]]]) -> ApiError:
         if entry.operation == "Update":
             owner += f" using {entry.api_version}"
         for path in paths:
-            field = fieldset.shown(path)
+            field = managed.shown(path)
             causes.append({"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": field})
-        shown = [fieldset.shown(path) for path in paths]
+        shown = [managed.shown(path) for path in paths]
         texts.append(
             f"conflict with {owner}: {shown[0]}"
             if len(shown) == 1
@@ -114,14 +111,14 @@ def _removable(dropped: FieldSet, held: FieldSet) -> list[Path]:
     return sorted(path for path in free if not any(path[:length] in free for length in range(1, len(path))))
 
 
-def _without(value: Json, paths: Iterable[Path], shape: Shape) -> Json:
+def _without(value: Json, paths: Iterable[Path], shape: DocumentShape) -> Json:
     result = value
     for path in paths:
         result = _cut(result, path, shape)
     return result
 
 
-def _cut(value: Any, path: Path, shape: Shape) -> Any:
+def _cut(value: Any, path: Path, shape: DocumentShape) -> Any:
     """A copy of the value without the field at a path."""
     step, rest = path[0], path[1:]
     if step.startswith("f:"):
@@ -135,7 +132,7 @@ def _cut(value: Any, path: Path, shape: Shape) -> Any:
         return value
     kept = []
     for item in value:
-        same = step == (fieldset.step_of_item(item, shape) if step.startswith("k:") else fieldset.step_of_member(item))
+        same = step == (managed.step_of_item(item, shape) if step.startswith("k:") else managed.step_of_member(item))
         if not same:
             kept.append(item)
         elif rest:

@@ -1,19 +1,193 @@
-"""metadata.managedFields: which manager set which field, through which operation and subresource."""
+"""metadata.managedFields: which manager set which field, through which operation and subresource.
+
+Sets of fields have a written form, FieldsV1.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from tutti_sim.meta import clock
-from tutti_sim.patch import fieldset
-from tutti_sim.patch.fieldset import FieldSet, Path
-from tutti_sim.patch.shape import Shape
+from tutti_sim.meta import Json, clock
+from tutti_sim.patch.strategic import DocumentShape, Form, form_of
 
-Json = dict[str, Any]
+Path = tuple[str, ...]
+FieldSet = set[Path]
+
+
+class Missing:
+    """The value of a field that is not there."""
+
+
+MISSING = Missing()
+
+_encode_key = msgspec.json.Encoder(order="sorted").encode
+
+
+def step_of_item(item: Any, shape: DocumentShape) -> str:
+    """The step to an item of a keyed list."""
+    defaults = shape.defaults or {}
+    keys = {key: item.get(key, defaults.get(key)) for key in shape.keys} if isinstance(item, dict) else {}
+    return "k:" + _encode_key({key: value for key, value in keys.items() if value is not None}).decode()
+
+
+def step_of_member(value: Any) -> str:
+    """The step to a member of a set."""
+    return "v:" + _encode_key(value).decode()
+
+
+def collect(value: Any, shape: DocumentShape, path: Path, into: FieldSet, *, containers: bool) -> None:
+    """Add every field below `path` that the value sets; maps and items themselves too, if `containers`."""
+    form = form_of(shape, value)
+    if form in (Form.STRUCT, Form.MAP) and value:
+        if containers and form is Form.MAP and path:
+            into.add(path)
+        for key, inner in value.items():
+            collect(inner, shape.field(key), (*path, "f:" + key), into, containers=containers)
+    elif form is Form.KEYED and value:
+        if containers:
+            into.add(path)
+        element = shape.element()
+        for item in value:
+            place = (*path, step_of_item(item, shape))
+            into.add(place)
+            collect(item, element, place, into, containers=containers)
+    elif form is Form.SET and value:
+        if containers:
+            into.add(path)
+        into.update((*path, step_of_member(item)) for item in value)
+    else:
+        into.add(path)
+
+
+def tree(value: Any, shape: DocumentShape) -> Json:
+    """What `written` makes of all that `collect` finds below a value, containers included, in one pass."""
+    form = form_of(shape, value)
+    if not value or form is Form.LEAF or form is Form.ATOMIC:
+        return {}
+    if form is Form.STRUCT or form is Form.MAP:
+        node: Json = {".": {}} if form is Form.MAP else {}
+        for key, inner in value.items():
+            scalar = inner.__class__ is not dict and inner.__class__ is not list
+            node["f:" + key] = {} if scalar else tree(inner, shape.field(key))
+        return node
+    node = {".": {}}
+    if form is Form.SET:
+        for item in value:
+            node[step_of_member(item)] = {}
+        return node
+    element = shape.element()
+    for item in value:
+        below = tree(item, element)
+        node[step_of_item(item, shape)] = {".": {}, **below} if below else below
+    return node
+
+
+def changed(old: Any, new: Any, shape: DocumentShape, path: Path, into: FieldSet) -> None:
+    """Add every field below `path` that was added or modified between two values."""
+    if old is new:
+        return
+    form = form_of(shape, new)
+    if old is MISSING or form_of(shape, old) is not form:
+        collect(new, shape, path, into, containers=True)
+    elif form in (Form.STRUCT, Form.MAP):
+        for key, inner in new.items():
+            changed(old.get(key, MISSING), inner, shape.field(key), (*path, "f:" + key), into)
+    elif form is Form.KEYED:
+        before = {step_of_item(item, shape): item for item in old}
+        element = shape.element()
+        for item in new:
+            step = step_of_item(item, shape)
+            if step not in before:
+                into.add((*path, step))
+            changed(before.get(step, MISSING), item, element, (*path, step), into)
+    elif form is Form.SET:
+        into.update((*path, step_of_member(item)) for item in new if item not in old)
+    elif old != new:
+        into.add(path)
+
+
+def resolve(value: Any, shape: DocumentShape, path: Path) -> tuple[Any, DocumentShape]:
+    """The value at a path with its shape; MISSING when it is not there."""
+    for step in path:
+        if step.startswith("f:"):
+            name = step[2:]
+            if not isinstance(value, dict) or name not in value:
+                return MISSING, shape
+            value, shape = value[name], shape.field(name)
+            continue
+        if not isinstance(value, list):
+            return MISSING, shape
+        wanted = step
+        for item in value:
+            if wanted == (step_of_item(item, shape) if step.startswith("k:") else step_of_member(item)):
+                value, shape = item, shape.element()
+                break
+        else:
+            return MISSING, shape
+    return value, shape
+
+
+def existing(fields: FieldSet, value: Any, shape: DocumentShape) -> FieldSet:
+    """The fields that are still there."""
+    return {path for path in fields if resolve(value, shape, path)[0] is not MISSING}
+
+
+def write_fields(fields: Iterable[Path]) -> Json:
+    """A set of fields as FieldsV1."""
+    root: Json = {}
+    inner: set[int] = set()
+    for path in sorted(fields, key=len):
+        node = root
+        for step in path[:-1]:
+            child = node.get(step)
+            if child is None:
+                child = node[step] = {}
+                inner.add(id(child))
+            elif not child and id(child) not in inner:
+                child["."] = {}
+            node = child
+        if path and path[-1] not in node:
+            node[path[-1]] = {}
+    return root
+
+
+def read_fields(fields: Json) -> FieldSet:
+    """A set of fields from FieldsV1."""
+    found: FieldSet = set()
+    _read(fields, (), found)
+    return found
+
+
+def _read(node: Json, path: Path, into: FieldSet) -> None:
+    if not node:
+        if path:
+            into.add(path)
+        return
+    for step, child in node.items():
+        if step == ".":
+            into.add(path)
+        else:
+            _read(child, (*path, step), into)
+
+
+def shown(path: Path) -> str:
+    """A field as messages name it: `.spec.containers[name="c"].image`."""
+    parts = []
+    for step in path:
+        if step.startswith("f:"):
+            parts.append("." + step[2:])
+        elif step.startswith("k:"):
+            keys = msgspec.json.decode(step[2:])
+            parts.append("[" + ",".join(f"{key}={_encode_key(value).decode()}" for key, value in keys.items()) + "]")
+        else:
+            parts.append(f"[={step[2:]}]")
+    return "".join(parts)
+
 
 _encode = msgspec.json.Encoder().encode
 
@@ -62,7 +236,7 @@ class Entry:
             "apiVersion": self.api_version,
             "time": self.time,
             "fieldsType": "FieldsV1",
-            "fieldsV1": fieldset.written(self.fields),
+            "fieldsV1": write_fields(self.fields),
         }
         if self.subresource:
             entry["subresource"] = self.subresource
@@ -78,7 +252,7 @@ def entries(meta: Json) -> list[Entry]:
             one.get("apiVersion", ""),
             one.get("subresource", ""),
             one.get("time", ""),
-            frozenset(fieldset.read(one.get("fieldsV1") or {})),
+            frozenset(read_fields(one.get("fieldsV1") or {})),
         )
         for one in meta.get("managedFields") or ()
         if one
@@ -107,13 +281,13 @@ def managed(fields: FieldSet, subresource: str) -> FieldSet:
     }
 
 
-def on_create(obj: Json, shape: Shape, *, manager: str, api_version: str, keeps_status: bool) -> None:
+def on_create(obj: Json, shape: DocumentShape, *, manager: str, api_version: str, keeps_status: bool) -> None:
     """Account for a new object."""
     fields: Json = {}
     for key, value in obj.items():
         if key in ("kind", "apiVersion") or (key == "status" and not keeps_status):
             continue
-        below = fieldset.tree(value, shape.field(key))
+        below = tree(value, shape.field(key))
         if key == "metadata":
             below = {step: inner for step, inner in below.items() if step not in UNMANAGED_META}
             if not below:
@@ -127,11 +301,11 @@ def on_create(obj: Json, shape: Shape, *, manager: str, api_version: str, keeps_
 @lru_cache(maxsize=4096)
 def _shared(encoded: bytes) -> Json:
     """One tree for all objects that set the same fields, as the pods of a Job do: nobody changes stored objects."""
-    tree: Json = msgspec.json.decode(encoded)
-    return tree
+    shared: Json = msgspec.json.decode(encoded)
+    return shared
 
 
-def on_update(new: Json, old: Json, shape: Shape, *, manager: str, api_version: str, subresource: str) -> None:
+def on_update(new: Json, old: Json, shape: DocumentShape, *, manager: str, api_version: str, subresource: str) -> None:
     """Account for an update: what it added or changed is the manager's now, and nobody else's."""
     meta = new["metadata"]
     asked = meta.get("managedFields")
@@ -139,7 +313,7 @@ def on_update(new: Json, old: Json, shape: Shape, *, manager: str, api_version: 
         meta.pop("managedFields")
         return
     diff: FieldSet = set()
-    fieldset.changed(old, new, shape, (), diff)
+    changed(old, new, shape, (), diff)
     diff = managed(diff, subresource)
     before = entries(old["metadata"] if asked is None else meta)
     if not diff:
@@ -155,6 +329,6 @@ def on_update(new: Json, old: Json, shape: Shape, *, manager: str, api_version: 
     _settle(meta, [*kept, mine], new, shape)
 
 
-def _settle(meta: Json, kept: list[Entry], new: Json, shape: Shape) -> None:
+def _settle(meta: Json, kept: list[Entry], new: Json, shape: DocumentShape) -> None:
     """Store entries without the fields that are gone."""
-    write(meta, [replace(one, fields=frozenset(fieldset.existing(set(one.fields), new, shape))) for one in kept])
+    write(meta, [replace(one, fields=frozenset(existing(set(one.fields), new, shape))) for one in kept])

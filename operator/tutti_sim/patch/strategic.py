@@ -1,17 +1,117 @@
-"""Strategic merge patch: a merge patch that joins lists by the key their items are known by.
+"""Patches of documents: JSON merge patch (RFC 7386), JSON patch (RFC 6902), and strategic merge patch.
 
-Directives: `$patch: delete|replace|merge` in objects, `$deleteFromPrimitiveList/<field>`, `$retainKeys`,
-`$setElementOrder/<field>` (apimachinery/pkg/util/strategicpatch).
+The last is a merge patch that joins lists by the key their items are known by. The shape of a document says for each
+place whether its parts are managed one by one, and by which keys the items of a list are told apart; it is made from
+the table of built-in types and from the structural schemas of custom resources; where nothing is known, maps are
+granular and lists atomic.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
-from tutti_sim.meta.errors import bad_request
-from tutti_sim.patch.shape import Form, Shape
+import jsonpatch
+from jsonpointer import JsonPointerException
 
-Json = dict[str, Any]
+from tutti_sim.meta import Json
+from tutti_sim.meta.errors import ApiError, bad_request
+
+
+def merge_json(target: Any, patch: Any) -> Any:
+    """The target with a merge patch applied; shares what the patch does not touch."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge_json(result.get(key), value)
+    return result
+
+
+def operations(target: Json, patch: Any) -> Json:
+    """The target with a JSON patch applied; ApiError 400 when it is no patch, 422 when it does not apply."""
+    if not isinstance(patch, list):
+        raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+    try:
+        result: Json = jsonpatch.apply_patch(target, patch)
+    except (jsonpatch.JsonPatchException, JsonPointerException, TypeError, KeyError) as error:
+        text = "the server rejected our request due to an error in our request"
+        raise ApiError(422, "Invalid", text, details={"causes": [{"message": str(error)}]}) from None
+    return result
+
+
+class Form(Enum):
+    """How the parts of a value are managed."""
+
+    LEAF = auto()
+    STRUCT = auto()
+    MAP = auto()
+    ATOMIC = auto()
+    SET = auto()
+    KEYED = auto()
+
+
+@dataclass(slots=True, eq=False)
+class DocumentShape:
+    """One place of a document.
+
+    Attributes:
+        form: how its parts are managed.
+        child: the shape of a field (STRUCT); None where the field is not known.
+        item: the shape of map values or list items.
+        keys: the fields that tell the items of a KEYED list apart.
+        merge_key: the field by which a strategic merge patch joins list items; `.` where it joins plain values, empty
+            where it replaces the list; `=` where it replaces even an object.
+        defaults: values of `keys` that are taken where an item leaves them out.
+    """
+
+    form: Form
+    child: Callable[[str], DocumentShape | None] | None = None
+    item: Callable[[], DocumentShape] | None = None
+    keys: tuple[str, ...] = ()
+    merge_key: str = ""
+    defaults: dict[str, Any] | None = None
+    _fields: dict[str, DocumentShape] = field(default_factory=dict, init=False, repr=False)
+    _element: DocumentShape | None = field(default=None, init=False, repr=False)
+
+    def field(self, name: str) -> DocumentShape:
+        """The shape of a field or map value; untyped where nothing is known."""
+        if self.form is Form.STRUCT and self.child is not None:
+            found = self._fields.get(name)
+            if found is None:
+                found = self.child(name)
+                if found is None:
+                    return UNTYPED
+                self._fields[name] = found
+            return found
+        return self.element()
+
+    def element(self) -> DocumentShape:
+        """The shape of a list's items, or of a map's values."""
+        if self._element is None:
+            self._element = self.item() if self.item is not None else UNTYPED
+        return self._element
+
+
+OF_OBJECTS = (Form.STRUCT, Form.MAP, Form.ATOMIC)
+OF_LISTS = (Form.SET, Form.KEYED)
+LEAF = DocumentShape(Form.LEAF)
+UNTYPED = DocumentShape(Form.MAP)
+
+
+def form_of(shape: DocumentShape, value: Any) -> Form:
+    """How this value is managed here: a value of another JSON type than the shape expects is a leaf."""
+    if isinstance(value, dict):
+        return shape.form if shape.form in OF_OBJECTS else Form.LEAF
+    if isinstance(value, list):
+        return shape.form if shape.form in OF_LISTS else Form.ATOMIC
+    return Form.LEAF
+
 
 DIRECTIVE = "$patch"
 DELETE_FROM = "$deleteFromPrimitiveList/"
@@ -20,7 +120,7 @@ RETAIN = "$retainKeys"
 LISTS = (DELETE_FROM, ORDER, RETAIN)
 
 
-def merge(target: Json, patch: Json, shape: Shape) -> Json:
+def merge(target: Json, patch: Json, shape: DocumentShape) -> Json:
     """The target with a strategic merge patch applied; shares what the patch does not touch."""
     _check_directives(patch)
     directive = patch.get(DIRECTIVE)
@@ -53,7 +153,7 @@ def _check_directives(patch: Json) -> None:
             raise bad_request(f"{key} must be a list")
 
 
-def _value(target: Any, patch: Any, shape: Shape) -> Any:
+def _value(target: Any, patch: Any, shape: DocumentShape) -> Any:
     if isinstance(patch, dict) and shape.merge_key == "=":
         return patch
     if isinstance(patch, dict):
@@ -66,7 +166,7 @@ def _value(target: Any, patch: Any, shape: Shape) -> Any:
     return patch
 
 
-def _join(target: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
+def _join(target: list[Any], patch: list[Any], shape: DocumentShape) -> list[Any]:
     key = shape.merge_key
     if any(isinstance(item, dict) and item.get(DIRECTIVE) == "replace" and key not in item for item in patch):
         return [item for item in patch if not (isinstance(item, dict) and DIRECTIVE in item)]
@@ -95,7 +195,7 @@ def _remove_values(result: Json, field: str, values: list[Any]) -> None:
         result[field] = [item for item in result[field] if item not in values]
 
 
-def _reorder(result: Json, field: str, order: list[Any], shape: Shape) -> None:
+def _reorder(result: Json, field: str, order: list[Any], shape: DocumentShape) -> None:
     items = result.get(field)
     if not isinstance(items, list):
         return

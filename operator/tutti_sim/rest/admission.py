@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
+from tutti_sim.meta import Json
 from tutti_sim.meta.amounts import amount
 from tutti_sim.meta.errors import forbidden, not_found
 from tutti_sim.rest.backend import Backend, Write
-
-Json = dict[str, Any]
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"

@@ -5,17 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-from tutti_sim.kinds.registry import Registry
-from tutti_sim.kinds.resource import Resource
+from tutti_sim.kinds.resource import Registry, Resource
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import ApiError, not_found
-from tutti_sim.rest.options import Call
-from tutti_sim.store.collection import Collection
+from tutti_sim.rest.metadata import Call
+from tutti_sim.store.collection import Collection, Version
 from tutti_sim.store.store import Store
-from tutti_sim.store.version import Version
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

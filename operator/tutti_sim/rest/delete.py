@@ -9,13 +9,11 @@ from typing import Any
 
 from tutti_sim.kinds.decode import DecodeError, Notes, decoder
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import clock
+from tutti_sim.meta import Json, clock
 from tutti_sim.meta.errors import ApiError, bad_options, bad_request, conflict, forbidden_field, unsupported
 from tutti_sim.rest.backend import Backend, Write
-from tutti_sim.rest.options import Call, User, integer, truth
-from tutti_sim.store.version import Version
-
-Json = dict[str, Any]
+from tutti_sim.rest.metadata import Call, User, integer, truth
+from tutti_sim.store.collection import Version
 
 POLICIES = ("Background", "Foreground", "Orphan")
 WAITS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
@@ -146,7 +144,7 @@ def _mark(
 ) -> Version:
     """Store that an object is being deleted."""
     meta = {**current.obj["metadata"]}
-    base = clock.parse(meta["deletionTimestamp"]) if meta.get("deletionTimestamp") else None
+    base = clock.parse_time(meta["deletionTimestamp"]) if meta.get("deletionTimestamp") else None
     if base is None:
         meta["deletionTimestamp"] = clock.later(grace)
     else:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.rest import delete, write
 from tutti_sim.rest.backend import Backend
 from tutti_sim.rest.delete import DeleteOptions
-from tutti_sim.rest.options import Call, User
-from tutti_sim.store.version import Version
-
-Json = dict[str, Any]
+from tutti_sim.rest.metadata import Call, User
+from tutti_sim.store.collection import Version
 
 
 class Local:

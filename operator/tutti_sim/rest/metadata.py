@@ -1,16 +1,103 @@
-"""Rules for metadata that hold for all kinds (apiserver registry/rest, apimachinery api/validation)."""
+"""Rules that hold for writes to all kinds: the options of a request, and metadata.
+
+Sources: apiserver registry/rest, apimachinery api/validation; options are checked as kube-apiserver checks them.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tutti_sim.kinds.resource import Resource
-from tutti_sim.meta import clock, names
-from tutti_sim.meta.errors import FieldError, forbidden_field, internal, invalid, required
+from tutti_sim.meta import Json, clock, names
+from tutti_sim.meta.errors import (
+    FieldError,
+    bad_options,
+    bad_request,
+    forbidden_field,
+    internal,
+    invalid,
+    required,
+    unsupported,
+)
 
-Json = dict[str, Any]
+VALIDATIONS = ("Ignore", "Strict", "Warn")
+MANAGER_LIMIT = 128
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who sends a request."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Call:
+    """One write: its options, who makes it, and the warnings to answer with.
+
+    Attributes:
+        subresource: the subresource written through, or empty.
+        manager: name for managedFields.
+        trusted: whether the caller is part of this cluster, whose objects need no field validation or webhooks.
+        applied: whether field management has been settled by server-side apply.
+    """
+
+    user: User
+    dry_run: bool = False
+    manager: str = "unknown"
+    field_validation: str = "Warn"
+    force: bool = False
+    subresource: str = ""
+    trusted: bool = False
+    applied: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+def truth(value: str | None) -> bool:
+    """A boolean query parameter: present and not false."""
+    return value is not None and value.lower() not in ("false", "0")
+
+
+def integer(query: Mapping[str, str], name: str) -> int | None:
+    """A whole number from the query; None where it is absent; ApiError 400 where it is none."""
+    raw = query.get(name)
+    if raw is None or raw == "":
+        return None
+    try:
+        return int(raw)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{raw}": invalid syntax') from None
+
+
+def write_call(query: Mapping[str, str], *, kind: str, user: User, agent: str, apply: bool = False) -> Call:
+    """The options of a write; ApiError 422 names what is wrong. `kind` is for example CreateOptions."""
+    errors: list[FieldError] = []
+    dry_run = query.get("dryRun", "")
+    if dry_run not in ("", "All"):
+        errors.append(unsupported("dryRun", [dry_run], ["All"]))
+    validation = query.get("fieldValidation", "") or "Warn"
+    if validation not in VALIDATIONS:
+        errors.append(unsupported("fieldValidation", validation, ["", *VALIDATIONS]))
+    manager = query.get("fieldManager", "")
+    if apply and not manager:
+        errors.append(required("fieldManager", "is required for apply patch"))
+    if "force" in query and not apply and kind == "PatchOptions":
+        errors.append(forbidden_field("force", "may not be specified for non-apply patch"))
+    if errors:
+        raise bad_options(kind, errors)
+    return Call(
+        user=user,
+        dry_run=dry_run == "All",
+        manager=manager or agent.split("/", 1)[0][:MANAGER_LIMIT] or "unknown",
+        field_validation=validation,
+        force=truth(query.get("force")),
+        applied=apply,
+    )
+
 
 ANNOTATION_BYTES = 256 * 1024
 GC_FINALIZERS = ("foregroundDeletion", "orphan")
@@ -75,7 +162,7 @@ def before_update(meta: Json, old: Json) -> Json:
     return merged
 
 
-def validate(resource: Resource, meta: Json) -> list[FieldError]:
+def validate_metadata(resource: Resource, meta: Json) -> list[FieldError]:
     """What is wrong with metadata."""
     errors: list[FieldError] = []
     if not meta.get("name"):
@@ -143,7 +230,7 @@ def _owners(owners: Any) -> list[FieldError]:
 
 def validate_update(resource: Resource, meta: Json, old: Json) -> list[FieldError]:
     """What is wrong with a change of metadata."""
-    errors = validate(resource, meta) if meta.keys() != old.keys() or meta != old else []
+    errors = validate_metadata(resource, meta) if meta.keys() != old.keys() or meta != old else []
     if meta["uid"] != old["uid"]:
         errors.append(invalid("metadata.uid", meta["uid"], "field is immutable"))
     if old.get("deletionTimestamp"):

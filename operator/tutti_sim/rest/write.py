@@ -7,6 +7,7 @@ from typing import Any
 
 from tutti_sim.kinds.decode import DecodeError, Notes
 from tutti_sim.kinds.resource import Resource
+from tutti_sim.meta import Json
 from tutti_sim.meta.errors import (
     ApiError,
     FieldError,
@@ -16,17 +17,16 @@ from tutti_sim.meta.errors import (
     invalid,
     modified,
     not_found,
-    shown,
+    shown_value,
     unprocessable,
 )
 from tutti_sim.patch import managed
 from tutti_sim.rest import metadata
 from tutti_sim.rest.backend import Backend, Write
-from tutti_sim.rest.options import Call
+from tutti_sim.rest.metadata import Call
+from tutti_sim.store.collection import Version
 from tutti_sim.store.store import Exists
-from tutti_sim.store.version import Version
 
-Json = dict[str, Any]
 Transform = Callable[[Json], Json]
 
 
@@ -44,7 +44,7 @@ def decode(resource: Resource, body: Any, call: Call, *, patched: bool = False) 
         obj = resource.read(source, notes)
     except DecodeError as error:
         if patched:
-            cause = FieldError("FieldValueInvalid", "patch", f"Invalid value: {shown(body)}: {error}")
+            cause = FieldError("FieldValueInvalid", "patch", f"Invalid value: {shown_value(body)}: {error}")
             raise unprocessable("", "", "", [cause]) from None
         version = f'{resource.kind} in version "{resource.version}"'
         raise bad_request(f"{version} cannot be handled as a {resource.kind}: {error}") from None
@@ -118,7 +118,7 @@ async def insert(backend: Backend, resource: Resource, obj: Json, call: Call) ->
         )
     elif not strategy.managed:
         meta.pop("managedFields", None)
-    errors = [*metadata.validate(resource, meta), *strategy.validate(obj), *resource.codec.validate(obj, None)]
+    errors = [*metadata.validate_metadata(resource, meta), *strategy.validate(obj), *resource.codec.validate(obj, None)]
     if errors:
         raise unprocessable(resource.kind, resource.group, meta.get("name", ""), errors)
     if hooked and backend.hooks is not None:

@@ -1,18 +1,199 @@
-"""All objects of one resource, with the recent history of their changes.
+"""All objects of one resource, with the recent history of their changes and the subscriptions to these.
 
-The history is what watches resume from and what old snapshots are rebuilt from: a snapshot is the present with the
-later events undone. Where the history does not reach back far enough, `Compacted` says so.
+A version of an object is never changed once stored, and serialised at most once. A subscription knows what its watcher
+still has to be told.
 """
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 from heapq import merge
+from typing import Any, Protocol
 
-from tutti_sim.store.version import Key, Version
-from tutti_sim.store.watching import Event, Predicate, Subscription
+import msgspec
+
+from tutti_sim.meta import Json
+
+Key = tuple[str, str]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Version:
+    """An object at a resource version. `obj` is shared by all readers: whoever wants to change it copies it first."""
+
+    __slots__ = ("_json", "_views", "key", "obj", "rv")
+
+    def __init__(self, key: Key, obj: Json, rv: int) -> None:
+        self.key = key
+        self.obj = obj
+        self.rv = rv
+        self._json: bytes | None = None
+        self._views: dict[str, bytes] | None = None
+
+    @property
+    def json(self) -> bytes:
+        """The object as JSON, serialised on first use."""
+        if self._json is None:
+            self._json = _encode(self.obj)
+        return self._json
+
+    def view(self, name: str, render: Callable[[Json], Json]) -> bytes:
+        """Another rendering of the object as JSON (an API version, metadata only), made on first use."""
+        if self._views is None:
+            self._views = {}
+        found = self._views.get(name)
+        if found is None:
+            found = self._views[name] = _encode(render(self.obj))
+        return found
+
+    def supersede(self) -> None:
+        """Let go of what can be made again: few will ask for a version that is no longer the present."""
+        self._json = self._views = None
+
+    def at(self, rv: int) -> Version:
+        """The same content under another resource version."""
+        meta = {**self.obj["metadata"], "resourceVersion": str(rv)}
+        return Version(self.key, {**self.obj, "metadata": meta}, rv)
+
+
+Predicate = Callable[[dict[str, Any]], bool]
+
+
+class Change(StrEnum):
+    """What happened to an object."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry of a collection's history. For a deletion, `new` is the last state under the deletion's version."""
+
+    rv: int
+    change: Change
+    old: Version | None
+    new: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An event as one watcher sees it."""
+
+    change: Change
+    version: Version
+
+
+class Feed(Protocol):
+    """What a watch is sent from: a subscription, or something between it and the watch."""
+
+    @property
+    def after(self) -> int:
+        """The version it starts after."""
+        ...
+
+    @property
+    def seen(self) -> int:
+        """The version up to which everything was taken."""
+        ...
+
+    @property
+    def overflow(self) -> bool:
+        """Whether it has fallen too far behind."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    def take(self) -> list[Notice]:
+        """What there is to send."""
+        ...
+
+    async def wait(self) -> None:
+        """Until there is something to take, or the end."""
+        ...
+
+
+class Subscription:
+    """A watcher's queue. `overflow` is set when it grew past its limit: the watcher must then be disconnected.
+
+    `lost` is called at that moment: a watcher whose client reads no more is stuck, and sees no flag.
+    """
+
+    def __init__(self, *, namespace: str, predicate: Predicate | None, after: int, limit: int) -> None:
+        self.namespace = namespace
+        self.predicate = predicate
+        self.after = after
+        self.limit = limit
+        self.seen = after
+        self.overflow = False
+        self.closed = False
+        self.lost: Callable[[], None] = lambda: None
+        self._pending: deque[Notice] = deque()
+        self._wake = asyncio.Event()
+
+    def offer(self, event: Event) -> None:
+        """Take note of an event, where it concerns this watcher."""
+        if event.rv <= self.after:
+            return
+        self.seen = event.rv
+        notice = self._seen_as(event)
+        if notice is None or self.overflow:
+            return
+        if len(self._pending) >= self.limit:
+            self.overflow = True
+            self.lost()
+        else:
+            self._pending.append(notice)
+        self._wake.set()
+
+    def preload(self, versions: Iterable[Version]) -> None:
+        """Queue objects that exist already, as ADDED; the limit does not count for them."""
+        self._pending.extend(Notice(Change.ADDED, version) for version in versions)
+        self._wake.set()
+
+    def take(self) -> list[Notice]:
+        """Everything that is pending, in order."""
+        taken = list(self._pending)
+        self._pending.clear()
+        self._wake.clear()
+        if self.overflow or self.closed:
+            self._wake.set()
+        return taken
+
+    def close(self) -> None:
+        """End the subscription; a waiting watcher wakes up."""
+        self.closed = True
+        self._wake.set()
+
+    async def wait(self) -> None:
+        """Until there is something to take, or the subscription has ended."""
+        await self._wake.wait()
+
+    def _seen_as(self, event: Event) -> Notice | None:
+        if self.namespace and event.new.key[0] != self.namespace:
+            return None
+        if self.predicate is None:
+            return Notice(event.change, event.new)
+        before = event.old is not None and self.predicate(event.old.obj)
+        if event.change is Change.DELETED:
+            return Notice(Change.DELETED, event.new) if before else None
+        after = self.predicate(event.new.obj)
+        if after:
+            return Notice(Change.MODIFIED if before else Change.ADDED, event.new)
+        if before and event.old is not None:
+            return Notice(Change.DELETED, event.old.at(event.rv))
+        return None
+
 
 FIRST: Key = ("", "")
 

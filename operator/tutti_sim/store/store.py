@@ -6,13 +6,9 @@ Everything here is synchronous, so that a read followed by a write in the same s
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from tutti_sim.store.collection import Collection
-from tutti_sim.store.version import Version
-from tutti_sim.store.watching import Change, Event
-
-Json = dict[str, Any]
+from tutti_sim.meta import Json
+from tutti_sim.store.collection import Change, Collection, Event, Version
 
 
 class Exists(Exception):  # noqa: N818 - a fact about the key

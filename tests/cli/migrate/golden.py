@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from tutti.cli.migrate.kueue.jobs import Run
 from tutti.cli.migrate.kueue.rewriting import rewrite
-from tutti.cli.migrate.kueue.run import Run
-from tutti.cli.migrate.reporting import as_text
+from tutti.cli.migrate.report import report_text
 from tutti.cli.migrate.streams import Migrated, migrate
 
 FOLDER = Path(__file__).parent / "kueue"
@@ -24,7 +24,7 @@ def migrated(name: str) -> Migrated:
 
 
 def report(found: Migrated) -> str:
-    return "\n".join(as_text(found.entries, found.passed)) + "\n"
+    return "\n".join(report_text(found.entries, found.passed)) + "\n"
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ import yaml
 
 from tests.engine.world import World
 from tutti.api.core import Pod
+from tutti.cli.migrate.kueue.jobs import Run
 from tutti.cli.migrate.kueue.rewriting import rewrite
-from tutti.cli.migrate.kueue.run import Run
 from tutti.cli.migrate.streams import migrate
 
 SETUP = """apiVersion: kueue.x-k8s.io/v1beta1

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.drawing import examples
-from tutti.cli.migrate.editing import restated
-from tutti.cli.migrate.yamltext import compose, construct
+from tutti.cli.migrate.editing import compose, construct, restated
 
 
 def edited(text: str, wanted):

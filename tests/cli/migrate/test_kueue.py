@@ -16,12 +16,11 @@ from tests.drawing import examples
 from tutti.api.kinds import KINDS, parse_object
 from tutti.api.kinds.unsupported import Unsupported
 from tutti.api.model import API_VERSION
+from tutti.cli.migrate.editing import Loader
+from tutti.cli.migrate.kueue.jobs import Run
 from tutti.cli.migrate.kueue.rewriting import rewrite
-from tutti.cli.migrate.kueue.run import Run
-from tutti.cli.migrate.notes import Level
-from tutti.cli.migrate.reporting import losses
+from tutti.cli.migrate.report import NoteLevel, losses
 from tutti.cli.migrate.streams import Migrated, migrate
-from tutti.cli.migrate.yamltext import Loader
 
 
 def kueue(text: str, **run) -> Migrated:
@@ -68,7 +67,7 @@ def test_a_realistic_set_becomes_what_was_read_and_agreed_to(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_object_that_is_written_can_be_read_or_is_told_of(name):
     found = kueue(manifest(name))
-    told = {(one.kind, one.name) for one in found.entries if one.note.level is Level.INVALID}
+    told = {(one.kind, one.name) for one in found.entries if one.note.level is NoteLevel.INVALID}
 
     ours = [one for one in documents(found.text) if one["apiVersion"] == API_VERSION]
     assert ours
@@ -231,7 +230,7 @@ def test_what_a_template_asks_of_topology_its_workload_asks(annotations, topolog
 def test_a_topology_that_cannot_be_read_is_told():
     [one] = kueue(job(template="kueue.x-k8s.io/podset-slice-size: '2'")).entries
 
-    assert one.note.level is Level.INVALID
+    assert one.note.level is NoteLevel.INVALID
     assert one.note.path.endswith("metadata.annotations[kueue.x-k8s.io/podset-slice-required-topology]")
 
 
@@ -298,7 +297,7 @@ def test_whatever_is_written_in_a_manifest_the_result_can_be_read_or_is_told_of_
     version, kind = what
     given = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
     found = kueue(yaml.safe_dump(given, sort_keys=False))
-    told = any(one.note.level is Level.INVALID for one in found.entries)
+    told = any(one.note.level is NoteLevel.INVALID for one in found.entries)
 
     for one in documents(found.text):
         if one["apiVersion"] == API_VERSION and not told:

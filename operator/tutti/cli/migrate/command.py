@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 from tutti.cli.grouping import CommandGroup
+from tutti.cli.migrate.kueue.jobs import Run
 from tutti.cli.migrate.kueue.rewriting import rewrite
-from tutti.cli.migrate.kueue.run import Run
-from tutti.cli.migrate.reporting import as_json, as_text, losses
-from tutti.cli.migrate.streams import Entry, migrate
+from tutti.cli.migrate.report import ReportEntry, losses, report_json, report_text
+from tutti.cli.migrate.streams import migrate
 
 STDIN = "-"
 
@@ -40,7 +40,7 @@ def kueue(files: tuple[str, ...], directory: Path | None, output: str, *, strict
     """
     targets = _targets(files, directory)
     run = Run(scheduler=scheduler_name)
-    entries: list[Entry] = []
+    entries: list[ReportEntry] = []
     passed: list[str] = []
     texts = []
     for file in files:
@@ -55,9 +55,9 @@ def kueue(files: tuple[str, ...], directory: Path | None, output: str, *, strict
     else:
         click.echo(_joined(texts), nl=False)
     if output == "json":
-        click.echo(json.dumps(as_json(entries, passed), indent=2), err=True)
+        click.echo(json.dumps(report_json(entries, passed), indent=2), err=True)
     else:
-        click.echo("\n".join(as_text(entries, passed)), err=True)
+        click.echo("\n".join(report_text(entries, passed)), err=True)
     sys.exit(1 if strict and losses(entries) else 0)
 
 

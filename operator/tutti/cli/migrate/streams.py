@@ -9,25 +9,13 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tutti.cli.migrate.editing import restated, same
+from tutti.cli.migrate.conforming import line_of
+from tutti.cli.migrate.editing import compose, construct, dump, restated, same
 from tutti.cli.migrate.kueue.rewriting import Rewritten
-from tutti.cli.migrate.notes import Level, Note
-from tutti.cli.migrate.paths import line_of
-from tutti.cli.migrate.yamltext import compose, construct, dump
+from tutti.cli.migrate.report import Note, NoteLevel, ReportEntry
 
 _MARKER = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 Rewriter = Callable[[dict[str, Any]], Rewritten]
-
-
-class Entry(NamedTuple):
-    """A note with where it belongs: file, line and number of the document (both from 1), and what it is about."""
-
-    file: str
-    line: int
-    document: int
-    kind: str
-    name: str
-    note: Note
 
 
 class Migrated(NamedTuple):
@@ -40,7 +28,7 @@ class Migrated(NamedTuple):
     """
 
     text: str
-    entries: list[Entry]
+    entries: list[ReportEntry]
     passed: list[str]
 
 
@@ -62,7 +50,7 @@ _Done = tuple[list[dict[str, Any]], dict[str, Any] | None, list[_Found]]
 def migrate(text: str, file: str, rewrite: Rewriter) -> Migrated:
     """Rewrite each document of a stream; one that cannot be read is passed on and told of."""
     pieces: list[str] = []
-    entries: list[Entry] = []
+    entries: list[ReportEntry] = []
     passed: list[str] = []
     for number, chunk in enumerate(_chunks(text), start=1):
         try:
@@ -70,8 +58,8 @@ def migrate(text: str, file: str, rewrite: Rewriter) -> Migrated:
             value = None if node is None else construct(node)
         except yaml.YAMLError as error:
             happens = "passed on as it is: it cannot be read: " + " ".join(str(error).split())
-            note = Note(Level.INVALID, "", happens, "write it as plain YAML (a template must be rendered first)")
-            entries.append(Entry(file, chunk.line + 1, number, "", "", note))
+            note = Note(NoteLevel.INVALID, "", happens, "write it as plain YAML (a template must be rendered first)")
+            entries.append(ReportEntry(file, chunk.line + 1, number, "", "", note))
             node = value = None
         if node is None or not isinstance(value, dict):
             _append(pieces, chunk.text, marked=chunk.marked)
@@ -80,7 +68,7 @@ def migrate(text: str, file: str, rewrite: Rewriter) -> Migrated:
         for piece in _pieces(chunk, node, value, partial(_rewritten, rewrite=rewrite, passed=passed), found):
             _append(pieces, piece, marked=chunk.marked or bool(pieces))
         entries += [
-            Entry(file, chunk.line + line_of(node, place + note.path) + 1, number, *_whose(of), note)
+            ReportEntry(file, chunk.line + line_of(node, place + note.path) + 1, number, *_whose(of), note)
             for of, place, note in found
         ]
     return Migrated("".join(pieces), entries, passed)
@@ -98,7 +86,7 @@ def _pieces(
         return
     said, kept = (chunk.text, True) if same(value, wanted) else restated(chunk.text, node, wanted)
     if not kept:
-        note = Note(Level.NOTE, "", "some of its comments could not be kept", "copy them by hand")
+        note = Note(NoteLevel.NOTE, "", "some of its comments could not be kept", "copy them by hand")
         found.append((value, "", note))
     yield said
 

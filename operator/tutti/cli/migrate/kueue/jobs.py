@@ -1,24 +1,62 @@
 """Objects that make pods: their pods become ours, and a Workload says which of them are admitted together.
 
 Kueue makes a Workload for each of them and holds the object back until it is admitted. Here the pods themselves wait,
-so nothing is held back, and the Workload is written beside the object.
+so nothing is held back, and the Workload is written beside the object. Two objects may want one name for theirs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tutti.api.conventions import tutti as ours
 from tutti.api.conventions.volcano import MIN_MEMBER
+from tutti.api.kinds.unsupported import UNSUPPORTED, Unsupported
 from tutti.api.model import API_VERSION
 from tutti.api.problems import path_of
 from tutti.cli.migrate.conforming import conform
-from tutti.cli.migrate.kueue import topology, words
-from tutti.cli.migrate.kueue.layouts import Gang, Layout, Role, layout_of
-from tutti.cli.migrate.kueue.quotas import mapping
-from tutti.cli.migrate.kueue.run import Run
-from tutti.cli.migrate.kueue.workloads import take_over
-from tutti.cli.migrate.notes import Level, Notes
+from tutti.cli.migrate.kueue import kinds, words
+from tutti.cli.migrate.kueue.kinds import mapping, take_over
+from tutti.cli.migrate.kueue.layouts import GangScope, Layout, Role, layout_of
+from tutti.cli.migrate.report import NoteLevel, Notes
+
+LONGEST_LABEL = 63
+
+
+@dataclass(slots=True)
+class Run:
+    """One call, over all of its files.
+
+    Attributes:
+        scheduler: The schedulerName that pods are given.
+        unsupported: The fields that are left out because this version does not do them yet.
+        used: The Workloads written so far: namespace and name, and whose each is.
+    """
+
+    scheduler: str = "tutti"
+    unsupported: Sequence[Unsupported] = UNSUPPORTED
+    used: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def claim(self, namespace: str, wanted: str, kind: str) -> tuple[str, bool]:
+        """Take a name for the Workload of an object.
+
+        Args:
+            namespace: Where it lives.
+            wanted: The name it gets, unless another kind of object has it; pods bear it as a label.
+            kind: The kind of the object, or of group, that it is for.
+
+        Returns:
+            The name, and whether this is the first claim to it.
+        """
+        name = wanted[:LONGEST_LABEL].rstrip("-.")
+        if self.used.get((namespace, name), kind) != kind:
+            tail = f"-{kind.lower()}"
+            name = name[: LONGEST_LABEL - len(tail)] + tail
+        first = (namespace, name) not in self.used
+        self.used[namespace, name] = kind
+        return name, first
+
 
 _READ = frozenset(
     (words.MAX_SECONDS, words.MIN_PARALLELISM, words.GROUP_NAME, words.TOTAL_COUNT, words.PREBUILT, *words.TOPOLOGY)
@@ -28,7 +66,7 @@ _READ = frozenset(
 _READ_OF_PODS = _READ | {words.QUEUE, words.PRIORITY}
 
 
-def rewrite(document: dict[str, Any], notes: Notes, run: Run) -> list[dict[str, Any]] | None:
+def rewrite_job(document: dict[str, Any], notes: Notes, run: Run) -> list[dict[str, Any]] | None:
     """Rewrite an object that makes pods, in place.
 
     Returns:
@@ -46,7 +84,7 @@ def rewrite(document: dict[str, Any], notes: Notes, run: Run) -> list[dict[str, 
     if name and first:
         written.append(_workload(document, layout, name, queue, notes, run))
     _say_what_changes(document, layout, name, notes)
-    priority = words.read(layout.said_by, words.PRIORITY)
+    priority = words.read_word(layout.said_by, words.PRIORITY)
     for role in layout.roles:
         member = bool(name) and not role.apart
         take_over(role.template, role.path, notes, scheduler=run.scheduler, read_too=_READ_OF_PODS if member else _READ)
@@ -59,18 +97,18 @@ def rewrite(document: dict[str, Any], notes: Notes, run: Run) -> list[dict[str, 
 def _queue(layout: Layout) -> str:
     """The queue that an object or its pods name; empty for one that Kueue leaves alone, or that makes no pods."""
     holders = [layout.said_by, *(role.template for role in layout.roles)] if layout.roles else []
-    return next((queue for holder in holders if (queue := words.read(holder, words.QUEUE))), "")
+    return next((queue for holder in holders if (queue := words.read_word(holder, words.QUEUE))), "")
 
 
 def _name(document: dict[str, Any], layout: Layout, run: Run) -> tuple[str, bool]:
     """The Workload that its pods belong to, and whether it is still to be written; empty where they have none."""
-    if layout.gang is not Gang.WHOLE:
+    if layout.gang is not GangScope.WHOLE:
         return "", False
-    prebuilt = words.read(layout.said_by, words.PREBUILT)
+    prebuilt = words.read_word(layout.said_by, words.PREBUILT)
     if prebuilt:
         return prebuilt, False
     metadata = mapping(document, "metadata")
-    group = words.read(document, words.GROUP_NAME)
+    group = words.read_word(document, words.GROUP_NAME)
     wanted, kind = (group, "group") if group else (str(metadata.get("name", "")), str(document["kind"]))
     return run.claim(str(metadata.get("namespace", "")), wanted, kind) if wanted else ("", False)
 
@@ -85,15 +123,15 @@ def _workload(
         metadata["namespace"] = namespace
     moved = {}
     workload: dict[str, Any] = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": metadata, "spec": spec}
-    priority = words.read(layout.said_by, words.PRIORITY)
+    priority = words.read_word(layout.said_by, words.PRIORITY)
     if priority:
         workload["spec"]["priorityClassRef"] = {"name": priority}
     members = [role for role in layout.roles if not role.apart]
     workload["spec"]["podGroups"] = [_pod_group(role, notes) for role in members]
     for index, role in enumerate(members):
-        moved[f"spec.podGroups[{index}].topology"] = topology.place(role.template, role.path)
+        moved[f"spec.podGroups[{index}].topology"] = kinds.topology_path(role.template, role.path)
         moved[f"spec.podGroups[{index}]"] = role.path
-    seconds = words.read(layout.said_by, words.MAX_SECONDS)
+    seconds = words.read_word(layout.said_by, words.MAX_SECONDS)
     if seconds:
         workload["spec"]["maximumExecutionTimeSeconds"] = int(seconds) if seconds.isdecimal() else seconds
         where = f"{layout.said_at}.metadata.labels" if layout.said_at else "metadata.labels"
@@ -106,7 +144,7 @@ def _pod_group(role: Role, notes: Notes) -> dict[str, Any]:
     group: dict[str, Any] = {"name": role.name, "count": role.count}
     if role.min_count is not None:
         group["minCount"] = role.min_count
-    near = topology.of_template(role.template, role.path, notes)
+    near = kinds.of_template(role.template, role.path, notes)
     if near is not None:
         group["topology"] = near
     return group
@@ -126,7 +164,7 @@ def _label(role: Role, layout: Layout, *, workload: str, queue: str, priority: s
         template.clear()
         template.update({"metadata": {}, **before})
     template["metadata"].setdefault("labels", {}).update(said)
-    if layout.gang is Gang.OWNED and role.count > 1:
+    if layout.gang is GangScope.OWNED and role.count > 1:
         least = role.min_count or role.count
         template["metadata"].setdefault("annotations", {})[MIN_MEMBER] = str(least)
 
@@ -134,27 +172,33 @@ def _label(role: Role, layout: Layout, *, workload: str, queue: str, priority: s
 def _say_what_changes(document: dict[str, Any], layout: Layout, name: str, notes: Notes) -> None:
     """Tell what is not as it was with the pods of an object."""
     for remark in layout.remarks:
-        notes.add(Level.CHANGED, *remark)
-    if name or layout.gang is Gang.APART:
+        notes.add(NoteLevel.CHANGED, *remark)
+    if name or layout.gang is GangScope.APART:
         return
-    if layout.gang is Gang.OWNED:
+    if layout.gang is GangScope.OWNED:
         happens = f"the pods of each Job are told to be one gang by Volcano's annotation {MIN_MEMBER}"
-        notes.add(Level.NOTE, layout.said_at or "metadata.generateName", happens, "keep conventions.volcano enabled")
-    elif layout.gang is Gang.SPLIT:
+        notes.add(
+            NoteLevel.NOTE, layout.said_at or "metadata.generateName", happens, "keep conventions.volcano enabled"
+        )
+    elif layout.gang is GangScope.SPLIT:
         happens = "the pods of one replica are not admitted together: each queues by itself"
-        notes.add(Level.LOST, layout.roles[0].path, happens, f"give the pods of each replica a {ours.POD_GROUP} label")
+        notes.add(
+            NoteLevel.LOST, layout.roles[0].path, happens, f"give the pods of each replica a {ours.POD_GROUP} label"
+        )
     else:
         happens = "its pods are not admitted together: without a name there can be no Workload for it"
-        notes.add(Level.LOST, "metadata.generateName", happens, f"give {document['kind']} a name, and migrate again")
-    if words.read(layout.said_by, words.MAX_SECONDS):
+        notes.add(
+            NoteLevel.LOST, "metadata.generateName", happens, f"give {document['kind']} a name, and migrate again"
+        )
+    if words.read_word(layout.said_by, words.MAX_SECONDS):
         where = f"{layout.said_at}.metadata.labels" if layout.said_at else "metadata.labels"
         happens = "left out: only a Workload can limit the time its pods run"
-        notes.add(Level.LOST, where + path_of([words.MAX_SECONDS]), happens, "set activeDeadlineSeconds")
+        notes.add(NoteLevel.LOST, where + path_of([words.MAX_SECONDS]), happens, "set activeDeadlineSeconds")
     for role in layout.roles:
-        if topology.asks(role.template):
+        if kinds.asks(role.template):
             happens = "left out: only a Workload or PodGroup can ask for topology"
             do = "make it one object with a name, and migrate again"
-            notes.add(Level.LOST, topology.place(role.template, role.path), happens, do)
+            notes.add(NoteLevel.LOST, kinds.topology_path(role.template, role.path), happens, do)
 
 
 def _say_left_alone(document: dict[str, Any], notes: Notes, run: Run) -> None:
@@ -163,7 +207,7 @@ def _say_left_alone(document: dict[str, Any], notes: Notes, run: Run) -> None:
     if path:
         happens = "left as it is: the pods of this kind are not known here, or it names no queue"
         do = f"give its pods schedulerName {run.scheduler} and the label {ours.QUEUE_NAME}"
-        notes.add(Level.LOST, path, happens, do)
+        notes.add(NoteLevel.LOST, path, happens, do)
 
 
 def _find(value: Any, path: str) -> str:

@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tutti.cli.migrate.kueue import words
-from tutti.cli.migrate.kueue.quotas import mapping
+from tutti.cli.migrate.kueue.kinds import mapping
 
 
-class Gang(enum.Enum):
+class GangScope(enum.Enum):
     """Which pods of an object are admitted together."""
 
     WHOLE = enum.auto()
@@ -71,7 +71,7 @@ class Layout:
     """
 
     roles: list[Role]
-    gang: Gang
+    gang: GangScope
     said_by: dict[str, Any]
     said_at: str = ""
     suspends: dict[str, Any] | None = None
@@ -86,25 +86,25 @@ def layout_of(document: dict[str, Any]) -> Layout | None:
 
 
 def _pod(document: dict[str, Any]) -> Layout:
-    total = words.read(document, words.TOTAL_COUNT)
-    grouped = bool(words.read(document, words.GROUP_NAME)) and total.isdecimal()
+    total = words.read_word(document, words.TOTAL_COUNT)
+    grouped = bool(words.read_word(document, words.GROUP_NAME)) and total.isdecimal()
     role = Role("main", document, "", int(total) if grouped else 1)
-    whole = grouped or bool(words.read(document, words.MAX_SECONDS))
-    return Layout([role], Gang.WHOLE if whole else Gang.APART, document)
+    whole = grouped or bool(words.read_word(document, words.MAX_SECONDS))
+    return Layout([role], GangScope.WHOLE if whole else GangScope.APART, document)
 
 
 def _job(document: dict[str, Any]) -> Layout:
     spec = mapping(document, "spec")
     named = bool(mapping(document, "metadata").get("name"))
-    roles = _job_roles(spec, "spec", least=words.read(document, words.MIN_PARALLELISM))
-    return Layout(roles, Gang.WHOLE if named else Gang.OWNED, document, suspends=spec)
+    roles = _job_roles(spec, "spec", least=words.read_word(document, words.MIN_PARALLELISM))
+    return Layout(roles, GangScope.WHOLE if named else GangScope.OWNED, document, suspends=spec)
 
 
 def _cron_job(document: dict[str, Any]) -> Layout:
     jobs = mapping(mapping(document, "spec"), "jobTemplate")
     spec, path = mapping(jobs, "spec"), "spec.jobTemplate.spec"
-    roles = _job_roles(spec, path, least=words.read(jobs, words.MIN_PARALLELISM))
-    return Layout(roles, Gang.OWNED, jobs, "spec.jobTemplate", suspends=spec)
+    roles = _job_roles(spec, path, least=words.read_word(jobs, words.MIN_PARALLELISM))
+    return Layout(roles, GangScope.OWNED, jobs, "spec.jobTemplate", suspends=spec)
 
 
 def _job_roles(spec: dict[str, Any], path: str, *, least: str) -> list[Role]:
@@ -127,7 +127,7 @@ def _job_set(document: dict[str, Any]) -> Layout:
         count = _integer(one, "replicas", 1) * pods_of_job(job)
         path = f"spec.replicatedJobs[{index}].template.spec"
         roles += _role(str(one.get("name", "")).lower(), job, path, count)
-    return Layout(roles, Gang.WHOLE, document, suspends=spec)
+    return Layout(roles, GangScope.WHOLE, document, suspends=spec)
 
 
 def _training(at: str) -> Callable[[dict[str, Any]], Layout]:
@@ -139,7 +139,7 @@ def _training(at: str) -> Callable[[dict[str, Any]], Layout]:
         for role, one in mapping(spec, at).items():
             if isinstance(one, dict):
                 roles += _role(str(role).lower(), one, f"spec.{at}.{role}", _integer(one, "replicas", 1))
-        layout = Layout(roles, Gang.WHOLE, document, suspends=mapping(spec, "runPolicy"))
+        layout = Layout(roles, GangScope.WHOLE, document, suspends=mapping(spec, "runPolicy"))
         if spec.get("launcherCreationPolicy") == "WaitForWorkersReady":
             for one in roles:
                 one.apart = one.name == "launcher"
@@ -162,7 +162,7 @@ def _ray(at: str) -> Callable[[dict[str, Any]], Layout]:
             count = _integer(one, "replicas", 1) * _integer(one, "numOfHosts", 1)
             name = str(one.get("groupName", "")).lower()
             roles += _role(name, one, f"{path}.workerGroupSpecs[{index}]", count)
-        layout = Layout(roles, Gang.WHOLE, document, suspends=spec)
+        layout = Layout(roles, GangScope.WHOLE, document, suspends=spec)
         if at == "rayClusterSpec" and spec.get("submissionMode") in (None, "K8sJobMode"):
             _submitter(spec, layout)
         return layout
@@ -184,7 +184,7 @@ def _submitter(spec: dict[str, Any], layout: Layout) -> None:
 
 def _deployment(document: dict[str, Any]) -> Layout:
     spec = mapping(document, "spec")
-    return Layout(_role("main", spec, "spec", _integer(spec, "replicas", 1)), Gang.APART, document)
+    return Layout(_role("main", spec, "spec", _integer(spec, "replicas", 1)), GangScope.APART, document)
 
 
 def _stateful_set(document: dict[str, Any]) -> Layout:
@@ -192,7 +192,7 @@ def _stateful_set(document: dict[str, Any]) -> Layout:
     together = spec.get("podManagementPolicy") == "Parallel"
     count = _integer(spec, "replicas", 1)
     roles = _role("main", spec, "spec", count, min_count=None if together or count == 1 else 1)
-    layout = Layout(roles, Gang.WHOLE, document)
+    layout = Layout(roles, GangScope.WHOLE, document)
     if roles and roles[0].min_count is not None:
         happens = "its pods are made one after the other, so the first is admitted without the others"
         do = "set podManagementPolicy: Parallel, and take minCount out of its Workload"
@@ -208,7 +208,7 @@ def _leader_worker_set(document: dict[str, Any]) -> Layout:
         for name, field in (("leader", "leaderTemplate"), ("worker", "workerTemplate"))
         if isinstance(both.get(field), dict)
     ]
-    return Layout(roles, Gang.SPLIT, document)
+    return Layout(roles, GangScope.SPLIT, document)
 
 
 def _role(name: str, holder: dict[str, Any], path: str, count: int, *, min_count: int | None = None) -> list[Role]:

@@ -10,10 +10,17 @@ from typing import Any, NamedTuple
 from tutti.api.model import API_VERSION
 from tutti.cli.migrate.conforming import conform
 from tutti.cli.migrate.kueue import jobs, words
-from tutti.cli.migrate.kueue.quotas import as_it_is, cluster_queue, cohort, mapping, resource_flavor
-from tutti.cli.migrate.kueue.run import Run
-from tutti.cli.migrate.kueue.workloads import made_by_kueue, workload
-from tutti.cli.migrate.notes import Level, Notes
+from tutti.cli.migrate.kueue.jobs import Run
+from tutti.cli.migrate.kueue.kinds import (
+    as_it_is,
+    cluster_queue,
+    cohort,
+    made_by_kueue,
+    mapping,
+    resource_flavor,
+    workload,
+)
+from tutti.cli.migrate.report import NoteLevel, Notes
 
 GROUP = "kueue.x-k8s.io"
 VERSIONS = ("v1alpha1", "v1beta1", "v1beta2")
@@ -86,7 +93,7 @@ def rewrite(given: dict[str, Any], run: Run) -> Rewritten:
     if group in (GROUP, f"config.{GROUP}"):
         return _of_kueue(copy.deepcopy(given), kind, version, notes, run)
     document = copy.deepcopy(given)
-    before = jobs.rewrite(document, notes, run)
+    before = jobs.rewrite_job(document, notes, run)
     if before is None:
         return Rewritten([], given, notes, known=given.get("apiVersion") == API_VERSION)
     return Rewritten(before, document, notes)
@@ -95,16 +102,16 @@ def rewrite(given: dict[str, Any], run: Run) -> Rewritten:
 def _of_kueue(document: dict[str, Any], kind: str, version: str, notes: Notes, run: Run) -> Rewritten:
     if kind in WITHOUT_EQUAL:
         why, do = WITHOUT_EQUAL[kind]
-        notes.add(Level.LOST, "", f"left out: {why}", do)
+        notes.add(NoteLevel.LOST, "", f"left out: {why}", do)
         return Rewritten([], None, notes)
     if version not in VERSIONS or (kind not in QUOTAS and kind != "Workload"):
         do = f"versions known here: {', '.join(VERSIONS)}; kinds: {', '.join([*QUOTAS, 'Workload', *WITHOUT_EQUAL])}"
-        notes.add(Level.LOST, "apiVersion", f"left as it is: {version} {kind} is not known here", do)
+        notes.add(NoteLevel.LOST, "apiVersion", f"left as it is: {version} {kind} is not known here", do)
         return Rewritten([], document, notes, known=False)
     owner = made_by_kueue(document) if kind == "Workload" else ""
     if owner:
         happens = f"left out: Kueue made it for {owner}"
-        notes.add(Level.NOTE, "", happens, f"migrate {owner} itself: a Workload is written for it")
+        notes.add(NoteLevel.NOTE, "", happens, f"migrate {owner} itself: a Workload is written for it")
         return Rewritten([], None, notes)
     document["apiVersion"] = API_VERSION
     _undress(document, notes)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tutti.api.conventions import kueue, kueue_topology
 from tutti.api.conventions import tutti as ours
 from tutti.api.problems import path_of
-from tutti.cli.migrate.notes import Level, Notes
+from tutti.cli.migrate.report import NoteLevel, Notes
 
 PREFIX = "kueue.x-k8s.io/"
 QUEUE = kueue.QUEUE_NAME
@@ -58,16 +58,16 @@ GATES = frozenset(PREFIX + name for name in ("admission", "topology", "elastic-j
 """Scheduling gates that only Kueue would ever take away."""
 
 
-class Loss(NamedTuple):
+class LostWord(NamedTuple):
     """What is not had any more without a word of Kueue's, and what to do instead."""
 
     happens: str
     do: str
 
 
-LOST: Mapping[str, Loss] = MappingProxyType(
+LOST: Mapping[str, LostWord] = MappingProxyType(
     {
-        PREFIX + name: Loss(f"left out: {happens}", do)
+        PREFIX + name: LostWord(f"left out: {happens}", do)
         for name, happens, do in (
             (
                 "elastic-job",
@@ -117,7 +117,7 @@ def texts(holder: Any, *, of: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def read(holder: Any, key: str) -> str:
+def read_word(holder: Any, key: str) -> str:
     """A word of Kueue's, label or annotation; empty where the object does not say it."""
     return str(texts(holder, of="labels").get(key) or texts(holder, of="annotations").get(key) or "")
 
@@ -139,7 +139,7 @@ def clean(holder: dict[str, Any], path: str, notes: Notes, *, read_too: frozense
         for key, value in found.items():
             where = f"{path}.metadata.{of}" if path else f"metadata.{of}"
             if key in LOST:
-                notes.add(Level.LOST, where + path_of([key]), *LOST[key])
+                notes.add(NoteLevel.LOST, where + path_of([key]), *LOST[key])
             elif key not in read_too and key not in BOOKKEEPING:
                 kept[RENAMED.get(key, key)] = value
                 _say_unknown(key, where, notes)
@@ -154,4 +154,4 @@ def clean(holder: dict[str, Any], path: str, notes: Notes, *, read_too: frozense
 def _say_unknown(key: str, where: str, notes: Notes) -> None:
     if str(key).startswith(PREFIX) and key not in RENAMED:
         happens = "left as it is, but nothing reads it here"
-        notes.add(Level.LOST, where + path_of([key]), happens, "check what it was for")
+        notes.add(NoteLevel.LOST, where + path_of([key]), happens, "check what it was for")

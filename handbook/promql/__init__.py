@@ -1,1 +1,0 @@
-"""As much of PromQL as dashboard and alerts are written in: read, checked, and evaluated without a Prometheus."""
