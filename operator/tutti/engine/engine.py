@@ -66,9 +66,9 @@ class Engine:
     ) -> None:
         seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
         self.state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet)
-        self.state.holdings.spared = partial(is_spared, self.state)
+        self.state.ledger.protected = partial(is_spared, self.state)
         self.state.places.used = partial(past_use.used_by, self.state)
-        self.state.holdings.used_lately = partial(past_use.used_by_door_of, self.state)
+        self.state.ledger.used_lately = partial(past_use.used_by_door_of, self.state)
         self.milestones: list[Milestone] = []
         self._bulkheads = Bulkheads()
         self._candidates = Candidates(self._bulkheads, self.state.debts.pending)

@@ -33,8 +33,8 @@ from tutti.engine.state import State
 from tutti.placement.gang import place
 from tutti.placement.sharing import are_apart
 from tutti.placement.together import Shortfall, place_together
-from tutti.quota.assignment import Choice, Verdict
-from tutti.quota.flavors import Assignment, PodSet
+from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
+from tutti.quota.flavors import FlavorByResource, PodSet
 from tutti.quota.policy import NOBODY
 
 
@@ -95,7 +95,7 @@ def _lacking_to_be_whole(state: State, standing: Standing) -> Sequence[Lacking]:
     if not needs:
         return ()
     queue, pod_sets = standing.queue, pod_sets_of(needs)
-    choice = None if queue is None else chooser(state, queue, standing.workload).choose(pod_sets)
+    choice = None if queue is None else chooser(state, queue, standing.workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, standing.workload, queue, transaction)
         _take_required(attempt, needs, pod_sets, choice)
@@ -124,7 +124,7 @@ def look(state: State, standing: Standing) -> list[Taken] | Explanation:
     if not needs:
         needs = _to_be_whole(standing)
         pod_sets = pod_sets_of(needs)
-    choice = None if queue is None or not pod_sets else chooser(state, queue, workload).choose(pod_sets)
+    choice = None if queue is None or not pod_sets else chooser(state, queue, workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = Attempt(state, workload, queue, transaction)
         why = _take_required(attempt, needs, pod_sets, choice)
@@ -151,14 +151,14 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
         return never
     need = replace(wanting[first.pod.key], members=[first], required=1, extra=0, growth=0)
     pod_sets = pod_sets_of([need])
-    choice = None if queue is None else chooser(state, queue, workload).choose(pod_sets)
+    choice = None if queue is None else chooser(state, queue, workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
         why = _take_required(Attempt(state, workload, queue, transaction), [need], pod_sets, choice)
     return why or no_room_left()
 
 
 def _take_required(
-    attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None
+    attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: WorkloadAssignment | None
 ) -> Explanation | None:
     """Take nodes for the required pods of all needs, in the first flavors that have both quota and nodes for them."""
     if not needs:
@@ -170,7 +170,7 @@ def _take_required(
     assert queue is not None  # there is a choice of its flavors
     without: dict[str, list[frozenset[str]]] = {}
     whys: list[Explanation] = []
-    while choice.verdict is Verdict.FIT:
+    while choice.mode is AssignmentMode.FIT:
         kept = holding_back.refused(state, attempt.workload, queue, choice.usage, away=choice.level)
         found = _place(attempt, needs, pod_sets, choice) if kept is None else _Unplaced(_borrowing(choice), kept)
         if found is None:
@@ -179,19 +179,19 @@ def _take_required(
             return found.why  # the next flavor is for when this one is refused
         whys.append(found.why)
         short = pod_sets[found.index].name
-        without.setdefault(short, []).append(choice.party_of(short).flavors)
-        choice = chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
+        without.setdefault(short, []).append(choice.group_of(short).flavors)
+        choice = chooser(state, queue, attempt.workload).assign(pod_sets, without=without)
     whys += short_of_quota(state, queue, choice)
-    while queue.policy != NOBODY and choice.verdict is Verdict.PREEMPT:
+    while queue.policy != NOBODY and choice.mode is AssignmentMode.PREEMPT:
         terms = terms_of(attempt, needs, pod_sets, choice)
         attempt.lacking.append(terms.lacking(attempt, needs, choice.contested()))
-        short = next(one.name for one in choice.pod_sets if one.verdict is Verdict.PREEMPT)
-        without.setdefault(short, []).append(choice.party_of(short).flavors)
-        choice = chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
+        short = next(one.name for one in choice.pod_sets if one.mode is AssignmentMode.PREEMPT)
+        without.setdefault(short, []).append(choice.group_of(short).flavors)
+        choice = chooser(state, queue, attempt.workload).assign(pod_sets, without=without)
     return closest(whys)
 
 
-def _borrowing(choice: Choice) -> int:
+def _borrowing(choice: WorkloadAssignment) -> int:
     """Return the index of the first pod set whose quota comes from furthest away."""
     levels = [max((one.rank.level for one in pods.flavors.values()), default=0) for pods in choice.pod_sets]
     return levels.index(max(levels))
@@ -206,7 +206,7 @@ class _Unplaced:
 
 
 def _place(
-    attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None
+    attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: WorkloadAssignment | None
 ) -> _Unplaced | None:
     """Take nodes for the required pods of all needs, under the flavors chosen for each; or none."""
     state, terms = attempt.state, terms_of(attempt, needs, pod_sets, choice)
@@ -245,7 +245,7 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
         attempt.transaction.rollback()
         required = [need for need in sized if need.required]
         pod_sets = pod_sets_of(required)
-        choice = None if queue is None else chooser(state, queue, attempt.workload).choose(pod_sets)
+        choice = None if queue is None else chooser(state, queue, attempt.workload).assign(pod_sets)
         return _take_required(attempt, required, pod_sets, choice) is None
 
     found = partial.widest(needs, queue, again)
@@ -263,7 +263,7 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
     state, queue = attempt.state, attempt.queue
     if hopeless(queue, need.klass) is not None:
         return
-    found: list[Assignment] = [{}] if queue is None else ways_of(attempt, queue, need)
+    found: list[FlavorByResource] = [{}] if queue is None else ways_of(attempt, queue, need)
     left, start = need.extra, need.required
     for assignment in found:
         charge = charge_for(attempt, need, assignment)

@@ -14,8 +14,8 @@ from tutti.engine.state import State
 from tutti.placement.framework import ANYWHERE, Rows
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
-from tutti.quota.assignment import Choice
-from tutti.quota.flavors import Assignment, PodSet, Queue, assignments, usage_of, where_of
+from tutti.quota.assignment import WorkloadAssignment
+from tutti.quota.flavors import FlavorByResource, PodSet, Queue, flavor_assignments, usage_of, where_of
 from tutti.quota.tree import FlavorResource
 
 
@@ -69,7 +69,7 @@ class Attempt:
 class Terms:
     """What is asked for, per need: its flavors, of nodes, and of quota."""
 
-    given: list[Assignment]
+    given: list[FlavorByResource]
     asks: list[Ask]
     charges: list[Charge | None]
 
@@ -80,7 +80,9 @@ class Terms:
         return Lacking(needs, self.asks, self.charges, attempt.profile, contested)
 
 
-def terms_of(attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: Choice | None) -> Terms:
+def terms_of(
+    attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet], choice: WorkloadAssignment | None
+) -> Terms:
     """Return what the required pods of all needs ask for under the flavors chosen for each.
 
     Args:
@@ -89,7 +91,7 @@ def terms_of(attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet]
         pod_sets: What each of them asks of quota (`needs.pod_sets_of`).
         choice: The flavors that were chosen for these; None where no quota is needed.
     """
-    given: list[Assignment] = [{} for _ in needs]
+    given: list[FlavorByResource] = [{} for _ in needs]
     if choice is not None:
         chosen = {mine.name: mine.flavors for mine in choice.pod_sets}
         given = [{name: one.flavor for name, one in chosen[pods.name].items()} for pods in pod_sets]
@@ -98,12 +100,12 @@ def terms_of(attempt: Attempt, needs: Sequence[Need], pod_sets: Sequence[PodSet]
     return Terms(given, asks, [charge_for(attempt, need, flavors) for need, flavors in pairs])
 
 
-def ways_of(attempt: Attempt, queue: Queue, need: Need) -> list[Assignment]:
+def ways_of(attempt: Attempt, queue: Queue, need: Need) -> list[FlavorByResource]:
     """Return how extra pods of a need may be counted: as those like them in their group, or their party, are."""
     klass, known = need.klass, attempt.state.catalog.flavors
     mine = (one.charge for one in attempt.taken if _are_alike(one.need, need))
     kept = need.kept.union(*(charge.flavors.values() for charge in mine if charge is not None))
-    ways = list(assignments(queue, known, klass.requests, klass.spec.tolerations))
+    ways = list(flavor_assignments(queue, known, klass.requests, klass.spec.tolerations))
     for group in queue.groups:
         here = kept.intersection(group.flavors)
         barred = set(group.flavors) - here if here else set()
@@ -121,7 +123,7 @@ def _are_alike(one: Need, other: Need) -> bool:
 def ask_for(
     state: State,
     need: Need,
-    flavors: Assignment,
+    flavors: FlavorByResource,
     *,
     required: int = 0,
     extra: int = 0,
@@ -150,7 +152,7 @@ def query_of(ask: Ask, need: Need) -> Query:
     return Query(ask, need.members[0].pod if need.members else None)
 
 
-def charge_for(attempt: Attempt, need: Need, assignment: Assignment) -> Charge | None:
+def charge_for(attempt: Attempt, need: Need, assignment: FlavorByResource) -> Charge | None:
     """Return what each pod of a need uses of quota in these flavors; None without a queue."""
     if attempt.queue is None:
         return None

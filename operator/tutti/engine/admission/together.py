@@ -21,7 +21,7 @@ from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.placement.gang import place_in_turn
-from tutti.quota.assignment import Verdict
+from tutti.quota.assignment import AssignmentMode
 from tutti.quota.ledger import Account
 
 MOST = 1024
@@ -92,9 +92,9 @@ def _without_borrowing(state: State, standing: Standing) -> int:
     queue, choice = standing.queue, nominate(state, standing)
     if queue is None or choice is None:
         return MOST
-    if choice.verdict is not Verdict.FIT or choice.level:
+    if choice.mode is not AssignmentMode.FIT or choice.level:
         return 0
-    node = state.holdings.tree.queues[queue.name]
+    node = state.ledger.tree.queues[queue.name]
     return min(
         (min(node.available(what), node.own_left(what)) // amount for what, amount in choice.usage.items() if amount),
         default=MOST,
@@ -107,4 +107,4 @@ def _charge(state: State, members: Sequence[Member], workloads: Sequence[Workloa
     for member, workload in zip(members, workloads, strict=True):
         member.charge, usage = charge.held_by(workload.name), dict(charge.usage)
         accounts.append(Account(holders.holder_of(state, workload, usage), usage, pods=1, described=True))
-    state.holdings.admit(charge.queue, accounts)
+    state.ledger.admit(charge.queue, accounts)

@@ -38,7 +38,7 @@ from tutti.engine.records.shadows import Shadow
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.quota.assignment import NoFit
-from tutti.quota.backfill import lasting, pause
+from tutti.quota.backfill import reservation_pause, rounded_runtime
 from tutti.quota.flavors import Queue
 
 WOULD_DELAY = "WouldDelay"
@@ -72,7 +72,7 @@ def stir(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) ->
     shadows = state.shadows
     owing.stir(state, standing_of)
     if not shadows.of:
-        shadows.returns.rest(state.holdings)
+        shadows.returns.rest(state.ledger)
     for shadow in list(shadows.of.values()):
         standing = standing_of(shadow.workload)
         is_head = standing is not None and _stays_kept_for(state, standing, shadow)
@@ -89,7 +89,7 @@ def stir(state: State, standing_of: Callable[[WorkloadKey], Standing | None]) ->
             state.cluster.freed += 1
             standing = standing_of(key)
             if standing is not None and standing.queue is not None:
-                state.holdings.look_again(standing.queue.name)
+                state.ledger.retry(standing.queue.name)
 
 
 def end(state: State, workload: Workload) -> None:
@@ -146,7 +146,7 @@ def _keeping(state: State, standing: Standing, shadows: list[Shadow]) -> Iterato
     with state.cluster.transaction() as kept:
         for one in shadows:
             kept.withhold(*kept_room(state, one))
-        with state.holdings.withheld(quota):
+        with state.ledger.withheld(quota):
             yield shadows
 
 
@@ -220,7 +220,7 @@ def may_keep(state: State) -> bool:
 
 def lasts(workload: Workload) -> float | None:
     """Return for how long a workload is taken to run from now on, in seconds; None: for ever."""
-    return None if workload.limit_seconds is None else lasting(max(0.0, workload.limit_seconds - workload.ran))
+    return None if workload.limit_seconds is None else rounded_runtime(max(0.0, workload.limit_seconds - workload.ran))
 
 
 def _is_kept_for(standing: Standing) -> bool:
@@ -275,7 +275,7 @@ def _goes_before(shadow: Shadow, standing: Standing, mine: Shadow | None) -> boo
     queue, workload = standing.queue, standing.workload
     if queue is not None and queue.name == shadow.queue and workload.phase is Phase.WAITING:
         return _is_before(shadow, standing)
-    priority = workload.priority if queue is None else queue.outward(workload.priority)
+    priority = workload.priority if queue is None else queue.cross_queue_priority(workload.priority)
     if priority != shadow.priority or mine is None:
         return priority <= shadow.priority
     return shadow.number < mine.number
@@ -290,7 +290,7 @@ def _is_before(shadow: Shadow, standing: Standing) -> bool:
 def _needs_its_quota(state: State, shadow: Shadow, standing: Standing) -> bool:
     """Whether a workload would use quota that is kept for a head: its queue's, or what both borrow."""
     queue = standing.queue
-    if queue is None or state.holdings.root_of(queue.name) != state.holdings.root_of(shadow.queue):
+    if queue is None or state.ledger.root_of(queue.name) != state.ledger.root_of(shadow.queue):
         return False
     if queue.name == shadow.queue:
         return True
@@ -316,7 +316,10 @@ def _shadow(state: State, standing: Standing, found: Prospect, mine: Shadow | No
     until = promised = math.inf
     if found.starts_at is None:
         times = 0 if queue.reserves else shadows.pauses.get(workload.key, (0, 0.0))[0]  # work that runs long ends, too
-        until = min(state.now + pause(times + 1, queue.reservation_seconds), math.inf if mine is None else mine.until)
+        until = min(
+            state.now + reservation_pause(times + 1, queue.reservation_seconds),
+            math.inf if mine is None else mine.until,
+        )
     else:
         promised = found.starts_at
         if mine is not None and promised <= mine.promised + state.configuration.bind_window_seconds:
@@ -330,7 +333,7 @@ def _shadow(state: State, standing: Standing, found: Prospect, mine: Shadow | No
         shape=standing.bunch.shape,
         key=standing.key,
         door=standing.bunch.door,
-        priority=queue.outward(workload.priority),
+        priority=queue.cross_queue_priority(workload.priority),
         number=shadows.last if mine is None else mine.number,
         starts_at=found.starts_at,
         promised=promised,
@@ -364,11 +367,11 @@ def _promise(why: Explanation, starts_at: float | None, until: float, nodes: tup
 def _pause(state: State, queue: Queue, workload: WorkloadKey) -> None:
     """Keep nothing for a head for a while, because that was in vain."""
     times = state.shadows.pauses.get(workload, (0, 0.0))[0] + 1
-    state.shadows.pauses[workload] = (times, state.now + pause(times, queue.reservation_seconds))
+    state.shadows.pauses[workload] = (times, state.now + reservation_pause(times, queue.reservation_seconds))
 
 
 def _give_up(state: State, shadow: Shadow) -> None:
     """Let others have what was kept for a head."""
     del state.shadows.of[shadow.queue]
     state.cluster.freed += 1
-    state.holdings.look_again(shadow.queue)
+    state.ledger.retry(shadow.queue)

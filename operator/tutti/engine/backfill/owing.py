@@ -33,8 +33,8 @@ from tutti.engine.records.debts import Claim, Debt
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.quota.fair_sharing import Ordering
-from tutti.quota.proportion import First, Proportion
+from tutti.quota.fair_sharing import QueueOrdering
+from tutti.quota.proportion import DeservedFirst, Proportion
 from tutti.quota.tree import QuotaNode, add_to
 
 LOOK_SECONDS = 1.0
@@ -59,7 +59,7 @@ def note(state: State, standing: Standing) -> None:
     queue, workload, debts = standing.queue, standing.workload, state.debts
     if queue is None or queue.reserves or workload.phase is not Phase.WAITING or not may_be(state):
         return
-    if state.holdings.tree.queues[queue.name].parent is None:
+    if state.ledger.tree.queues[queue.name].parent is None:
         return
     line, known = standing.bunch.line, debts.claims.get(queue.name)
     if known is not None and known.workload == workload.key:
@@ -73,7 +73,7 @@ def has_turn(state: State, queue: str, workload: WorkloadKey) -> bool:
     """Whether it is the turn of a workload of some queue."""
     claim = state.debts.claims.get(queue)
     mine = claim is not None and claim.workload == workload
-    return mine and state.debts.turns.get(state.holdings.root_of(queue)) == queue
+    return mine and state.debts.turns.get(state.ledger.root_of(queue)) == queue
 
 
 def begin(state: State, queue: str, workload: Workload) -> None:
@@ -136,7 +136,7 @@ def _give_turns(state: State, parts: Parts, standing_of: StandingOf) -> None:
         is_ripe = claim.since <= ripe and one.queue not in debts.of and one.now <= 1
         if holder is None and may and is_ripe and (one.then > 1 or one.then == least[one.root]):
             debts.turns[one.root] = one.queue
-            state.holdings.look_again(one.queue)
+            state.ledger.retry(one.queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class _Asking:
     @classmethod
     def of(cls, state: State, parts: Parts, queue: str, standing: Standing | None) -> _Asking:
         """Work it out."""
-        root, node = state.holdings.root_of(queue), state.holdings.tree.queues.get(queue)
+        root, node = state.ledger.root_of(queue), state.ledger.tree.queues.get(queue)
         if node is None or node.parent is None or standing is None or standing.queue is None:
             return cls(queue, root)
         known, covered = _parts(state, parts, node), {resource for _, resource in standing.queue.quotas}
@@ -185,7 +185,7 @@ def _pauses(state: State, workload: WorkloadKey) -> bool:
 
 def _follow(state: State, parts: Parts, queue: str, debt: Debt) -> None:
     """Count what a queue has had beyond its part since that was last worked out."""
-    node = state.holdings.tree.queues.get(queue)
+    node = state.ledger.tree.queues.get(queue)
     if node is None or node.parent is None:
         del state.debts.of[queue]
         return
@@ -199,8 +199,8 @@ def _follow(state: State, parts: Parts, queue: str, debt: Debt) -> None:
 
 def _parts(state: State, parts: Parts, node: QuotaNode) -> Proportion:
     """Return what the queues of a tree deserve, worked out once."""
-    name = state.holdings.root_of(node.name)
+    name = state.ledger.root_of(node.name)
     if name not in parts:
-        first = First.BESIDE if state.rules.ordering is Ordering.BORROWED_SHARE else First.OWN
+        first = DeservedFirst.BESIDE if state.rules.ordering is QueueOrdering.BORROWED_SHARE else DeservedFirst.OWN
         parts[name] = Proportion(node.root(), state.debts.pending, first)
     return parts[name]

@@ -73,7 +73,7 @@ def still_fits(state: State, shadow: Shadow) -> bool:
     """Whether a head can still have what is kept for it when it was to have it; all of its nodes must be there."""
     if shadow.starts_at is None:
         return True
-    nodes, node = state.cluster.nodes, state.holdings.tree.queues[shadow.queue]
+    nodes, node = state.cluster.nodes, state.ledger.tree.queues[shadow.queue]
     rows = np.array([nodes.rows[name] for name in shadow.nodes], dtype=np.int64)
     wanted = shadow.wanted
     free = (nodes.allocatable[rows] - nodes.requested[rows])[:, : wanted.shape[1]]
@@ -103,7 +103,7 @@ def quota_given(state: State, shadow: Shadow) -> Usage:
     """Return how much more of the quota that a head wants its queue will have when the head starts."""
     if shadow.starts_at is None:
         return {}
-    node, snapshot = state.holdings.tree.queues[shadow.queue], state.holdings.snapshot
+    node, snapshot = state.ledger.tree.queues[shadow.queue], state.ledger.snapshot
     before = {what: node.available(what) for what in shadow.usage}
     with snapshot.trial():
         for queue, usage in _given_back(state, shadow.queue, shadow.starts_at).items():
@@ -116,7 +116,7 @@ def _given_back(state: State, head: str, at: float, *, sooner: bool = False) -> 
 
     Those are whole workloads by their ends, and pods of others that are being deleted already.
     """
-    total = state.shadows.returns.given(state.holdings, head, at, sooner=sooner)
+    total = state.shadows.returns.given(state.ledger, head, at, sooner=sooner)
     tenants = state.cluster.tenants
     leaving = tenants.leaving & (tenants.row >= 0) & ((tenants.until >= at) if sooner else (tenants.until > at))
     return _both(total, _Charges.of(state, np.flatnonzero(leaving)).total())
@@ -214,7 +214,7 @@ def _had(
     state: State, standing: Standing, beside: Sequence[Shadow], gone: Slots, given: Mapping[str, Usage]
 ) -> list[Taken] | None:
     """Return what a workload could have if some pods had ended, some quota were given back, and others had theirs."""
-    cluster, snapshot = state.cluster, state.holdings.snapshot
+    cluster, snapshot = state.cluster, state.ledger.snapshot
     with ExitStack() as stack:
         stack.enter_context(Lifting(cluster, gone, seen=bool(cluster.classes.minding)))
         kept = stack.enter_context(cluster.transaction())

@@ -18,7 +18,7 @@ from tutti.engine.records.decisions import KeepAdmission
 from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.quota.flavors import Assignment, ResourceGroup, uncovered
+from tutti.quota.flavors import FlavorByResource, FlavorGroup, uncovered
 from tutti.quota.tree import Usage, add_to
 
 Labels = Mapping[str, str]
@@ -67,7 +67,7 @@ def _follow(state: State, member: Member, charge: Charge) -> None:
         return
     change: Usage = dict(usage)
     add_to(change, charge.usage, -1)
-    state.holdings.adjust(charge.queue, change, charge.holder)
+    state.ledger.adjust(charge.queue, change, charge.holder)
     member.charge = Charge(charge.queue, flavors, usage, charge.holder, charge.said)
 
 
@@ -122,7 +122,9 @@ def _told_in_status(state: State, workload: Workload) -> str:
     return admission.cluster_queue if admission is not None else ""
 
 
-def flavors_of(state: State, queue: str, said: Assignment, held: Mapping[str, int], node: str) -> Assignment:
+def flavors_of(
+    state: State, queue: str, said: FlavorByResource, held: Mapping[str, int], node: str
+) -> FlavorByResource:
     """Return in which flavors of a queue a pod on a node is counted that was admitted in some; one per resource."""
     known = state.catalog.queues.get(queue)
     if known is None:
@@ -130,7 +132,7 @@ def flavors_of(state: State, queue: str, said: Assignment, held: Mapping[str, in
     labels = labels_of(state, node)
     covered = {name for group in known.groups for name in group.covered}
     # What a queue has no quota of any more is in use all the same, and missing in its cohort.
-    found: Assignment = {name: flavor for name, flavor in said.items() if name in held and name not in covered}
+    found: FlavorByResource = {name: flavor for name, flavor in said.items() if name in held and name not in covered}
     for group in known.groups:
         for name in group.covered:
             if held.get(name, 0) > 0 or (name in said and name in held):
@@ -139,7 +141,7 @@ def flavors_of(state: State, queue: str, said: Assignment, held: Mapping[str, in
     return found
 
 
-def _flavor_of(state: State, group: ResourceGroup, said: Assignment, name: str, labels: Labels | None) -> str:
+def _flavor_of(state: State, group: FlavorGroup, said: FlavorByResource, name: str, labels: Labels | None) -> str:
     """Return the flavor of a resource; "" where nothing tells it.
 
     That in which it was admitted, or others of its resource group were, as long as the queue has it and the node is of
@@ -167,6 +169,6 @@ def labels_of(state: State, node: str) -> Labels | None:
     return None if row is None else state.cluster.nodes.labels[row]
 
 
-def _usage(flavors: Assignment, held: Mapping[str, int]) -> Usage:
+def _usage(flavors: FlavorByResource, held: Mapping[str, int]) -> Usage:
     """Return what a pod uses that holds so much, in these flavors."""
     return {(flavor, name): held.get(name, 0) for name, flavor in flavors.items()}

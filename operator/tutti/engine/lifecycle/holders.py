@@ -8,7 +8,7 @@ from tutti.api.kinds import PodGroup
 from tutti.engine.lifecycle.limits import protected_until
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload
 from tutti.engine.state import State
-from tutti.quota.snapshot import Holder
+from tutti.quota.snapshot import AdmittedWorkload
 from tutti.quota.tree import Usage
 
 PART = "#"
@@ -17,8 +17,8 @@ PART = "#"
 
 def describe(state: State, workload: Workload) -> None:
     """Have what a workload holds described as it is now; nothing happens where it holds nothing."""
-    if state.holdings.holds(workload.name):
-        state.holdings.describe(workload.name, holder_of(state, workload, {}))
+    if state.ledger.holds(workload.name):
+        state.ledger.describe(workload.name, holder_of(state, workload, {}))
 
 
 def note_exposure(state: State, workload: Workload) -> None:
@@ -35,10 +35,10 @@ def note_exposure(state: State, workload: Workload) -> None:
         state.cluster.freed += 1
 
 
-def holder_of(state: State, workload: Workload, usage: Usage) -> Holder:
+def holder_of(state: State, workload: Workload, usage: Usage) -> AdmittedWorkload:
     """Return what preemption goes by of a workload that has so much of the quota of its ClusterQueue."""
     queue = state.catalog.queues.get(workload.cluster_queue)
-    return Holder(
+    return AdmittedWorkload(
         workload.name,
         workload.cluster_queue,
         usage,
@@ -48,12 +48,12 @@ def holder_of(state: State, workload: Workload, usage: Usage) -> Holder:
         evicted=workload.phase is Phase.LEAVING,
         uid=workload.uid,
         local_queue=f"{workload.key[1]}/{workload.queue}",
-        outward=None if queue is None else queue.outward(workload.priority),
+        cross_queue_priority=None if queue is None else queue.cross_queue_priority(workload.priority),
         out_of_turn=workload.out_of_turn,
     )
 
 
-def is_spared(state: State, holder: Holder) -> bool:
+def is_spared(state: State, holder: AdmittedWorkload) -> bool:
     """Whether a holder may not be preempted: it has not run long enough, or is none that could be told to leave."""
     workload = workload_of(state, holder)
     if workload is None or workload.key in state.nominations.ours:
@@ -61,7 +61,7 @@ def is_spared(state: State, holder: Holder) -> bool:
     return protected_until(state, workload) > state.now
 
 
-def workload_of(state: State, holder: Holder) -> Workload | None:
+def workload_of(state: State, holder: AdmittedWorkload) -> Workload | None:
     """Return the workload of a holder, or of which it is a member that stands by itself."""
     kind, namespace, name = holder.name.partition(PART)[0].split("/")
     return state.workloads.get((kind, namespace, name))

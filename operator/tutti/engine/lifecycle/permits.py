@@ -92,7 +92,7 @@ def next_due(state: State) -> float | None:
 
 
 def _freed(state: State) -> tuple[int, int]:
-    return state.cluster.freed, state.holdings.frees
+    return state.cluster.freed, state.ledger.frees
 
 
 def _ask(state: State, permit: Permit, workload: Workload, members: list[Member]) -> Verdict:

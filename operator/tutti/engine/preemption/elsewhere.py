@@ -72,7 +72,7 @@ def _may_have_quota(state: State, nomination: Nomination) -> bool:
     """Whether there is a flavor with so much of each resource that a nomination is for, each for itself."""
     with without(state, nomination):
         for charge, pods in nomination.charges:
-            node = state.holdings.tree.queues.get(charge.queue)
+            node = state.ledger.tree.queues.get(charge.queue)
             if node is None:
                 return False
             for (_, resource), amount in charge.usage.items():

@@ -15,7 +15,7 @@ from tutti.engine.records.members import Group, Member
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.placement.preemption.harm import started
-from tutti.quota.snapshot import Holder, Snapshot
+from tutti.quota.snapshot import AdmittedWorkload, Snapshot
 from tutti.quota.tree import Usage, add_to
 
 
@@ -42,7 +42,7 @@ def all_surplus_of(workload: Workload) -> Iterator[Member]:
             yield group.members[pod.key]
 
 
-def set_apart(state: State, snapshot: Snapshot, everybody: Sequence[Holder]) -> dict[str, Member]:
+def set_apart(state: State, snapshot: Snapshot, everybody: Sequence[AdmittedWorkload]) -> dict[str, Member]:
     """Have surplus members stand beside their gangs as holders of what they use, within a trial of a snapshot.
 
     Gangs that have handed over some of what they use already stay as they are.
@@ -56,7 +56,7 @@ def set_apart(state: State, snapshot: Snapshot, everybody: Sequence[Holder]) -> 
         Which member each of the new holders is, by its name.
     """
     out: dict[str, Member] = {}
-    handing = {one.who for one in state.holdings.handed()}
+    handing = {one.who for one in state.ledger.handed()}
     for holder in everybody:
         workload = workload_of(state, holder)
         if workload is None or workload.key[0] == "Pod" or holder.evicted or holder.name in handing:

@@ -15,9 +15,9 @@ from typing import Protocol
 from tutti.engine.admission.choices import nominate
 from tutti.engine.records.lines import Line, Standing
 from tutti.engine.state import State
-from tutti.quota.fair_sharing import Ordering, ShareKey, Tournament, borrowed_share, dominant_share
+from tutti.quota.fair_sharing import QueueOrdering, ShareKey, Tournament, borrowed_share, dominant_share
 from tutti.quota.ordering import EntryKey, entry_key
-from tutti.quota.proportion import Pending, Proportion
+from tutti.quota.proportion import PendingRequests, Proportion
 from tutti.quota.tree import FlavorResource, QuotaNode
 
 Place = tuple[float, EntryKey, str]
@@ -60,7 +60,7 @@ class Turn:
             yield one
 
 
-def contest(state: State, lines: Iterable[Line], pending: Pending) -> Iterator[Turn]:
+def contest(state: State, lines: Iterable[Line], pending: PendingRequests) -> Iterator[Turn]:
     """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or let its bunch sleep.
 
     Args:
@@ -88,7 +88,7 @@ def contest(state: State, lines: Iterable[Line], pending: Pending) -> Iterator[T
         yield Turn(found[1], number, contender, None if rival is None else rival[:2])
 
 
-def _contenders(state: State, lines: Iterable[Line], pending: Pending) -> list[Contender]:
+def _contenders(state: State, lines: Iterable[Line], pending: PendingRequests) -> list[Contender]:
     out: list[Contender] = []
     trees: dict[str, _Tree] = {}
     for line in lines:
@@ -101,19 +101,19 @@ def _contenders(state: State, lines: Iterable[Line], pending: Pending) -> list[C
         elif head.bunch.root in trees:
             trees[head.bunch.root].lines.append(line)
         else:
-            snapshot = state.holdings.snapshot
+            snapshot = state.ledger.snapshot
             root = snapshot.queue(line.name[0]).root()
             measure = _measure(state.rules.ordering, root, pending)
-            trees[head.bunch.root] = _Tree(Tournament(snapshot, root, state.holdings.stamp, measure), [line])
+            trees[head.bunch.root] = _Tree(Tournament(snapshot, root, state.ledger.stamp, measure), [line])
             out.append(trees[head.bunch.root])
     return out
 
 
-def _measure(ordering: Ordering, root: QuotaNode, pending: Pending) -> Callable[[QuotaNode], ShareKey]:
+def _measure(ordering: QueueOrdering, root: QuotaNode, pending: PendingRequests) -> Callable[[QuotaNode], ShareKey]:
     """Return what is compared in one tree in this turn."""
-    if ordering is Ordering.PROPORTION:
+    if ordering is QueueOrdering.PROPORTION:
         return Proportion(root, pending).share
-    return dominant_share if ordering is Ordering.DOMINANT_SHARE else borrowed_share
+    return dominant_share if ordering is QueueOrdering.DOMINANT_SHARE else borrowed_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _head(state: State, standing: Standing) -> _Head:
     """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
     bunch, queue = standing.bunch, standing.queue
     choice = bunch.choice
-    if choice is None or queue is None or not state.holdings.tight_since(queue.name, bunch.version):
+    if choice is None or queue is None or not state.ledger.only_used_since(queue.name, bunch.version):
         choice = nominate(state, standing)
     usage = {} if choice is None else choice.usage
     return _Head(standing, _priority(standing), standing.workload.stands_since, usage)
@@ -189,4 +189,4 @@ def _place(standing: Standing, level: int) -> Place:
 def _priority(standing: Standing) -> int:
     """Return what the priority counts among all queues."""
     queue, priority = standing.queue, standing.workload.priority
-    return priority if queue is None else queue.outward(priority)
+    return priority if queue is None else queue.cross_queue_priority(priority)

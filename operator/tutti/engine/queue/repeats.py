@@ -10,7 +10,7 @@ from tutti.engine.backfill import owing
 from tutti.engine.records.explanation import Gate
 from tutti.engine.records.lines import Standing
 from tutti.engine.state import State
-from tutti.quota.assignment import NoFit, Verdict
+from tutti.quota.assignment import AssignmentMode, NoFit
 from tutti.quota.policy import NOBODY
 
 
@@ -27,4 +27,4 @@ def fails_again(state: State, standing: Standing) -> bool:
         return False
     workload = standing.workload
     told = workload.told[0] == why.reason and workload.key not in state.nominations.ours
-    return told and queue.policy == NOBODY and bunch.choice.verdict is not Verdict.FIT
+    return told and queue.policy == NOBODY and bunch.choice.mode is not AssignmentMode.FIT

@@ -30,9 +30,9 @@ from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.placement.toil import toil_of_all
 from tutti.quota.flavors import Queue
-from tutti.quota.ordering import delay, head_key
+from tutti.quota.ordering import backoff_seconds, head_key
 from tutti.quota.policy import NOBODY
-from tutti.quota.proportion import Pending
+from tutti.quota.proportion import PendingRequests
 
 Changed = dict[WorkloadKey, Workload]
 NEXT = Explanation(Gate.QUEUE, IN_LINE, "it stands in line, and is looked at when those before it have been")
@@ -58,7 +58,7 @@ class Candidates:
         cut_short: Whether the last contest ended with some not tried who could be.
     """
 
-    def __init__(self, bulkheads: Bulkheads, pending: Pending) -> None:
+    def __init__(self, bulkheads: Bulkheads, pending: PendingRequests) -> None:
         self._bulkheads = bulkheads
         self.evaluated = 0
         self.cut_short = False
@@ -108,7 +108,7 @@ class Candidates:
         """Put those that something was observed about where they belong, and wake whom something may help."""
         catalog, room = self._seen
         self._seen = (state.catalog.version, state.cluster.freed)
-        freed = state.holdings.take_freed()
+        freed = state.ledger.take_freed()
         if catalog != state.catalog.version:
             self._begin_anew(state)
         for workload in list(changed.values()):
@@ -223,7 +223,7 @@ class Candidates:
         if _toil(standing) > _LIGHT_TERMS and not line.strict:  # a head that blocks its line stands in its own way
             bunch.rests += 1
             base, longest = _REST_SECONDS
-            bunch.rests_until = state.now + delay(bunch.rests, state.random, base=base, most=longest)
+            bunch.rests_until = state.now + backoff_seconds(bunch.rests, state.random, base=base, most=longest)
         holding_back.note(state, standing, why)
         if bunch.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
             self._by_root.setdefault(bunch.root, {})[bunch] = None
@@ -396,7 +396,7 @@ class Candidates:
             line = self._lines[name] = Line(name, strict, partial(past_use.used_by, state))
         bunch = line.bunch(shape)
         if bunch is None:
-            root = "" if queue is None else state.holdings.root_of(queue.name)
+            root = "" if queue is None else state.ledger.root_of(queue.name)
             required = [need for need in needs if need.required]
             door = past_use.door_of(state, workload)
             sets = [] if queue is None else pod_sets_of(required)
@@ -407,7 +407,7 @@ class Candidates:
     def _woken_meanwhile(self, state: State) -> bool:
         """Whether something that can help somebody who sleeps has happened in this turn itself."""
         room = bool(self._for_nodes) and self._seen[1] != state.cluster.freed
-        return room or state.holdings.has_freed(self._by_root.keys())
+        return room or state.ledger.has_freed(self._by_root.keys())
 
     def _wake(self, state: State, bunches: dict[Bunch, None]) -> None:
         for bunch in bunches:

@@ -12,7 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from tutti.api.core import Pod
-from tutti.quota.flavors import Assignment
+from tutti.quota.flavors import FlavorByResource
 
 ADMITTED_CONDITION = "scheduling.tutti.dev/Admitted"
 """The type of a bound pod's condition that says in which ClusterQueue and flavors it is counted."""
@@ -25,7 +25,7 @@ class Admission(msgspec.Struct, frozen=True, rename="camel"):
     flavors: dict[str, str]
 
 
-def written(queue: str, flavors: Assignment) -> str:
+def written(queue: str, flavors: FlavorByResource) -> str:
     """Return an admission as a text of JSON."""
     return _written(queue, tuple(flavors.items()))
 

@@ -19,7 +19,7 @@ from tutti.api.kinds import (
 )
 from tutti.engine.reading.compiling import Offered, flavor_of, queue_in, quotas_in, weight_of
 from tutti.engine.reading.objects import Objects
-from tutti.quota.flavors import Flavor, Problem, Queue
+from tutti.quota.flavors import Flavor, Queue, QuotaProblem
 from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, rings
 from tutti.quota.tree import FlavorResource, Quota
 
@@ -96,7 +96,7 @@ class Catalog(Objects):
             queue = queue_in(one, quotas_in(one.spec.resource_groups, self.flavors, offered, self.parts))
             problem = self._queue_problem(queue, caught, parents)
             if one.metadata.deletion_timestamp:
-                problem = Problem("Terminating", "it is being deleted once nothing uses it")
+                problem = QuotaProblem("Terminating", "it is being deleted once nothing uses it")
             cohort = "" if queue.cohort in caught else queue.cohort
             self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort)
         self.reserving = any(queue.reserves for queue in self.queues.values())
@@ -104,13 +104,13 @@ class Catalog(Objects):
 
     def _queue_problem(
         self, queue: Queue, caught: Mapping[str, tuple[str, ...]], parents: Mapping[str, str]
-    ) -> Problem | None:
+    ) -> QuotaProblem | None:
         """Return the first problem that a queue has with what it refers to; `caught` has the cohorts in rings."""
         problem = queue_problem(queue, self.flavors, caught, unreadable=self.all_unreadable(ResourceFlavor))
         problem = problem or self._topology_problem(queue)
         return problem or cohort_problem(queue.cohort, parents, unreadable=self.all_unreadable(Cohort))
 
-    def _topology_problem(self, queue: Queue) -> Problem | None:
+    def _topology_problem(self, queue: Queue) -> QuotaProblem | None:
         """Return the first problem that a queue's flavors, all of which exist, have with their Topology."""
         for name in dict.fromkeys(flavor for group in queue.groups for flavor in group.flavors):
             found = self.get(ResourceFlavor, "", name)
@@ -118,7 +118,7 @@ class Catalog(Objects):
             topology = "" if found is None else found.spec.topology_name
             problem = flavor_problem(topology, self.topologies, unreadable=wrong)
             if problem is not None:
-                return Problem(problem.reason, f"ResourceFlavor {name}: {problem.message}")
+                return QuotaProblem(problem.reason, f"ResourceFlavor {name}: {problem.message}")
         return None
 
     def local_queue(self, namespace: str, name: str) -> LocalDoor | None:

@@ -10,8 +10,8 @@ from tutti.api.kinds.cluster_queue import Preemption
 from tutti.api.kinds.quotas import ResourceGroup as ApiResourceGroup
 from tutti.api.percentage import Percentage
 from tutti.api.resources import from_milli
-from tutti.quota.flavors import Flavor, Queue, ResourceGroup
-from tutti.quota.policy import Fungibility, PreemptionPolicy, Who
+from tutti.quota.flavors import Flavor, FlavorGroup, Queue
+from tutti.quota.policy import Fungibility, Preemptible, PreemptionPolicy
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage
 
 Offered: TypeAlias = Callable[[Flavor, str], int]
@@ -40,7 +40,7 @@ def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Que
         name=found.metadata.name,
         cohort=spec.cohort_name or "",
         groups=tuple(
-            ResourceGroup(tuple(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
+            FlavorGroup(tuple(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
             for group in spec.resource_groups
         ),
         quotas=quotas,
@@ -69,8 +69,8 @@ def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Que
 def _policy(said: Preemption) -> PreemptionPolicy:
     borrowing = said.borrow_within_cohort
     return PreemptionPolicy(
-        within=Who(said.within_cluster_queue),
-        reclaim=Who(said.reclaim_within_cohort),
+        within=Preemptible(said.within_cluster_queue),
+        reclaim=Preemptible(said.reclaim_within_cohort),
         while_borrowing=borrowing is not None and borrowing.policy != "Never",
         threshold=borrowing.max_priority_threshold if borrowing else None,
     )

@@ -19,9 +19,9 @@ from tutti.placement.plugins.preferred_spread import PreferredSpread
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
 from tutti.placement.scores import Packing
 from tutti.placement.spreading import SYSTEM_DEFAULTS, SpreadDefaults
-from tutti.quota.fair_reclaim import Strategy
-from tutti.quota.fair_sharing import Ordering
-from tutti.quota.preemption import Rules
+from tutti.quota.fair_reclaim import FairSharingStrategy
+from tutti.quota.fair_sharing import QueueOrdering
+from tutti.quota.preemption import PreemptionRules
 
 S = TypeVar("S")
 
@@ -96,11 +96,11 @@ def _spread(settings: Settings) -> SpreadDefaults:
     return SpreadDefaults(tuple(spread.default_constraints), system=False)
 
 
-def rules_of(configuration: TuttiConfiguration) -> Rules:
+def rules_of(configuration: TuttiConfiguration) -> PreemptionRules:
     """Return how fairness and preemption go."""
     said = configuration.fair_sharing
-    return Rules(
+    return PreemptionRules(
         fair=said.enable,
-        strategies=tuple(Strategy(name) for name in said.preemption_strategies),
-        ordering=Ordering(said.ordering),
+        strategies=tuple(FairSharingStrategy(name) for name in said.preemption_strategies),
+        ordering=QueueOrdering(said.ordering),
     )

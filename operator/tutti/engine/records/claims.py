@@ -14,7 +14,7 @@ from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import Charge
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.placement.preemption.units import Units
-from tutti.quota.ledger import Handed
+from tutti.quota.ledger import HandedOver
 from tutti.quota.tree import Usage
 
 Wants = tuple[tuple[str, PodClass, int], ...]
@@ -54,7 +54,7 @@ class Nomination:
     until: float
     why: Explanation
     leaving: Sequence[tuple[str, Usage | None]] = ()
-    handed: list[Handed] = field(default_factory=list)
+    handed: list[HandedOver] = field(default_factory=list)
 
 
 @dataclass(slots=True)

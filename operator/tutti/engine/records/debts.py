@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.quota.ordering import HeadKey
-from tutti.quota.proportion import Pending
+from tutti.quota.proportion import PendingRequests
 
 
 @dataclass(slots=True)
@@ -57,6 +57,6 @@ class Debts:
     of: dict[str, Debt] = field(default_factory=dict)
     claims: dict[str, Claim] = field(default_factory=dict)
     turns: dict[str, str] = field(default_factory=dict)
-    pending: Pending = field(default_factory=Pending)
+    pending: PendingRequests = field(default_factory=PendingRequests)
     looked_at: float = 0.0
     stale: bool = False

@@ -14,7 +14,7 @@ from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Muster
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.records.near import Near
-from tutti.quota.flavors import Assignment
+from tutti.quota.flavors import FlavorByResource
 from tutti.quota.tree import Usage
 
 Told = tuple[str, str, float]
@@ -32,13 +32,13 @@ class Charge:
     """
 
     queue: str
-    flavors: Assignment
+    flavors: FlavorByResource
     usage: Usage
     holder: str
-    admitted: Assignment | None = None
+    admitted: FlavorByResource | None = None
 
     @property
-    def said(self) -> Assignment:
+    def said(self) -> FlavorByResource:
         """The flavors that it was admitted in."""
         return self.flavors if self.admitted is None else self.admitted
 
@@ -182,7 +182,7 @@ class Loss:
     group: str
     node: str
     amounts: Amounts
-    flavors: Assignment
+    flavors: FlavorByResource
     queue: str = ""
     recalled: bool = False
 

@@ -19,7 +19,7 @@ from tutti.engine.records.overuses import Told
 from tutti.engine.records.spoilt import ObjectKey
 from tutti.engine.state import State
 from tutti.quota.tree import FlavorResource, QuotaNode
-from tutti.quota.usage import Overuse, overused
+from tutti.quota.usage import Overuse, overused_quota
 
 QUOTA_EXCEEDED = "QuotaExceeded"
 """The type of the condition, and the reason of the event."""
@@ -40,7 +40,7 @@ def tell(state: State, moved: Iterable[str]) -> None:
         state: The engine's memory.
         moved: The ClusterQueues whose usage may have changed.
     """
-    over, tree = state.overuses, state.holdings.tree
+    over, tree = state.overuses, state.ledger.tree
     nodes: dict[ObjectKey, QuotaNode] = {}
     if over.tree is not tree:
         over.tree = tree
@@ -54,7 +54,7 @@ def tell(state: State, moved: Iterable[str]) -> None:
         over.look_at = None
         nodes = {_key(node): node for node in _all_told(state)} | nodes
     for key, node in nodes.items():
-        _look(state, key, overused(node))
+        _look(state, key, overused_quota(node))
 
 
 def _concerned(state: State, queues: Iterable[QuotaNode]) -> Iterator[QuotaNode]:
@@ -71,7 +71,7 @@ def _concerned(state: State, queues: Iterable[QuotaNode]) -> Iterator[QuotaNode]
                 break  # and so are those above it
             seen.add(cohort.name)
             yield cohort
-            if _key(cohort) in state.overuses.told or overused(cohort):
+            if _key(cohort) in state.overuses.told or overused_quota(cohort):
                 yield from cohort.below()
 
 
@@ -80,7 +80,7 @@ def _key(node: QuotaNode) -> ObjectKey:
 
 
 def _all_told(state: State) -> Iterable[QuotaNode]:
-    tree = state.holdings.tree
+    tree = state.ledger.tree
     for kind, _, name in state.overuses.told:
         yield (tree.queues if kind == ClusterQueue.KIND else tree.cohorts)[name]
 

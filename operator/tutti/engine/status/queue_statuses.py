@@ -99,7 +99,7 @@ def _tell(state: State, key: ObjectKey, name: str, usage: dict[str, Any], beside
 
 
 def _of_cluster_queue(state: State, name: str) -> dict[str, Any]:
-    node = state.holdings.tree.queues.get(name)
+    node = state.ledger.tree.queues.get(name)
     if node is None:
         return {"flavorsReservation": [], "flavorsUsage": []}
     admitted = _less(node.usage, state.counts.of(name))
@@ -112,7 +112,7 @@ def _of_cluster_queue(state: State, name: str) -> dict[str, Any]:
 
 def _of_local_queue(state: State, name: str, namespace: str, local: str) -> dict[str, Any]:
     """Return what is used through one LocalQueue, of all that its ClusterQueue has quota of."""
-    node = state.holdings.tree.queues.get(state.leads_to(namespace, local))
+    node = state.ledger.tree.queues.get(state.leads_to(namespace, local))
     if node is None:
         return {"flavorsReservation": [], "flavorsUsage": []}
     count = state.counts.of(name)
