@@ -11,7 +11,7 @@ from tests.differential.quota_rules import Answer, fungibility, in_units
 from tutti.api.labels import LabelSelector, NodeSelector
 from tutti.api.resources import amounts
 from tutti.api.taints import Taint, Toleration
-from tutti.placement.topology.request import Slice, Together, TopologyRequest
+from tutti.placement.topology.request import LevelRequest, Slice, Together
 from tutti.quota.assigner import FlavorAssigner
 from tutti.quota.assignment import AssignmentMode, FlavorAttempt, PodSetAssignment, assignment_mode
 from tutti.quota.flavors import Flavor, FlavorGroup, PodSet, Queue
@@ -60,7 +60,7 @@ def queue(said: Record) -> Queue:
     )
 
 
-def topology(asked: Record) -> TopologyRequest | None:
+def topology(asked: Record) -> LevelRequest | None:
     """Where pods want to be; a name of a group alone says nothing of that."""
     slices = [Slice(one["topology"], one["size"]) for one in asked.get("podsetSliceRequiredTopologyConstraints", [])]
     if asked.get("podSetSliceRequiredTopology"):
@@ -69,7 +69,7 @@ def topology(asked: Record) -> TopologyRequest | None:
     if together is None and not slices:
         return None
     level = asked[together.value] if together not in (None, Together.ANYWHERE) else ""
-    return TopologyRequest(together or Together.ANYWHERE, level, tuple(slices))
+    return LevelRequest(together or Together.ANYWHERE, level, tuple(slices))
 
 
 def group_of(said: Record) -> str:

@@ -7,8 +7,8 @@ import pytest
 
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import NodeStatus, ResourceRequirements
-from tutti.cluster.axis import MOST
-from tutti.cluster.supply import offered, summed
+from tutti.cluster.capacity import allocatable_of_nodes, sum_over_nodes
+from tutti.cluster.columns import MOST_AMOUNT
 from tutti.engine.records.observations import NodeSeen
 
 HUGE = "8Ei"  # 2**63, which is read as 2**63 - 1
@@ -49,7 +49,7 @@ def test_a_thousand_of_them_add_up():
     world.node("n0")
     for number in range(1000):
         world.pod(f"f{number}", node="n0", scheduler="other", memory=HUGE)
-    assert requested(world, "n0", "memory") > MOST
+    assert requested(world, "n0", "memory") > MOST_AMOUNT
     world.pod("p")
     world.run()
     assert world.where("p") == {}
@@ -66,7 +66,7 @@ def test_a_part_of_what_nodes_offer_is_never_less_than_nothing(nodes):
     world.pod("p", gpus=4, queue="queue")
     world.run()
     nominal = world.engine.state.ledger.tree.queues["cq"].nominal(("default", GPU))
-    assert nominal >= 0.8 * MOST
+    assert nominal >= 0.8 * MOST_AMOUNT
     assert world.where("p")
 
 
@@ -82,9 +82,9 @@ def test_who_asks_for_more_than_is_told_apart_fits_nowhere():
 def test_sums_over_nodes_end_at_the_largest_number():
     most = 2**63 - 1
     amounts = np.array([[most, 1, 0], [most, 2, 0], [1, most - 3, 0]], dtype=np.int64)
-    assert summed(amounts).tolist() == [most, most, 0]
-    assert summed(np.full((4000, 1), MOST, dtype=np.int64)).tolist() == [most]
-    assert summed(np.zeros((0, 2), dtype=np.int64)).tolist() == [0, 0]
+    assert sum_over_nodes(amounts).tolist() == [most, most, 0]
+    assert sum_over_nodes(np.full((4000, 1), MOST_AMOUNT, dtype=np.int64)).tolist() == [most]
+    assert sum_over_nodes(np.zeros((0, 2), dtype=np.int64)).tolist() == [0, 0]
 
 
 def test_what_many_nodes_offer_together_is_not_less_than_nothing():
@@ -92,7 +92,7 @@ def test_what_many_nodes_offer_together_is_not_less_than_nothing():
     for number in range(2100):
         world.node(f"n{number}", gpus=HUGE)
     nodes = world.engine.state.cluster.nodes
-    assert offered(nodes, ())[nodes.axis.column(GPU)] == 2**63 - 1
+    assert allocatable_of_nodes(nodes, ())[nodes.axis.column(GPU)] == 2**63 - 1
 
 
 def test_made_up_resources_cost_no_columns_and_are_insufficient():

@@ -15,7 +15,7 @@ import pytest
 from tests.engine.world import World
 from tutti.api.core import OwnerReference
 from tutti.api.labels import LabelSelector, LabelSelectorRequirement
-from tutti.cluster.surroundings import Selecting
+from tutti.cluster.label_index import PodSelecting
 from tutti.engine.records.observations import SelectingGone, SelectingSeen
 
 ZONE = "topology.kubernetes.io/zone"
@@ -39,7 +39,7 @@ def put(world: World, name: str, *, owner: OwnerReference | None = None, app: st
 
 
 def select(world: World, kind: str = "Service", name: str = "web", **labels: str) -> None:
-    world.tell(SelectingSeen(Selecting(kind, "default", name, LabelSelector(match_labels=labels))))
+    world.tell(SelectingSeen(PodSelecting(kind, "default", name, LabelSelector(match_labels=labels))))
 
 
 def zones(world: World) -> dict[str, int]:
@@ -102,7 +102,7 @@ def test_only_pods_that_the_service_and_the_owner_both_select_are_counted():
     world = world_of_zones()
     select(world, app="web")
     selector = LabelSelector(match_expressions=[LabelSelectorRequirement("app", "NotIn", ["old"])])
-    world.tell(SelectingSeen(Selecting("ReplicaSet", "default", "owner", selector)))
+    world.tell(SelectingSeen(PodSelecting("ReplicaSet", "default", "owner", selector)))
     for i in range(3):
         put(world, f"old{i}", app="old", node="a0")  # the Service does not select them
     owner = OwnerReference("apps/v1", "ReplicaSet", "owner", "uid", controller=True)

@@ -20,7 +20,7 @@ from tests.engine.invariants import Invariants
 from tests.engine.test_permit import TEMPLATE
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import ObjectMeta, PriorityClass, ResourceRequirements
-from tutti.cluster.muster import Doing
+from tutti.cluster.pods import PodPhase
 from tutti.engine.admission import past_use
 from tutti.engine.records.decisions import AnyDecision, Bind, Evict
 from tutti.engine.records.observations import BindAnswer, BindFinished, PriorityClassSeen
@@ -526,7 +526,7 @@ class Histories(RuleBasedStateMachine):
         for workload in self.world.engine.state.workloads.values() if hasattr(self, "world") else ():
             for group in workload.groups.values():
                 counted = Counter(member.pod.doing for member in group.members.values())
-                assert group.muster.counts == [counted[one] for one in Doing]
+                assert group.muster.counts == [counted[one] for one in PodPhase]
 
     def teardown(self) -> None:
         """The faults stop: answers come, nobody is left on a lost node, nothing is promised any more."""

@@ -11,7 +11,7 @@ from tests.engine.world import World, replaced
 from tutti.api.core import Affinity, Pod
 from tutti.engine.records.decisions import Bind
 from tutti.engine.records.needs import TOO_MANY_TERMS
-from tutti.placement.toil import MOST_TERMS, MOST_TERMS_TOGETHER
+from tutti.placement.spec_limits import MOST_TERMS, MOST_TERMS_TOGETHER
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

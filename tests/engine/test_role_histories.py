@@ -16,7 +16,7 @@ from tests.drawing import examples
 from tests.engine.test_conventions import KOORD, annotated, put
 from tests.engine.test_yunikorn import PREFIX
 from tests.engine.world import World
-from tutti.cluster.muster import Doing
+from tutti.cluster.pods import PodPhase
 
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 GPU = {"nvidia.com/gpu": "1"}
@@ -124,7 +124,7 @@ def check(world: World) -> None:
     workloads = list(state.workloads.values())
     for group in (group for workload in workloads for group in workload.groups.values()):
         doing = [member.pod.doing for member in group.members.values()]
-        assert group.muster.counts == [doing.count(one) for one in Doing]
+        assert group.muster.counts == [doing.count(one) for one in PodPhase]
     for workload in workloads:
         lives = any(not m.pod.terminated for m in workload.members())
         assert lives or not any(group.holds for group in workload.groups.values())

@@ -14,7 +14,7 @@ from tests.drawing import TIMES, examples
 from tests.engine.test_invariants import GANGS, NODES, RARELY, Histories, Watched
 from tests.placement.storage import HOSTNAME, at, claim, csi_node, storage_class, volume
 from tutti.api.storage import PersistentVolumeClaim
-from tutti.cluster.binding_progress import Stage, progress
+from tutti.cluster.pledges import BindingStage, binding_progress
 from tutti.engine.records.decisions import Bind
 
 DRIVER = "csi.example.com"
@@ -33,7 +33,9 @@ class Stored(Watched):
         book = cluster.nodes.volumes.book
         for pledge in cluster.nodes.volumes.pledges.of_pod(record.key):
             labels = cluster.nodes.labels[cluster.nodes.rows[bind.node]]
-            assert progress(book, pledge, bind.node, labels).stage is Stage.BOUND, f"{bind.name} has no {pledge.claim}"
+            assert binding_progress(book, pledge, bind.node, labels).stage is BindingStage.BOUND, (
+                f"{bind.name} has no {pledge.claim}"
+            )
 
     def check(self) -> None:
         super().check()

@@ -33,12 +33,12 @@ from tests.engine.world import World
 from tests.simulation import world as simulated
 from tests.simulation.run import play, quiet
 from tests.simulation.scenario import NODES, Scenario, Step, drawn
-from tutti.cli.children import Child, Children
-from tutti.cli.demo.performance import Options, Performance
-from tutti.cli.demo.shows import PlainShow
-from tutti.cli.demo.summary import Summary
 from tutti.engine.journal import Decided, JournalError, JournalWriter, read, replay
 from tutti.engine.records.decisions import NoteFault
+from tutti_demo.performance import Options, Performance
+from tutti_demo.shows import PlainShow
+from tutti_demo.summary import Summary
+from tutti_sim.children import Child, Children
 
 MACHINES: dict[str, type[RuleBasedStateMachine]] = {
     "engine": Histories,

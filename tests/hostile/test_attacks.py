@@ -24,7 +24,7 @@ from tutti.engine.reading.admissions import ADMITTED_CONDITION
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.resources import CSI_NODES, EVENTS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS
-from tutti.sim.cluster import EmbeddedCluster
+from tutti_sim.cluster import EmbeddedCluster
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("attacks")]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tutti.api.labels import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.api.taints import Taint, Toleration
-from tutti.placement.topology.request import Together, TopologyRequest
+from tutti.placement.topology.request import LevelRequest, Together
 from tutti.quota.assigner import FlavorAssigner
 from tutti.quota.assignment import AssignmentMode, NoFit
 from tutti.quota.flavors import Flavor, FlavorGroup, PodSet, Queue, by_topology_only, mismatch
@@ -76,7 +76,7 @@ def test_a_workload_without_requests_fits():
 def test_pods_placed_by_topology_need_one_flavor_that_has_one():
     groups = (FlavorGroup(("cpu",), ("f0",)), FlavorGroup(("gpu",), ("g0",)))
     flavors = {name: Flavor(name, levels=("rack",)) for name in ("f0", "g0")}
-    choice = chooser(groups=groups, flavors=flavors).assign([pods(1, requests={"gpu": 1}, topology=TopologyRequest())])
+    choice = chooser(groups=groups, flavors=flavors).assign([pods(1, requests={"gpu": 1}, topology=LevelRequest())])
     assert choice.mode is AssignmentMode.NO_FIT
     assert choice.pod_sets[0].problem == "placed by topology, it needs one flavor that has one, not f0, g0"
 
@@ -118,9 +118,9 @@ def test_a_taint_of_a_flavor_must_be_tolerated_by_the_pods_or_by_the_flavor():
         ((), None, False, ""),
         (("rack",), None, False, "flavor f0 is only for pods placed by topology"),
         (("rack",), None, True, ""),
-        ((), TopologyRequest(), False, "flavor f0 has no topology"),
-        (("rack",), TopologyRequest(Together.REQUIRED, "rack"), False, ""),
-        (("rack",), TopologyRequest(Together.REQUIRED, "block"), False, "the topology of flavor f0 has no level block"),
+        ((), LevelRequest(), False, "flavor f0 has no topology"),
+        (("rack",), LevelRequest(Together.REQUIRED, "rack"), False, ""),
+        (("rack",), LevelRequest(Together.REQUIRED, "block"), False, "the topology of flavor f0 has no level block"),
     ],
 )
 def test_a_flavor_must_suit_how_the_pods_are_placed(levels, topology, implied, wrong):

@@ -15,8 +15,7 @@ from tests.simulation.run import play
 from tests.simulation.scenario import Step, drawn
 from tests.simulation.stories import cluster, gang, story
 from tutti.cluster.cluster import Cluster
-from tutti.cluster.muster import Doing
-from tutti.cluster.pods import PodRecord
+from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.controller.dispatch import Dispatch
 from tutti.engine import engine
 from tutti.engine.engine import Engine
@@ -37,7 +36,7 @@ SEEDS = 60
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
-def placeable_but(ignored: str, hindered: Doing) -> Break:
+def placeable_but(ignored: str, hindered: PodPhase) -> Break:
     """Members count as waiting for a node although something forbids to bind them."""
     doing = PodRecord.doing.fget
     assert doing is not None
@@ -46,9 +45,9 @@ def placeable_but(ignored: str, hindered: Doing) -> Break:
         hinders = {"node", "assumed", "gated", "deleting", "terminated"} - {ignored}
         return not any(getattr(record, one) for one in hinders)
 
-    def counted(record: PodRecord) -> Doing:
-        found: Doing = doing(record)
-        return Doing.WAITING if found is hindered and placeable(record) else found
+    def counted(record: PodRecord) -> PodPhase:
+        found: PodPhase = doing(record)
+        return PodPhase.WAITING if found is hindered and placeable(record) else found
 
     def make(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(PodRecord, "placeable", property(placeable))
@@ -161,7 +160,7 @@ def successors_come_one_by_one(patch: pytest.MonkeyPatch) -> None:
 
 
 BREAKAGES: dict[str, Break] = {
-    "a gated member counts as one that can be bound": placeable_but("gated", Doing.GATED),
+    "a gated member counts as one that can be bound": placeable_but("gated", PodPhase.GATED),
     "a gang is satisfied with one member less": one_member_less,
     "quota of what has ended is kept": quota_is_never_given_back,
     "queues have one GPU too many": one_gpu_more,
@@ -174,7 +173,7 @@ BREAKAGES: dict[str, Break] = {
     "a lease is taken from whoever holds it": always(Elector, "_takeable", True),
     "statuses are not written": nothing(StatusWriter, "put"),
     "groups that were made for pods are not deleted": coroutine_of_nothing(Dispatch, "_delete"),
-    "a deleted member counts as one that can be bound": placeable_but("deleting", Doing.LEAVING),
+    "a deleted member counts as one that can be bound": placeable_but("deleting", PodPhase.LEAVING),
     "victims are chosen and not asked to leave": nothing(eviction, "ask_to_leave"),
     "nobody is woken when something is freed": nothing(Candidates, "_wake"),
     "the head of a strict line is overtaken": always(Line, "blocked", None),

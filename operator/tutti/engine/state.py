@@ -11,9 +11,9 @@ from random import Random
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.model import API_VERSION
 from tutti.api.resources import Amounts
+from tutti.cluster.capacity import FreeCapacity, allocatable_of_nodes
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.pods import PodKey
-from tutti.cluster.supply import Room, offered
 from tutti.engine.reading.catalog import Catalog
 from tutti.engine.reading.profiles import profiles_of, rules_of
 from tutti.engine.records.ancestry import Ancestry
@@ -35,7 +35,7 @@ from tutti.engine.records.shadows import Shadows
 from tutti.engine.records.timers import Timers
 from tutti.engine.records.waiting_counts import WaitingCounts
 from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.placement.preemption.budgets import Budget
+from tutti.placement.preemption.victim_cost import Budget
 from tutti.placement.profile import Profile
 from tutti.quota.flavors import Flavor
 from tutti.quota.ledger import UsageLedger
@@ -127,7 +127,7 @@ class State:
     timed: Timers = field(default_factory=Timers)
     ending: dict[WorkloadKey, Workload] = field(default_factory=dict)
     supply_seen: int = 0
-    rooms: dict[str, Room] = field(default_factory=dict)
+    rooms: dict[str, FreeCapacity] = field(default_factory=dict)
     rooms_at: float = 0.0
     rooms_stale: bool = False
     out: list[AnyDecision] = field(default_factory=list)
@@ -210,7 +210,7 @@ class State:
         """Return what the nodes of a flavor offer of a resource now."""
         nodes = self.cluster.nodes
         column = nodes.axis.column(resource)
-        amounts = offered(nodes, flavor.node_labels)
+        amounts = allocatable_of_nodes(nodes, flavor.node_labels)
         return int(amounts[column]) if column < len(amounts) else 0
 
     def follow_nodes(self) -> None:

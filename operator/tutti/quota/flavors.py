@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from tutti.api.labels import LabelSelector, NodeSelector, NodeSelectorTerm
 from tutti.api.taints import HARD_EFFECTS, Taint, Toleration, untolerated
-from tutti.placement.framework import Where
-from tutti.placement.topology.request import TopologyRequest
+from tutti.placement.framework import FlavorConstraints
+from tutti.placement.topology.request import LevelRequest
 from tutti.quota.policy import DEFAULT_FUNGIBILITY, NOBODY, Fungibility, PreemptionPolicy
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage
 
@@ -137,10 +137,10 @@ def usage_of(assignment: FlavorByResource, requests: Mapping[str, int], times: i
     return {(flavor, name): requests[name] * times for name, flavor in assignment.items()}
 
 
-def where_of(assignment: FlavorByResource, flavors: Mapping[str, Flavor]) -> Where:
+def where_of(assignment: FlavorByResource, flavors: Mapping[str, Flavor]) -> FlavorConstraints:
     """Return what an assignment adds to its pods' own constraints."""
     chosen = [flavors[name] for name in dict.fromkeys(assignment.values())]
-    return Where(
+    return FlavorConstraints(
         node_labels=tuple(label for flavor in chosen for label in flavor.node_labels),
         tolerations=tuple(toleration for flavor in chosen for toleration in flavor.tolerations),
     )
@@ -165,7 +165,7 @@ class PodSet:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: NodeSelector | None = None
     tolerations: Sequence[Toleration] = ()
-    topology: TopologyRequest | None = None
+    topology: LevelRequest | None = None
     group: str = ""
     kept: frozenset[str] = frozenset()
 

@@ -18,7 +18,7 @@ from rich.text import Text
 from tutti.cli.grouping import CommandGroup
 from tutti.cli.views.command_line import ViewOptions, view
 from tutti.cli.views.drawing import BAD, FULL, GOOD, QUIET, WIDE, PageWidth, amount, bar, table
-from tutti.cluster.supply import UNFIT, taking_pods
+from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, taking_pods
 from tutti.engine.state import State
 
 MODEL_LABELS = (
@@ -120,9 +120,9 @@ def _node(state: State, row: int, model: str, resource: str, offers: int, used: 
     nodes = state.cluster.nodes
     notes = ["cordoned"] if nodes.unschedulable[row] else []
     for taint in nodes.taint_sets[nodes.taint_code[row]]:
-        if taint.key in UNFIT and taint.key != "node.kubernetes.io/unschedulable":
+        if taint.key in UNSCHEDULABLE_TAINTS and taint.key != "node.kubernetes.io/unschedulable":
             notes.append(taint.key.removeprefix("node.kubernetes.io/"))
-        elif taint.key not in UNFIT:
+        elif taint.key not in UNSCHEDULABLE_TAINTS:
             value = f"={taint.value}" if taint.value else ""
             notes.append(f"{taint.key}{value}:{taint.effect}")
     more = [f"and {len(notes) - _NOTES} more"] if len(notes) > _NOTES else []

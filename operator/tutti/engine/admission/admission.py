@@ -30,9 +30,9 @@ from tutti.engine.records.members import Hold
 from tutti.engine.records.needs import Lacking, Need, hopeless, needs_of, pod_sets_of
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.placement.gang import place
-from tutti.placement.sharing import are_apart
-from tutti.placement.together import Shortfall, place_together
+from tutti.placement.gang import place_ask
+from tutti.placement.shared_claims import out_of_shared_reach
+from tutti.placement.together import Diagnosis, place_together
 from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
 from tutti.quota.flavors import FlavorByResource, PodSet
 from tutti.quota.policy import NOBODY
@@ -215,7 +215,7 @@ def _place(
     if waits is not None:
         return _Unplaced(0, waits)
     found = place_together(state.cluster.nodes, attempt.transaction, terms.asks, attempt.profile, apart=attempt.apart)
-    if isinstance(found, Shortfall):
+    if isinstance(found, Diagnosis):
         again = None if attempt.probes else extenders.ask_again(state, queries, attempt.profile)
         if again is None:
             attempt.lacking.append(terms.lacking(attempt, needs))
@@ -238,7 +238,7 @@ def _take_most(attempt: Attempt, needs: Sequence[Need]) -> Sequence[Need]:
     """
     state, queue, taken = attempt.state, attempt.queue, attempt.taken
     least = [need for need in needs if need.required]
-    attempt.apart = are_apart(state.cluster.nodes, [one.need.klass for one in taken])
+    attempt.apart = out_of_shared_reach(state.cluster.nodes, [one.need.klass for one in taken])
     attempt.probes = True  # an answer asked for again would be out when what has been found is taken once more
 
     def again(sized: Sequence[Need]) -> bool:
@@ -273,7 +273,7 @@ def _take_extra(attempt: Attempt, need: Need) -> None:
         ask = ask_for(state, need, assignment, extra=most, taken=attempt.taken)
         if extenders.consult(state, [query_of(ask, need)], attempt.profile) is not None:
             return
-        rows = place(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
+        rows = place_ask(state.cluster.nodes, attempt.transaction, ask, attempt.profile)
         if rows is None or not len(rows):
             continue
         if charge is not None:

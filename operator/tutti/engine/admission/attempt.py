@@ -11,7 +11,7 @@ from tutti.engine.records.members import Charge
 from tutti.engine.records.needs import Lacking, Need
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.placement.framework import ANYWHERE, Rows
+from tutti.placement.framework import NO_FLAVOR, Rows
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
 from tutti.quota.assignment import WorkloadAssignment
@@ -131,7 +131,7 @@ def ask_for(
 ) -> Ask:
     """Return what is asked of nodes for a need in these flavors; `taken` is what its party may have got in this try."""
     known = state.catalog.flavors
-    where = where_of(flavors, known) if flavors else ANYWHERE
+    where = where_of(flavors, known) if flavors else NO_FLAVOR
     if need.near is None:
         return Ask(need.klass, required, extra, where)
     levels = next((known[name].levels for name in dict.fromkeys(flavors.values()) if known[name].levels), ())

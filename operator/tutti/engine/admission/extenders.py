@@ -23,9 +23,8 @@ from tutti.engine.records.observations import ExtenderAnswered
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.engine.state import State
 from tutti.placement.gang import Ask
-from tutti.placement.judging import assess
-from tutti.placement.plugins.extended import lay_down
-from tutti.placement.profile import Profile
+from tutti.placement.plugins.extensions import keep_answer
+from tutti.placement.profile import Profile, filter_nodes
 from tutti.quota.ordering import backoff_seconds
 
 
@@ -59,7 +58,7 @@ def consult(state: State, queries: Sequence[Query], profile: Profile) -> Explana
     if why is None:
         for query, known, now in ready:
             known.fresh, known.used_in, known.outdated = False, state.consultations.tries, not known.inputs.equal(now)
-            lay_down(query.ask.klass, known.answer(state.cluster.nodes))
+            keep_answer(query.ask.klass, known.answer(state.cluster.nodes))
     return why
 
 
@@ -140,8 +139,8 @@ def _begin(state: State, query: Query, inputs: Inputs, minding: Sequence[Extende
 
 def _inputs(state: State, ask: Ask, profile: Profile, minding: Sequence[Extender]) -> Inputs:
     nodes = state.cluster.nodes
-    lay_down(ask.klass, None)
-    candidates = assess(ask.klass, nodes, ask.where, profile).feasible
+    keep_answer(ask.klass, None)
+    candidates = filter_nodes(ask.klass, nodes, ask.where, profile).feasible
     taken = nodes.requested[candidates]
     if all(one.manages for one in minding):
         managed = sorted({name for one in minding for name in one.manages})

@@ -9,14 +9,14 @@ import numpy as np
 
 from tutti.api.resources import describe
 from tutti.api.wording import HAS, agreeing, counted
-from tutti.cluster.supply import summed
+from tutti.cluster.capacity import sum_over_nodes
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Group
 from tutti.engine.records.needs import not_covered
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.placement.misfit import Misfit
-from tutti.placement.plugins.users import FAILED
+from tutti.placement.diagnosis import FitError
+from tutti.placement.plugins.extensions import FAILED
 from tutti.quota.assignment import AssignmentMode, FlavorAttempt, NoFit, PodSetGroupAssignment, WorkloadAssignment
 from tutti.quota.flavors import FlavorByResource, Queue, uncovered
 from tutti.quota.policy import Preemptible, PreemptionMode
@@ -151,7 +151,7 @@ def _shortage(state: State, queue: Queue, what: FlavorResource, asked: int) -> s
     return f"{text}, {describe(resource, lent)} lent{to} (reclaimable: {RECLAIMABLE[queue.policy.reclaim]})"
 
 
-def misfit(found: Misfit, assignment: FlavorByResource, *, tried: int = 0) -> Explanation:
+def misfit(found: FitError, assignment: FlavorByResource, *, tried: int = 0) -> Explanation:
     """Say why nodes are short for pods that are counted in these flavors, after so many arrangements were `tried`."""
     flavors = ", ".join(dict.fromkeys(assignment.values()))
     message = found.message + (f" {found.never}." if found.never and found.never != found.message else "")
@@ -165,7 +165,7 @@ def misfit(found: Misfit, assignment: FlavorByResource, *, tried: int = 0) -> Ex
     )
 
 
-def _reason(found: Misfit) -> str:
+def _reason(found: FitError) -> str:
     if any(reason.startswith(FAILED) for reason in found.details):
         return "PluginFailed"
     return "Impossible" if found.never else "Unschedulable"
@@ -179,7 +179,7 @@ def short_of_resources(state: State, workload: Workload) -> Explanation | None:
     if not workload.min_resources or workload.phase is not Phase.WAITING:
         return None
     nodes = state.cluster.nodes
-    found = summed(np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present])
+    found = sum_over_nodes(np.maximum(nodes.allocatable - nodes.requested, 0)[nodes.present])
     column = nodes.axis.column
     short = [name for name, wanted in workload.min_resources.items() if found[column(name)] < wanted]
     if not short:

@@ -1,7 +1,7 @@
 """Single pods that are equal and wait one behind the other are admitted together, as each would have been by itself.
 
 Most of what a try costs is the same for one pod and for many: all nodes are looked at once, and the pods take them in
-the order in which they would have chosen them (`placement/choosing.py`). That holds as long as nothing but the room
+the order in which they would have chosen them (`placement/node_choice.py`). That holds as long as nothing but the room
 they take tells one of them from the next: where anybody else has a claim on room or quota, where somebody outside is
 asked, or where their quota would be borrowed, each is tried by itself.
 """

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.cluster.tenants import Slots
+from tutti.cluster.placed_pods import Slots
 from tutti.engine.admission.admission import look
 from tutti.engine.admission.attempt import Taken
 from tutti.engine.records.lines import Standing
 from tutti.engine.records.shadows import Shadow
 from tutti.engine.state import State
-from tutti.placement.preemption.lifting import Lifting
+from tutti.placement.preemption.units import SimulatedRemoval
 from tutti.quota.backfill import Departures, departures, earliest, withheld
 from tutti.quota.tree import Usage, add_to
 
@@ -216,7 +216,7 @@ def _had(
     """Return what a workload could have if some pods had ended, some quota were given back, and others had theirs."""
     cluster, snapshot = state.cluster, state.ledger.snapshot
     with ExitStack() as stack:
-        stack.enter_context(Lifting(cluster, gone, seen=bool(cluster.classes.minding)))
+        stack.enter_context(SimulatedRemoval(cluster, gone, seen=bool(cluster.classes.minding)))
         kept = stack.enter_context(cluster.transaction())
         stack.enter_context(snapshot.trial())
         for queue, usage in given.items():

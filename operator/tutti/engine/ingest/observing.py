@@ -57,7 +57,7 @@ from tutti.engine.records.observations import (
 )
 from tutti.engine.records.workloads import FENCE
 from tutti.engine.state import State
-from tutti.placement.preemption.budgets import budget_of
+from tutti.placement.preemption.victim_cost import budget_of
 
 _QUEUES: Final = ("ClusterQueue", "LocalQueue")
 _OF_ROOM: Final = (PodSeen, PodGone, NodeSeen, NodeGone)

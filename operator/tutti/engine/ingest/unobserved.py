@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tutti.api.core import Pod
 from tutti.api.owners import OwnerObject
-from tutti.cluster.surroundings import Selecting
+from tutti.cluster.label_index import PodSelecting
 from tutti.engine.ingest.gathering import drop_member, refile
 from tutti.engine.ingest.observing import concerned
 from tutti.engine.records.decisions import EmitEvent, SetPodCondition
@@ -90,6 +90,6 @@ def _whose(observation: Observation) -> tuple[str, str, str]:
             named = about["metadata"]
             kind = getattr(observation, "kind", kind)
             return kind, str(named.get("namespace", "")), str(named.get("name", ""))
-        if isinstance(about, OwnerObject | Selecting):
+        if isinstance(about, OwnerObject | PodSelecting):
             return about.kind, about.namespace, about.name
     return kind, str(getattr(observation, "namespace", "")), str(getattr(observation, "name", ""))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tutti.api.wording import IS, Forms, counted
-from tutti.cluster.muster import Doing
+from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import eager, volumes
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.lifecycle.reservation import give_back, held_seconds, permit_seconds
@@ -54,8 +54,8 @@ def begin(state: State, workload: Workload) -> None:
     tally = workload.tally()
     if tally.failed or tally.lost:
         for member in workload.members():
-            member.over = member.pod.counted in (Doing.FAILED, Doing.LOST)
-            member.pod.forgone = member.pod.counted is Doing.LOST
+            member.over = member.pod.counted in (PodPhase.FAILED, PodPhase.LOST)
+            member.pod.forgone = member.pod.counted is PodPhase.LOST
 
 
 def finished(state: State, result: BindFinished) -> None:

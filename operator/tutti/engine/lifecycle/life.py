@@ -6,7 +6,7 @@ Each rule is a few lines; `settle` applies them to one workload. What the phases
 
 from __future__ import annotations
 
-from tutti.cluster.muster import Doing
+from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle import (
     approval,
     binding,
@@ -220,7 +220,7 @@ def _has_ended(workload: Workload, tally: Tally) -> bool:
     if (
         tally.lost
         and not workload.complete
-        and any(m.pod.counted is Doing.LOST and not m.over for m in workload.members())
+        and any(m.pod.counted is PodPhase.LOST and not m.over for m in workload.members())
     ):
         return False  # nobody knows of these how they end
     if workload.evicted is not None:

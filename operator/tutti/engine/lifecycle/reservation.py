@@ -13,8 +13,7 @@ import msgspec
 from tutti.api.taints import Toleration
 from tutti.api.wording import HAS, WAS, counted
 from tutti.cluster.classes import PodClass
-from tutti.cluster.muster import Doing
-from tutti.cluster.pods import PodRecord
+from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.engine.lifecycle import charges
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Group, Hold, Loss, Member
@@ -31,7 +30,7 @@ ADDED_TOLERATIONS = tuple(
 
 _RUNNING = (Phase.SCHEDULED, Phase.LEAVING)
 """Phases in which what members leave behind may be kept for their successors."""
-_ENDED = (Doing.FAILED, Doing.LOST)
+_ENDED = (PodPhase.FAILED, PodPhase.LOST)
 """What members do that are there and that nobody counts on any more."""
 
 

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tutti.api.wording import IS, WAS, agreeing, counted
-from tutti.cluster.binding_progress import Progress, Stage, progress, stands_written
-from tutti.cluster.pledges import Pledge
+from tutti.cluster.pledges import BindingProgress, BindingStage, Pledge, binding_progress, written_version
 from tutti.cluster.pods import PodKey
 from tutti.cluster.storage import StorageKind, StorageObject
 from tutti.engine.lifecycle.reservation import break_up, give_back
@@ -116,14 +115,14 @@ def _outlook(state: State, workload: Workload) -> Outlook:
         found = _progress(state, pledge, member)
         claim = "/".join(pledge.claim)
         match found.stage:
-            case Stage.BOUND:
+            case BindingStage.BOUND:
                 out.bound += pledge.asked
                 continue
-            case Stage.UNASKED:
+            case BindingStage.UNASKED:
                 out.unasked[pledge] = None
-            case Stage.UNDER_WAY:
+            case BindingStage.UNDER_WAY:
                 out.waiting[claim] = None
-            case Stage.FAILED:
+            case BindingStage.FAILED:
                 out.failed.setdefault(member.pod.key, found.why)
         out.unready[member.pod.key] = None
     return out
@@ -139,16 +138,16 @@ def _pledged(state: State, workload: Workload) -> Iterator[tuple[Member, Pledge]
                 yield member, pledge
 
 
-def _progress(state: State, pledge: Pledge, member: Member) -> Progress:
+def _progress(state: State, pledge: Pledge, member: Member) -> BindingProgress:
     nodes, name = state.cluster.nodes, member.pod.assumed
-    return progress(nodes.volumes.book, pledge, name, nodes.labels[nodes.rows[name]])
+    return binding_progress(nodes.volumes.book, pledge, name, nodes.labels[nodes.rows[name]])
 
 
 def _ask(state: State, pledge: Pledge) -> None:
     """Have the choice for a claim written, unless it stands there already."""
     book = state.cluster.nodes.volumes.book
     pledge.asked = True
-    stands = stands_written(book, pledge)
+    stands = written_version(book, pledge)
     if stands is not None:
         pledge.version = stands
     elif pledge.volume:

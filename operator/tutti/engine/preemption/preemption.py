@@ -1,8 +1,8 @@
 """Taking pods of lower priority out, so that a workload that has its quota, or needs none, gets nodes.
 
 That is kube-scheduler's preemption, for a whole workload at once: nobody is taken out unless all its required pods fit
-then (`placement/preemption/gang.py`), and a gang may be a victim as a whole. Whose quota is used does not matter here;
-the quota rules take out others for that.
+then (`placement/preemption/victims.py`), and a gang may be a victim as a whole. Whose quota is used does not matter
+here; the quota rules take out others for that.
 
 Priorities here are those of pods: the lowest of the pods that want nodes, as the API server has admitted them, or that
 of the PriorityClass that their PodGroup names where that is lower. A workload that goes before another in the queues by
@@ -38,8 +38,8 @@ from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.placement.framework import Rows
-from tutti.placement.preemption.gang import Chosen, choose
-from tutti.placement.preemption.units import Party, Units
+from tutti.placement.preemption.units import GangUnit, VictimUnits
+from tutti.placement.preemption.victims import ChosenVictims, choose_victims
 from tutti.quota.flavors import Queue
 
 REASON = "PreemptionByScheduler"
@@ -115,7 +115,9 @@ def make_room(state: State, standing: Standing, why: Explanation) -> Explanation
             continue  # that is for the quota rules
         with state.cluster.transaction() as transaction:
             respecting.uncover(state, transaction)
-            chosen = choose(state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values()))
+            chosen = choose_victims(
+                state.cluster, one.asks, units, profile=one.profile, budgets=list(state.budgets.values())
+            )
         if chosen is not None and len(chosen.units):
             return _nominate(state, standing, priority, one, chosen)
     return None
@@ -144,7 +146,7 @@ def _anybody_below(state: State, priority: int) -> bool:
     return bool(((tenants.row >= 0) & (tenants.priority < priority)).any())
 
 
-def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> Units:
+def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
     """Return everybody who may be taken out; the same for all of these priorities that have no pods on nodes."""
     if any(member.pod.slot >= 0 for member in workload.members()):
         return _units(state, workload, priority, borrowing)
@@ -155,11 +157,11 @@ def _kept_units(state: State, workload: Workload, priority: int, borrowing: Queu
     return kept[key]
 
 
-def _units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> Units:
+def _units(state: State, workload: Workload, priority: int, borrowing: Queue | None) -> VictimUnits:
     """Return everybody who may be taken out for a workload, as they leave together; its queue, if it would borrow."""
     tenants = state.cluster.tenants
     singles = (tenants.row >= 0) & (tenants.priority < priority)
-    parties: list[Party] = []
+    parties: list[GangUnit] = []
     for member in workload.members():
         if member.pod.slot >= 0:
             singles[member.pod.slot] = False
@@ -180,8 +182,8 @@ def _units(state: State, workload: Workload, priority: int, borrowing: Queue | N
                     parties.append(party)
     leaving = [pod for pod in _asked_to_leave(state) if pod.slot >= 0 and singles[pod.slot]]
     _except(singles, leaving)
-    parties += [Party([pod], pod.priority, harmless=True) for pod in leaving]
-    return Units.among(state.cluster, np.flatnonzero(singles), parties)
+    parties += [GangUnit([pod], pod.priority, harmless=True) for pod in leaving]
+    return VictimUnits.among(state.cluster, np.flatnonzero(singles), parties)
 
 
 def _except(singles: np.typing.NDArray[np.bool_], pods: Iterable[PodRecord]) -> None:
@@ -190,19 +192,19 @@ def _except(singles: np.typing.NDArray[np.bool_], pods: Iterable[PodRecord]) -> 
             singles[pod.slot] = False
 
 
-def _parties(workload: Workload) -> Iterator[Party]:
+def _parties(workload: Workload) -> Iterator[GangUnit]:
     """Yield the pods of a workload that do not count one by one: those beyond its need, those that leave together."""
     together: list[PodRecord] = []
     for group in workload.groups.values():
         surplus = surplus_of(workload, group)
-        yield from (Party([pod], pod.priority, harmless=True) for pod in surplus)
+        yield from (GangUnit([pod], pod.priority, harmless=True) for pod in surplus)
         if _leaves_whole(workload):
             apart = {pod.key for pod in surplus}
             there = (member.pod for member in group.members.values() if member.pod.place)
             together += [pod for pod in there if pod.key not in apart]
     if together:
         only_reserved = workload.phase is Phase.RESERVED
-        yield Party(together, max(pod.priority for pod in together), harmless=only_reserved)
+        yield GangUnit(together, max(pod.priority for pod in together), harmless=only_reserved)
 
 
 def _leaves_whole(workload: Workload) -> bool:
@@ -222,7 +224,7 @@ def _asked_to_leave(state: State) -> Iterator[PodRecord]:
                 yield pod
 
 
-def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking, chosen: Chosen) -> Explanation:
+def _nominate(state: State, standing: Standing, priority: int, lacking: Lacking, chosen: ChosenVictims) -> Explanation:
     """Hold the room for a workload, and ask its victims to leave."""
     workload = standing.workload
     until = state.now + state.configuration.victims_timeout_seconds

@@ -34,11 +34,10 @@ from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.placement.framework import Rows
-from tutti.placement.preemption.by_room import looks_around
-from tutti.placement.preemption.gang import choose
-from tutti.placement.preemption.lifting import Lifting
-from tutti.placement.preemption.units import Party, Units
-from tutti.placement.together import Shortfall, place_together
+from tutti.placement.preemption.by_room import has_inter_pod_constraints
+from tutti.placement.preemption.units import GangUnit, SimulatedRemoval, VictimUnits
+from tutti.placement.preemption.victims import choose_victims
+from tutti.placement.together import Diagnosis, place_together
 from tutti.quota.flavors import Queue
 from tutti.quota.policy import NOBODY
 from tutti.quota.preemption import PreemptionRules
@@ -102,10 +101,10 @@ class _Trial:
         """Return the rows of all required pods; None where they do not fit."""
         cluster = self.state.cluster
         slots = np.array([slot for holder in gone for slot in self._of(holder)], dtype=np.int64)
-        with Lifting(cluster, slots, seen=self.seen), cluster.transaction() as transaction:
+        with SimulatedRemoval(cluster, slots, seen=self.seen), cluster.transaction() as transaction:
             respecting.uncover(self.state, transaction, set(slots.tolist()))
             found = place_together(cluster.nodes, transaction, self.lacking.asks, self.lacking.profile)
-        return None if isinstance(found, Shortfall) else found
+        return None if isinstance(found, Diagnosis) else found
 
     def in_the_way(self, candidates: Iterable[AdmittedWorkload]) -> list[str]:
         """Return the names of those whose leaving makes room with the least harm; none where not even that of all does.
@@ -115,13 +114,13 @@ class _Trial:
         cluster, found = self.state.cluster, [holder for holder in candidates if self._of(holder)]
         pods = [cluster.tenants.at(np.array(self._of(holder), dtype=np.int64)) for holder in found]
         parties = [
-            Party(their, one.priority, harmless=one.evicted or one.name in self.apart)
+            GangUnit(their, one.priority, harmless=one.evicted or one.name in self.apart)
             for one, their in zip(found, pods, strict=True)
         ]
-        units = Units.among(cluster, np.zeros(0, dtype=np.int64), parties)
+        units = VictimUnits.among(cluster, np.zeros(0, dtype=np.int64), parties)
         with cluster.transaction() as transaction:
             respecting.uncover(self.state, transaction)
-            chosen = choose(cluster, self.lacking.asks, units, profile=self.lacking.profile)
+            chosen = choose_victims(cluster, self.lacking.asks, units, profile=self.lacking.profile)
         return [] if chosen is None else [found[unit].name for unit in chosen.units.tolist()]
 
     def _of(self, holder: AdmittedWorkload) -> list[int]:
@@ -156,7 +155,7 @@ def _choose(
 ) -> _Found | None:
     """Return whom to take out, and where the pods go then; nothing is held for those `aside`."""
     snapshot, demand = state.ledger.snapshot, _demand(workload, queue, lacking)
-    seen = any(looks_around(state.cluster, ask, lacking.profile) for ask in lacking.asks)
+    seen = any(has_inter_pod_constraints(state.cluster, ask, lacking.profile) for ask in lacking.asks)
     trial = _Trial(state, lacking, seen)
     everybody = _everybody(snapshot, queue)
     if not everybody or trial.rows(everybody) is None:

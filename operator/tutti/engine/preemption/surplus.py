@@ -14,7 +14,7 @@ from tutti.engine.lifecycle.holders import PART, workload_of
 from tutti.engine.records.members import Group, Member
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
-from tutti.placement.preemption.harm import started
+from tutti.placement.preemption.victim_cost import started_at
 from tutti.quota.snapshot import AdmittedWorkload, Snapshot
 from tutti.quota.tree import Usage, add_to
 
@@ -32,7 +32,7 @@ def surplus_of(workload: Workload, group: Group) -> list[PodRecord]:
 
 def _age(pod: PodRecord) -> tuple[float, float, int, str]:
     """Order pods from the one that has run longest; of those that came together, the last rank is the youngest."""
-    return started(pod), pod.created, len(pod.name), pod.name
+    return started_at(pod), pod.created, len(pod.name), pod.name
 
 
 def all_surplus_of(workload: Workload) -> Iterator[Member]:

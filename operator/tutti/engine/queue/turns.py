@@ -28,7 +28,7 @@ from tutti.engine.records.lines import Bunch, Line, LineKey, Shape, Standing
 from tutti.engine.records.needs import Need, asked_by, needs_of, never_admitted, pod_sets_of
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.placement.toil import toil_of_all
+from tutti.placement.spec_limits import term_count_in_all
 from tutti.quota.flavors import Queue
 from tutti.quota.ordering import backoff_seconds, head_key
 from tutti.quota.policy import NOBODY
@@ -448,7 +448,7 @@ def _explain(workload: Workload, why: Explanation, changed: Changed, *, whole: b
 
 def _toil(standing: Standing) -> int:
     """Return how many terms are weighed to try a workload."""
-    return toil_of_all(need.klass for need in standing.needs)
+    return term_count_in_all(need.klass for need in standing.needs)
 
 
 def _backing_off(workload: Workload) -> Explanation:

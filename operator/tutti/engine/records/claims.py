@@ -13,7 +13,7 @@ from tutti.cluster.pods import PodKey
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import Charge
 from tutti.engine.records.workloads import WorkloadKey
-from tutti.placement.preemption.units import Units
+from tutti.placement.preemption.units import VictimUnits
 from tutti.quota.ledger import HandedOver
 from tutti.quota.tree import Usage
 
@@ -109,7 +109,7 @@ class Nominations:
     ours: dict[WorkloadKey, Nomination] = field(default_factory=dict)
     others: dict[PodKey, tuple[int, Spot]] = field(default_factory=dict)
     nodes: dict[PodKey, str] = field(default_factory=dict)
-    kept: dict[tuple[int, int, int, str], Units] = field(default_factory=dict)
+    kept: dict[tuple[int, int, int, str], VictimUnits] = field(default_factory=dict)
     covered: dict[int, Covered] = field(default_factory=dict)
     left: int = 0
     missed: bool = False

@@ -19,7 +19,7 @@ from tutti.engine.records.observations import ExtenderAnswered
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.placement.framework import MAX_SCORE, Mask, Rejection
 from tutti.placement.gang import Ask
-from tutti.placement.plugins.extended import Answer, ExtenderFilter, ExtenderScore
+from tutti.placement.plugins.extensions import ExtenderAnswer, ExtenderFilter, ExtenderScore
 from tutti.placement.profile import Profile
 
 Verb = Literal["filter", "prioritize"]
@@ -83,7 +83,7 @@ class Consultation:
     fresh: bool = True
     used_in: int = 0
     outdated: bool = False
-    _drawn: Answer | None = None
+    _drawn: ExtenderAnswer | None = None
 
     def next_asks(self, number: int) -> list[AskExtender]:
         """Return whom to ask next, numbered from `number`; nobody where it is at its end, or an answer is awaited."""
@@ -118,7 +118,7 @@ class Consultation:
         self.left = [name for name in self.left if name in passed]
         return ""
 
-    def answer(self, nodes: NodeColumns) -> Answer:
+    def answer(self, nodes: NodeColumns) -> ExtenderAnswer:
         """Return what was said, on the rows as they are now; a node that was not asked about is ruled out for now."""
         if self._drawn is not None and self._drawn.version == nodes.version:
             return self._drawn
@@ -136,7 +136,7 @@ class Consultation:
         said = [Rejection(reason, mask, final=final) for (reason, final), mask in by_reason.items()]
         for one in said:
             known |= one.rows
-        self._drawn = Answer(nodes.version, [*said, Rejection(NOT_ASKED, ~known)], points)
+        self._drawn = ExtenderAnswer(nodes.version, [*said, Rejection(NOT_ASKED, ~known)], points)
         return self._drawn
 
     def _ask(self, number: int, extender: Extender, verb: Verb) -> AskExtender:

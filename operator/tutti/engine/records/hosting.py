@@ -13,7 +13,7 @@ from tutti.cluster.classes import ClassBook
 from tutti.engine.records.decisions import NotePluginFault
 from tutti.engine.records.extension import Enabled, PermitPlugin, ReadsAnnotations, SortPlugin, Waiting
 from tutti.placement.extension import FilterPlugin, ReadsPodLabels, ScorePlugin
-from tutti.placement.plugins.users import UserFilter, UserScore
+from tutti.placement.plugins.extensions import UserFilter, UserScore
 from tutti.placement.profile import Profile
 
 Plugins = Mapping[str, Sequence[Enabled]]

@@ -11,8 +11,7 @@ from tutti.api.core import OwnerReference
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
-from tutti.cluster.muster import Muster
-from tutti.cluster.pods import PodKey, PodRecord
+from tutti.cluster.pods import PhaseCounts, PodKey, PodRecord
 from tutti.engine.records.near import Near
 from tutti.quota.flavors import FlavorByResource
 from tutti.quota.tree import Usage
@@ -129,7 +128,7 @@ class Group:
     promised_priority: int = 0
     promised_preempts: bool = True
     members: dict[PodKey, Member] = field(default_factory=dict)
-    muster: Muster = field(default_factory=Muster)
+    muster: PhaseCounts = field(default_factory=PhaseCounts)
     holds: list[Hold] = field(default_factory=list)
     near: Near | None = None
     on_loss: OnMemberLoss | None = None

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tutti.placement.topology.nearness import Nearness
-from tutti.placement.topology.request import Slice, Together, TopologyRequest
+from tutti.placement.topology.request import LevelRequest, Slice, Together, TopologyPlacement
 
 NAMED = "groupName"
 """Begins the name of what users have named themselves."""
@@ -52,18 +51,18 @@ class Near:
         """Whether it only says who belongs together: that takes one flavor, but no Topology."""
         return self.together.startswith(NAMED) and not self.keys
 
-    def request(self, levels: Sequence[str] = ()) -> TopologyRequest:
+    def request(self, levels: Sequence[str] = ()) -> LevelRequest:
         """Return the request in some levels, the widest first; labels that are no level stand before those that are."""
         order = {level: index for index, level in enumerate(levels)}
         required = sorted(self.required, key=lambda key: order.get(key, -1) if order else 0)
         unknown = [key for key in required if order and key not in order]
         widest, finest = (unknown or required)[-1:], self.preferred[-1:]
         if finest:
-            return TopologyRequest(Together.PREFERRED, finest[0], self.slices, "".join(widest), self.balanced)
+            return LevelRequest(Together.PREFERRED, finest[0], self.slices, "".join(widest), self.balanced)
         together = Together.REQUIRED if widest else Together.ANYWHERE
-        return TopologyRequest(together, "".join(widest), self.slices)
+        return LevelRequest(together, "".join(widest), self.slices)
 
-    def on(self, levels: Sequence[str], party: object, group: str, growth: int) -> Nearness | None:
+    def on(self, levels: Sequence[str], party: object, group: str, growth: int) -> TopologyPlacement | None:
         """Return what it means for an ask in the levels of a Topology, or by the labels themselves; None for nothing.
 
         Args:
@@ -73,4 +72,4 @@ class Near:
             growth: How many members more are expected.
         """
         chosen = tuple(levels) or self.keys
-        return Nearness(chosen, self.request(chosen), party, group, growth=growth) if chosen else None
+        return TopologyPlacement(chosen, self.request(chosen), party, group, growth=growth) if chosen else None

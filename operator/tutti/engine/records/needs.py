@@ -8,15 +8,20 @@ from dataclasses import dataclass
 
 from tutti.api.wording import HAS, IS, agreeing, counted
 from tutti.cluster.classes import PodClass
-from tutti.cluster.muster import Doing
+from tutti.cluster.pods import PodPhase
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Charge, Group, Member, Tally
 from tutti.engine.records.near import Near
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
-from tutti.placement.toil import MOST_TERMS, MOST_TERMS_TOGETHER, toil_of, toil_of_all
-from tutti.placement.unsupported import unsupported
+from tutti.placement.spec_limits import (
+    MOST_TERMS,
+    MOST_TERMS_TOGETHER,
+    term_count,
+    term_count_in_all,
+    unsupported_fields,
+)
 from tutti.quota.flavors import VIRTUAL, PodSet, Queue, uncovered
 from tutti.quota.tree import FlavorResource
 
@@ -98,7 +103,7 @@ def needs_of(workload: Workload) -> list[Need] | Explanation:
     short: list[Group] = []
     for group in workload.groups.values():
         tally = group.tally()
-        waiting = _by_rank([m for m in group.members.values() if m.pod.counted is Doing.WAITING])
+        waiting = _by_rank([m for m in group.members.values() if m.pod.counted is PodPhase.WAITING])
         if group.most is not None:
             waiting = waiting[: max(0, group.most - tally.bound - tally.reserved)]
         missing = _missing(workload, group, tally, len(waiting))
@@ -159,7 +164,7 @@ def never_admitted(queue: Queue | None, needs: Sequence[Need]) -> Explanation | 
         why = hopeless(queue, need.klass) if need.required else None
         if why is not None:
             return why
-    total = toil_of_all(need.klass for need in needs)
+    total = term_count_in_all(need.klass for need in needs)
     if total <= MOST_TERMS_TOGETHER:
         return None
     text = (
@@ -182,14 +187,14 @@ def unplaceable(klass: PodClass) -> Explanation | None:
         return Explanation(Gate.PLACEMENT, "InvalidPod", klass.problem)
     if klass.volumes.problem:
         return Explanation(Gate.PLACEMENT, "VolumesNotReady", klass.volumes.problem)
-    terms = toil_of(klass)
+    terms = term_count(klass)
     if terms > MOST_TERMS:
         text = (
             f"a pod has {terms} terms (selectors, affinity, spread constraints, tolerations), "
             f"and {MOST_TERMS} is the most that is weighed"
         )
         return Explanation(Gate.PLACEMENT, TOO_MANY_TERMS, text, {"terms": str(terms)})
-    beyond = unsupported(klass.spec)
+    beyond = unsupported_fields(klass.spec)
     if not beyond:
         return None
     text = f"Tutti cannot place by {', '.join(beyond)} yet; leave it out, or let another scheduler place the pod"

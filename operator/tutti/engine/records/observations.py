@@ -23,8 +23,8 @@ from tutti.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageKind
-from tutti.cluster.surroundings import Selecting
 
 
 class Observation(msgspec.Struct, frozen=True, tag_field="saw", omit_defaults=True):
@@ -84,7 +84,7 @@ class NamespaceGone(Observation, frozen=True, tag="namespace-gone"):
 class SelectingSeen(Observation, frozen=True, tag="selecting"):
     """A Service, or an owner of pods, was added or selects otherwise than before."""
 
-    found: Selecting
+    found: PodSelecting
 
 
 class SelectingGone(Observation, frozen=True, tag="selecting-gone"):

@@ -12,8 +12,7 @@ from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.needs import Need, needs_of, never_admitted
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.placement.judging import standing
-from tutti.placement.profile import Profile
+from tutti.placement.profile import Profile, static_filter_result
 from tutti.quota.estimate import Amounts, EqualPods, ExpectedEnd, FlavorOption, PendingWorkload, estimated_starts
 from tutti.quota.flavors import Queue, flavor_assignments, usage_of, where_of
 from tutti.quota.tree import Usage, add_to
@@ -83,7 +82,7 @@ def _pods(state: State, queue: Queue, need: Need, profile: Profile) -> EqualPods
     ways = [
         FlavorOption(
             usage_of(assignment, klass.requests, need.required),
-            standing(klass, nodes, where_of(assignment, flavors), profile).mask,
+            static_filter_result(klass, nodes, where_of(assignment, flavors), profile).mask,
         )
         for assignment in itertools.islice(
             flavor_assignments(queue, flavors, klass.requests, klass.spec.tolerations), MOST_WAYS

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from tutti.api.resources import describe
-from tutti.cluster.supply import Room, free
+from tutti.cluster.capacity import FreeCapacity, free_capacity
 from tutti.engine.admission import past_use
 from tutti.engine.records.counting import Count
 from tutti.engine.records.decisions import PatchStatus
@@ -63,7 +63,7 @@ def tell(state: State) -> None:
 def _look(state: State) -> None:
     nodes, before = state.cluster.nodes, state.rooms
     state.rooms = {
-        name: free(nodes, flavor.node_labels, flavor.node_taints, flavor.tolerations)
+        name: free_capacity(nodes, flavor.node_labels, flavor.node_taints, flavor.tolerations)
         for name, flavor in state.catalog.flavors.items()
     }
     state.rooms_at, state.rooms_stale = state.now, False
@@ -71,7 +71,7 @@ def _look(state: State) -> None:
         state.changed_queues.update(dict.fromkeys(state.catalog.queues))
 
 
-def _same(room: Room, before: Room | None) -> bool:
+def _same(room: FreeCapacity, before: FreeCapacity | None) -> bool:
     if before is None or len(before.total) != len(room.total):
         return False
     return bool((room.total == before.total).all() and (room.most == before.most).all())

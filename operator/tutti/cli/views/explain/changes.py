@@ -34,7 +34,7 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.needs import Need
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.placement.misfit import too_large
+from tutti.placement.diagnosis import too_large
 from tutti.quota.flavors import Queue, uncovered
 from tutti.quota.policy import Preemptible
 from tutti.quota.tree import UNLIMITED

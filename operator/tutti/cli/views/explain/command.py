@@ -32,7 +32,7 @@ from tutti.cli.views.explain.model import (
 )
 from tutti.cli.views.explain.remedies import remedies, why_no_remedy
 from tutti.cli.views.what_if import ObservedCluster, claims_of, pod_of, successors, waits_for
-from tutti.cluster.muster import Doing
+from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle.degraded import is_restarting, restarts_at, short_groups
 from tutti.engine.lifecycle.replacement import lent
 from tutti.engine.reading.queues import queue_of
@@ -169,7 +169,7 @@ def explain(asked: ObservedCluster, state: State, key: WorkloadKey, *, trying: b
 def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:
     """Return how many of its pods are on each node: those that are lost to it, or the others."""
     pods = (member.pod for member in workload.members() if member.pod.node)
-    return dict(Counter(pod.node for pod in pods if (pod.counted is Doing.LOST) is lost))
+    return dict(Counter(pod.node for pod in pods if (pod.counted is PodPhase.LOST) is lost))
 
 
 def _look(asked: ObservedCluster, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool) -> _Look:

@@ -27,10 +27,9 @@ from tutti.engine.records.needs import Need, never_admitted, pod_sets_of
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
-from tutti.placement.gang import Ask, place, prospect
-from tutti.placement.judging import ruled_out
-from tutti.placement.profile import Profile
-from tutti.placement.together import Shortfall, place_together
+from tutti.placement.gang import Ask, feasible_capacity, place_ask
+from tutti.placement.profile import Profile, counted_rejections
+from tutti.placement.together import Diagnosis, place_together
 from tutti.placement.topology.request import Together
 from tutti.quota.assignment import AssignmentMode
 from tutti.quota.flavors import FlavorByResource, Queue, flavor_assignments
@@ -88,7 +87,7 @@ def node_shortage(state: State, workload: Workload, queue: Queue | None, needs: 
             pairs = zip(required, given, strict=True)
             asks = [ask_for(state, need, flavors, required=need.required) for need, flavors in pairs]
             found = place_together(state.cluster.nodes, transaction, asks, attempt.profile)
-        if not isinstance(found, Shortfall):
+        if not isinstance(found, Diagnosis):
             return None
         whys.append(misfit(found.misfit, given[found.index], tried=found.tried))
     return closest(whys) if whys else None
@@ -132,7 +131,7 @@ def _room(state: State, need: Need, given: FlavorByResource, profile: Profile) -
     ask = ask_for(state, need, given, required=pods)
     free = _free(nodes, ask, profile)
     with state.cluster.transaction() as transaction:
-        placed = place(nodes, transaction, Ask(ask.klass, 0, pods, ask.where), profile)
+        placed = place_ask(nodes, transaction, Ask(ask.klass, 0, pods, ask.where), profile)
     level, domains = _domains(nodes, ask, free)
     return NodeRoom(
         need.group.name,
@@ -154,7 +153,7 @@ def _free(nodes: NodeColumns, ask: Ask, profile: Profile) -> NDArray[np.int64]:
     if ask.klass.refusal:
         return np.zeros(len(nodes), dtype=np.int64)
     with Transaction(nodes) as transaction:
-        found = prospect(nodes, transaction, replace(ask, near=None), profile, most=max(1, ask.required)).room
+        found = feasible_capacity(nodes, transaction, replace(ask, near=None), profile, most=max(1, ask.required)).room
     return np.asarray(found, dtype=np.int64)
 
 
@@ -162,7 +161,7 @@ def _ruled(nodes: NodeColumns, ask: Ask, profile: Profile) -> tuple[RuledOutNode
     found: dict[str, NDArray[np.bool_]] = {}
     if ask.klass.refusal:
         return (RuledOutNodes(ask.klass.refusal, nodes.count, ()),)
-    for rejection, hit in ruled_out(ask.klass, nodes, ask.where, profile):
+    for rejection, hit in counted_rejections(ask.klass, nodes, ask.where, profile):
         if hit.any():
             found[rejection.reason] = found.get(rejection.reason, np.zeros_like(hit)) | hit
     told = (

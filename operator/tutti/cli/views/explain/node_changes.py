@@ -16,14 +16,13 @@ from tutti.cli.views.drawing import first_few
 from tutti.cli.views.explain.changes import Change, UnplacedWorkload
 from tutti.cli.views.explain.gates import MOST_WAYS, node_shortage
 from tutti.cli.views.what_if import Seen, changed, node_of, nodes_like, with_nodes
-from tutti.cluster.supply import UNFIT, Labels
+from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, LabelPairs
 from tutti.engine.admission.attempt import Attempt, ask_for
 from tutti.engine.records.needs import Need
-from tutti.placement import selection
-from tutti.placement.framework import Where
-from tutti.placement.judging import standing
-from tutti.placement.plugins.node_unschedulable import CORDONED
-from tutti.placement.profile import Profile
+from tutti.placement.framework import FlavorConstraints
+from tutti.placement.plugins import node_affinity
+from tutti.placement.plugins.node_state import CORDONED
+from tutti.placement.profile import Profile, static_filter_result
 from tutti.quota.flavors import FlavorByResource, flavor_assignments
 
 _EACH = 4
@@ -60,7 +59,7 @@ def tolerate_taints(case: UnplacedWorkload) -> Iterator[Change]:
             continue
         value = f"={taint.value}" if taint.value else ""
         told = f"taint {taint.key}{value}:{taint.effect} is tolerated, or taken off {_names(tainted)}"
-        if taint.key in UNFIT:
+        if taint.key in UNSCHEDULABLE_TAINTS:
             told = f"{_names(tainted)} {agreeing(len(tainted), ('loses', 'lose'))} taint {taint.key}"
         yield Change(told, _instead(case, changes))
 
@@ -76,7 +75,7 @@ def label_nodes(case: UnplacedWorkload) -> Iterator[Change]:
         if not wanted:
             continue
         able = _able_with(case, dict(wanted))
-        if selection.equals(nodes, wanted).any():
+        if node_affinity.has_labels(nodes, wanted).any():
             able = [name for name in able if _has_no_other(nodes.labels[nodes.rows[name]], wanted)]
         told = " and ".join(f"{key}={value}" for key, value in wanted)
         for number in _numbers(len(able)):
@@ -162,10 +161,10 @@ def _suitable(case: UnplacedWorkload, need: Need) -> Iterator[NDArray[np.bool_]]
     """Yield, for each flavor that it may be counted in, which nodes would take such a pod were they large and empty."""
     profile = _profile(case)
     for where in _wheres(case, need):
-        yield standing(need.klass, case.state.cluster.nodes, where, profile).mask
+        yield static_filter_result(need.klass, case.state.cluster.nodes, where, profile).mask
 
 
-def _wheres(case: UnplacedWorkload, need: Need) -> Iterator[Where]:
+def _wheres(case: UnplacedWorkload, need: Need) -> Iterator[FlavorConstraints]:
     """Yield what each flavor that a need may be counted in asks of nodes."""
     ways: list[FlavorByResource] = [{}]
     if case.queue is not None:
@@ -189,13 +188,13 @@ def _able_with(case: UnplacedWorkload, labels: Mapping[str, str]) -> list[str]:
         large = (nodes.allocatable >= nodes.vector(need.klass.requests)).all(axis=1)
         for where in _wheres(case, need):
             if dict(where.node_labels) == labels:
-                anywhere = Where(tolerations=where.tolerations)
-                able |= standing(need.klass, nodes, anywhere, profile).mask & large
-    able &= ~selection.equals(nodes, labels.items())
+                anywhere = FlavorConstraints(tolerations=where.tolerations)
+                able |= static_filter_result(need.klass, nodes, anywhere, profile).mask & large
+    able &= ~node_affinity.has_labels(nodes, labels.items())
     return sorted(nodes.names[row] for row in np.flatnonzero(able).tolist())
 
 
-def _has_no_other(has: Mapping[str, str], wanted: Labels) -> bool:
+def _has_no_other(has: Mapping[str, str], wanted: LabelPairs) -> bool:
     """Whether a node has no other value of any label that is wanted."""
     return all(has.get(key, value) == value for key, value in wanted)
 

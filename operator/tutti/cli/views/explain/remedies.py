@@ -21,7 +21,7 @@ from tutti.cli.views.what_if import without_pods
 from tutti.cluster.pods import PodRecord
 from tutti.engine.records.explanation import LACKS_NODE, Explanation, Gate
 from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.placement.preemption.lifting import Lifting
+from tutti.placement.preemption.units import SimulatedRemoval
 
 _SINGLES = 2
 """So many are told of whose end alone would do."""
@@ -119,7 +119,7 @@ def users_of_nodes(case: UnplacedWorkload) -> tuple[list[PossibleEnd], Enough]:
 
     def enough(some: Sequence[PossibleEnd]) -> bool:
         slots = np.array([pod.slot for one in some for pod in one.pods], dtype=np.int64)
-        with Lifting(state.cluster, slots, seen=True):
+        with SimulatedRemoval(state.cluster, slots, seen=True):
             return node_shortage(state, case.workload, case.queue, case.needs) is None
 
     return leavers, enough
