@@ -14,7 +14,7 @@ from tutti.cli.views.command_line import plain
 from tutti.cli.views.drain.checking import check_drain
 from tutti.cli.views.drain.command import draw_drain
 from tutti.cli.views.drain.trial import PodFate
-from tutti.cli.views.explain.command import explain
+from tutti.cli.views.explain.command import explanation_of
 from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.model import GateOutcome
 from tutti.cli.views.gangs import draw_gangs, gangs
@@ -122,7 +122,7 @@ def test_every_workload_is_explained_and_the_state_is_left_as_it_was(made: list[
     before, queues = nodes.requested[nodes.present].copy(), forest(state)
 
     for key in list(state.workloads):
-        found = explain(asked, state, key)
+        found = explanation_of(asked, state, key)
         waits = [step for step in found.steps if step.verdict is GateOutcome.WAITS]
         assert len(waits) == (asked.what_if(asked.listed.seen, key) is not None)
         assert not found.remedies or waits

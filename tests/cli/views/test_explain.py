@@ -9,7 +9,7 @@ import pytest
 from tests.cli.views import scene
 from tests.cli.views.scene import GPU, Json, group, node, ours, pod, told
 from tutti.cli.views.command_line import plain
-from tutti.cli.views.explain.command import explain
+from tutti.cli.views.explain.command import explanation_of
 from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.lookup import find_workload
 from tutti.cli.views.explain.model import (
@@ -29,7 +29,7 @@ def of(name: str, made: list[Json] | None = None, *, trying: bool = True) -> Exp
     state = asked.stock().state
     key = find_workload(state, asked.listed, *name.split("/"))
     assert not isinstance(key, str), key
-    return explain(asked, state, key, trying=trying)
+    return explanation_of(asked, state, key, trying=trying)
 
 
 def without(*names: str) -> list[Json]:

@@ -10,7 +10,7 @@ from tests.cli.views.scene import AT, GPU, Json, ours, told
 from tests.cli.views.test_degraded import queues
 from tutti.api.conditions import timestamp
 from tutti.cli.views.command_line import plain
-from tutti.cli.views.explain.command import explain
+from tutti.cli.views.explain.command import explanation_of
 from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.lookup import explained_by_status
 from tutti.cli.views.explain.model import ExplainedWorkload, GateOutcome, GateStep
@@ -20,7 +20,7 @@ RACK = {"topology": [{"key": scene.RACK, "mode": "Required"}]}
 
 def of(*made: Json, at: float = AT) -> ExplainedWorkload:
     asked = told(list(made), at=at)
-    return explain(asked, asked.stock().state, ("PodGroup", "d", "g"))
+    return explanation_of(asked, asked.stock().state, ("PodGroup", "d", "g"))
 
 
 def helps(found: ExplainedWorkload) -> list[str]:
@@ -186,7 +186,7 @@ def test_a_gang_of_roles_tells_what_each_has_lost():
     for one, role in zip(pods, ("leader", "worker"), strict=True):
         one["metadata"]["labels"] = {f"{scene.TUTTI}/workload": "g", f"{scene.TUTTI}/pod-group": role}
     asked = told([*nodes("a", "b"), workload, *pods])
-    found = explain(asked, asked.stock().state, ("Workload", "d", "g"))
+    found = explanation_of(asked, asked.stock().state, ("Workload", "d", "g"))
 
     assert found.degraded is not None
     assert [(one.group, one.node) for one in found.degraded.lost] == [("worker", "b")]

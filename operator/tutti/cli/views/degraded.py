@@ -6,7 +6,7 @@ All amounts are in scheduling units: cpu in milli-cores, memory in bytes, everyt
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -104,7 +104,7 @@ def degraded_of(state: State, workload: Workload) -> DegradedGang | None:
         max(0, lacking - coming),
         "",
         tuple(_lost(state, workload)),
-        tuple(kept_quota(state, workload)),
+        tuple(quota_kept_for(state, workload)),
     )
 
 
@@ -134,12 +134,12 @@ def degraded_end(found: DegradedGang, now: float) -> str:
     return f"restarted whole in {ago(found.restarts_at - now)}"
 
 
-def quota_amounts(kept: Mapping[tuple[str, str], int]) -> str:
+def quota_amounts(kept: Iterable[KeptQuota]) -> str:
     """Say how much of which resources in which flavors."""
-    return ", ".join(f"{describe(resource, units)} {resource} ({flavor})" for (flavor, resource), units in kept.items())
+    return ", ".join(f"{describe(one.resource, one.amount)} {one.resource} ({one.flavor})" for one in kept)
 
 
-def kept_quota(state: State, workload: Workload) -> Iterator[KeptQuota]:
+def quota_kept_for(state: State, workload: Workload) -> Iterator[KeptQuota]:
     """Return the quota that is kept for the successors of what a gang has lost."""
     kept = state.kept.get(workload.key)
     usage: Usage = {}

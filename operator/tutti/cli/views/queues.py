@@ -328,7 +328,7 @@ def _kept(one: WorkloadInQueue, resources: Collection[str], now: float) -> Text:
     lacks = one.degraded
     if lacks is None:
         return Text()
-    kept = {(part.flavor, part.resource): part.amount for part in lacks.kept if part.resource in resources}
+    kept = [part for part in lacks.kept if part.resource in resources]
     said = f", of which {quota_amounts(kept)} for successors" if kept else ", degraded"
     return Text(f"{said}: {degraded_members(lacks, now)}, {degraded_end(lacks, now)}", BAD)
 

@@ -111,7 +111,7 @@ def _meanwhile(one: AffectedGang) -> Text:
     if not one.action:
         return Text(left, BAD)
     devices = [part for part in one.kept if "/" in part.resource]
-    kept = quota_amounts({(part.flavor, part.resource): part.amount for part in devices or one.kept})
+    kept = quota_amounts(devices or one.kept)
     if not kept:
         return Text(
             f"{left} {'until it has its members' if one.window is None else f'for at most {one.window} s'}", BAD

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tutti.api.core import Node, Pod
-from tutti.cli.views.degraded import KeptQuota, kept_quota
+from tutti.cli.views.degraded import KeptQuota, quota_kept_for
 from tutti.cli.views.what_if import ObservedCluster, changed, claims_of, key_of, node_of, successors, waits_for
 from tutti.cluster.pods import PodKey
 from tutti.engine.engine import Engine
@@ -247,7 +247,7 @@ def _course(state: State, key: WorkloadKey, now: float) -> GangCourse:
     if workload is None or workload.degraded_since is None:
         return GangCourse(at_once=_restarted(workload))
     end = restarts_at(workload)
-    kept = tuple(kept_quota(state, workload))
+    kept = tuple(quota_kept_for(state, workload))
     return GangCourse("Keep", None, kept) if end is None else GangCourse("Restart", max(0.0, end - now), kept)
 
 

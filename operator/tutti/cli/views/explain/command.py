@@ -111,7 +111,7 @@ class _Look:
     successors: Successors | None = None
 
 
-def explain(asked: ObservedCluster, state: State, key: WorkloadKey, *, trying: bool = True) -> ExplainedWorkload:
+def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, trying: bool = True) -> ExplainedWorkload:
     """Explain a workload.
 
     Args:
@@ -138,9 +138,7 @@ def explain(asked: ObservedCluster, state: State, key: WorkloadKey, *, trying: b
         namespace=namespace,
         name=name,
         phase=workload.phase.value,
-        summary="it is taken out at once, and starts again whole"
-        if leaves
-        else _summary(workload, why, lacks, restarts=restarts),
+        summary=_LEAVES if leaves else _summary(workload, why, lacks, restarts=restarts),
         queue=workload.queue,
         cluster_queue=cluster_queue,
         cohort=queue.cohort if isinstance(queue, Queue) else "",
@@ -283,7 +281,7 @@ def explain_workload(way: ViewOptions, *, name: str, namespace: str | None, what
     if isinstance(key, str):
         fail(key, NO)
     with way.busy("trying what would help ..."):
-        found = explain(asked, state, key, trying=what_if)
+        found = explanation_of(asked, state, key, trying=what_if)
     way.show(found, lambda page: draw_explained(found, asked.at, page))
 
 

@@ -47,9 +47,8 @@ def _lines(found: ExplainedWorkload, lacks: DegradedGang, now: float) -> Iterato
     for one in lacks.lost:
         yield "lost", Text(_lost(one))
     if lacks.kept:
-        kept = quota_amounts({(one.flavor, one.resource): one.amount for one in lacks.kept})
-        text = f"{kept} of ClusterQueue {found.cluster_queue}: nobody of equal or lower priority may take it"
-        yield "kept", Text(text)
+        kept = f"{quota_amounts(lacks.kept)} of ClusterQueue {found.cluster_queue}"
+        yield "kept", Text(f"{kept}: nobody of equal or lower priority may take it")
     if found.leaves_now:
         yield "now", Text(f"it is taken out: {found.leaves_now}", BAD)
         return

@@ -100,20 +100,23 @@ def status_of_pod(pod: Pod) -> OperatorStatus | None:
 
 def _of_object(kind: str, namespace: str, name: str, raw: dict[str, Any]) -> ExplainedWorkload:
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
-    told = status_of_object(kind, raw)
+    told, bound = status_of_object(kind, raw), int(status.get("bound") or 0)
     gang = (spec.get("schedulingPolicy") or {}).get("gang") or {}
     parts = spec.get("podGroups") or []
-    return _explained(
-        kind,
-        namespace,
-        name,
-        told,
+    degraded = _degraded(status)
+    return ExplainedWorkload(
+        kind=kind,
+        namespace=namespace,
+        name=name,
         phase=str(status.get("phase") or ("Waiting" if told else "")),
+        summary=f"it is degraded: {degraded}" if degraded else _summary(told, bound),
         queue=str(spec.get("queueName") or ""),
         required=int(gang.get("minCount") or sum(int(one.get("count") or 0) for one in parts)),
         members=int(status.get("members") or 0),
-        bound=int(status.get("bound") or 0),
-        degraded=_degraded(status),
+        bound=bound,
+        position=None if told is None else told.position,
+        steps=tuple(_steps(told)),
+        told=told,
     )
 
 
@@ -124,55 +127,26 @@ def _degraded(status: dict[str, Any]) -> str:
 
 
 def _of_pod(pod: Pod) -> ExplainedWorkload:
-    meta, told = pod.metadata, status_of_pod(pod)
-    bound = int(bool(pod.spec.node_name))
-    return _explained(
-        "Pod", meta.namespace, meta.name, told, phase=pod.status.phase, required=1, members=1, bound=bound
-    )
-
-
-def _explained(
-    kind: str,
-    namespace: str,
-    name: str,
-    told: OperatorStatus | None,
-    *,
-    phase: str,
-    required: int,
-    members: int,
-    bound: int,
-    queue: str = "",
-    degraded: str = "",
-) -> ExplainedWorkload:
-    if degraded:
-        summary = f"it is degraded: {degraded}"
-    elif told is None:
-        summary = "the operator says nothing of it" if not bound else "it has its nodes"
-    else:
-        summary = f"it waits{f' at the {told.gate} gate' if told.gate else ''}: {told.reason}"
+    told, bound = status_of_pod(pod), int(bool(pod.spec.node_name))
     return ExplainedWorkload(
-        kind=kind,
-        namespace=namespace,
-        name=name,
-        phase=phase,
-        summary=summary,
-        queue=queue,
-        cluster_queue="",
-        cohort="",
-        priority=None,
-        since=None,
-        required=required,
-        members=members,
+        kind="Pod",
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        phase=pod.status.phase,
+        summary=_summary(told, bound),
+        required=1,
+        members=1,
         bound=bound,
-        position=told.position if told is not None else None,
-        line=0,
+        position=None if told is None else told.position,
         steps=tuple(_steps(told)),
-        quota=(),
-        rooms=(),
-        remedies=(),
         told=told,
-        placed={},
     )
+
+
+def _summary(told: OperatorStatus | None, bound: int) -> str:
+    if told is None:
+        return "it has its nodes" if bound else "the operator says nothing of it"
+    return f"it waits{f' at the {told.gate} gate' if told.gate else ''}: {told.reason}"
 
 
 def _steps(told: OperatorStatus | None) -> list[GateStep]:

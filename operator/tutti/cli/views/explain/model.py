@@ -132,7 +132,7 @@ class Successors(msgspec.Struct, frozen=True, rename="camel"):
     why: str = ""
 
 
-class ExplainedWorkload(msgspec.Struct, frozen=True, rename="camel"):
+class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything about one workload.
 
     Attributes:
@@ -155,22 +155,22 @@ class ExplainedWorkload(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     phase: str
     summary: str
-    queue: str
-    cluster_queue: str
-    cohort: str
-    priority: int | None
-    since: float | None
+    queue: str = ""
+    cluster_queue: str = ""
+    cohort: str = ""
+    priority: int | None = None
+    since: float | None = None
     required: int
     members: int
     bound: int
-    position: int | None
-    line: int
+    position: int | None = None
+    line: int = 0
     steps: tuple[GateStep, ...]
-    quota: tuple[QuotaUse, ...]
-    rooms: tuple[NodeRoom, ...]
-    remedies: tuple[Remedy, ...]
+    quota: tuple[QuotaUse, ...] = ()
+    rooms: tuple[NodeRoom, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
     told: OperatorStatus | None
-    placed: Mapping[str, int]
+    placed: Mapping[str, int] = {}
     hopeless: str = ""
     limits: str = ""
     degraded: DegradedGang | None = None
