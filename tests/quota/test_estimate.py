@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.quota.estimate import EqualPods, ExpectedEnd, FlavorOption, PendingWorkload, estimated_starts
+from tutti.quota.estimate import EqualPods, ExpectedEnd, FlavorOption, PendingWorkload, estimate_starts
 from tutti.quota.tree import Quota, QuotaTree
 
 NOW = 1000.0
@@ -40,7 +40,7 @@ def waits(
 
 
 def told(quota: QuotaTree, room, ends, *line: PendingWorkload, strict: bool = True) -> list[float | None]:
-    found = estimated_starts(NOW, quota, room, ends, line, strict=strict)
+    found = estimate_starts(NOW, quota, room, ends, line, strict=strict)
     return [None if at is None else at - NOW for at in found]
 
 

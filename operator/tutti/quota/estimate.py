@@ -81,7 +81,7 @@ class ExpectedEnd:
     taken: Amounts
 
 
-def estimated_starts(
+def estimate_starts(
     now: float,
     tree: QuotaTree,
     free: Amounts,

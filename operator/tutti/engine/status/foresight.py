@@ -13,7 +13,7 @@ from tutti.engine.records.needs import Need, needs_of, never_admitted
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.placement.profile import Profile, static_filter_result
-from tutti.quota.estimate import Amounts, EqualPods, ExpectedEnd, FlavorOption, PendingWorkload, estimated_starts
+from tutti.quota.estimate import Amounts, EqualPods, ExpectedEnd, FlavorOption, PendingWorkload, estimate_starts
 from tutti.quota.flavors import Queue, flavor_assignments, usage_of, where_of
 from tutti.quota.tree import Usage, add_to
 
@@ -62,7 +62,7 @@ def foresee(state: State, queue: Queue) -> dict[WorkloadKey, float]:
         )
         for end in ends
     ]
-    found = estimated_starts(state.now, tree, free, known, line, strict=queue.strict)
+    found = estimate_starts(state.now, tree, free, known, line, strict=queue.strict)
     expected = {key: at for (key, _), at in zip(heads, found, strict=True)}
     shadow = state.shadows.of.get(queue.name)
     if shadow is not None and shadow.workload in expected:
