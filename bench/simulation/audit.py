@@ -113,16 +113,16 @@ class Audit:
         state = cluster.engine.state
         if (state.cluster.nodes.requested != state.cluster.recount()).any():
             self.violated("the engine's room differs from a recount")
-        for name, node in state.holdings.tree.queues.items():
+        for name, node in state.ledger.tree.queues.items():
             usage = {what: amount for what, amount in node.usage.items() if amount}
-            if state.holdings.used(name) != usage:
-                self.violated(f"usage of {name} differs from a recount: {usage}, held {state.holdings.used(name)}")
+            if state.ledger.used(name) != usage:
+                self.violated(f"usage of {name} differs from a recount: {usage}, held {state.ledger.used(name)}")
         for workload in state.workloads.values():
             if workload.phase is Phase.WAITING and workload.explanation is None:
                 self.violated(f"{workload.name} waits and does not say why")
         for name, used in self._cohorts.items():
             told = sum(
-                n.usage.get(CPU_OF_ALL, 0) for q, n in state.holdings.tree.queues.items() if q.startswith(f"{name}-")
+                n.usage.get(CPU_OF_ALL, 0) for q, n in state.ledger.tree.queues.items() if q.startswith(f"{name}-")
             )
             if told < used:
                 self.violated(f"cohort {name} is used by {used} milli-CPU, of which {told} are counted")

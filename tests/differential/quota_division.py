@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from tests.differential.quota_reading import Record
 from tests.differential.quota_rules import Answer
-from tutti.quota.proportion import Claim, divide, divide_rest
+from tutti.quota.proportion import QueueDemand, divide, divide_rest
 
 
 def number(text: str | None) -> Fraction | None:
@@ -15,7 +15,7 @@ def number(text: str | None) -> Fraction | None:
 
 def share_division(case: Record, expect: Record) -> tuple[Answer, Answer]:
     claims = [
-        Claim(
+        QueueDemand(
             one["name"],
             number(one["deserved"]),
             Fraction(one["request"]),

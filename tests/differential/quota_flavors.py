@@ -12,17 +12,21 @@ from tutti.api.labels import LabelSelector, NodeSelector
 from tutti.api.resources import amounts
 from tutti.api.taints import Taint, Toleration
 from tutti.placement.topology.request import LevelRequest, Slice, Together
-from tutti.quota.assigner import Chooser
-from tutti.quota.assignment import Attempt, PodSetChoice, Verdict, verdict_of
-from tutti.quota.flavors import Flavor, PodSet, Queue, ResourceGroup
-from tutti.quota.policy import Mode, Rank
+from tutti.quota.assigner import FlavorAssigner
+from tutti.quota.assignment import AssignmentMode, FlavorAttempt, PodSetAssignment, assignment_mode
+from tutti.quota.flavors import Flavor, FlavorGroup, PodSet, Queue
+from tutti.quota.policy import FlavorRank, PreemptionMode
 
 VERDICTS = {
-    Verdict.NO_FIT: "NoFit",
-    Verdict.PREEMPT: "Preempt",
-    Verdict.FIT: "Fit",
+    AssignmentMode.NO_FIT: "NoFit",
+    AssignmentMode.PREEMPT: "Preempt",
+    AssignmentMode.FIT: "Fit",
 }
-POSSIBLE = {"NoCandidates": Mode.NO_CANDIDATES, "Preempt": Mode.PREEMPT, "Reclaim": Mode.RECLAIM}
+POSSIBLE = {
+    "NoCandidates": PreemptionMode.NO_CANDIDATES,
+    "Preempt": PreemptionMode.PREEMPT,
+    "Reclaim": PreemptionMode.RECLAIM,
+}
 
 
 def flavors(case: Record) -> dict[str, Flavor]:
@@ -45,7 +49,7 @@ def queue(said: Record) -> Queue:
         said["name"],
         said.get("cohort", ""),
         tuple(
-            ResourceGroup(tuple(group["coveredResources"]), tuple(one["name"] for one in group["flavors"]))
+            FlavorGroup(tuple(group["coveredResources"]), tuple(one["name"] for one in group["flavors"]))
             for group in said.get("resourceGroups", [])
         ),
         quotas(said),
@@ -88,14 +92,14 @@ def pod_set(said: Record, count: int) -> PodSet:
     )
 
 
-def oracle(said: Record) -> Callable[[tuple[str, str], int], Rank]:
+def oracle(said: Record) -> Callable[[tuple[str, str], int], FlavorRank]:
     by_pair: Mapping[tuple[str, str], Record] = {
         (one["flavor"], one["resource"]): one for one in said.get("byFlavorResource", [])
     }
 
-    def simulate(what: tuple[str, str], amount: int) -> Rank:
+    def simulate(what: tuple[str, str], amount: int) -> FlavorRank:
         found = by_pair.get(what, said["default"])
-        return Rank(POSSIBLE[found["possibility"]], found["borrow"])
+        return FlavorRank(POSSIBLE[found["possibility"]], found["borrow"])
 
     return simulate
 
@@ -106,7 +110,7 @@ def flavor_assignment(case: Record, expect: Record) -> tuple[Answer, Answer]:
         quota.add(name, usage(used))
     incoming = case["incoming"]
     mine = next(one for one in case["clusterQueues"] if one["name"] == incoming["queue"])
-    chooser = Chooser(
+    chooser = FlavorAssigner(
         queue(mine),
         quota.queues[mine["name"]],
         flavors(case),
@@ -114,8 +118,8 @@ def flavor_assignment(case: Record, expect: Record) -> tuple[Answer, Answer]:
         oracle(case["oracle"]),
         fair=case["options"]["fairSharing"],
     )
-    choice = chooser.choose([pod_set(one, count_left(incoming, one)) for one in incoming["podSets"]])
-    answer: Answer = {"mode": VERDICTS[choice.verdict]}
+    choice = chooser.assign([pod_set(one, count_left(incoming, one)) for one in incoming["podSets"]])
+    answer: Answer = {"mode": VERDICTS[choice.mode]}
     expected: Answer = {"mode": expect["mode"]}
     if "borrow" in expect:
         answer["borrow"], expected["borrow"] = choice.level, expect["borrow"]
@@ -133,9 +137,9 @@ def flavor_assignment(case: Record, expect: Record) -> tuple[Answer, Answer]:
     return answer, expected
 
 
-def _told(pods: PodSetChoice | None) -> Answer:
+def _told(pods: PodSetAssignment | None) -> Answer:
     return {
-        name: {"flavor": one.flavor, "mode": VERDICTS[verdict_of(one.rank.mode)]}
+        name: {"flavor": one.flavor, "mode": VERDICTS[assignment_mode(one.rank.mode)]}
         for name, one in (pods.flavors if pods else {}).items()
     }
 
@@ -145,7 +149,7 @@ def _without_scan(flavors: Record) -> Answer:
     return {name: {key: one[key] for key in ("flavor", "mode")} for name, one in flavors.items()}
 
 
-def _compare_attempts(found: PodSetChoice, said: Record, answer: Answer, expected: Answer) -> None:
+def _compare_attempts(found: PodSetAssignment, said: Record, answer: Answer, expected: Answer) -> None:
     """Where a flavor fits, those reached must agree; else all recorded, and others may have been looked at before.
 
     In which order resources are looked at is not fixed.
@@ -158,8 +162,8 @@ def _compare_attempts(found: PodSetChoice, said: Record, answer: Answer, expecte
     expected[key] = {name: wanted.get(name) for name in compared}
 
 
-def _attempt(one: Attempt) -> Answer:
-    told: Answer = {"flavor": one.flavor, "mode": VERDICTS[verdict_of(one.mode)], "borrow": one.level}
+def _attempt(one: FlavorAttempt) -> Answer:
+    told: Answer = {"flavor": one.flavor, "mode": VERDICTS[assignment_mode(one.mode)], "borrow": one.level}
     possible = {mode: word for word, mode in POSSIBLE.items()}
     if one.mode in possible:
         told["possibility"] = possible[one.mode]

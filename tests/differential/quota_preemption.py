@@ -11,12 +11,12 @@ from tests.differential.quota_flavors import flavors, pod_set, queue
 from tests.differential.quota_reading import Record, amount, count_left, holder, policy, requeuing, snapshot
 from tests.differential.quota_rules import Answer
 from tests.differential.quota_world import OWN, named, scene_of
-from tutti.quota.assigner import Chooser
-from tutti.quota.assignment import Verdict
-from tutti.quota.fair_reclaim import Strategy, fair_reclaim
+from tutti.quota.assigner import FlavorAssigner
+from tutti.quota.assignment import AssignmentMode
+from tutti.quota.fair_reclaim import FairSharingStrategy, fair_victims
 from tutti.quota.flavors import uncovered
-from tutti.quota.policy import Mode, Rank
-from tutti.quota.reclaim import reclaim
+from tutti.quota.policy import FlavorRank, PreemptionMode
+from tutti.quota.reclaim import classical_victims
 from tutti.quota.snapshot import Demand
 
 
@@ -41,10 +41,10 @@ def preemption(case: Record, expect: Record) -> tuple[Answer, Answer]:
     """Whom the rule takes out, and whom the engine does, each with the reason."""
     snap, wanted = snapshot(case, case["admitted"]), demand(case)
     if case["options"]["fairSharing"]:
-        strategies = [Strategy(one) for one in case["options"]["strategies"]]
-        victims = fair_reclaim(snap, wanted, strategies=strategies)
+        strategies = [FairSharingStrategy(one) for one in case["options"]["strategies"]]
+        victims = fair_victims(snap, wanted, strategies=strategies)
     else:
-        victims = reclaim(snap, wanted)
+        victims = classical_victims(snap, wanted)
     targets = {one["name"]: one["reason"] for one in expect["targets"]}
     answer: Answer = {one.holder.name: one.reason.value for one in victims}
     expected: Answer = dict(targets)
@@ -63,16 +63,16 @@ def asks_engine(case: Record) -> bool:
     if uncovered(queue(said), {resource: units for (_, resource), units in wanted.items()}):
         return False
     tree = snapshot(case, case["admitted"]).tree
-    chooser = Chooser(
+    chooser = FlavorAssigner(
         queue(said),
         tree.queues[said["name"]],
         flavors(_with_labels(case)),
         policy(said),
-        lambda *_: Rank(Mode.PREEMPT),
+        lambda *_: FlavorRank(PreemptionMode.PREEMPT),
         fair=case["options"]["fairSharing"],
     )
-    choice = chooser.choose([pod_set(pods, pods["count"]) for pods in mine["podSets"]])
-    return choice.verdict is Verdict.PREEMPT and choice.usage == dict(wanted)
+    choice = chooser.assign([pod_set(pods, pods["count"]) for pods in mine["podSets"]])
+    return choice.mode is AssignmentMode.PREEMPT and choice.usage == dict(wanted)
 
 
 def _with_labels(case: Record) -> Record:

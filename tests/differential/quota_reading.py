@@ -9,8 +9,8 @@ from typing import Any
 from tutti.api.quantity import parse
 from tutti.api.resources import from_milli
 from tutti.quota.ordering import Requeuing, queued_at
-from tutti.quota.policy import PreemptionPolicy, Who
-from tutti.quota.snapshot import Holder, Snapshot
+from tutti.quota.policy import Preemptible, PreemptionPolicy
+from tutti.quota.snapshot import AdmittedWorkload, Snapshot
 from tutti.quota.tree import UNLIMITED, FlavorResource, Quota, QuotaTree, Usage
 
 Record = dict[str, Any]
@@ -62,8 +62,8 @@ def policy(queue: Record) -> PreemptionPolicy:
     said = queue.get("preemption", {})
     borrow = said.get("borrowWithinCohort", {})
     return PreemptionPolicy(
-        Who(said.get("withinClusterQueue", "Never")),
-        Who(said.get("reclaimWithinCohort", "Never")),
+        Preemptible(said.get("withinClusterQueue", "Never")),
+        Preemptible(said.get("reclaimWithinCohort", "Never")),
         borrow.get("policy", "Never") != "Never",
         borrow.get("maxPriorityThreshold"),
     )
@@ -113,8 +113,8 @@ def evicted(workload: Record) -> bool:
     return bool(workload.get("evicted") and workload["evicted"]["status"])
 
 
-def holder(workload: Record, by: Requeuing = Requeuing.EVICTION) -> Holder:
-    return Holder(
+def holder(workload: Record, by: Requeuing = Requeuing.EVICTION) -> AdmittedWorkload:
+    return AdmittedWorkload(
         workload["name"],
         workload.get("queue") or "",
         held(workload),

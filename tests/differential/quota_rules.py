@@ -17,11 +17,11 @@ from tests.differential.quota_reading import (
 )
 from tutti.api.quantity import parse
 from tutti.quota.assigner import largest_counts
-from tutti.quota.fair_reclaim import Contest
-from tutti.quota.fair_sharing import share
+from tutti.quota.fair_reclaim import TargetQueueOrdering
+from tutti.quota.fair_sharing import fair_share
 from tutti.quota.ordering import entry_key, head_key
-from tutti.quota.policy import Fungibility, Mode, Rank, Who, allows, is_better
-from tutti.quota.preemption import hold_back
+from tutti.quota.policy import FlavorRank, Fungibility, Preemptible, PreemptionMode, allows, is_better
+from tutti.quota.preemption import resources_to_reserve
 from tutti.quota.reclaim import in_victim_order
 from tutti.quota.tree import UNLIMITED, QuotaNode, QuotaTree
 from tutti.quota.usage import local_usage, usage_report
@@ -91,14 +91,14 @@ def shares(case: Record, expect: Record) -> tuple[Answer, Answer]:
     for queue, used in case["usage"].items():
         quota.add(queue, usage(used))
     if "requested" in case:
-        mine = share(quota.queues[expect["clusterQueue"]])
+        mine = fair_share(quota.queues[expect["clusterQueue"]])
         on = mine.borrows_any(usage(case["requested"]))
         answer = {"borrowing": bool(mine.borrowed), "borrowingOnRequested": on}
         return answer, {key: expect[key] for key in answer}
     more = usage(case.get("additionalUsage"))
     answer, expected = {}, {}
     for said in expect["share"]:
-        found = share(_node(quota, said), more)
+        found = fair_share(_node(quota, said), more)
         key = said["kind"], said["name"]
         answer[key] = (found.rounded(), found.resource, bool(found.borrowed))
         value = UNLIMITED if said["share"] == "unlimited" else said["share"]
@@ -135,16 +135,16 @@ def reserve(case: Record, expect: Record) -> tuple[Answer, Answer]:
     wanted = usage(incoming["usage"])
     waits = incoming["mode"] == "Preempt"
     node = quota.queues[incoming["queue"]]
-    kept = hold_back(node, wanted, borrows=incoming["borrow"] > 0) if waits else wanted
+    kept = resources_to_reserve(node, wanted, borrows=incoming["borrow"] > 0) if waits else wanted
     return {"reserved": kept}, {"reserved": in_units(expect["reserved"])}
 
 
 MODES = {
-    "noFit": Mode.NO_FIT,
-    "noPreemptionCandidates": Mode.NO_CANDIDATES,
-    "preempt": Mode.PREEMPT,
-    "reclaim": Mode.RECLAIM,
-    "fit": Mode.FIT,
+    "noFit": PreemptionMode.NO_FIT,
+    "noPreemptionCandidates": PreemptionMode.NO_CANDIDATES,
+    "preempt": PreemptionMode.PREEMPT,
+    "reclaim": PreemptionMode.RECLAIM,
+    "fit": PreemptionMode.FIT,
 }
 
 
@@ -158,7 +158,7 @@ def fungibility(said: Record | None) -> Fungibility:
 
 
 def flavor_rank(case: Record, expect: Record) -> tuple[Answer, Answer]:
-    one, other = (Rank(MODES[case[key]["mode"]], case[key]["borrow"]) for key in "ab")
+    one, other = (FlavorRank(MODES[case[key]["mode"]], case[key]["borrow"]) for key in "ab")
     return {"aPreferred": is_better(one, other, fungibility(case["flavorFungibility"]))}, expect
 
 
@@ -171,7 +171,7 @@ def partial_count(case: Record, expect: Record) -> tuple[Answer, Answer]:
 
 def preemption_policy(case: Record, expect: Record) -> tuple[Answer, Answer]:
     one, other = holder(case["preemptor"]), holder(case["candidate"])
-    return {"satisfied": allows(Who(case["policy"]), one, other)}, expect
+    return {"satisfied": allows(Preemptible(case["policy"]), one, other)}, expect
 
 
 def victim_order(case: Record, expect: Record) -> tuple[Answer, Answer]:
@@ -186,7 +186,7 @@ def victim_order(case: Record, expect: Record) -> tuple[Answer, Answer]:
 def victim_queue_order(case: Record, expect: Record) -> tuple[Answer, Answer]:
     snap = snapshot(case, case["admitted"])
     candidates = [holder(one) for one in case["admitted"] if one["queue"] in case["candidateQueues"]]
-    contest = Contest(snap, case["preemptorQueue"], in_victim_order(candidates, case["preemptorQueue"]))
+    contest = TargetQueueOrdering(snap, case["preemptorQueue"], in_victim_order(candidates, case["preemptorQueue"]))
     actions = iter(case["actions"])
     order = []
     for queue in contest.offers():

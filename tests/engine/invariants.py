@@ -13,7 +13,7 @@ from tutti.engine.reading.resolution import through_local_queue
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.workloads import Phase, WorkloadKey
 from tutti.quota.tree import QuotaTree
-from tutti.quota.usage import overused
+from tutti.quota.usage import overused_quota
 
 
 class Invariants:
@@ -90,10 +90,10 @@ class Invariants:
         charges += [charge for one in state.kept.values() for charge, pods in one.charges for _ in range(pods)]
         nominated = [pair for one in state.nominations.ours.values() for pair in one.charges]
         anew = self.tree_of([*charges, *(charge for charge, pods in nominated for _ in range(pods))], used)
-        holdings = state.holdings
-        counted = {queue: Counter(holdings.used(queue)) for queue in holdings.queues()}
+        ledger = state.ledger
+        counted = {queue: Counter(ledger.used(queue)) for queue in ledger.queues()}
         handed: Counter[Any] = Counter()
-        for one in holdings.handed():
+        for one in ledger.handed():
             counted[one.queue].update(one.usage)
             handed.update(one.usage)
             anew.remove(one.queue, one.usage)
@@ -104,7 +104,7 @@ class Invariants:
         assert handed <= meant, "quota is handed over to nobody"
         for name, node in anew.queues.items():
             for what in node.quotas:
-                assert node.available(what) == state.holdings.tree.queues[name].available(what)
+                assert node.available(what) == state.ledger.tree.queues[name].available(what)
         reserving = [member.charge for member in self.newly_reserved() if member.charge is not None]
         reserved = self.tree_of(charges, used) if reserving else anew
         for charge in reserving:
@@ -126,7 +126,7 @@ class Invariants:
         state = self.engine.state
         held: dict[str, dict[Any, int]] = {}
         leaving: dict[str, int] = {}
-        handed = {one.who: one.usage for one in state.holdings.handed()}
+        handed = {one.who: one.usage for one in state.ledger.handed()}
         for key, workload in state.workloads.items():
             charges = [m.charge for m in workload.members()]
             charges += [h.charge for g in workload.groups.values() for h in g.holds]
@@ -152,9 +152,9 @@ class Invariants:
 
     def check_overuse(self) -> None:
         """Whoever uses more quota than there is has been told, and nobody else."""
-        tree = self.engine.state.holdings.tree
-        found = {("ClusterQueue", "", name) for name, node in tree.queues.items() if overused(node)}
-        found |= {("Cohort", "", name) for name, node in tree.cohorts.items() if overused(node)}
+        tree = self.engine.state.ledger.tree
+        found = {("ClusterQueue", "", name) for name, node in tree.queues.items() if overused_quota(node)}
+        found |= {("Cohort", "", name) for name, node in tree.cohorts.items() if overused_quota(node)}
         assert self.engine.state.overuses.reported.keys() == found
 
     def check_waiting(self) -> None:
@@ -287,7 +287,7 @@ class Invariants:
                     counted = {name: flavor for name, flavor in loss.flavors.items() if (flavor, name) in queue.quotas}
                     usage = {(flavor, name): loss.amounts.get(name, 0) for name, flavor in counted.items()}
                     left -= bool(usage)
-                    room = state.holdings.room_for(queue.name, usage) if usage and left < 0 else 0
+                    room = state.ledger.room_for(queue.name, usage) if usage and left < 0 else 0
                     assert room < 1, f"{key} has lost a member whose quota anybody may have"
 
     def check_victims(self, evictions: list[Any]) -> None:

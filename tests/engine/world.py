@@ -553,7 +553,7 @@ class World:
         return next((c for c in conditions if c.type == "PodScheduled"), None)
 
     def used(self, queue: str, flavor: str = "default", resource: str = GPU) -> int:
-        return self.engine.state.holdings.used(queue).get((flavor, resource), 0)
+        return self.engine.state.ledger.used(queue).get((flavor, resource), 0)
 
     # How decisions are carried out.
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quota.trees import unhurried
-from tutti.quota.backfill import departures, earliest, lasting, pause, withheld
+from tutti.quota.backfill import departures, earliest, reservation_pause, rounded_runtime, withheld
 
 UNKNOWN = np.inf
 
@@ -107,14 +107,21 @@ def test_what_is_left_to_others_is_free_now_and_extra_then(total, used, gone, wa
 @unhurried
 @given(st.floats(0, 1e9), st.floats(0, 1e9))
 def test_work_is_taken_to_run_as_long_as_it_may_or_a_little_longer(one, other):
-    assert one <= lasting(one) <= max(1.0, 1.1 * one)
-    assert lasting(min(one, other)) <= lasting(max(one, other))
+    assert one <= rounded_runtime(one) <= max(1.0, 1.1 * one)
+    assert rounded_runtime(min(one, other)) <= rounded_runtime(max(one, other))
 
 
 def test_there_are_few_lengths():
-    assert [lasting(seconds) for seconds in (0, 0.5, 1, 64, 3600)] == [0, 1, 1, 64, 2.0 ** (95 / 8)]
-    assert len({lasting(seconds) for seconds in range(3600, 7200)}) == 9
+    assert [rounded_runtime(seconds) for seconds in (0, 0.5, 1, 64, 3600)] == [0, 1, 1, 64, 2.0 ** (95 / 8)]
+    assert len({rounded_runtime(seconds) for seconds in range(3600, 7200)}) == 9
 
 
 def test_pauses_grow_up_to_a_limit():
-    assert [pause(times, 60.0) for times in (1, 2, 3, 5, 6, 50)] == [60.0, 120.0, 240.0, 960.0, 960.0, 960.0]
+    assert [reservation_pause(times, 60.0) for times in (1, 2, 3, 5, 6, 50)] == [
+        60.0,
+        120.0,
+        240.0,
+        960.0,
+        960.0,
+        960.0,
+    ]

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from tests.quota.trees import unhurried
 from tutti.quota.assigner import largest_counts
-from tutti.quota.proportion import Claim, divide
+from tutti.quota.proportion import QueueDemand, divide
 
 some = st.integers(0, 20)
 claims = st.lists(
     st.builds(
-        Claim,
+        QueueDemand,
         st.uuids().map(str),
         st.none() | some,
         st.fractions(0, 20, max_denominator=4),
@@ -48,7 +48,7 @@ def test_the_order_of_the_queues_does_not_matter(total, them):
 
 
 def test_the_older_queue_gets_the_unit_that_cannot_be_divided():
-    younger, older = (Claim(name, 2, 6, weight=2, created=at) for name, at in (("a", 1), ("b", 0)))
+    younger, older = (QueueDemand(name, 2, 6, weight=2, created=at) for name, at in (("a", 1), ("b", 0)))
     assert divide(11, [younger, older]).shares == {"a": 5, "b": 6}
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.quota.estimate import End, Pods, Waiting, Way, starts
+from tutti.quota.estimate import EqualPods, ExpectedEnd, FlavorOption, PendingWorkload, estimate_starts
 from tutti.quota.tree import Quota, QuotaTree
 
 NOW = 1000.0
@@ -28,17 +28,19 @@ def free(*gpus: int):
     return np.array([[one] for one in gpus], dtype=np.int64)
 
 
-def end(after: float, gpus: int, *, queue: str = "q", node: int = 0) -> End:
-    return End(NOW + after, queue, {GPU: gpus}, np.array([node]), np.array([[gpus]]))
+def end(after: float, gpus: int, *, queue: str = "q", node: int = 0) -> ExpectedEnd:
+    return ExpectedEnd(NOW + after, queue, {GPU: gpus}, np.array([node]), np.array([[gpus]]))
 
 
-def waits(count: int, each: int = 1, *, seconds: float | None = None, nodes=(True,), flavors=("h100",)) -> Waiting:
-    ways = [Way({(flavor, "gpu"): count * each}, np.array(nodes)) for flavor in flavors]
-    return Waiting("q", [Pods(count, np.array([each]), ways)], seconds)
+def waits(
+    count: int, each: int = 1, *, seconds: float | None = None, nodes=(True,), flavors=("h100",)
+) -> PendingWorkload:
+    ways = [FlavorOption({(flavor, "gpu"): count * each}, np.array(nodes)) for flavor in flavors]
+    return PendingWorkload("q", [EqualPods(count, np.array([each]), ways)], seconds)
 
 
-def told(quota: QuotaTree, room, ends, *line: Waiting, strict: bool = True) -> list[float | None]:
-    found = starts(NOW, quota, room, ends, line, strict=strict)
+def told(quota: QuotaTree, room, ends, *line: PendingWorkload, strict: bool = True) -> list[float | None]:
+    found = estimate_starts(NOW, quota, room, ends, line, strict=strict)
     return [None if at is None else at - NOW for at in found]
 
 
@@ -70,7 +72,10 @@ def test_quota_alone_is_not_enough_where_no_node_has_room_for_a_pod():
 
 def test_nodes_alone_are_not_enough_where_others_hold_the_quota():
     # The node is empty. Its quota is lent, and comes back with the second borrower.
-    ends = [end(30, 0, node=0), End(NOW + 60, "other", {GPU: 4}, np.array([], dtype=int), np.zeros((0, 1), dtype=int))]
+    ends = [
+        end(30, 0, node=0),
+        ExpectedEnd(NOW + 60, "other", {GPU: 4}, np.array([], dtype=int), np.zeros((0, 1), dtype=int)),
+    ]
 
     assert told(tree(q=("all", 4, 0), other=("all", 4, 8)), free(8), ends, waits(4)) == [60]
 
@@ -85,11 +90,14 @@ def test_the_first_flavor_that_has_both_quota_and_nodes_is_taken():
     two = QuotaTree({"q": ("", {GPU: Quota(4), ("a100", "gpu"): Quota(4)})}, {})
     two.add("q", {GPU: 4, ("a100", "gpu"): 4})
     ends = [
-        End(NOW + 60, "q", {("h100", "gpu"): 4}, np.array([0]), np.array([[4]])),
-        End(NOW + 30, "q", {("a100", "gpu"): 4}, np.array([1]), np.array([[4]])),
+        ExpectedEnd(NOW + 60, "q", {("h100", "gpu"): 4}, np.array([0]), np.array([[4]])),
+        ExpectedEnd(NOW + 30, "q", {("a100", "gpu"): 4}, np.array([1]), np.array([[4]])),
     ]
-    ways = [Way({GPU: 4}, np.array([True, False])), Way({("a100", "gpu"): 4}, np.array([False, True]))]
-    both = Waiting("q", [Pods(4, np.array([1]), ways)])
+    ways = [
+        FlavorOption({GPU: 4}, np.array([True, False])),
+        FlavorOption({("a100", "gpu"): 4}, np.array([False, True])),
+    ]
+    both = PendingWorkload("q", [EqualPods(4, np.array([1]), ways)])
 
     assert told(two, free(0, 0), ends, both, both) == [30, 60]
 
@@ -97,7 +105,13 @@ def test_the_first_flavor_that_has_both_quota_and_nodes_is_taken():
 def test_roles_share_the_room():
     # A leader and its workers ask for five of the same GPUs.
     way = np.array([True])
-    roles = Waiting("q", [Pods(1, np.array([1]), [Way({GPU: 1}, way)]), Pods(4, np.array([1]), [Way({GPU: 4}, way)])])
+    roles = PendingWorkload(
+        "q",
+        [
+            EqualPods(1, np.array([1]), [FlavorOption({GPU: 1}, way)]),
+            EqualPods(4, np.array([1]), [FlavorOption({GPU: 4}, way)]),
+        ],
+    )
 
     assert told(tree(q=("", 8, 8)), free(0), [end(30, 4), end(60, 1)], roles) == [60]
 
@@ -128,13 +142,13 @@ def test_what_starts_gives_back_in_turn_when_its_own_time_is_over():
 
 
 def test_without_a_queue_room_is_all_that_counts():
-    pods = Waiting("", [Pods(4, np.array([1]), [Way({}, np.array([True]))])])
+    pods = PendingWorkload("", [EqualPods(4, np.array([1]), [FlavorOption({}, np.array([True]))])])
 
     assert told(tree(), free(0), [end(30, 4, queue="")], pods) == [30]
 
 
 def test_who_asks_for_nothing_starts_at_once():
-    assert told(tree(q=("", 8, 8)), free(0), [end(30, 4)], Waiting("q", [])) == [0]
+    assert told(tree(q=("", 8, 8)), free(0), [end(30, 4)], PendingWorkload("q", [])) == [0]
 
 
 def brute_force(quota: int, ends, line, *, strict: bool) -> list[float | None]:

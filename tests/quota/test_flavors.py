@@ -6,25 +6,16 @@ Rules: Kueue 0.20, pkg/scheduler/flavorassigner.
 from __future__ import annotations
 
 from tutti.api.taints import Taint, Toleration
-from tutti.quota.flavors import (
-    Flavor,
-    Queue,
-    ResourceGroup,
-    assignments,
-    tolerated,
-    uncovered,
-    usage_of,
-    where_of,
-)
+from tutti.quota.flavors import Flavor, FlavorGroup, Queue, flavor_assignments, tolerated, uncovered, usage_of, where_of
 
 SPOT = Flavor("spot", (("kind", "spot"),), (Taint("spot", "true", "NoSchedule"),))
 LARGE = Flavor("large", (("kind", "large"),), tolerations=(Toleration("large", "Exists"),))
 FLAVORS = {flavor.name: flavor for flavor in (SPOT, LARGE, Flavor("net"))}
-QUEUE = Queue("q", groups=(ResourceGroup(("cpu", "gpu"), ("spot", "large")), ResourceGroup(("nic",), ("net",))))
+QUEUE = Queue("q", groups=(FlavorGroup(("cpu", "gpu"), ("spot", "large")), FlavorGroup(("nic",), ("net",))))
 
 
 def ways(requests, tolerations=(), queue=QUEUE, flavors=FLAVORS):
-    return list(assignments(queue, flavors, requests, tolerations))
+    return list(flavor_assignments(queue, flavors, requests, tolerations))
 
 
 def test_all_resources_of_a_group_take_the_same_flavor_in_the_order_of_the_queue():
@@ -66,7 +57,7 @@ def test_what_no_group_covers_cannot_be_had():
 
 
 def test_pods_count_only_where_they_are_covered():
-    queue = Queue("q", groups=(ResourceGroup(("pods",), ("net",)),))
+    queue = Queue("q", groups=(FlavorGroup(("pods",), ("net",)),))
     assert ways({"pods": 1}, queue=queue) == [{"pods": "net"}]
     assert ways({"pods": 1}) == [{}]
 

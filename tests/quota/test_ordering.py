@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quota.trees import unhurried
-from tutti.quota.ordering import SPREAD, Requeuing, delay, head_key, order_key, queued_at
+from tutti.quota.ordering import SPREAD, Requeuing, backoff_seconds, head_key, order_key, queued_at
 from tutti.quota.usage import decay, local_usage, penalty
 
 IDENTITIES = st.tuples(*[st.sampled_from(["a", "b"])] * 3)
@@ -40,14 +40,16 @@ def test_the_order_does_not_depend_on_arrival(waiting, random):
 
 @pytest.mark.parametrize(("attempt", "least"), [(0, 1), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (1000, 10)])
 def test_the_delay_doubles_up_to_the_longest_and_is_spread_by_a_quarter(attempt, least):
-    waits = [delay(attempt, Random(seed), base=1, most=10) for seed in range(50)]
+    waits = [backoff_seconds(attempt, Random(seed), base=1, most=10) for seed in range(50)]
     assert all(least <= wait <= least * (1 + SPREAD) for wait in waits)
     assert len(set(waits)) == 50
 
 
 @given(st.integers(0, 200), st.integers(0, 2**32))
 def test_equal_seeds_give_equal_delays(attempt, seed):
-    assert delay(attempt, Random(seed), base=2, most=60) == delay(attempt, Random(seed), base=2, most=60)
+    assert backoff_seconds(attempt, Random(seed), base=2, most=60) == backoff_seconds(
+        attempt, Random(seed), base=2, most=60
+    )
 
 
 finite = st.floats(0, 1e6)

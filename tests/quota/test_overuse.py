@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.quota.trees import trees, unhurried, usages
 from tutti.quota.tree import Quota, QuotaTree
-from tutti.quota.usage import Overuse, overused
+from tutti.quota.usage import Overuse, overused_quota
 
 GPU = ("f", "gpu")
 
@@ -24,15 +24,15 @@ def tree_of(queues: dict, used: dict, *, shared: int = 0) -> QuotaTree:
 def test_a_queue_without_a_cohort_is_held_to_its_own():
     tree = QuotaTree({"a": ("", {GPU: Quota(4, borrowing_limit=9)})}, {})
     tree.add("a", {GPU: 4})
-    assert overused(tree.queues["a"]) == {}
+    assert overused_quota(tree.queues["a"]) == {}
     tree.add("a", {GPU: 1})
-    assert overused(tree.queues["a"]) == {GPU: Overuse(5, 4, None)}  # nobody lends to it
+    assert overused_quota(tree.queues["a"]) == {GPU: Overuse(5, 4, None)}  # nobody lends to it
 
 
 def test_what_is_not_listed_any_more_is_all_too_much():
     tree = QuotaTree({"a": ("", {})}, {})
     tree.add("a", {GPU: 2})
-    assert overused(tree.queues["a"]) == {GPU: Overuse(2, 0, None)}
+    assert overused_quota(tree.queues["a"]) == {GPU: Overuse(2, 0, None)}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_is_not_listed_any_more_is_all_too_much():
 )
 def test_who_borrows_what_is_not_there_is_told_and_so_is_the_cohort(a, b, used, told):
     tree = tree_of({"a": {GPU: a}, "b": {GPU: b}}, used)
-    found = {name: overused(node) for name, node in (tree.queues | tree.cohorts).items()}
+    found = {name: overused_quota(node) for name, node in (tree.queues | tree.cohorts).items()}
     assert {name: one[GPU] for name, one in found.items() if one} == told
 
 
@@ -58,7 +58,7 @@ def test_nobody_is_told_of_what_was_given_by_the_rules(tree, data):
         usage = data.draw(usages)
         if tree.fits(name, usage):
             tree.add(name, usage)
-    assert not any(overused(node) for node in (*tree.queues.values(), *tree.cohorts.values()))
+    assert not any(overused_quota(node) for node in (*tree.queues.values(), *tree.cohorts.values()))
 
 
 @unhurried
@@ -67,5 +67,5 @@ def test_where_a_queue_has_less_than_nothing_left_somebody_on_its_way_up_is_told
     for name in tree.queues:
         tree.add(name, data.draw(usages))
     for node in tree.queues.values():
-        told = {what for one in (node, *node.ancestors()) for what in overused(one)}
+        told = {what for one in (node, *node.ancestors()) for what in overused_quota(one)}
         assert {what for what in node.usage if node.available(what) < 0} <= told

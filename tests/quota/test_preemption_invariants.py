@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quota.trees import contests, state, unhurried
-from tutti.quota.fair_reclaim import Strategy, fair_reclaim
-from tutti.quota.policy import Who, allows
-from tutti.quota.reclaim import Reason, fits, reclaim
+from tutti.quota.fair_reclaim import FairSharingStrategy, fair_victims
+from tutti.quota.policy import Preemptible, allows
+from tutti.quota.reclaim import PreemptionReason, classical_victims, fits
 
-BOTH = tuple(Strategy)
-WAYS = (reclaim, fair_reclaim)
+BOTH = tuple(FairSharingStrategy)
+WAYS = (classical_victims, fair_victims)
 
 
 @pytest.mark.parametrize("choose", WAYS)
@@ -38,7 +38,7 @@ def test_the_demand_fits_once_its_victims_are_gone_and_no_victim_can_be_given_ba
             snapshot.remove(victim.holder)
         assert fits(snapshot, demand, borrowing=True)
         # whoever is preempted without borrowing being allowed may be given back only as long as nothing is borrowed
-        strict = choose is reclaim and fits(snapshot, demand, borrowing=False)
+        strict = choose is classical_victims and fits(snapshot, demand, borrowing=False)
         for victim in victims:
             with snapshot.trial():
                 snapshot.add(victim.holder)
@@ -54,7 +54,7 @@ def test_victims_are_those_whom_the_policy_names(choose, contest):
     for holder, reason in choose(snapshot, demand):
         assert holder.uses_any(demand.contested)
         own = holder.queue == demand.queue
-        assert own == (reason is Reason.IN_CLUSTER_QUEUE)
+        assert own == (reason is PreemptionReason.IN_CLUSTER_QUEUE)
         assert allows(policy.within if own else policy.reclaim, demand, holder)
         assert own or snapshot.queue(holder.queue).borrows_any(demand.contested)
 
@@ -81,10 +81,13 @@ def test_who_is_tried_first_goes_by_the_same_right(choose, contest, places):
 @given(contests(), st.sampled_from([BOTH, BOTH[:1], BOTH[1:]]))
 def test_without_leave_to_preempt_nobody_is_preempted(contest, strategies):
     snapshot, demand = contest
-    if (snapshot.policy(demand.queue).within, snapshot.policy(demand.queue).reclaim) != (Who.NEVER, Who.NEVER):
+    if (snapshot.policy(demand.queue).within, snapshot.policy(demand.queue).reclaim) != (
+        Preemptible.NEVER,
+        Preemptible.NEVER,
+    ):
         return
-    assert reclaim(snapshot, demand) == []
-    assert fair_reclaim(snapshot, demand, strategies=strategies) == []
+    assert classical_victims(snapshot, demand) == []
+    assert fair_victims(snapshot, demand, strategies=strategies) == []
 
 
 @pytest.mark.parametrize("choose", WAYS)

@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quota.trees import contests, unhurried
-from tutti.quota.proportion import Claim, First, Pending, Proportion, fill
+from tutti.quota.proportion import DeservedFirst, PendingRequests, Proportion, QueueDemand, water_fill
 from tutti.quota.tree import Quota, QuotaTree
 
 WHAT = ("f0", "gpu")
 
 
-def proportion_of(quotas, weights, pending, used=(), cohorts=None, first=First.KEPT):
+def proportion_of(quotas, weights, pending, used=(), cohorts=None, first=DeservedFirst.KEPT):
     """Queues q0, q1, ... of (cohort, quota), with weights, GPUs waited for, and GPUs used."""
     names = [f"q{number}" for number in range(len(quotas))]
     queues = {name: (cohort, {WHAT: quota}) for name, (cohort, quota) in zip(names, quotas, strict=True)}
     milli = {name: 1000 * weight for name, weight in zip(names, weights, strict=True)}
     tree = QuotaTree(queues, cohorts or {"root": ("", {WHAT: Quota(100)})}, queue_weights=milli)
-    waiting = Pending()
+    waiting = PendingRequests()
     for name, amount in zip(names, pending, strict=True):
         waiting.come(name, {"gpu": amount})
     for name, amount in zip(names, used, strict=False):
@@ -77,7 +77,7 @@ OWNS_20 = Quota(20)
     ],
 )
 def test_what_is_deserved_where_owners_go_first(quotas, pending, own, beside, reach):
-    for first, expected in ((First.OWN, own), (First.BESIDE, beside)):
+    for first, expected in ((DeservedFirst.OWN, own), (DeservedFirst.BESIDE, beside)):
         tree, proportion = proportion_of([("root", quota) for quota in quotas], (1, 3), pending, first=first)
         assert deserved(tree, proportion) == expected
         assert [proportion.reach(node)["gpu"] for node in tree.queues.values()] == reach
@@ -87,7 +87,7 @@ def test_the_reach_of_a_queue_goes_by_what_others_own_at_every_level():
     """Cohort a owns 30 of 130, and its queues want 200: b, beside it, reaches 100, and q0 what q1 leaves of all."""
     quotas, cohorts = [("a", NONE), ("a", Quota(10)), ("b", NONE)], {"root": ("", {WHAT: Quota(100)})}
     cohorts |= {"a": ("root", {WHAT: OWNS_20}), "b": ("root", {})}
-    tree, proportion = proportion_of(quotas, (1, 1, 1), (100, 100, 100), cohorts=cohorts, first=First.BESIDE)
+    tree, proportion = proportion_of(quotas, (1, 1, 1), (100, 100, 100), cohorts=cohorts, first=DeservedFirst.BESIDE)
     assert [proportion.reach(tree.queues[name])["gpu"] for name in ("q0", "q1", "q2")] == [120, 130, 100]
 
 
@@ -121,7 +121,7 @@ def test_a_share_is_what_is_used_of_what_is_deserved():
 
 
 def test_who_leaves_the_line_is_counted_no_more():
-    pending = Pending()
+    pending = PendingRequests()
     pending.come("q", {"gpu": 2, "cpu": 1})
     pending.come("q", {"gpu": 3})
     pending.go("q", {"gpu": 2, "cpu": 1})
@@ -131,7 +131,7 @@ def test_who_leaves_the_line_is_counted_no_more():
 
 
 def test_those_who_ask_for_nothing_may_come_and_go():
-    pending = Pending()
+    pending = PendingRequests()
     asks = [{"gpu": 2}, {"gpu": 0}, {"gpu": 0}, {}, {}]
     for one in asks:
         pending.come("q", one)
@@ -143,7 +143,7 @@ def test_those_who_ask_for_nothing_may_come_and_go():
 @unhurried
 @given(contests(), st.lists(st.dictionaries(st.sampled_from(("cpu", "gpu")), st.integers(0, 12)), max_size=4))
 def test_nobody_deserves_more_than_it_asks_for_and_all_together_no_more_than_there_is(contest, waiting):
-    tree, pending = contest[0].tree, Pending()
+    tree, pending = contest[0].tree, PendingRequests()
     for name, asks in zip(tree.queues, waiting, strict=False):
         pending.come(name, asks)
     root = next(iter(tree.queues.values())).root()
@@ -154,7 +154,7 @@ def test_nobody_deserves_more_than_it_asks_for_and_all_together_no_more_than_the
             used = sum(amount for what, amount in node.usage.items() if what[1] == resource)
             due = proportion.deserved(node).get(resource, 0)
             assert 0 <= due <= min(used + pending.of(node.name).get(resource, 0), node.lendable()[resource])
-        private = sum(node.local(what) for node in nodes for what in node.subtree if what[1] == resource)
+        private = sum(node.local.get(what, 0) for node in nodes for what in node.subtree if what[1] == resource)
         assert sum(proportion.deserved(node).get(resource, 0) for node in tree.queues.values()) <= lent + private
 
 
@@ -164,10 +164,10 @@ def test_nobody_deserves_more_than_it_asks_for_and_all_together_no_more_than_the
     st.lists(st.tuples(st.integers(0, 8), st.integers(0, 20), st.integers(1, 4)), min_size=1, max_size=6),
 )
 def test_water_rises_alike_in_all_that_are_not_full(more, them):
-    claims = [Claim(str(number), *one[:2], weight=one[2]) for number, one in enumerate(them)]
+    claims = [QueueDemand(str(number), *one[:2], weight=one[2]) for number, one in enumerate(them)]
     least = {one.name: min(one.deserved, one.most) for one in claims}
     total = sum(least.values()) + more
-    filled = fill(total, claims)
+    filled = water_fill(total, claims)
     assert sum(filled.values()) == min(total, sum(one.most for one in claims))
     heights = {one.name: Fraction(filled[one.name]) / one.weight for one in claims}
     for one in claims:

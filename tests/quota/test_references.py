@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.quota.flavors import Problem, Queue, ResourceGroup
+from tutti.quota.flavors import FlavorGroup, Queue, QuotaProblem
 from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, ring_problem, rings
 
 NAMES = st.sampled_from("abcdef")
@@ -48,7 +48,7 @@ def test_a_ring_is_spelled_out_and_says_how_to_break_it():
 
 
 def test_a_queue_names_its_missing_flavors_once():
-    queue = Queue("q", groups=(ResourceGroup(("cpu",), ("x", "y")), ResourceGroup(("gpu",), ("z", "x"))))
+    queue = Queue("q", groups=(FlavorGroup(("cpu",), ("x", "y")), FlavorGroup(("gpu",), ("z", "x"))))
     problem = queue_problem(queue, {"y"}, {})
     assert problem is not None
     assert problem.message.startswith("ResourceFlavor x, z does not exist")
@@ -56,7 +56,7 @@ def test_a_queue_names_its_missing_flavors_once():
 
 
 def test_what_cannot_be_read_is_told_before_what_is_missing():
-    queue = Queue("q", groups=(ResourceGroup(("cpu",), ("x", "y")),))
+    queue = Queue("q", groups=(FlavorGroup(("cpu",), ("x", "y")),))
     problem = queue_problem(queue, (), {}, unreadable={"y": "spec.a: wrong"})
     assert problem == ("FlavorInvalid", "ResourceFlavor y cannot be used: spec.a: wrong")
     problem = flavor_problem("racks", (), unreadable={"racks": "spec.b: wrong"})
@@ -65,7 +65,7 @@ def test_what_cannot_be_read_is_told_before_what_is_missing():
 
 def test_a_cohort_above_that_cannot_be_read_is_told():
     parents, wrong = {"below": "top", "apart": ""}, {"top": "spec.c: wrong"}
-    told = Problem("CohortInvalid", "Cohort top cannot be used: spec.c: wrong")
+    told = QuotaProblem("CohortInvalid", "Cohort top cannot be used: spec.c: wrong")
     assert cohort_problem("below", parents, unreadable=wrong) == cohort_problem("top", {}, unreadable=wrong) == told
     assert cohort_problem("apart", parents, unreadable=wrong) is None
     assert cohort_problem("", parents, unreadable=wrong) is None

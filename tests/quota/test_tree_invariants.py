@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quota.trees import PAIRS, trees, unhurried, usages
-from tutti.quota.fair_sharing import share
-from tutti.quota.tree import UNLIMITED, Quota, QuotaTree, level
+from tutti.quota.fair_sharing import fair_share
+from tutti.quota.tree import UNLIMITED, Quota, QuotaTree, borrowing_level
 
 charges = st.lists(st.tuples(st.integers(0, 4), usages), max_size=12)
 
@@ -67,7 +67,7 @@ def test_a_cohort_uses_what_its_children_do_not_keep_to_themselves(tree, steps):
         tree.add(queue, usage)
     for cohort in tree.cohorts.values():
         for what in PAIRS:
-            passed_on = sum(max(0, child.usage.get(what, 0) - child.local(what)) for child in cohort.children)
+            passed_on = sum(max(0, child.usage.get(what, 0) - child.local.get(what, 0)) for child in cohort.children)
             assert cohort.usage.get(what, 0) == passed_on
 
 
@@ -85,11 +85,11 @@ def test_using_more_never_makes_a_share_smaller(tree, steps, usage):
     for queue, one in in_queues(tree, steps):
         tree.add(queue, one)
     for name, node in tree.queues.items():
-        before = [share(at).key for at in (node, *node.ancestors())]
+        before = [fair_share(at).key for at in (node, *node.ancestors())]
         tree.add(name, usage)
-        assert [share(at).key for at in (node, *node.ancestors())] >= before
+        assert [fair_share(at).key for at in (node, *node.ancestors())] >= before
         tree.remove(name, usage)
-        assert [share(at).key for at in (node, *node.ancestors())] == before
+        assert [fair_share(at).key for at in (node, *node.ancestors())] == before
 
 
 @unhurried
@@ -99,7 +99,7 @@ def test_what_needs_no_borrowing_is_at_level_zero(tree, steps, usage):
         tree.add(queue, one)
     for node in tree.queues.values():
         for what, amount in usage.items():
-            mine = level(node, what, amount)
+            mine = borrowing_level(node, what, amount)
             assert (mine.height == 0) == (node.parent is None or not node.borrows(what, amount))
             assert mine.height <= node.root().height()
 
@@ -117,7 +117,7 @@ def test_what_is_lent_out_without_end_leaves_nothing_private():
     tree = QuotaTree(
         {"q": ("co", {what: Quota(UNLIMITED, lending_limit=UNLIMITED)}), "r": ("co", {what: Quota(0)})}, {}
     )
-    assert tree.queues["q"].local(what) == 0
+    assert tree.queues["q"].local.get(what, 0) == 0
     assert tree.queues["r"].potential(what) == UNLIMITED
 
 
@@ -127,5 +127,5 @@ def test_equal_shares_of_different_sizes_are_equal():
     tree = QuotaTree(queues, {"co": ("", {what: Quota(7)})}, queue_weights={"one": 1000, "three": 3000})
     tree.add("one", {what: 1})
     tree.add("three", {what: 3})
-    assert share(tree.queues["one"]).key == share(tree.queues["three"]).key == (False, Fraction(1, 7))
-    assert share(tree.queues["one"]).rounded() == 143
+    assert fair_share(tree.queues["one"]).key == fair_share(tree.queues["three"]).key == (False, Fraction(1, 7))
+    assert fair_share(tree.queues["one"]).rounded() == 143

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.quota.trees import PAIRS, trees, unhurried, usages
-from tutti.quota.fair_sharing import borrowed_share, dominant_share, share
+from tutti.quota.fair_sharing import borrowed_share, dominant_share, fair_share
 from tutti.quota.tree import UNLIMITED, Quota, QuotaTree
 
 T4, A100 = ("t4", "gpu"), ("a100", "gpu")
@@ -42,13 +42,13 @@ def test_units_count_what_their_flavor_says(measure, worth, expected):
 
 def test_the_weight_of_one_resource_leaves_the_others_alone():
     tree = tree_of({CPU: 9000}, {"a": {T4: 20, CPU: 9}})
-    found = share(tree.queues["a"])
+    found = fair_share(tree.queues["a"])
     assert (found.resource, found.ratio) == ("gpu", Fraction(20, 100))
 
 
 def test_what_has_no_end_is_worth_more_than_anything():
     tree = tree_of({A100: 8000}, {"a": {A100: 20}}, lent=UNLIMITED)
-    assert 0 < share(tree.queues["a"]).ratio < Fraction(1, 10**9)
+    assert 0 < fair_share(tree.queues["a"]).ratio < Fraction(1, 10**9)
 
 
 @unhurried

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tests.drawing import examples
-from tutti.quota.policy import PreemptionPolicy, Who
-from tutti.quota.snapshot import Demand, Holder, Snapshot
+from tutti.quota.policy import Preemptible, PreemptionPolicy
+from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
 from tutti.quota.tree import Quota, QuotaTree
 
 unhurried = examples(60)
@@ -42,7 +42,9 @@ def trees(draw):
 
 usages = st.dictionaries(st.sampled_from(PAIRS), st.integers(0, 6), min_size=1, max_size=2)
 
-leave = st.sampled_from((Who.ANY, Who.LOWER_PRIORITY, Who.LOWER_OR_NEWER_EQUAL_PRIORITY, Who.NEVER))
+leave = st.sampled_from(
+    (Preemptible.ANY, Preemptible.LOWER_PRIORITY, Preemptible.LOWER_OR_NEWER_EQUAL_PRIORITY, Preemptible.NEVER)
+)
 generous = st.builds(PreemptionPolicy, leave, leave, st.booleans(), st.none() | st.integers(-1, 2))
 
 
@@ -71,7 +73,7 @@ def contests(draw):
         usage = {what: min(draw(st.integers(1, 3)), max(0, node.available(what))) for what in node.quotas}
         if any(usage.values()):
             snapshot.add(
-                Holder(
+                AdmittedWorkload(
                     f"h{index}",
                     node.name,
                     usage,

@@ -61,7 +61,7 @@ def leftovers(world: World) -> list[str]:
             state = replica.engine.state
             leads = "leads" if replica.leads else "stands by"
             left += [f"{replica.name}, which {leads}, remembers {key}" for key in (*state.workloads, *state.members)]
-            left += [f"{replica.name}, which {leads}, counts quota of {queue}" for queue in state.holdings.queues()]
+            left += [f"{replica.name}, which {leads}, counts quota of {queue}" for queue in state.ledger.queues()]
     return left
 
 

@@ -122,7 +122,7 @@ def test_engines_that_fail_at_once_are_waited_for_longer_and_longer(monkeypatch:
 
 
 def usage(engine: CheckedEngine) -> dict[str, object]:
-    queues = engine.state.holdings.tree.queues
+    queues = engine.state.ledger.tree.queues
     return {name: {what: amount for what, amount in node.usage.items() if amount} for name, node in queues.items()}
 
 

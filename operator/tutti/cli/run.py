@@ -31,9 +31,9 @@ def command(**options: Any) -> None:
     """Run the scheduler: queue, admit, place and bind pods with `schedulerName: tutti`."""
     signal.signal(signal.SIGTERM, _leave)
     gc.set_threshold(*GC_THRESHOLDS)
-    from tutti.cli.start import Options, start  # noqa: PLC0415 - see above
+    from tutti.cli.start import RunOptions, start  # noqa: PLC0415 - see above
 
-    start(Options(**options))
+    start(RunOptions(**options))
 
 
 def _leave(*_: object) -> None:

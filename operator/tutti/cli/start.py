@@ -25,7 +25,7 @@ _USAGE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RunOptions:
     """What was said on the command line; None where nothing was."""
 
     kubeconfig: Path | None
@@ -36,7 +36,7 @@ class Options:
     log_format: Literal["json", "console"] | None
 
 
-def start(options: Options) -> NoReturn:
+def start(options: RunOptions) -> NoReturn:
     """Run the operator until a signal, and end the process."""
     configuration = _configuration(options.file, options.metrics_port)
     logging = configuration.logging

@@ -68,7 +68,7 @@ class Progress:
             self._forget(state)
 
     def _count(self, state: State, milestones: Sequence[LifecycleEvent]) -> None:
-        queues = state.holdings.tree.queues
+        queues = state.ledger.tree.queues
         self._metrics.of_cluster_queues.count(milestones)
         if self._metrics.of_local_queues is not None:
             self._metrics.of_local_queues.count(milestones)
@@ -84,7 +84,7 @@ class Progress:
         metrics.of_cluster_queues.keep(names)
         metrics.degraded_seconds.keep(state.catalog.queues)
         drop_others(metrics.preempted, names, 1)
-        metrics.of_cohorts.keep(state.holdings.tree.cohorts)
+        metrics.of_cohorts.keep(state.ledger.tree.cohorts)
         if metrics.of_local_queues is not None:
             doors = (one.metadata for one in state.catalog.all(LocalQueue))
             metrics.of_local_queues.keep({(door.name, door.namespace) for door in doors})

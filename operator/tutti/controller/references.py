@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tutti.controller.specs import ClusterQueueSpec, CohortSpec, FlavorSpec, LocalQueueSpec, ObjectKey, Specs
-from tutti.quota.flavors import Problem, Queue, ResourceGroup
+from tutti.quota.flavors import FlavorGroup, Queue, QuotaProblem
 from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, ring_problem, rings
 
 
@@ -36,7 +36,7 @@ def _inactive(reason: str, message: str) -> Verdict:
     return Verdict(active=False, reason=reason, message=message)
 
 
-def _of(problem: Problem | None, otherwise: Verdict) -> Verdict:
+def _of(problem: QuotaProblem | None, otherwise: Verdict) -> Verdict:
     return otherwise if problem is None else _inactive(problem.reason, problem.message)
 
 
@@ -110,7 +110,7 @@ def _judge_cohort(cohort: CohortSpec, world: _World) -> Verdict:
     """A parent without an object is no problem: it is a root without quota of its own."""
     if cohort.name in world.caught:
         return _of(ring_problem(world.caught[cohort.name]), _READY)
-    shared = Queue(cohort.name, groups=(ResourceGroup((), cohort.flavors),))
+    shared = Queue(cohort.name, groups=(FlavorGroup((), cohort.flavors),))
     problem = queue_problem(shared, world.flavors, {}, unreadable=world.unreadable("ResourceFlavor"))
     return _of(problem or _spread(cohort.flavors, world), _READY)
 
@@ -120,7 +120,7 @@ def _judge_cluster_queue(queue: ClusterQueueSpec, world: _World) -> Verdict:
         return _terminating(queue_users(queue.name, world.specs))
     if queue.stop_policy not in ("", "None"):
         return _inactive("Stopped", f"spec.stopPolicy is {queue.stop_policy}; set it to None to admit workloads")
-    admitting = Queue(queue.name, cohort=queue.cohort, groups=(ResourceGroup((), queue.flavors),))
+    admitting = Queue(queue.name, cohort=queue.cohort, groups=(FlavorGroup((), queue.flavors),))
     problem = queue_problem(admitting, world.flavors, world.caught, unreadable=world.unreadable("ResourceFlavor"))
     problem = problem or _spread(queue.flavors, world)
     parents = {cohort.name: cohort.parent for cohort in world.specs.cohorts.values()}
@@ -164,13 +164,13 @@ def users(kind: str, name: str, specs: Specs) -> list[str]:
     return find(name, specs)
 
 
-def _spread(flavors: tuple[str, ...], world: _World) -> Problem | None:
+def _spread(flavors: tuple[str, ...], world: _World) -> QuotaProblem | None:
     """Return the first problem of the flavors listed, all of which exist."""
     for name in flavors:
         topology = world.specs.flavors[name].topology
         problem = flavor_problem(topology, world.topologies, unreadable=world.unreadable("Topology"))
         if problem is not None:
-            return Problem(problem.reason, f"ResourceFlavor {name}: {problem.message}")
+            return QuotaProblem(problem.reason, f"ResourceFlavor {name}: {problem.message}")
     return None
 
 

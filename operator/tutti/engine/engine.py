@@ -46,7 +46,7 @@ from tutti.engine.records.reservations import BackfillReservation, Nomination
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.engine.status import queue_statuses, reporting, statuses
-from tutti.quota.assignment import Choice
+from tutti.quota.assignment import WorkloadAssignment
 
 _MOST_FAILURES = 3
 """How many turns on end may raise at nobody in particular; then there is no use in going on with this engine."""
@@ -65,9 +65,9 @@ class Engine:
     ) -> None:
         seeded = Random(configuration.seed)  # noqa: S311 - jitter, not secrets
         self.state = State(configuration, seeded, plugins=plugins or {}, discreet=discreet)
-        self.state.holdings.spared = partial(is_protected, self.state)
+        self.state.ledger.protected = partial(is_protected, self.state)
         self.state.places.used = partial(usage_history.usage_of_local_queue, self.state)
-        self.state.holdings.used_lately = partial(usage_history.usage_of_holder, self.state)
+        self.state.ledger.used_lately = partial(usage_history.usage_of_holder, self.state)
         self.milestones: list[LifecycleEvent] = []
         self._bulkheads = Bulkheads()
         self._queue = SchedulingQueue(self._bulkheads, self.state.debts.pending)
@@ -234,7 +234,7 @@ class Engine:
             self._queue.drop(first.workload)
             self._set_aside(first.workload, error, "admitting")
 
-    def _try_one(self, entry: QueueEntry, choice: Choice | None) -> None:
+    def _try_one(self, entry: QueueEntry, choice: WorkloadAssignment | None) -> None:
         """Admit a workload: reserve quota and nodes for it and have it bound; or else let it wait."""
         state, workload = self.state, entry.workload
         self._queue.evaluated += 1

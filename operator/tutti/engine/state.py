@@ -29,10 +29,10 @@ from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.placement.preemption.victim_cost import Budget
 from tutti.placement.profile import Profile
 from tutti.quota.flavors import Flavor
-from tutti.quota.ledger import Holdings
-from tutti.quota.ordering import delay
-from tutti.quota.preemption import Rules
-from tutti.quota.usage import PastUse
+from tutti.quota.ledger import UsageLedger
+from tutti.quota.ordering import backoff_seconds
+from tutti.quota.preemption import PreemptionRules
+from tutti.quota.usage import UsageHistory
 
 Address = tuple[WorkloadKey, str]
 """A workload and the name of a group in it."""
@@ -44,7 +44,7 @@ class State:
 
     Attributes:
         now: Unix seconds, as `decide` was told.
-        holdings: Who uses what of which queue.
+        ledger: Who uses what of which queue.
         strangers: Pods that carry the label of a pod group (namespace, name) and another schedulerName, with that.
         stranger_in: The pod group of each of these.
         home: Where each member is filed.
@@ -91,7 +91,7 @@ class State:
     catalog: Catalog = field(default_factory=Catalog)
     gang_objects: GangObjects = field(default_factory=GangObjects)
     ancestry: OwnerGraph = field(default_factory=OwnerGraph)
-    holdings: Holdings = field(default_factory=Holdings)
+    ledger: UsageLedger = field(default_factory=UsageLedger)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     members: dict[PodKey, Member] = field(default_factory=dict)
     strangers: dict[tuple[str, str], dict[PodKey, str]] = field(default_factory=dict)
@@ -100,13 +100,13 @@ class State:
     naming: dict[tuple[str, str], dict[PodKey, Member]] = field(default_factory=dict)
     dirty: dict[WorkloadKey, None] = field(default_factory=dict)
     counts: QueueCounts = field(default_factory=QueueCounts)
-    past_use: dict[str, PastUse] = field(default_factory=dict)
+    past_use: dict[str, UsageHistory] = field(default_factory=dict)
     past_use_at: float = 0.0
     places: QueuePositions = field(default_factory=QueuePositions)
     stale: bool = False
     changed_queues: dict[str, None] = field(default_factory=dict)
     profiles: dict[str, Profile] = field(default_factory=dict)
-    rules: Rules = field(default_factory=Rules)
+    rules: PreemptionRules = field(default_factory=PreemptionRules)
     budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
     allowances: dict[str, dict[str, Amounts]] = field(default_factory=dict)
     unpaid: dict[str, dict[WorkloadKey, None]] = field(default_factory=dict)
@@ -154,7 +154,7 @@ class State:
         """Count one more failure, and do not try the workload again before its backoff is over."""
         backoff = self.configuration.backoff
         workload.attempts += 1
-        workload.not_before = self.now + delay(
+        workload.not_before = self.now + backoff_seconds(
             workload.attempts, self.random, base=backoff.base_seconds, most=backoff.max_seconds
         )
         self.timed.add(workload)
@@ -195,7 +195,7 @@ class State:
         """Take over queues, flavors and cohorts as they are written now; usage stays."""
         self.catalog.compile(self._offered)
         catalog = self.catalog
-        self.holdings.respec(catalog.queues, catalog.cohorts, catalog.cohort_weights, catalog.worth)
+        self.ledger.rebuild(catalog.queues, catalog.cohorts, catalog.cohort_weights, catalog.worth)
 
     def _offered(self, flavor: Flavor, resource: str) -> int:
         """Return what the nodes of a flavor offer of a resource now."""
@@ -218,11 +218,11 @@ class State:
 
     def charge(self, charge: Charge, pods: int = 1) -> None:
         """Use quota for so many pods of one charge."""
-        self.holdings.charge(charge.queue, charge.usage, charge.holder, pods)
+        self.ledger.charge(charge.queue, charge.usage, charge.holder, pods)
 
     def refund(self, charge: Charge, pods: int = 1) -> None:
         """Give back the quota of so many pods of one charge: others may have it now."""
-        self.holdings.refund(charge.queue, charge.usage, charge.holder, pods)
+        self.ledger.refund(charge.queue, charge.usage, charge.holder, pods)
 
     def open(self, key: WorkloadKey) -> None:
         """Have a record for a Workload or PodGroup object, with or without members, and look at it."""

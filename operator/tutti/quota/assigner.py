@@ -24,113 +24,97 @@ same meanwhile, and is worked out once.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tutti.quota.assignment import Attempt, Choice, Chosen, NoFit, PartyChoice, PodSetChoice
-from tutti.quota.flavors import VIRTUAL, Flavor, PodSet, Queue, ResourceGroup, by_topology_only, mismatch
-from tutti.quota.policy import Mode, PreemptionPolicy, Rank, Who, is_better, stops
-from tutti.quota.tree import FlavorResource, QuotaNode, Usage, add_to, level
+from tutti.quota.assignment import (
+    AssignedFlavor,
+    AssignmentMode,
+    FlavorAttempt,
+    NoFit,
+    PodSetAssignment,
+    PodSetGroupAssignment,
+    WorkloadAssignment,
+)
+from tutti.quota.flavors import VIRTUAL, Flavor, PodSet, Queue, by_topology_only, mismatch
+from tutti.quota.policy import FlavorRank, Preemptible, PreemptionMode, PreemptionPolicy, is_better, stops
+from tutti.quota.tree import FlavorResource, QuotaNode, Usage, borrowing_level
 
 
-class Asked(NamedTuple):
+class PodSetGroup(NamedTuple):
     """What pod sets that share their flavors ask for.
 
     Attributes:
-        indexes: Theirs among all pod sets of the workload.
+        number: Which of the workload's groups it is.
         pod_sets: Themselves.
         totals: What each of them asks for per resource, and `requests` what all do.
-        groups: The resource groups concerned, by index, with the resources asked for of each, in order of name.
+        resource_groups: Those of the queue that are concerned, by index, with the resources asked for of each by name.
         uncovered: Whether they ask for something that the queue has no quota of.
     """
 
-    indexes: list[int]
+    number: int
     pod_sets: list[PodSet]
     totals: list[dict[str, int]]
     requests: Mapping[str, int]
-    groups: Mapping[int, list[str]]
+    resource_groups: Mapping[int, list[str]]
     uncovered: bool
 
 
 @dataclass(slots=True)
-class Known:
-    """What has been found out of some pod sets in a queue; it holds as long as they and all flavors stay as they are.
+class PodSetRequests:
+    """What some pod sets ask of a queue; it holds as long as they and all flavors stay as they are.
 
     Attributes:
-        asked: What they ask for, by those that share their flavors; empty where that has not been found out.
+        groups: By those that share their flavors; empty where that has not been worked out.
         implied: Whether all pods of the queue are placed by topology, whether they ask for it or not.
+        mismatches: Why those of a group may not be counted in a flavor of a resource group, or "": as far as looked at.
     """
 
-    asked: list[Asked] = field(default_factory=list)
+    groups: list[PodSetGroup] = field(default_factory=list)
     implied: bool = False
-    _wrong: dict[tuple[int, str, int], str] = field(default_factory=dict)
+    mismatches: dict[tuple[int, str, int], str] = field(default_factory=dict)
 
-    def find_out(self, queue: Queue, flavors: Mapping[str, Flavor], pod_sets: Sequence[PodSet]) -> None:
-        """Find out what some pod sets ask of a queue, unless it is known."""
-        if not self.asked:
-            self.asked = [_asked(queue, pod_sets, indexes) for indexes in _grouped(pod_sets)]
-            self.implied = by_topology_only(queue, flavors)
+    def prepare(self, queue: Queue, flavors: Mapping[str, Flavor], pod_sets: Sequence[PodSet]) -> None:
+        """Work out what some pod sets ask of a queue."""
+        self.implied = by_topology_only(queue, flavors)
+        together: dict[object, list[PodSet]] = {}
+        for index, pods in enumerate(pod_sets):
+            together.setdefault(pods.group or index, []).append(pods)
+        indexes: dict[str, int] = {}
+        for index, resources in enumerate(queue.groups):
+            for name in resources.covered:
+                indexes.setdefault(name, index)
+        for number, members in enumerate(together.values()):
+            totals = [{name: amount * pods.count for name, amount in pods.per_pod.items()} for pods in members]
+            requests: dict[str, int] = {}
+            for pods, total in zip(members, totals, strict=True):
+                if VIRTUAL in indexes:
+                    total[VIRTUAL] = pods.count
+                for name, amount in total.items():
+                    requests[name] = requests.get(name, 0) + amount
+            concerned: dict[int, list[str]] = {}
+            for name in sorted(requests.keys() & indexes.keys()):
+                concerned.setdefault(indexes[name], []).append(name)
+            uncovered = any(amount for name, amount in requests.items() if name not in indexes)
+            self.groups.append(PodSetGroup(number, members, totals, requests, concerned, uncovered))
 
-    def wrong(self, queue: Queue, flavors: Mapping[str, Flavor], asked: Asked, *, index: int, name: str) -> str:
-        """Return why pod sets may not be counted in a flavor of a resource group; "" where they may."""
-        key = index, name, asked.indexes[0]
-        if key not in self._wrong:
-            self._wrong[key] = self._find_wrong(queue.groups[index], flavors.get(name), asked, name)
-        return self._wrong[key]
-
-    def _find_wrong(self, group: ResourceGroup, flavor: Flavor | None, asked: Asked, name: str) -> str:
+    def mismatch(
+        self, queue: Queue, flavors: Mapping[str, Flavor], group: PodSetGroup, *, index: int, name: str
+    ) -> str:
+        """Return why a group may not be counted in a flavor of a resource group; "" where it may."""
+        flavor = flavors.get(name)
         if flavor is None:
-            return f"flavor {name} does not exist"
-        reasons = (mismatch(flavor, pods, group, implied=self.implied) for pods in asked.pod_sets)
-        return next(filter(None, reasons), "")
-
-
-def _asked(queue: Queue, pod_sets: Sequence[PodSet], indexes: list[int]) -> Asked:
-    them = [pod_sets[index] for index in indexes]
-    totals = [_totals(queue, pods) for pods in them]
-    requests = _sum(totals)
-    groups: dict[int, list[str]] = {}
-    uncovered = False
-    for name in sorted(requests):
-        index = _group_of(queue, name)
-        if index is not None:
-            groups.setdefault(index, []).append(name)
+            found = f"flavor {name} does not exist"
         else:
-            uncovered = uncovered or bool(requests[name])
-    return Asked(indexes, them, totals, requests, groups, uncovered)
+            reasons = (mismatch(flavor, pods, queue.groups[index], implied=self.implied) for pods in group.pod_sets)
+            found = next(filter(None, reasons), "")
+        self.mismatches[index, name, group.number] = found
+        return found
 
 
-def _totals(queue: Queue, pods: PodSet) -> dict[str, int]:
-    total = {name: amount * pods.count for name, amount in pods.per_pod.items()}
-    if _group_of(queue, VIRTUAL) is not None:
-        total[VIRTUAL] = pods.count
-    return total
-
-
-def _group_of(queue: Queue, resource: str) -> int | None:
-    """Return the index of the resource group that covers a resource."""
-    covering = (index for index, group in enumerate(queue.groups) if resource in group.covered)
-    return next(covering, None)
-
-
-def _grouped(pod_sets: Sequence[PodSet]) -> list[list[int]]:
-    """Return the indexes of pod sets that share flavors, in the order of the first of each."""
-    groups: dict[object, list[int]] = {}
-    for index, pods in enumerate(pod_sets):
-        groups.setdefault(pods.group or index, []).append(index)
-    return list(groups.values())
-
-
-def _sum(totals: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    result: dict[str, int] = {}
-    for total in totals:
-        add_to(result, total)
-    return result
-
-
-Simulate = Callable[[FlavorResource, int], Rank]
+SimulatePreemption = Callable[[FlavorResource, int], FlavorRank]
 """What preemption could do for so much of one flavor and resource, and at which level it would then be covered."""
 
 Without = Mapping[str, Collection[frozenset[str]]]
@@ -139,76 +123,84 @@ Without = Mapping[str, Collection[frozenset[str]]]
 Each names the flavors of all resource groups that these ask for together.
 """
 
-NOTHING: Without = MappingProxyType({})
+ALL_ALLOWED: Without = MappingProxyType({})
 
-BEST, WORST = Rank(Mode.FIT), Rank(Mode.NO_FIT)
+BEST, WORST = FlavorRank(PreemptionMode.FIT), FlavorRank(PreemptionMode.NO_FIT)
 
-
-class _Fit(NamedTuple):
-    rank: Rank
-    why: NoFit = NoFit.NONE
+Found = dict[str, AssignedFlavor]
+"""Resource -> the flavor that is found for it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chooser:
-    """Chooses flavors in one queue.
+class FlavorAssigner:
+    """Assigns flavors in one queue.
 
     Attributes:
         node: The queue in the quota tree.
         simulate: Asked where preemption could help.
         fair: Whether preemption goes by fair shares.
-        known: What has been found out before, kept by whoever asks for the same pod sets again.
+        requests: What the pod sets ask for, kept by whoever asks for the same ones again.
     """
 
     queue: Queue
     node: QuotaNode
     flavors: Mapping[str, Flavor]
     policy: PreemptionPolicy
-    simulate: Simulate
+    simulate: SimulatePreemption
     fair: bool = False
-    known: Known | None = None
+    requests: PodSetRequests | None = None
 
-    def choose(self, pod_sets: Sequence[PodSet], *, without: Without = NOTHING) -> Choice:
-        """Choose flavors for all pod sets; where one cannot have any, those behind it are not looked at.
+    def assign(self, pod_sets: Sequence[PodSet], *, without: Without = ALL_ALLOWED) -> WorkloadAssignment:
+        """Assign flavors to all pod sets; where one cannot have any, those behind it are not looked at.
 
         Args:
-            pod_sets: With the counts to choose for.
+            pod_sets: With the counts to assign flavors for.
             without: Leaves out combinations of flavors.
 
         Returns:
             What each has got, in the order of the pod sets.
         """
-        choice, known = Choice(), Known() if self.known is None else self.known
-        known.find_out(self.queue, self.flavors, pod_sets)
-        for asked in known.asked:
-            barred = [flavors for pods in asked.pod_sets for flavors in without.get(pods.name, ())]
-            search = _Search(self, known, asked, choice.usage, barred)
-            failed = not search.run()
-            choice.add(*search.outcome(failed=failed))
-            if failed:
+        requests = PodSetRequests() if self.requests is None else self.requests
+        if not requests.groups:
+            requests.prepare(self.queue, self.flavors, pod_sets)
+        assignment = WorkloadAssignment()
+        for group in requests.groups:
+            search = _Search(self, requests, group, assignment.usage)
+            barred = [flavors for pods in group.pod_sets for flavors in without.get(pods.name, ())]
+            found = None if group.uncovered else search.combination(barred) if barred else search.first()
+            names, attempts = tuple(pods.name for pods in group.pod_sets), tuple(search.attempts)
+            flavors = frozenset(one.flavor for one in (found or {}).values())
+            assignment.groups.append(PodSetGroupAssignment(names, group.requests, flavors, attempts))
+            for pods, total in zip(group.pod_sets, group.totals, strict=True):
+                mine = {name: one for name, one in (found or {}).items() if name in total}
+                assignment.add(PodSetAssignment(pods.name, pods.count, total, mine, found is None, attempts))
+            if found is None:
                 break
-        order = {pods.name: index for index, pods in enumerate(pod_sets)}
-        choice.pod_sets.sort(key=lambda mine: order[mine.name])
-        self._check_topology(pod_sets, choice, implied=known.implied)
-        return choice
+        if len(assignment.pod_sets) > 1:
+            order = {pods.name: index for index, pods in enumerate(pod_sets)}
+            assignment.pod_sets.sort(key=lambda mine: order[mine.name])
+        asking = {pods.name for pods in pod_sets if requests.implied or pods.topology is not None}
+        if asking:
+            self._check_topology(asking, assignment)
+        assignment.mode = min((pods.mode for pods in assignment.pod_sets), default=AssignmentMode.NO_FIT)
+        return assignment
 
-    def fit(self, what: FlavorResource, amount: int) -> _Fit:
-        """Return how so much of one flavor and resource could be had."""
+    def fit(self, what: FlavorResource, amount: int) -> tuple[FlavorRank, NoFit]:
+        """Return how so much of one flavor and resource could be had, and why it does not fit."""
         if amount > self.node.potential(what):
-            return _Fit(WORST, NoFit.EXCEEDS_MAX_QUOTA)
-        covered = level(self.node, what, amount)
+            return WORST, NoFit.EXCEEDS_MAX_QUOTA
+        covered = borrowing_level(self.node, what, amount)
         if amount <= max(0, self.node.available(what)):
-            return _Fit(Rank(Mode.FIT, covered.height))
+            return FlavorRank(PreemptionMode.FIT, covered.height), NoFit.NONE
         policy = self.policy
-        fairly = self.fair and {policy.within, policy.reclaim} != {Who.NEVER}
+        fairly = self.fair and {policy.within, policy.reclaim} != {Preemptible.NEVER}
         if amount <= self.node.nominal(what) or covered.partial or policy.while_borrowing or fairly:
-            return _Fit(self.simulate(what, amount))
-        return _Fit(Rank(Mode.NO_FIT, covered.height), NoFit.WAITING_FOR_QUOTA)
+            return self.simulate(what, amount), NoFit.NONE
+        return FlavorRank(PreemptionMode.NO_FIT, covered.height), NoFit.WAITING_FOR_QUOTA
 
-    def _check_topology(self, pod_sets: Sequence[PodSet], choice: Choice, *, implied: bool) -> None:
+    def _check_topology(self, asking: Collection[str], assignment: WorkloadAssignment) -> None:
         """A pod set is placed by one topology: all its flavors that have one must be the same."""
-        asking = {pods.name for pods in pod_sets if implied or pods.topology is not None}
-        for mine in choice.pod_sets:
+        for mine in assignment.pod_sets:
             if mine.name not in asking or mine.failed:
                 continue
             found = sorted({one.flavor for one in mine.flavors.values() if self.flavors[one.flavor].levels})
@@ -220,100 +212,87 @@ class Chooser:
 
 @dataclass(slots=True)
 class _Search:
-    """The search for flavors of pod sets that share them."""
+    """The search for flavors of pod sets that share them; `taken` is what those before them take."""
 
-    chooser: Chooser
-    known: Known
-    asked: Asked
+    assigner: FlavorAssigner
+    requests: PodSetRequests
+    group: PodSetGroup
     taken: Usage
-    without: Collection[frozenset[str]] = ()
-    chosen: dict[str, Chosen] = field(default_factory=dict)
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[FlavorAttempt] = field(default_factory=list)
 
-    def run(self) -> bool:
-        """Choose a flavor for each resource; returns whether there is one for all."""
-        if self.asked.uncovered:
-            return False
-        if self.without:
-            return self._combine()
-        for index in self.asked.groups:
-            found = self._in_group(index)
-            if found is None:
-                return False
-            self.chosen.update(found)
-        return True
+    def first(self) -> Found | None:
+        """Return a flavor for each resource: in each resource group the first that will do, or the best."""
+        found: Found = {}
+        for index in self.group.resource_groups:
+            best = self._best(index)
+            if best is None:
+                return None
+            found.update(best)
+        return found
 
-    def outcome(self, *, failed: bool) -> tuple[PartyChoice, list[PodSetChoice]]:
-        """Return what has been found for all pod sets together, and for each of them."""
-        chosen, attempts, asked = {} if failed else self.chosen, tuple(self.attempts), self.asked
-        names = tuple(pods.name for pods in asked.pod_sets)
-        party = PartyChoice(names, asked.requests, frozenset(one.flavor for one in chosen.values()), attempts)
-        found: list[PodSetChoice] = []
-        for pods, total in zip(asked.pod_sets, asked.totals, strict=True):
-            mine = {name: one for name, one in chosen.items() if name in total}
-            found.append(PodSetChoice(pods.name, pods.count, total, mine, failed, attempts))
-        return party, found
-
-    def _combine(self) -> bool:
-        """Choose the best combination of flavors, one per resource group, that is not left out.
+    def combination(self, barred: Collection[frozenset[str]]) -> Found | None:
+        """Return the best combination of flavors, one per resource group, that is not barred.
 
         A flavor stands in one resource group only, so what is free for one group does not depend on the others.
         """
-        ranked = [self._ranked(index) for index in self.asked.groups]
-        for combination in itertools.product(*ranked):
-            if frozenset(one.flavor for found in combination for one in found.values()) not in self.without:
-                for found in combination:
-                    self.chosen.update(found)
-                return True
-        return False
+        for combination in itertools.product(*map(self._ranked, self.group.resource_groups)):
+            if frozenset(one.flavor for best in combination for one in best.values()) not in barred:
+                return {name: one for best in combination for name, one in best.items()}
+        return None
 
-    def _ranked(self, index: int) -> list[dict[str, Chosen]]:
+    def _ranked(self, index: int) -> list[Found]:
         """Return what would be chosen in a resource group, then what would be without that, and so on."""
-        ranked: list[dict[str, Chosen]] = []
+        ranked: list[Found] = []
         passed: set[str] = set()
-        while (found := self._in_group(index, passed)) is not None:
-            ranked.append(found)
-            passed.update(one.flavor for one in found.values())
+        while (best := self._best(index, passed)) is not None:
+            ranked.append(best)
+            passed.update(one.flavor for one in best.values())
         return ranked
 
-    def _in_group(self, index: int, passed: Collection[str] = ()) -> dict[str, Chosen] | None:
-        fungibility = self.chooser.queue.fungibility
-        names = self.chooser.queue.groups[index].flavors
-        best: dict[str, Chosen] | None = None
+    def _best(self, index: int, passed: Collection[str] = ()) -> Found | None:
+        """Return the flavor of a resource group that is taken: the first that stops the search, else the best."""
+        queue = self.assigner.queue
+        best: Found | None = None
         rank = WORST
-        for name in names:
+        for name in queue.groups[index].flavors:
             attempt = None if name in passed else self._attempt(index, name)
             if attempt is None:
                 continue
-            chosen, mine = attempt
-            if stops(mine, fungibility):
-                best = chosen
-                break
-            if is_better(mine, rank, fungibility):
-                best, rank = chosen, mine
+            found, mine = attempt
+            if mine == BEST or stops(mine, queue.fungibility):
+                return found
+            if is_better(mine, rank, queue.fungibility):
+                best, rank = found, mine
         return best
 
-    def _attempt(self, index: int, name: str) -> tuple[dict[str, Chosen], Rank] | None:
+    def _attempt(self, index: int, name: str) -> tuple[Found, FlavorRank] | None:
         """Look at one flavor for all resources of a group; None where the pods may not be counted in it."""
-        resources = self.asked.groups[index]
-        for pods in self.asked.pod_sets:
-            if pods.kept and name not in pods.kept and pods.kept.intersection(self.chooser.queue.groups[index].flavors):
+        assigner, group = self.assigner, self.group
+        for pods in group.pod_sets:
+            if pods.kept and name not in pods.kept and pods.kept.intersection(assigner.queue.groups[index].flavors):
                 return None
-        wrong = self.known.wrong(self.chooser.queue, self.chooser.flavors, self.asked, index=index, name=name)
+        wrong = self.requests.mismatches.get((index, name, group.number))
+        if wrong is None:
+            wrong = self.requests.mismatch(assigner.queue, assigner.flavors, group, index=index, name=name)
         if wrong:
-            self.attempts.append(Attempt(name, Mode.NO_FIT, 0, index, NoFit.NO_MATCHING_FLAVOR, wrong))
+            self.attempts.append(FlavorAttempt(name, PreemptionMode.NO_FIT, 0, index, NoFit.NO_MATCHING_FLAVOR, wrong))
             return None
-        chosen: dict[str, Chosen] = {}
+        wanted = {(name, one): group.requests[one] for one in group.resource_groups[index]}
+        for what in wanted.keys() & self.taken.keys():
+            wanted[what] += self.taken[what]
+        if assigner.node.has_own(wanted):
+            self.attempts.append(FlavorAttempt(name, PreemptionMode.FIT, 0, index))
+            return {resource: AssignedFlavor(name, BEST) for _, resource in wanted}, BEST
+        found: Found = {}
         worst, furthest, why = BEST, 0, NoFit.NONE
-        for resource in resources:
-            what = (name, resource)
-            fit = self.chooser.fit(what, self.asked.requests[resource] + self.taken.get(what, 0))
-            why, furthest = max(why, fit.why), max(furthest, fit.rank.level)
-            if is_better(worst, fit.rank, self.chooser.queue.fungibility):
-                worst = fit.rank
-            chosen[resource] = Chosen(name, fit.rank)
-        self.attempts.append(Attempt(name, worst.mode, furthest, index, why))
-        return chosen, worst
+        for what, amount in wanted.items():
+            rank, reason = assigner.fit(what, amount)
+            why, furthest = max(why, reason), max(furthest, rank.level)
+            if is_better(worst, rank, assigner.queue.fungibility):
+                worst = rank
+            found[what[1]] = AssignedFlavor(name, rank)
+        self.attempts.append(FlavorAttempt(name, worst.mode, furthest, index, why))
+        return found, worst
 
 
 Counts = tuple[int, ...]

@@ -7,12 +7,12 @@ groups and pod sets, which are all needed, the most severe.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from tutti.quota.policy import Mode, Rank
-from tutti.quota.tree import FlavorResource, Usage, add_to
+from tutti.quota.policy import FlavorRank, PreemptionMode
+from tutti.quota.tree import FlavorResource, Usage
 
 
 class NoFit(IntEnum):
@@ -29,7 +29,7 @@ class NoFit(IntEnum):
         return self.name.title().replace("_", "") if self else ""
 
 
-class Verdict(IntEnum):
+class AssignmentMode(IntEnum):
     """How a workload stands, from worst to best."""
 
     NO_FIT = 0
@@ -37,19 +37,19 @@ class Verdict(IntEnum):
     FIT = 2
 
 
-def verdict_of(mode: Mode) -> Verdict:
+def assignment_mode(mode: PreemptionMode) -> AssignmentMode:
     """Return how a workload stands that has a flavor in this mode."""
-    if mode in (Mode.NO_FIT, Mode.FIT):
-        return Verdict.FIT if mode is Mode.FIT else Verdict.NO_FIT
-    return Verdict.PREEMPT
+    if mode in (PreemptionMode.NO_FIT, PreemptionMode.FIT):
+        return AssignmentMode.FIT if mode is PreemptionMode.FIT else AssignmentMode.NO_FIT
+    return AssignmentMode.PREEMPT
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class FlavorAttempt:
     """A flavor that was looked at, the highest level that a resource needed, and why it does not fit."""
 
     flavor: str
-    mode: Mode
+    mode: PreemptionMode
     level: int
     group: int
     why: NoFit = NoFit.NONE
@@ -57,15 +57,15 @@ class Attempt:
 
 
 @dataclass(slots=True)
-class Chosen:
+class AssignedFlavor:
     """The flavor of one resource, and how good that is."""
 
     flavor: str
-    rank: Rank
+    rank: FlavorRank
 
 
 @dataclass(slots=True)
-class PodSetChoice:
+class PodSetAssignment:
     """The flavors of one pod set.
 
     Attributes:
@@ -80,21 +80,21 @@ class PodSetChoice:
     name: str
     count: int
     requests: Mapping[str, int]
-    flavors: dict[str, Chosen] = field(default_factory=dict)
+    flavors: dict[str, AssignedFlavor] = field(default_factory=dict)
     failed: bool = False
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[FlavorAttempt, ...] = ()
     problem: str = ""
     topology_of: str = ""
 
     @property
-    def verdict(self) -> Verdict:
+    def mode(self) -> AssignmentMode:
         """How it stands."""
         if self.failed or self.problem:
-            return Verdict.NO_FIT
-        worst = Verdict.FIT
+            return AssignmentMode.NO_FIT
+        worst = AssignmentMode.FIT
         for one in self.flavors.values():
-            if one.rank.mode is not Mode.FIT:
-                worst = min(worst, verdict_of(one.rank.mode))
+            if one.rank.mode is not PreemptionMode.FIT:
+                worst = min(worst, assignment_mode(one.rank.mode))
         return worst
 
     def usage(self) -> Usage:
@@ -107,13 +107,13 @@ class PodSetChoice:
             return NoFit.NO_MATCHING_FLAVOR
         least: dict[int, NoFit] = {}
         for one in self.attempts:
-            if one.mode is Mode.NO_FIT:
+            if one.mode is PreemptionMode.NO_FIT:
                 least[one.group] = min(one.why, least.get(one.group, one.why))
         return max(least.values(), default=NoFit.NONE)
 
 
 @dataclass(frozen=True, slots=True)
-class PartyChoice:
+class PodSetGroupAssignment:
     """The flavors of pod sets that share them: a leader and its workers, or one that shares them with nobody.
 
     Attributes:
@@ -126,66 +126,60 @@ class PartyChoice:
     names: tuple[str, ...]
     requests: Mapping[str, int]
     flavors: frozenset[str]
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[FlavorAttempt, ...]
 
 
 @dataclass(slots=True)
-class Choice:
+class WorkloadAssignment:
     """The flavors of a workload.
 
     Attributes:
+        mode: How it stands, as its worst pod set does; nothing assigned does not fit.
         pod_sets: In the order in which they were given, without those that were not looked at.
         level: From how far away its quota comes.
         usage: What it uses of quota.
-        parties: In the order in which they were looked at, each counting what those before it take.
+        groups: In the order in which they were looked at, each counting what those before it take.
     """
 
-    pod_sets: list[PodSetChoice] = field(default_factory=list)
+    mode: AssignmentMode = AssignmentMode.NO_FIT
+    pod_sets: list[PodSetAssignment] = field(default_factory=list)
     level: int = 0
     usage: Usage = field(default_factory=dict)
-    parties: list[PartyChoice] = field(default_factory=list)
+    groups: list[PodSetGroupAssignment] = field(default_factory=list)
 
-    @property
-    def verdict(self) -> Verdict:
-        """How it stands; nothing chosen does not fit."""
-        worst = Verdict.FIT if self.pod_sets else Verdict.NO_FIT
-        for one in self.pod_sets:
-            worst = min(worst, one.verdict)
-        return worst
+    def add(self, pods: PodSetAssignment) -> None:
+        """Add what a pod set has got."""
+        self.pod_sets.append(pods)
+        for name, one in pods.flavors.items():
+            what = one.flavor, name
+            self.usage[what] = self.usage.get(what, 0) + pods.requests.get(name, 0)
+            self.level = max(self.level, one.rank.level)
 
-    def add(self, party: PartyChoice, pod_sets: Sequence[PodSetChoice]) -> None:
-        """Add what pod sets that share their flavors have got."""
-        self.parties.append(party)
-        self.pod_sets += pod_sets
-        for pods in pod_sets:
-            add_to(self.usage, pods.usage())
-            self.level = max((self.level, *(one.rank.level for one in pods.flavors.values())))
+    def of(self, group: PodSetGroupAssignment) -> list[PodSetAssignment]:
+        """Return what each pod set of a group has got."""
+        return [one for one in self.pod_sets if one.name in group.names]
 
-    def of(self, party: PartyChoice) -> list[PodSetChoice]:
-        """Return what each pod set of a party has got."""
-        return [one for one in self.pod_sets if one.name in party.names]
-
-    def party_of(self, name: str) -> PartyChoice:
+    def group_of(self, name: str) -> PodSetGroupAssignment:
         """Return what those have got with whom a pod set shares its flavors.
 
         Raises:
             KeyError: It was not looked at, because one before it can have nothing.
         """
-        for one in self.parties:
+        for one in self.groups:
             if name in one.names:
                 return one
         raise KeyError(name)
 
     def contested(self) -> frozenset[FlavorResource]:
         """Return of what there is too little, so that others would have to go."""
-        return frozenset(self._in(Verdict.PREEMPT))
+        return frozenset(self._in(AssignmentMode.PREEMPT))
 
     def why(self) -> NoFit:
         """Return why it does not fit."""
-        return max((one.why() for one in self.pod_sets if one.verdict is Verdict.NO_FIT), default=NoFit.NONE)
+        return max((one.why() for one in self.pod_sets if one.mode is AssignmentMode.NO_FIT), default=NoFit.NONE)
 
-    def _in(self, verdict: Verdict) -> Iterator[FlavorResource]:
+    def _in(self, mode: AssignmentMode) -> Iterator[FlavorResource]:
         for pods in self.pod_sets:
             for name, one in pods.flavors.items():
-                if verdict_of(one.rank.mode) is verdict:
+                if assignment_mode(one.rank.mode) is mode:
                     yield one.flavor, name

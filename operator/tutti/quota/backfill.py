@@ -108,7 +108,7 @@ def withheld(wanted: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.i
     return kept
 
 
-def lasting(seconds: float) -> float:
+def rounded_runtime(seconds: float) -> float:
     """Return for how long work is taken to run that may run so long: longer by a tenth at most.
 
     So many users say so many times that each would have to be looked at by itself; those of about the same length are
@@ -122,7 +122,7 @@ def lasting(seconds: float) -> float:
     return max(seconds, math.pow(2.0, math.ceil(math.log2(seconds) * _PER_OCTAVE) / _PER_OCTAVE))
 
 
-def pause(times: int, seconds: float) -> float:
+def reservation_pause(times: int, seconds: float) -> float:
     """Return for how long the room of a head is left to others that has waited in vain, in seconds.
 
     Args:

@@ -25,7 +25,7 @@ Amounts = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-class Way(NamedTuple):
+class FlavorOption(NamedTuple):
     """One way to count equal pods: what all of them use of quota, and bool[nodes], where they may be."""
 
     usage: Mapping[FlavorResource, int]
@@ -33,7 +33,7 @@ class Way(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Pods:
+class EqualPods:
     """Equal pods that must start together.
 
     Attributes:
@@ -44,11 +44,11 @@ class Pods:
 
     count: int
     requests: Amounts
-    ways: Sequence[Way]
+    ways: Sequence[FlavorOption]
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingWorkload:
     """Somebody who waits.
 
     Attributes:
@@ -58,12 +58,12 @@ class Waiting:
     """
 
     queue: str
-    pods: Sequence[Pods]
+    pods: Sequence[EqualPods]
     seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class ExpectedEnd:
     """Running work that gives back what it has.
 
     Attributes:
@@ -81,8 +81,14 @@ class End:
     taken: Amounts
 
 
-def starts(
-    now: float, tree: QuotaTree, free: Amounts, ends: Sequence[End], line: Sequence[Waiting], *, strict: bool
+def estimate_starts(
+    now: float,
+    tree: QuotaTree,
+    free: Amounts,
+    ends: Sequence[ExpectedEnd],
+    line: Sequence[PendingWorkload],
+    *,
+    strict: bool,
 ) -> list[float | None]:
     """Return when each of a line starts.
 
@@ -119,7 +125,7 @@ def starts(
 
 
 def _next(
-    outlook: _Outlook, line: Sequence[Waiting], waiting: Sequence[int], least: list[int]
+    outlook: _Outlook, line: Sequence[PendingWorkload], waiting: Sequence[int], least: list[int]
 ) -> tuple[int, int] | None:
     """Return who starts next, and after how many ends; of several after the same end the first in line.
 
@@ -159,7 +165,7 @@ class _Outlook:
     now: float
     tree: QuotaTree
     free: Amounts
-    ends: list[End]
+    ends: list[ExpectedEnd]
     passed: int = 0
     given: list[tuple[str, Usage]] = field(default_factory=list)
     back: tuple[NDArray[np.int64], Amounts, NDArray[np.int64]] = field(init=False)
@@ -167,7 +173,7 @@ class _Outlook:
     def __post_init__(self) -> None:
         self._line_up()
 
-    def ends_needed(self, one: Waiting, least: int) -> int:
+    def ends_needed(self, one: PendingWorkload, least: int) -> int:
         """Return after how many ends, at least `least`, somebody fits; one more than there are where never.
 
         Those that end at one time end together.
@@ -181,7 +187,7 @@ class _Outlook:
         needed = bisect_left(counts, True, lo=min(low, high), key=lambda passed: self._take(one, passed) is not None)
         return bisect_right(self.ends, self.ends[needed - 1].at, key=_at) if needed else 0
 
-    def start(self, one: Waiting, passed: int) -> float:
+    def start(self, one: PendingWorkload, passed: int) -> float:
         """Give somebody what it wants after so many ends; return when that is, Unix seconds."""
         taken = self._take(one, passed)
         assert taken is not None  # it has been found to fit
@@ -191,7 +197,7 @@ class _Outlook:
         np.subtract.at(self.free, taken.rows, taken.amounts)
         if one.seconds is not None:
             # Never before those that have passed: at equal times it ends after them.
-            insort(self.ends, End(at + one.seconds, one.queue, *taken), lo=passed, key=_at)
+            insort(self.ends, ExpectedEnd(at + one.seconds, one.queue, *taken), lo=passed, key=_at)
             self._line_up()
         return at
 
@@ -201,7 +207,7 @@ class _Outlook:
         while self.given:
             self.tree.remove(*self.given.pop())
 
-    def _take(self, one: Waiting, passed: int) -> _Taken | None:
+    def _take(self, one: PendingWorkload, passed: int) -> _Taken | None:
         """Return what somebody would be given after so many ends; None where it does not fit."""
         self._go_to(passed)
         free = self._free_after(passed)
@@ -222,7 +228,7 @@ class _Outlook:
             return None
         return _Taken(_sum(used), np.concatenate(rows), np.concatenate(amounts))
 
-    def _place(self, queue: str, pods: Pods, free: Amounts) -> tuple[Usage, NDArray[np.int64]] | None:
+    def _place(self, queue: str, pods: EqualPods, free: Amounts) -> tuple[Usage, NDArray[np.int64]] | None:
         """Return the quota and int64[nodes], how many on each, of the first way that fits; what they take is taken."""
         asked = np.flatnonzero(pods.requests)
         for way in pods.ways:
@@ -244,7 +250,7 @@ class _Outlook:
         return free
 
     def _line_up(self) -> None:
-        none = End(0.0, "", {}, np.zeros(0, dtype=np.int64), self.free[:0])
+        none = ExpectedEnd(0.0, "", {}, np.zeros(0, dtype=np.int64), self.free[:0])
         each = [none, *self.ends]
         offsets = np.cumsum([len(end.rows) for end in each])
         self.back = np.concatenate([end.rows for end in each]), np.concatenate([end.taken for end in each]), offsets
@@ -257,7 +263,7 @@ class _Outlook:
         self.passed = passed
 
 
-def _at(end: End) -> float:
+def _at(end: ExpectedEnd) -> float:
     return end.at
 
 

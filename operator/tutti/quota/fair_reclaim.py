@@ -24,14 +24,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tutti.quota.fair_sharing import ShareKey, share
-from tutti.quota.policy import Who, allows
-from tutti.quota.reclaim import Fits, Reason, Victim, fits, give_back, in_victim_order
-from tutti.quota.snapshot import Demand, Holder, Snapshot
+from tutti.quota.fair_sharing import ShareKey, fair_share
+from tutti.quota.policy import Preemptible, allows
+from tutti.quota.reclaim import Fits, PreemptionReason, Victim, fill_back, fits, in_victim_order
+from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
 from tutti.quota.tree import QuotaNode
 
 
-class Contest:
+class TargetQueueOrdering:
     """Offers queues one after the other; whoever asks must `take` a candidate or `drop` the queue each time.
 
     Args:
@@ -40,10 +40,10 @@ class Contest:
         candidates: In the order of victims.
     """
 
-    def __init__(self, snapshot: Snapshot, queue: str, candidates: Iterable[Holder]) -> None:
+    def __init__(self, snapshot: Snapshot, queue: str, candidates: Iterable[AdmittedWorkload]) -> None:
         self._preemptor = snapshot.queue(queue)
         self._above = set(map(id, self._preemptor.ancestors()))
-        self._left: dict[str, list[Holder]] = {}
+        self._left: dict[str, list[AdmittedWorkload]] = {}
         for holder in candidates:
             self._left.setdefault(holder.queue, []).append(holder)
         for mine in self._left.values():
@@ -65,7 +65,7 @@ class Contest:
         """Whether a queue has candidates left."""
         return bool(self._left.get(queue.name))
 
-    def take(self, queue: QuotaNode) -> Holder:
+    def take(self, queue: QuotaNode) -> AdmittedWorkload:
         """Return a queue's next candidate, and count it as dealt with."""
         return self._left[queue.name].pop()
 
@@ -110,7 +110,7 @@ class Contest:
         """Return whether a node borrows, and its share."""
         found = self._shares.get(id(node))
         if found is None:
-            mine = share(node)
+            mine = fair_share(node)
             found = self._shares[id(node)] = (bool(mine.borrowed), mine.key)
         return found
 
@@ -124,22 +124,22 @@ class Contest:
         return in_victim_order((second, first), self._preemptor.name)[0] is first
 
 
-class Strategy(StrEnum):
+class FairSharingStrategy(StrEnum):
     """When a workload may be preempted for the sake of fairness."""
 
     LESS_THAN_OR_EQUAL_TO_FINAL_SHARE = "LessThanOrEqualToFinalShare"
     LESS_THAN_INITIAL_SHARE = "LessThanInitialShare"
 
 
-STRATEGIES = (Strategy.LESS_THAN_OR_EQUAL_TO_FINAL_SHARE, Strategy.LESS_THAN_INITIAL_SHARE)
+STRATEGIES = (FairSharingStrategy.LESS_THAN_OR_EQUAL_TO_FINAL_SHARE, FairSharingStrategy.LESS_THAN_INITIAL_SHARE)
 """Both, in the order in which they are tried where nothing else is said."""
 
 
-def fair_reclaim(
+def fair_victims(
     snapshot: Snapshot,
     demand: Demand,
     *,
-    strategies: Sequence[Strategy] = STRATEGIES,
+    strategies: Sequence[FairSharingStrategy] = STRATEGIES,
     also_fits: Fits | None = None,
     first: Collection[str] = (),
 ) -> list[Victim]:
@@ -164,7 +164,7 @@ def fair_reclaim(
         if not done and len(strategies) > 1:
             done = run.second()
         snapshot.refund(demand.queue, demand.usage)
-        return give_back(snapshot, run.victims, run.fit) if done else []
+        return fill_back(snapshot, run.victims, run.fit) if done else []
 
 
 @dataclass(slots=True)
@@ -175,20 +175,22 @@ class _Run:
     demand: Demand
     also_fits: Fits | None
     victims: list[Victim] = field(default_factory=list)
-    passed_over: list[Holder] = field(default_factory=list)
+    passed_over: list[AdmittedWorkload] = field(default_factory=list)
 
     def fit(self) -> bool:
         """Whether the demand fits; it must not be counted as used."""
         return fits(self.snapshot, self.demand, borrowing=True) and (self.also_fits is None or self.also_fits())
 
-    def first(self, candidates: list[Holder], strategy: Strategy) -> bool:
+    def first(self, candidates: list[AdmittedWorkload], strategy: FairSharingStrategy) -> bool:
         """Take candidates until the demand fits, by the first strategy; returns whether it does."""
         preemptor = self.snapshot.queue(self.demand.queue)
         entitled = not preemptor.borrows_any(self.demand.contested)
-        contest = Contest(self.snapshot, self.demand.queue, candidates)
+        contest = TargetQueueOrdering(self.snapshot, self.demand.queue, candidates)
         for queue in contest.offers():
             if queue is preemptor or entitled:
-                reason = Reason.IN_CLUSTER_QUEUE if queue is preemptor else Reason.IN_COHORT_RECLAMATION
+                reason = (
+                    PreemptionReason.IN_CLUSTER_QUEUE if queue is preemptor else PreemptionReason.IN_COHORT_RECLAMATION
+                )
                 if self._take(contest.take(queue), reason):
                     return True
             elif self._by_share(contest, queue, strategy):
@@ -197,40 +199,42 @@ class _Run:
 
     def second(self) -> bool:
         """Take one candidate more of each queue whose share is greater than the preemptor's, until the demand fits."""
-        contest = Contest(self.snapshot, self.demand.queue, self.passed_over)
+        contest = TargetQueueOrdering(self.snapshot, self.demand.queue, self.passed_over)
         for queue in contest.offers():
             mine, theirs = contest.sides(queue)
             holder = contest.take(queue)
-            if share(mine).key < share(theirs).key and self._take(holder, Reason.IN_COHORT_FAIR_SHARING):
+            if fair_share(mine).key < fair_share(theirs).key and self._take(
+                holder, PreemptionReason.IN_COHORT_FAIR_SHARING
+            ):
                 return True
             contest.drop(queue)
         return False
 
-    def _by_share(self, contest: Contest, queue: QuotaNode, strategy: Strategy) -> bool:
+    def _by_share(self, contest: TargetQueueOrdering, queue: QuotaNode, strategy: FairSharingStrategy) -> bool:
         """Take the first candidate of a queue that may go by a strategy; those before it are passed over."""
         mine, theirs = contest.sides(queue)
-        least, initial = share(mine), share(theirs)
+        least, initial = fair_share(mine), fair_share(theirs)
         hopeless = least.infinite and not initial.infinite
         while contest.has(queue):
             holder = contest.take(queue)
             if holder.out_of_turn:
                 continue
             if not hopeless:
-                if strategy is Strategy.LESS_THAN_INITIAL_SHARE:
+                if strategy is FairSharingStrategy.LESS_THAN_INITIAL_SHARE:
                     may_go = least.key < initial.key
                 else:
                     may_go = least.key <= self._key_without(holder, theirs)
                 if may_go:
-                    return self._take(holder, Reason.IN_COHORT_FAIR_SHARING)
+                    return self._take(holder, PreemptionReason.IN_COHORT_FAIR_SHARING)
             self.passed_over.append(holder)
         return False
 
-    def _key_without(self, holder: Holder, theirs: QuotaNode) -> tuple[object, object]:
+    def _key_without(self, holder: AdmittedWorkload, theirs: QuotaNode) -> tuple[object, object]:
         with self.snapshot.trial():
             self.snapshot.remove(holder)
-            return share(theirs).key
+            return fair_share(theirs).key
 
-    def _take(self, holder: Holder, reason: Reason) -> bool:
+    def _take(self, holder: AdmittedWorkload, reason: PreemptionReason) -> bool:
         self.snapshot.remove(holder)
         self.victims.append(Victim(holder, reason))
         with self.snapshot.trial():
@@ -238,24 +242,24 @@ class _Run:
             return self.fit()
 
 
-def fair_candidates(snapshot: Snapshot, demand: Demand) -> list[Holder]:
+def fair_candidates(snapshot: Snapshot, demand: Demand) -> list[AdmittedWorkload]:
     """Return whom the preemptor's policy lets it preempt: in its own queue, and in those of its tree that borrow."""
     node, policy = snapshot.queue(demand.queue), snapshot.policy(demand.queue)
     found = _in_queue(snapshot, demand, node, policy.within)
-    if node.parent is not None and policy.reclaim is not Who.NEVER:
+    if node.parent is not None and policy.reclaim is not Preemptible.NEVER:
         for queue in node.root().leaves():
             if queue is not node and queue.borrows_any(demand.contested):
                 found += _in_queue(snapshot, demand, queue, policy.reclaim)
     return found
 
 
-def _in_queue(snapshot: Snapshot, demand: Demand, queue: QuotaNode, who: Who) -> list[Holder]:
-    if who is Who.NEVER:
+def _in_queue(snapshot: Snapshot, demand: Demand, queue: QuotaNode, who: Preemptible) -> list[AdmittedWorkload]:
+    if who is Preemptible.NEVER:
         return []
     return [
         holder
         for holder in snapshot.holders(queue.name)
         if holder.uses_any(demand.contested)
-        and allows(who, demand, holder, abroad=holder.queue != demand.queue)
-        and not snapshot.spared(holder)
+        and allows(who, demand, holder, across_queues=holder.queue != demand.queue)
+        and not snapshot.protected(holder)
     ]

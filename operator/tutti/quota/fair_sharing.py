@@ -33,7 +33,7 @@ ShareKey = tuple[bool, Fraction]
 """Whether a share is infinite, then the share (or the ratio of an infinite one): compares as shares do."""
 
 
-class Ordering(StrEnum):
+class QueueOrdering(StrEnum):
     """By what the queues of a cohort are compared where it is asked who is next."""
 
     BORROWED_SHARE = "BorrowedShare"
@@ -42,7 +42,7 @@ class Ordering(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class FairShare:
     """The share of one node.
 
     Attributes:
@@ -80,11 +80,11 @@ class Share:
         return not self.borrowed.isdisjoint(whats)
 
 
-def share(node: QuotaNode, more: Mapping[FlavorResource, int] | None = None) -> Share:
+def fair_share(node: QuotaNode, more: Mapping[FlavorResource, int] | None = None) -> FairShare:
     """Return the share of a node, as if it used `more` in addition."""
     nothing = Fraction(0)
     if node.parent is None:
-        return Share(nothing, node.weight)
+        return FairShare(nothing, node.weight)
     more = more or {}
     borrowed: dict[str, int] = {}
     pairs: list[FlavorResource] = []
@@ -94,18 +94,18 @@ def share(node: QuotaNode, more: Mapping[FlavorResource, int] | None = None) -> 
             borrowed[what[1]] = borrowed.get(what[1], 0) + node.worth_of(what, over)
             pairs.append(what)
     if not pairs:
-        return Share(nothing, node.weight)
+        return FairShare(nothing, node.weight)
     lendable = node.parent.lendable_worth()
     ratios = {name: Fraction(over, lendable[name]) for name, over in borrowed.items() if lendable.get(name, 0) > 0}
     if not ratios:
-        return Share(nothing, node.weight, borrowed=frozenset(pairs))
+        return FairShare(nothing, node.weight, borrowed=frozenset(pairs))
     dominant = min(ratios, key=lambda name: (-ratios[name], name))
-    return Share(ratios[dominant], node.weight, dominant, frozenset(pairs))
+    return FairShare(ratios[dominant], node.weight, dominant, frozenset(pairs))
 
 
 def borrowed_share(node: QuotaNode) -> ShareKey:
     """Return the share of what a node could borrow, as Kueue compares it."""
-    return share(node).key
+    return fair_share(node).key
 
 
 def dominant_share(node: QuotaNode) -> ShareKey:
@@ -129,7 +129,7 @@ def dominant_share(node: QuotaNode) -> ShareKey:
     return False, ratio * WEIGHT_OF_ONE / node.weight
 
 
-class Contender(Protocol):
+class QueueHead(Protocol):
     """The head of a queue, with the flavors chosen for it."""
 
     @property
@@ -172,9 +172,9 @@ class Tournament:
         self._measure = measure
         self._root = root
         self._stamp = stamp
-        self._known: dict[str, tuple[Contender, list[int], dict[int, Key]]] = {}
+        self._known: dict[str, tuple[QueueHead, list[int], dict[int, Key]]] = {}
 
-    def winner(self, heads: Mapping[str, Contender]) -> str:
+    def winner(self, heads: Mapping[str, QueueHead]) -> str:
         """Return the queue whose head is next; some head must be of this tree."""
         if self._root.leaf:
             return self._root.name
@@ -185,7 +185,7 @@ class Tournament:
         assert name is not None  # there is a head
         return name
 
-    def _keys(self, queue: QuotaNode, head: Contender) -> dict[int, Key]:
+    def _keys(self, queue: QuotaNode, head: QueueHead) -> dict[int, Key]:
         """Return how a head ranks in each cohort above its queue, by the identity of the cohort."""
         path = [queue, *queue.ancestors()]
         stamps = [self._stamp(node) for node in path[:-1]] if self._stamp else []
@@ -197,7 +197,7 @@ class Tournament:
         with self._snapshot.trial():
             self._snapshot.charge(queue.name, head.usage)
             for below, cohort in itertools.pairwise(path):
-                borrows = share(below).borrows_any(asked)
+                borrows = fair_share(below).borrows_any(asked)
                 keys[id(cohort)] = (borrows, self._measure(below), -head.priority, head.queued_at)
         self._known[queue.name] = (head, stamps, keys)
         return keys

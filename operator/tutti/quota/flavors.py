@@ -37,14 +37,14 @@ class Flavor:
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceGroup:
+class FlavorGroup:
     """Resources that are always counted in the same flavor, and the flavors in the order to try."""
 
     covered: tuple[str, ...]
     flavors: tuple[str, ...]
 
 
-class Problem(NamedTuple):
+class QuotaProblem(NamedTuple):
     """What is wrong with a queue, cohort or flavor: a CamelCase reason, and what would be right."""
 
     reason: str
@@ -76,7 +76,7 @@ class Queue:
 
     name: str
     cohort: str = ""
-    groups: tuple[ResourceGroup, ...] = ()
+    groups: tuple[FlavorGroup, ...] = ()
     quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
     selector: LabelSelector | None = None
     strict: bool = False
@@ -93,14 +93,14 @@ class Queue:
     offset: int = 0
     fence: bool = False
     by_past_use: bool = False
-    problem: Problem | None = None
+    problem: QuotaProblem | None = None
 
-    def outward(self, priority: int) -> int:
+    def cross_queue_priority(self, priority: int) -> int:
         """Return what a priority of one of its workloads counts outside of it."""
         return self.offset if self.fence else priority + self.offset
 
 
-Assignment = dict[str, str]
+FlavorByResource = dict[str, str]
 """Resource -> flavor."""
 
 
@@ -110,9 +110,9 @@ def uncovered(queue: Queue, requests: Mapping[str, int]) -> list[str]:
     return [name for name, amount in requests.items() if amount > 0 and name != VIRTUAL and name not in covered]
 
 
-def assignments(
+def flavor_assignments(
     queue: Queue, flavors: Mapping[str, Flavor], requests: Mapping[str, int], tolerations: Sequence[Toleration]
-) -> Iterator[Assignment]:
+) -> Iterator[FlavorByResource]:
     """Yield each way to count these requests in the queue's flavors, in the order to try them.
 
     Flavors whose taints the pod (with the flavor's own tolerations) does not tolerate are left out.
@@ -132,12 +132,12 @@ def tolerated(flavor: Flavor, tolerations: Sequence[Toleration]) -> bool:
     return untolerated(flavor.node_taints, (*tolerations, *flavor.tolerations), HARD_EFFECTS) is None
 
 
-def usage_of(assignment: Assignment, requests: Mapping[str, int], times: int = 1) -> Usage:
+def usage_of(assignment: FlavorByResource, requests: Mapping[str, int], times: int = 1) -> Usage:
     """Return what `times` pods of these requests use of quota under an assignment."""
     return {(flavor, name): requests[name] * times for name, flavor in assignment.items()}
 
 
-def where_of(assignment: Assignment, flavors: Mapping[str, Flavor]) -> FlavorConstraints:
+def where_of(assignment: FlavorByResource, flavors: Mapping[str, Flavor]) -> FlavorConstraints:
     """Return what an assignment adds to its pods' own constraints."""
     chosen = [flavors[name] for name in dict.fromkeys(assignment.values())]
     return FlavorConstraints(
@@ -176,7 +176,7 @@ def by_topology_only(queue: Queue, flavors: Mapping[str, Flavor]) -> bool:
     return bool(named) and all(flavor.levels for flavor in named)
 
 
-def mismatch(flavor: Flavor, pods: PodSet, group: ResourceGroup, *, implied: bool) -> str:
+def mismatch(flavor: Flavor, pods: PodSet, group: FlavorGroup, *, implied: bool) -> str:
     """Return why pods may not be counted in a flavor; "" where they may.
 
     Args:
@@ -185,19 +185,20 @@ def mismatch(flavor: Flavor, pods: PodSet, group: ResourceGroup, *, implied: boo
         group: Whose flavor it is.
         implied: Whether pods that do not ask for a topology are placed by one all the same.
     """
-    if pods.topology is not None or not implied:
+    if pods.topology is not None or (flavor.levels and not implied):
         wrong = _topology_mismatch(flavor, pods, group)
         if wrong:
             return wrong
-    taint = untolerated(flavor.node_taints, (*pods.tolerations, *flavor.tolerations), HARD_EFFECTS)
+    tolerations = (*pods.tolerations, *flavor.tolerations)
+    taint = untolerated(flavor.node_taints, tolerations, HARD_EFFECTS) if flavor.node_taints else None
     if taint is not None:
         return f"flavor {flavor.name} has the taint {taint.key}={taint.value}:{taint.effect}, which is not tolerated"
-    if not _selects(pods, dict(flavor.node_labels)):
+    if flavor.node_labels and not _selects(pods, dict(flavor.node_labels)):
         return f"the labels of flavor {flavor.name} do not match the node selector or affinity"
     return ""
 
 
-def _topology_mismatch(flavor: Flavor, pods: PodSet, group: ResourceGroup) -> str:
+def _topology_mismatch(flavor: Flavor, pods: PodSet, group: FlavorGroup) -> str:
     if pods.topology is None:
         return f"flavor {flavor.name} is only for pods placed by topology" if flavor.levels else ""
     if not flavor.levels:

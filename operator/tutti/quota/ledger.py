@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from tutti.quota.flavors import Queue
-from tutti.quota.snapshot import Holder, Snapshot, UsedLately
+from tutti.quota.snapshot import AdmittedWorkload, Snapshot, UsedLately
 from tutti.quota.tree import FlavorResource, Quota, QuotaNode, QuotaTree, Usage, add_to
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class HandedOver:
     """What a holder has handed over of a queue to one preemptor."""
 
     who: str
@@ -40,7 +41,7 @@ class Account:
         described: Whether preemption knows more of it than its name.
     """
 
-    holder: Holder
+    holder: AdmittedWorkload
     usage: Usage = field(default_factory=dict)
     pods: int = 0
     handed: Usage = field(default_factory=dict)
@@ -75,7 +76,7 @@ class Account:
         self.more(change)
         return change
 
-    def with_handed(self, handed: Mapping[FlavorResource, int]) -> Holder:
+    def with_handed(self, handed: Mapping[FlavorResource, int]) -> AdmittedWorkload:
         """Return the holder as it would be with some of what it has handed over."""
         back = self._of_handed(handed)
         return replace(self.holder, usage={what: n + back.get(what, 0) for what, n in self.usage.items()})
@@ -94,19 +95,27 @@ Cohorts = Mapping[str, tuple[str, Mapping[FlavorResource, Quota]]]
 """Cohort -> its parent ("" for none) and quotas."""
 
 
-class Holdings:
+_PREEMPTION_RELEVANT = attrgetter(
+    "priority", "queued_at", "reserved_at", "evicted", "uid", "local_queue", "cross_queue_priority", "out_of_turn"
+)
+"""What preemption goes by of a workload that uses quota."""
+
+
+class UsageLedger:
     """Who holds what of which queue, and what is left.
 
     Attributes:
-        snapshot: The tree and the holders as they are now; try things out in its trials only.
+        tree: The quota tree.
+        snapshot: The tree and who uses it as they are now; try things out in its trials only.
         frees: Grows whenever quota may have become available anywhere.
-        spared: Whether a holder may not be preempted for now, whatever the policies say.
+        protected: Whether a holder may not be preempted for now, whatever the policies say.
         used_lately: What the LocalQueue of a holder has used lately, where that counts.
     """
 
     def __init__(self) -> None:
-        self.snapshot = Snapshot(QuotaTree({}, {}), {})
-        self.spared: Callable[[Holder], bool] = self.snapshot.spared
+        self.tree = QuotaTree({}, {})
+        self.snapshot = Snapshot(self.tree, {})
+        self.protected: Callable[[AdmittedWorkload], bool] = self.snapshot.protected
         self.used_lately: UsedLately = self.snapshot.used_lately
         self._accounts: dict[tuple[str, str], Account] = {}
         self._of: dict[str, dict[str, None]] = {}
@@ -120,12 +129,7 @@ class Holdings:
         self._stamps: dict[int, int] = {}
         self._freed: dict[str, None] = {}
 
-    @property
-    def tree(self) -> QuotaTree:
-        """The quota tree."""
-        return self.snapshot.tree
-
-    def respec(
+    def rebuild(
         self,
         queues: Mapping[str, Queue],
         cohorts: Cohorts,
@@ -140,7 +144,7 @@ class Holdings:
             cohort_weights: Of fair sharing, in milli-units; 1 for those that are not there.
             worth: What one unit of a flavor and resource counts in fair sharing, likewise.
         """
-        tree = QuotaTree(
+        tree = self.tree = QuotaTree(
             {name: (queue.cohort, queue.quotas) for name, queue in queues.items()},
             cohorts,
             queue_weights={name: queue.weight for name, queue in queues.items()},
@@ -148,7 +152,7 @@ class Holdings:
             worth=worth or {},
         )
         policies = {name: queue.policy for name, queue in queues.items()}
-        self.snapshot = Snapshot(tree, policies, spared=self.spared, used_lately=self.used_lately)
+        self.snapshot = Snapshot(tree, policies, protected=self.protected, used_lately=self.used_lately)
         for account in self._accounts.values():
             self.snapshot.enrol(account.holder)
             self.snapshot.charge(account.holder.queue, account.usage)
@@ -162,13 +166,13 @@ class Holdings:
 
     def root_of(self, queue: str) -> str:
         """Return what names the tree that a queue is in: queues of one tree are told the same."""
-        return self._roots.get(queue, f"queue/{queue}")
+        return self._roots.get(queue) or f"queue/{queue}"
 
     def version(self, queue: str) -> tuple[int, int]:
         """Return what changes whenever anything that a queue's quota depends on does."""
-        return self._epoch, self._moves.get(self.root_of(queue), 0)
+        return self._epoch, self._moves.get(self._roots.get(queue) or f"queue/{queue}", 0)
 
-    def tight_since(self, queue: str, version: tuple[int, int]) -> bool:
+    def only_used_since(self, queue: str, version: tuple[int, int]) -> bool:
         """Whether in the tree of a queue quota was only used and none given back since a version."""
         return version[0] == self._epoch and self._frees.get(self.root_of(queue), 0) <= version[1]
 
@@ -181,7 +185,7 @@ class Holdings:
         freed, self._freed = self._freed, {}
         return list(freed)
 
-    def rouse(self) -> None:
+    def retry_all(self) -> None:
         """Have everybody who waits for quota look again, as if some had been given back everywhere."""
         self._freed.update(dict.fromkeys(self._roots.values()))
 
@@ -202,10 +206,10 @@ class Holdings:
                 add_to(total, account.usage)
         return {what: amount for what, amount in total.items() if amount}
 
-    def handed(self) -> list[Handed]:
+    def handed(self) -> list[HandedOver]:
         """Return what is in use and not counted, since it is counted for those whom it is meant for."""
         return [
-            Handed(who, queue, account.handed) for (queue, who), account in self._accounts.items() if account.handed
+            HandedOver(who, queue, account.handed) for (queue, who), account in self._accounts.items() if account.handed
         ]
 
     def held_by(self, who: str) -> Usage:
@@ -224,13 +228,13 @@ class Holdings:
         account = self._accounts.get((queue, who))
         if account is None:
             usage: Usage = {}
-            account = self._accounts[queue, who] = Account(Holder(who, queue, usage), usage)
+            account = self._accounts[queue, who] = Account(AdmittedWorkload(who, queue, usage), usage)
             self._of.setdefault(who, {})[queue] = None
             self.snapshot.enrol(account.holder)
         self._touched[who] = None
         account.pods += pods
-        change = _times(per_pod, pods)
-        account.more(change)
+        change = per_pod if pods == 1 else _times(per_pod, pods)
+        add_to(account.usage, change)
         self.snapshot.charge(queue, change)
         self._moved(queue)
 
@@ -279,7 +283,7 @@ class Holdings:
             self.snapshot.refund(queue, account.less(less))
             self._has_freed(queue)
 
-    def hand_over(self, who: str, wanted: Mapping[FlavorResource, int]) -> list[Handed]:
+    def hand_over(self, who: str, wanted: Mapping[FlavorResource, int]) -> list[HandedOver]:
         """Count what somebody will leave as free already, up to what is wanted; nobody is told that it is.
 
         It stays in use until it is given back, but is no longer counted: whoever it is meant for is charged for it.
@@ -296,10 +300,10 @@ class Holdings:
                 left[what] -= amount
             self.snapshot.refund(queue, change)
             self._has_room(queue)
-            done.append(Handed(who, queue, change))
+            done.append(HandedOver(who, queue, change))
         return done
 
-    def take_back(self, handed: Sequence[Handed]) -> None:
+    def take_back(self, handed: Sequence[HandedOver]) -> None:
         """Count again what was handed over and is still in use."""
         for one in handed:
             account = self._accounts.get((one.queue, one.who))
@@ -308,7 +312,7 @@ class Holdings:
                 self.snapshot.charge(one.queue, account.take_back(one.usage))
                 self._moved(one.queue)
 
-    def with_handed(self, handed: Sequence[Handed]) -> list[tuple[Holder, Holder]]:
+    def with_handed(self, handed: Sequence[HandedOver]) -> list[tuple[AdmittedWorkload, AdmittedWorkload]]:
         """Return the holders that handed something over: as they are counted, and with what they handed over."""
         sums: dict[tuple[str, str], Usage] = {}
         for one in handed:
@@ -321,11 +325,11 @@ class Holdings:
         """Whether somebody holds anything."""
         return who in self._of
 
-    def describe(self, who: str, like: Holder) -> None:
+    def describe(self, who: str, like: AdmittedWorkload) -> None:
         """Take over what preemption goes by of a holder, from a record of which queue and usage do not count."""
         for queue in self._of.get(who, ()):
             account = self._accounts[queue, who]
-            if _said(like) != _said(account.holder):
+            if _PREEMPTION_RELEVANT(like) != _PREEMPTION_RELEVANT(account.holder):
                 if account.described and like.priority != account.holder.priority:
                     self._freed[self.root_of(queue)] = None  # others may preempt it now
                 account.described = True
@@ -368,7 +372,7 @@ class Holdings:
                 self.snapshot.refund(queue, usage)
                 self._has_room(queue)  # what was chosen inside may be chosen otherwise now
 
-    def look_again(self, queue: str) -> None:
+    def retry(self, queue: str) -> None:
         """Have those tried again who wait for quota in the tree of a queue."""
         self._freed[self.root_of(queue)] = None
 
@@ -388,10 +392,10 @@ class Holdings:
         self._frees[root] = self._moves[root]
 
     def _moved(self, queue: str) -> None:
-        root = self.root_of(queue)
+        root = self._roots.get(queue) or f"queue/{queue}"
         self._moves[root] = self._moves.get(root, 0) + 1
         leaf = self.tree.queues.get(queue)
-        for node in (leaf, *leaf.ancestors()) if leaf is not None else ():
+        for node in leaf.path if leaf is not None else ():
             self._stamps[id(node)] = self._stamps.get(id(node), 0) + 1
 
 
@@ -402,16 +406,3 @@ def _root(tree: QuotaTree, queue: str) -> str:
 
 def _times(per_pod: Mapping[FlavorResource, int], pods: int) -> Mapping[FlavorResource, int]:
     return per_pod if pods == 1 else {what: amount * pods for what, amount in per_pod.items()}
-
-
-def _said(holder: Holder) -> tuple[object, ...]:
-    return (
-        holder.priority,
-        holder.queued_at,
-        holder.reserved_at,
-        holder.evicted,
-        holder.uid,
-        holder.local_queue,
-        holder.outward,
-        holder.out_of_turn,
-    )

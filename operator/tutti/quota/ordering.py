@@ -105,7 +105,7 @@ def queued_at(
 SPREAD = 0.25
 
 
-def delay(attempt: int, random: Random, *, base: float, most: float) -> float:
+def backoff_seconds(attempt: int, random: Random, *, base: float, most: float) -> float:
     """Return the seconds to wait after the `attempt`-th failure (from 1).
 
     Args:

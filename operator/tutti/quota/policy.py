@@ -20,7 +20,7 @@ class Ranked(Protocol):
         """The higher, the more important."""
 
     @property
-    def outward(self) -> int | None:
+    def cross_queue_priority(self) -> int | None:
         """What the priority counts where it is compared with those of other queues; None for the same."""
 
     @property
@@ -28,7 +28,7 @@ class Ranked(Protocol):
         """When it came into its queue, Unix seconds; equal priorities are served in this order."""
 
 
-class Who(StrEnum):
+class Preemptible(StrEnum):
     """Which workloads may be preempted."""
 
     NEVER = "Never"
@@ -48,14 +48,14 @@ class PreemptionPolicy:
         threshold: The highest priority that is preempted while borrowing; None for any that is lower.
     """
 
-    within: Who = Who.NEVER
-    reclaim: Who = Who.NEVER
+    within: Preemptible = Preemptible.NEVER
+    reclaim: Preemptible = Preemptible.NEVER
     while_borrowing: bool = False
     threshold: int | None = None
 
     def allows_while_borrowing(self, preemptor: Ranked, candidate: Ranked) -> bool:
         """Whether this candidate of another queue may be preempted even though the queue then borrows."""
-        mine, other = rank(preemptor, abroad=True), rank(candidate, abroad=True)
+        mine, other = priority_in(preemptor, across_queues=True), priority_in(candidate, across_queues=True)
         if not self.while_borrowing or other >= mine:
             return False
         return self.threshold is None or other <= self.threshold
@@ -65,30 +65,33 @@ NOBODY = PreemptionPolicy()
 """Preempts nobody."""
 
 
-def rank(one: Ranked, *, abroad: bool) -> int:
-    """Return what the priority of a workload counts within its queue, or `abroad`, among all queues."""
-    return one.outward if abroad and one.outward is not None else one.priority
+def priority_in(one: Ranked, *, across_queues: bool) -> int:
+    """Return what the priority of a workload counts within its queue or, `across_queues`, among all queues."""
+    return one.cross_queue_priority if across_queues and one.cross_queue_priority is not None else one.priority
 
 
-def allows(who: Who, preemptor: Ranked, candidate: Ranked, *, abroad: bool = False) -> bool:
-    """Whether a policy lets one workload preempt the other; `abroad` where that is of another queue."""
-    mine, other = rank(preemptor, abroad=abroad), rank(candidate, abroad=abroad)
+def allows(who: Preemptible, preemptor: Ranked, candidate: Ranked, *, across_queues: bool = False) -> bool:
+    """Whether a policy lets one workload preempt the other; `across_queues` where that is of another queue."""
+    mine, other = (
+        priority_in(preemptor, across_queues=across_queues),
+        priority_in(candidate, across_queues=across_queues),
+    )
     lower = other < mine
     match who:
-        case Who.NEVER:
+        case Preemptible.NEVER:
             return False
-        case Who.LOWER_PRIORITY:
+        case Preemptible.LOWER_PRIORITY:
             return lower
-        case Who.LOWER_OR_NEWER_EQUAL_PRIORITY:
+        case Preemptible.LOWER_OR_NEWER_EQUAL_PRIORITY:
             newer = preemptor.queued_at < candidate.queued_at
             return lower or (other == mine and newer)
-        case Who.ANY:
+        case Preemptible.ANY:
             return True
         case _:
             assert_never(who)
 
 
-class Mode(IntEnum):
+class PreemptionMode(IntEnum):
     """How a flavor could be had, from worst to best."""
 
     NO_FIT = 0
@@ -98,10 +101,10 @@ class Mode(IntEnum):
     FIT = 4
 
 
-class Rank(NamedTuple):
+class FlavorRank(NamedTuple):
     """How good a flavor is; `level` is from how far away its quota would come, 0 from the queue itself."""
 
-    mode: Mode
+    mode: PreemptionMode
     level: int = 0
 
 
@@ -123,13 +126,13 @@ class Fungibility:
 DEFAULT_FUNGIBILITY = Fungibility()
 
 
-def is_better(one: Rank, other: Rank, fungibility: Fungibility) -> bool:
+def is_better(one: FlavorRank, other: FlavorRank, fungibility: Fungibility) -> bool:
     """Whether one rank is strictly better than the other; what cannot be had now is worst whatever is preferred."""
     if one == other:
         return False
-    if Mode.NO_FIT in (one.mode, other.mode):
-        return one.mode is not Mode.NO_FIT
-    hopeless = [rank.mode is Mode.NO_CANDIDATES for rank in (one, other)]
+    if PreemptionMode.NO_FIT in (one.mode, other.mode):
+        return one.mode is not PreemptionMode.NO_FIT
+    hopeless = [rank.mode is PreemptionMode.NO_CANDIDATES for rank in (one, other)]
     if hopeless[0] != hopeless[1]:
         return hopeless[1]
     if fungibility.preempt_rather:
@@ -137,10 +140,10 @@ def is_better(one: Rank, other: Rank, fungibility: Fungibility) -> bool:
     return (one.mode, -one.level) > (other.mode, -other.level)
 
 
-def stops(rank: Rank, fungibility: Fungibility) -> bool:
+def stops(rank: FlavorRank, fungibility: Fungibility) -> bool:
     """Whether a flavor of this rank is taken without looking at those behind it."""
-    if rank.mode in (Mode.NO_FIT, Mode.NO_CANDIDATES):
+    if rank.mode in (PreemptionMode.NO_FIT, PreemptionMode.NO_CANDIDATES):
         return False
-    if rank.mode is not Mode.FIT and not fungibility.preemption_stops:
+    if rank.mode is not PreemptionMode.FIT and not fungibility.preemption_stops:
         return False
     return rank.level == 0 or fungibility.borrowing_stops

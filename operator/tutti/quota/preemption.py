@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tutti.quota.fair_reclaim import STRATEGIES, Strategy, fair_candidates, fair_reclaim
-from tutti.quota.fair_sharing import Ordering
-from tutti.quota.policy import Mode, Rank, Who
-from tutti.quota.reclaim import Fits, Victim, find_candidates, reclaim
-from tutti.quota.snapshot import Demand, Holder, Snapshot
-from tutti.quota.tree import FlavorResource, QuotaNode, Usage, level
+from tutti.quota.fair_reclaim import STRATEGIES, FairSharingStrategy, fair_candidates, fair_victims
+from tutti.quota.fair_sharing import QueueOrdering
+from tutti.quota.policy import FlavorRank, Preemptible, PreemptionMode
+from tutti.quota.reclaim import Fits, Victim, classical_victims, find_candidates
+from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
+from tutti.quota.tree import FlavorResource, QuotaNode, Usage, borrowing_level
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PreemptionRules:
     """How preemption goes in this cluster.
 
     Attributes:
@@ -32,21 +32,21 @@ class Rules:
     """
 
     fair: bool = False
-    strategies: Sequence[Strategy] = STRATEGIES
-    ordering: Ordering = Ordering.BORROWED_SHARE
+    strategies: Sequence[FairSharingStrategy] = STRATEGIES
+    ordering: QueueOrdering = QueueOrdering.BORROWED_SHARE
 
     def victims(
         self, snapshot: Snapshot, demand: Demand, also_fits: Fits | None = None, *, first: Collection[str] = ()
     ) -> list[Victim]:
         """Choose whom to preempt so that a demand fits, some of them `first`; nobody where that is not possible."""
         policy = snapshot.policy(demand.queue)
-        if policy.within is Who.NEVER and policy.reclaim is Who.NEVER:
+        if policy.within is Preemptible.NEVER and policy.reclaim is Preemptible.NEVER:
             return []
         if self.fair:
-            return fair_reclaim(snapshot, demand, strategies=self.strategies, also_fits=also_fits, first=first)
-        return reclaim(snapshot, demand, also_fits=also_fits, first=first)
+            return fair_victims(snapshot, demand, strategies=self.strategies, also_fits=also_fits, first=first)
+        return classical_victims(snapshot, demand, also_fits=also_fits, first=first)
 
-    def candidates(self, snapshot: Snapshot, demand: Demand) -> list[Holder]:
+    def candidates(self, snapshot: Snapshot, demand: Demand) -> list[AdmittedWorkload]:
         """Return who may be preempted for a demand as things are, though perhaps not all of them together."""
         if self.fair:
             return fair_candidates(snapshot, demand)
@@ -54,33 +54,33 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Oracle:
+class PreemptionOracle:
     """Tries preemption for one workload."""
 
     snapshot: Snapshot
-    rules: Rules
+    rules: PreemptionRules
     queue: str
     priority: int
     queued_at: float
-    outward: int | None = None
+    cross_queue_priority: int | None = None
 
-    def __call__(self, what: FlavorResource, amount: int) -> Rank:
+    def __call__(self, what: FlavorResource, amount: int) -> FlavorRank:
         """Return what preemption could do for so much of one flavor and resource."""
         wanted, contested = {what: amount}, frozenset((what,))
-        demand = Demand(self.queue, wanted, contested, self.priority, self.queued_at, self.outward)
+        demand = Demand(self.queue, wanted, contested, self.priority, self.queued_at, self.cross_queue_priority)
         victims = self.rules.victims(self.snapshot, demand)
         node = self.snapshot.queue(self.queue)
         if not victims:
-            return Rank(Mode.NO_CANDIDATES, level(node, what, amount).height)
+            return FlavorRank(PreemptionMode.NO_CANDIDATES, borrowing_level(node, what, amount).height)
         with self.snapshot.trial():
             for victim in victims:
                 self.snapshot.remove(victim.holder)
-            covered = level(node, what, amount).height
+            covered = borrowing_level(node, what, amount).height
         own = any(victim.holder.queue == self.queue for victim in victims)
-        return Rank(Mode.PREEMPT if own else Mode.RECLAIM, covered)
+        return FlavorRank(PreemptionMode.PREEMPT if own else PreemptionMode.RECLAIM, covered)
 
 
-def hold_back(node: QuotaNode, request: Mapping[FlavorResource, int], *, borrows: bool) -> Usage:
+def resources_to_reserve(node: QuotaNode, request: Mapping[FlavorResource, int], *, borrows: bool) -> Usage:
     """Return what to count as used in the queue until the end of the cycle."""
     kept: Usage = {}
     for what, amount in request.items():

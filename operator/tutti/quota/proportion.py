@@ -40,7 +40,7 @@ Amount = Fraction | int
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class QueueDemand:
     """What one queue deserves and wants.
 
     Attributes:
@@ -74,7 +74,7 @@ class Division(NamedTuple):
     left: Amount
 
 
-def divide(total: Amount, claims: Sequence[Claim], *, k: Amount = 0, whole: bool = True) -> Division:
+def divide(total: Amount, claims: Sequence[QueueDemand], *, k: Amount = 0, whole: bool = True) -> Division:
     """Divide an amount: what is deserved, then the rest.
 
     Args:
@@ -91,7 +91,7 @@ def divide(total: Amount, claims: Sequence[Claim], *, k: Amount = 0, whole: bool
 
 
 def divide_rest(
-    left: Amount, claims: Sequence[Claim], shares: Mapping[str, Amount], *, k: Amount = 0, whole: bool = True
+    left: Amount, claims: Sequence[QueueDemand], shares: Mapping[str, Amount], *, k: Amount = 0, whole: bool = True
 ) -> Division:
     """Divide what is left over after `shares` have been given, in whole units or exactly."""
     having = dict(shares)
@@ -112,7 +112,7 @@ def divide_rest(
 
 
 def _by_weight(
-    left: Amount, peers: Sequence[Claim], having: dict[str, Amount], *, k: Amount, whole: bool
+    left: Amount, peers: Sequence[QueueDemand], having: dict[str, Amount], *, k: Amount, whole: bool
 ) -> tuple[Amount, dict[str, Fraction]]:
     """Give out by weight, in rounds; returns what is left, and what rounding kept from whom."""
     owed: dict[str, Fraction] = {}
@@ -143,7 +143,7 @@ def _owe(owed: dict[str, Fraction], name: str, remainder: Fraction) -> None:
         owed[name] = remainder
 
 
-def _weights(unmet: Iterable[Claim], k: Amount) -> Mapping[str, Amount]:
+def _weights(unmet: Iterable[QueueDemand], k: Amount) -> Mapping[str, Amount]:
     """Return by what to divide; only how the weights compare counts, so that without past use they may be whole."""
     unmet = list(unmet)
     if not k:
@@ -157,11 +157,11 @@ def _weights(unmet: Iterable[Claim], k: Amount) -> Mapping[str, Amount]:
     }
 
 
-Amounts = dict[str, Amount]
+ResourceAmounts = dict[str, Amount]
 """Resource -> scheduling units."""
 
 
-class First(Enum):
+class DeservedFirst(Enum):
     """What a child deserves before anything is divided by weight: what it never lends, or all that is its own."""
 
     KEPT = auto()
@@ -169,7 +169,7 @@ class First(Enum):
     BESIDE = auto()
 
 
-class Pending:
+class PendingRequests:
     """What those who wait at each ClusterQueue ask for, counted as they come and go."""
 
     def __init__(self) -> None:
@@ -221,22 +221,22 @@ class Proportion:
         first: What goes before the division by weight.
     """
 
-    def __init__(self, root: QuotaNode, pending: Pending, first: First = First.KEPT) -> None:
+    def __init__(self, root: QuotaNode, pending: PendingRequests, first: DeservedFirst = DeservedFirst.KEPT) -> None:
         self._pending = pending
         self._first = first
         self._wants: dict[int, dict[str, _Want]] = {}
-        self._deserved: dict[int, Amounts] = {}
+        self._deserved: dict[int, ResourceAmounts] = {}
         self._call(root)
         self._pour(root, root.lendable())
 
-    def deserved(self, node: QuotaNode) -> Amounts:
+    def deserved(self, node: QuotaNode) -> ResourceAmounts:
         """Return what a node below the root deserves."""
         return self._deserved[id(node)]
 
-    def reach(self, node: QuotaNode) -> Amounts:
+    def reach(self, node: QuotaNode) -> ResourceAmounts:
         """Return the most that a node can have per resource beside what all others deserve first."""
         path = [node, *node.ancestors()]
-        pool: Amounts = dict(path.pop().lendable())
+        pool: ResourceAmounts = dict(path.pop().lendable())
         while path:
             child = path.pop()
             for child_of in () if child.parent is None else child.parent.children:
@@ -266,9 +266,9 @@ class Proportion:
             for resource, amount in self._call(child).items():
                 waiting[resource] = waiting.get(resource, 0) + amount
         used, limit = _by_resource(node.usage.items()), node.lendable()
-        private = _by_resource((what, node.local(what)) for what in node.subtree)
+        private = _by_resource(node.local.items())
         unused = _by_resource((what, node.unused(what)) for what in node.subtree)
-        own = private if self._first is First.KEPT else _by_resource(node.subtree.items())
+        own = private if self._first is DeservedFirst.KEPT else _by_resource(node.subtree.items())
         wants = self._wants[id(node)] = {}
         for resource in dict.fromkeys((*used, *waiting)):
             most = min(used.get(resource, 0) + waiting.get(resource, 0), limit.get(resource, 0))
@@ -285,13 +285,13 @@ class Proportion:
         for resource, there in pool.items():
             wants = [self._wants[id(child)].get(resource, NOTHING) for child in node.children]
             claims = [
-                Claim(str(number), want.first, want.most, weight=child.weight)
+                QueueDemand(str(number), want.first, want.most, weight=child.weight)
                 for number, (child, want) in enumerate(zip(node.children, wants, strict=True))
                 if want.most
             ]
             total = there + sum(want.private for want in wants)
-            beside = self._first is First.BESIDE
-            filled = divide(total, claims, whole=False).shares if beside else fill(total, claims)
+            beside = self._first is DeservedFirst.BESIDE
+            filled = divide(total, claims, whole=False).shares if beside else water_fill(total, claims)
             for number, child in enumerate(node.children):
                 self._deserved[id(child)][resource] = filled.get(str(number), 0)
         for child in node.children:
@@ -299,7 +299,7 @@ class Proportion:
                 self._pour(child, self._deserved[id(child)])
 
 
-def fill(total: Amount, claims: Sequence[Claim]) -> Amounts:
+def water_fill(total: Amount, claims: Sequence[QueueDemand]) -> ResourceAmounts:
     """Divide an amount by weight up to what each could make use of, but give each at least what is `deserved`.
 
     Who would have less than that by weight gets just that, and the others divide the rest; exact, not in whole units.
@@ -311,7 +311,7 @@ def fill(total: Amount, claims: Sequence[Claim]) -> Amounts:
     Returns:
         What each has, by name.
     """
-    kept: Amounts = {}
+    kept: ResourceAmounts = {}
     while True:
         open_claims = [replace(claim, deserved=0) for claim in claims if claim.name not in kept]
         shares = divide(total - sum(kept.values()), open_claims, whole=False).shares

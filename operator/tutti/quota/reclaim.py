@@ -19,12 +19,12 @@ from enum import Enum, StrEnum, auto
 from functools import cmp_to_key
 from typing import NamedTuple
 
-from tutti.quota.policy import Who, allows, rank
-from tutti.quota.snapshot import Demand, Holder, Snapshot, UsedLately, nobody_knows
+from tutti.quota.policy import Preemptible, allows, priority_in
+from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot, UsedLately, nobody_knows
 from tutti.quota.tree import QuotaNode, covers
 
 
-class Reason(StrEnum):
+class PreemptionReason(StrEnum):
     """Why a workload is preempted, as its condition tells it."""
 
     IN_CLUSTER_QUEUE = "InClusterQueue"
@@ -36,14 +36,16 @@ class Reason(StrEnum):
 class Victim(NamedTuple):
     """A workload to preempt, and why."""
 
-    holder: Holder
-    reason: Reason
+    holder: AdmittedWorkload
+    reason: PreemptionReason
 
 
 Fits = Callable[[], bool]
 
 
-def in_victim_order(holders: Iterable[Holder], queue: str, *, used_lately: UsedLately = nobody_knows) -> list[Holder]:
+def in_victim_order(
+    holders: Iterable[AdmittedWorkload], queue: str, *, used_lately: UsedLately = nobody_knows
+) -> list[AdmittedWorkload]:
     """Sort the candidates for preemption, the first victim first.
 
     Those already evicted; then other queues before the preemptor's own; then, in a queue that goes by past use, those
@@ -58,11 +60,18 @@ def in_victim_order(holders: Iterable[Holder], queue: str, *, used_lately: UsedL
     everybody = list(holders)
     known = {one.name: used for one in everybody if (used := used_lately(one)) is not None}
 
-    def key(holder: Holder) -> tuple[bool, bool, int, int, float, str]:
-        outward = rank(holder, abroad=True)
-        return not holder.evicted, holder.queue == queue, outward, holder.priority, -holder.reserved_at, holder.uid
+    def key(holder: AdmittedWorkload) -> tuple[bool, bool, int, int, float, str]:
+        cross_queue_priority = priority_in(holder, across_queues=True)
+        return (
+            not holder.evicted,
+            holder.queue == queue,
+            cross_queue_priority,
+            holder.priority,
+            -holder.reserved_at,
+            holder.uid,
+        )
 
-    def compare(a: Holder, b: Holder) -> int:
+    def compare(a: AdmittedWorkload, b: AdmittedWorkload) -> int:
         one, other = key(a), key(b)
         if one[:2] == other[:2] and a.queue == b.queue and a.local_queue != b.local_queue:
             used, used_by_other = known.get(a.name), known.get(b.name)
@@ -88,7 +97,7 @@ def fits(snapshot: Snapshot, demand: Demand, *, borrowing: bool) -> bool:
     )
 
 
-def give_back(snapshot: Snapshot, victims: list[Victim], fit: Fits) -> list[Victim]:
+def fill_back(snapshot: Snapshot, victims: list[Victim], fit: Fits) -> list[Victim]:
     """Add removed victims again that are not needed, in the reverse order of removal; the last one always is.
 
     Args:
@@ -105,7 +114,7 @@ def give_back(snapshot: Snapshot, victims: list[Victim], fit: Fits) -> list[Vict
     return kept
 
 
-class Claim(Enum):
+class PreemptionVariant(Enum):
     """By what right a candidate may be preempted."""
 
     OWN_QUEUE = auto()
@@ -115,37 +124,37 @@ class Claim(Enum):
 
 
 _REASONS = {
-    Claim.OWN_QUEUE: Reason.IN_CLUSTER_QUEUE,
-    Claim.HIERARCHY: Reason.IN_COHORT_RECLAMATION,
-    Claim.PRIORITY: Reason.IN_COHORT_RECLAIM_WHILE_BORROWING,
-    Claim.PRIORITY_WITHOUT_BORROWING: Reason.IN_COHORT_RECLAMATION,
+    PreemptionVariant.OWN_QUEUE: PreemptionReason.IN_CLUSTER_QUEUE,
+    PreemptionVariant.HIERARCHY: PreemptionReason.IN_COHORT_RECLAMATION,
+    PreemptionVariant.PRIORITY: PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING,
+    PreemptionVariant.PRIORITY_WITHOUT_BORROWING: PreemptionReason.IN_COHORT_RECLAMATION,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PreemptionCandidate:
     """A workload that may be preempted; `common` is the nearest cohort that it shares with the preemptor."""
 
-    holder: Holder
-    claim: Claim
+    holder: AdmittedWorkload
+    claim: PreemptionVariant
     common: QuotaNode | None = None
 
 
 @dataclass(slots=True)
-class Candidates:
+class PreemptionCandidates:
     """All candidates of a demand, each kind in the order to try."""
 
-    own: list[Candidate] = field(default_factory=list)
-    hierarchical: list[Candidate] = field(default_factory=list)
-    by_priority: list[Candidate] = field(default_factory=list)
+    own: list[PreemptionCandidate] = field(default_factory=list)
+    hierarchical: list[PreemptionCandidate] = field(default_factory=list)
+    by_priority: list[PreemptionCandidate] = field(default_factory=list)
 
-    def in_order(self) -> list[Candidate]:
+    def in_order(self) -> list[PreemptionCandidate]:
         """Return them in the order to remove them: those already evicted first."""
         everyone = (*self.hierarchical, *self.by_priority, *self.own)
         return sorted(everyone, key=lambda candidate: not candidate.holder.evicted)
 
 
-def reclaim(
+def classical_victims(
     snapshot: Snapshot, demand: Demand, *, also_fits: Fits | None = None, first: Collection[str] = ()
 ) -> list[Victim]:
     """Choose whom to preempt so that a demand fits; nobody where that is not possible.
@@ -171,21 +180,21 @@ def reclaim(
                 snapshot.remove(candidate.holder)
                 victims.append(Victim(candidate.holder, _REASONS[candidate.claim]))
                 if fit():
-                    return give_back(snapshot, victims, fit)
+                    return fill_back(snapshot, victims, fit)
     return []
 
 
-def find_candidates(snapshot: Snapshot, demand: Demand) -> Candidates:
+def find_candidates(snapshot: Snapshot, demand: Demand) -> PreemptionCandidates:
     """Find everybody who may be preempted for a demand, as things are now."""
-    found = Candidates()
+    found = PreemptionCandidates()
     node, policy = snapshot.queue(demand.queue), snapshot.policy(demand.queue)
-    if policy.within is not Who.NEVER:
-        found.own = _in_queue(snapshot, demand, node, Claim.OWN_QUEUE)
-    if policy.reclaim is not Who.NEVER:
+    if policy.within is not Preemptible.NEVER:
+        found.own = _in_queue(snapshot, demand, node, PreemptionVariant.OWN_QUEUE)
+    if policy.reclaim is not Preemptible.NEVER:
         owned, left = covers(node, demand.usage)
         walked = node
         for cohort in node.ancestors():
-            claim = Claim.HIERARCHY if owned else Claim.PRIORITY
+            claim = PreemptionVariant.HIERARCHY if owned else PreemptionVariant.PRIORITY
             into = found.hierarchical if owned else found.by_priority
             for queue in _borrowers(demand, cohort, walked):
                 into += _in_queue(snapshot, demand, queue, claim, cohort)
@@ -212,25 +221,25 @@ def _borrowers(demand: Demand, cohort: QuotaNode, walked: QuotaNode) -> Iterator
 
 
 def _in_queue(
-    snapshot: Snapshot, demand: Demand, queue: QuotaNode, claim: Claim, common: QuotaNode | None = None
-) -> list[Candidate]:
+    snapshot: Snapshot, demand: Demand, queue: QuotaNode, claim: PreemptionVariant, common: QuotaNode | None = None
+) -> list[PreemptionCandidate]:
     policy = snapshot.policy(demand.queue)
-    who = policy.within if claim is Claim.OWN_QUEUE else policy.reclaim
+    who = policy.within if claim is PreemptionVariant.OWN_QUEUE else policy.reclaim
     found = []
     for holder in snapshot.holders(queue.name):
         if holder.uses_any(demand.contested) and _may(snapshot, who, demand, holder):
             mine = claim
-            if claim is Claim.PRIORITY and not policy.allows_while_borrowing(demand, holder):
-                mine = Claim.PRIORITY_WITHOUT_BORROWING
-            found.append(Candidate(holder, mine, common))
+            if claim is PreemptionVariant.PRIORITY and not policy.allows_while_borrowing(demand, holder):
+                mine = PreemptionVariant.PRIORITY_WITHOUT_BORROWING
+            found.append(PreemptionCandidate(holder, mine, common))
     return found
 
 
-def _may(snapshot: Snapshot, who: Who, demand: Demand, holder: Holder) -> bool:
-    return allows(who, demand, holder, abroad=holder.queue != demand.queue) and not snapshot.spared(holder)
+def _may(snapshot: Snapshot, who: Preemptible, demand: Demand, holder: AdmittedWorkload) -> bool:
+    return allows(who, demand, holder, across_queues=holder.queue != demand.queue) and not snapshot.protected(holder)
 
 
-def _attempts(snapshot: Snapshot, demand: Demand, candidates: Candidates) -> tuple[bool, ...]:
+def _attempts(snapshot: Snapshot, demand: Demand, candidates: PreemptionCandidates) -> tuple[bool, ...]:
     """Return whether borrowing is allowed, for each attempt to make."""
     node, strict = snapshot.queue(demand.queue), not snapshot.policy(demand.queue).while_borrowing
     under = all(node.usage.get(what, 0) < node.nominal(what) for what in demand.contested)
@@ -241,11 +250,11 @@ def _attempts(snapshot: Snapshot, demand: Demand, candidates: Candidates) -> tup
     return (True, False)
 
 
-def _may_go(snapshot: Snapshot, demand: Demand, candidate: Candidate, *, borrowing: bool) -> bool:
+def _may_go(snapshot: Snapshot, demand: Demand, candidate: PreemptionCandidate, *, borrowing: bool) -> bool:
     """Whether a candidate may still be preempted after the removals so far: each node up to the common one borrows."""
-    if candidate.claim is Claim.OWN_QUEUE:
+    if candidate.claim is PreemptionVariant.OWN_QUEUE:
         return True
-    if borrowing and candidate.claim is Claim.PRIORITY_WITHOUT_BORROWING:
+    if borrowing and candidate.claim is PreemptionVariant.PRIORITY_WITHOUT_BORROWING:
         return False
     node: QuotaNode | None = snapshot.queue(candidate.holder.queue)
     while node is not None and node is not candidate.common:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-from tutti.quota.flavors import Problem, Queue
+from tutti.quota.flavors import Queue, QuotaProblem
 
 NOTHING_WRONG: Mapping[str, str] = MappingProxyType({})
 """Where everything that exists can be read."""
@@ -38,10 +38,10 @@ def rings(parents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     return caught
 
 
-def ring_problem(ring: tuple[str, ...]) -> Problem:
+def ring_problem(ring: tuple[str, ...]) -> QuotaProblem:
     """Describe a ring of cohorts."""
     spelled = " -> ".join((*ring, ring[0]))
-    return Problem("CohortRing", f"cohorts are their own ancestors: {spelled}; clear parentName of one of them")
+    return QuotaProblem("CohortRing", f"cohorts are their own ancestors: {spelled}; clear parentName of one of them")
 
 
 def queue_problem(
@@ -50,7 +50,7 @@ def queue_problem(
     caught: Mapping[str, tuple[str, ...]],
     *,
     unreadable: Mapping[str, str] = NOTHING_WRONG,
-) -> Problem | None:
+) -> QuotaProblem | None:
     """Return why a ClusterQueue cannot be used, if it cannot.
 
     Args:
@@ -63,9 +63,9 @@ def queue_problem(
     missing = [flavor for flavor in named if flavor not in flavors]
     for name in missing:
         if name in unreadable:
-            return Problem("FlavorInvalid", f"ResourceFlavor {name} cannot be used: {unreadable[name]}")
+            return QuotaProblem("FlavorInvalid", f"ResourceFlavor {name} cannot be used: {unreadable[name]}")
     if missing:
-        return Problem(
+        return QuotaProblem(
             "FlavorNotFound",
             f"ResourceFlavor {', '.join(missing)} does not exist; create it, or take it out of resourceGroups",
         )
@@ -74,7 +74,7 @@ def queue_problem(
     return None
 
 
-def cohort_problem(cohort: str, parents: Mapping[str, str], *, unreadable: Mapping[str, str]) -> Problem | None:
+def cohort_problem(cohort: str, parents: Mapping[str, str], *, unreadable: Mapping[str, str]) -> QuotaProblem | None:
     """Return what is wrong with a cohort ("" for none) because it, or one above it, cannot be read.
 
     Its limits and quota are not known then, and nothing may be admitted as if it had none.
@@ -87,12 +87,12 @@ def cohort_problem(cohort: str, parents: Mapping[str, str], *, unreadable: Mappi
     at = cohort
     while at and at not in unreadable:
         at = parents.get(at, "")
-    return Problem("CohortInvalid", f"Cohort {at} cannot be used: {unreadable[at]}") if at else None
+    return QuotaProblem("CohortInvalid", f"Cohort {at} cannot be used: {unreadable[at]}") if at else None
 
 
 def flavor_problem(
     topology: str, topologies: Collection[str], *, unreadable: Mapping[str, str] = NOTHING_WRONG
-) -> Problem | None:
+) -> QuotaProblem | None:
     """Return what is wrong with a ResourceFlavor that names this topology ("" for none).
 
     Args:
@@ -101,9 +101,9 @@ def flavor_problem(
         unreadable: What is wrong with each that exists and cannot be read.
     """
     if topology in unreadable:
-        return Problem("TopologyInvalid", f"Topology {topology} cannot be used: {unreadable[topology]}")
+        return QuotaProblem("TopologyInvalid", f"Topology {topology} cannot be used: {unreadable[topology]}")
     if topology and topology not in topologies:
-        return Problem("TopologyNotFound", f"Topology {topology} does not exist; create it, or clear topologyName")
+        return QuotaProblem("TopologyNotFound", f"Topology {topology} does not exist; create it, or clear topologyName")
     return None
 
 

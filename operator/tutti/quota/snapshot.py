@@ -16,7 +16,7 @@ from tutti.quota.tree import FlavorResource, QuotaNode, QuotaTree
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Holder:
+class AdmittedWorkload:
     """A workload that holds quota.
 
     Attributes:
@@ -25,7 +25,7 @@ class Holder:
         evicted: Whether it is on its way out already.
         usage: What it holds; a flavor that it is counted in without using any of it is there with 0.
         local_queue: Namespace and name of its LocalQueue.
-        outward: What its priority counts where it is compared with those of other queues; None for the same.
+        cross_queue_priority: What its priority counts among all queues; None for the same.
         out_of_turn: Whether it was admitted though others had smaller shares; these do not take it out.
     """
 
@@ -38,7 +38,7 @@ class Holder:
     evicted: bool = False
     uid: str = ""
     local_queue: str = ""
-    outward: int | None = None
+    cross_queue_priority: int | None = None
     out_of_turn: bool = False
 
     def uses_any(self, whats: frozenset[FlavorResource]) -> bool:
@@ -53,7 +53,7 @@ class Demand:
     Attributes:
         usage: What it wants in all.
         contested: The flavors and resources of which there is too little.
-        outward: What its priority counts where it is compared with those of other queues; None for the same.
+        cross_queue_priority: What its priority counts among all queues; None for the same.
     """
 
     queue: str
@@ -61,7 +61,7 @@ class Demand:
     contested: frozenset[FlavorResource]
     priority: int = 0
     queued_at: float = -math.inf
-    outward: int | None = None
+    cross_queue_priority: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +69,18 @@ class _Step:
     queue: str
     usage: Mapping[FlavorResource, int]
     added: bool
-    holder: Holder | None = None
+    holder: AdmittedWorkload | None = None
 
 
-UsedLately = Callable[[Holder], "float | None"]
+UsedLately = Callable[[AdmittedWorkload], "float | None"]
 """What the LocalQueue of a holder has used lately; None where its ClusterQueue does not go by that."""
 
 
-def _nobody_is(_: Holder) -> bool:
+def _nobody_is(_: AdmittedWorkload) -> bool:
     return False
 
 
-def nobody_knows(_: Holder) -> float | None:
+def nobody_knows(_: AdmittedWorkload) -> float | None:
     """What there is to say of past use where no ClusterQueue goes by it."""
     return None
 
@@ -91,7 +91,7 @@ class Snapshot:
     Args:
         tree: What the queues use must be what the holders added here use, and what `charge` adds.
         policies: By queue; one without an entry preempts nobody.
-        spared: Whether a holder may not be preempted for now, whatever the policies say.
+        protected: Whether a holder may not be preempted for now, whatever the policies say.
         used_lately: What counts first in the order of victims of one queue.
     """
 
@@ -99,14 +99,14 @@ class Snapshot:
         self,
         tree: QuotaTree,
         policies: Mapping[str, PreemptionPolicy],
-        spared: Callable[[Holder], bool] = _nobody_is,
+        protected: Callable[[AdmittedWorkload], bool] = _nobody_is,
         used_lately: UsedLately = nobody_knows,
     ) -> None:
         self.tree = tree
-        self.spared = spared
+        self.protected = protected
         self.used_lately = used_lately
         self._policies = policies
-        self._holders: dict[str, dict[str, Holder]] = {}
+        self._holders: dict[str, dict[str, AdmittedWorkload]] = {}
         self._steps: list[_Step] = []
         self._trials = 0
 
@@ -118,13 +118,13 @@ class Snapshot:
         """Return a ClusterQueue's node."""
         return self.tree.queues[name]
 
-    def holders(self, queue: str) -> list[Holder]:
+    def holders(self, queue: str) -> list[AdmittedWorkload]:
         """Return who holds quota in a queue."""
         return list(self._holders.get(queue, {}).values())
 
-    def missing(self) -> list[Holder]:
+    def missing(self) -> list[AdmittedWorkload]:
         """Return the holders that trials have removed and not added again, in the order of removal."""
-        gone: dict[str, Holder] = {}
+        gone: dict[str, AdmittedWorkload] = {}
         for step in self._steps:
             if step.holder is not None and step.added:
                 gone.pop(step.holder.name, None)
@@ -132,29 +132,33 @@ class Snapshot:
                 gone[step.holder.name] = step.holder
         return list(gone.values())
 
-    def enrol(self, holder: Holder) -> None:
+    def enrol(self, holder: AdmittedWorkload) -> None:
         """List a workload that holds quota, outside of any trial; what it uses is charged piece by piece."""
         self._holders.setdefault(holder.queue, {})[holder.name] = holder
 
-    def dismiss(self, holder: Holder) -> None:
+    def dismiss(self, holder: AdmittedWorkload) -> None:
         """List a workload no more, outside of any trial; what it used is refunded piece by piece."""
         del self._holders[holder.queue][holder.name]
 
-    def add(self, holder: Holder) -> None:
+    def add(self, holder: AdmittedWorkload) -> None:
         """Count a workload that holds quota."""
         self._do(_Step(holder.queue, holder.usage, added=True, holder=holder))
 
-    def remove(self, holder: Holder) -> None:
+    def remove(self, holder: AdmittedWorkload) -> None:
         """Count a workload no more."""
         self._do(_Step(holder.queue, holder.usage, added=False, holder=holder))
 
     def charge(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Use more in a queue, on behalf of nobody who could be preempted."""
-        self._do(_Step(queue, usage, added=True))
+        if self._trials:
+            self._steps.append(_Step(queue, usage, added=True))
+        self.tree.add(queue, usage)
 
     def refund(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Take back a charge."""
-        self._do(_Step(queue, usage, added=False))
+        if self._trials:
+            self._steps.append(_Step(queue, usage, added=False))
+        self.tree.remove(queue, usage)
 
     @contextmanager
     def trial(self) -> Iterator[None]:

@@ -66,6 +66,8 @@ class QuotaNode:
         worth: What one unit counts in shares, in milli-units; 1 for what is not named. The same for all of a tree.
         subtree: What it and everything below it may use before borrowing.
         usage: What is used of it, after what its children keep to themselves.
+        path: The node itself, and the cohorts above it, the nearest first.
+        local: What it never lends, of what has a lending limit.
     """
 
     name: str
@@ -77,24 +79,20 @@ class QuotaNode:
     children: list[QuotaNode] = field(default_factory=list)
     subtree: Usage = field(default_factory=dict)
     usage: Usage = field(default_factory=dict)
+    path: tuple[QuotaNode, ...] = field(default=(), repr=False)
+    local: Usage = field(default_factory=dict, repr=False)
     _lendable: dict[str, int] = field(default_factory=dict, repr=False)
     _lendable_worth: dict[str, int] = field(default_factory=dict, repr=False)
     _most: Usage = field(default_factory=dict, repr=False)
     _height: int = field(default=-1, repr=False)
 
-    def ancestors(self) -> Iterator[QuotaNode]:
-        """Yield the cohorts above this node, the nearest first."""
-        at = self.parent
-        while at is not None:
-            yield at
-            at = at.parent
+    def ancestors(self) -> tuple[QuotaNode, ...]:
+        """Return the cohorts above this node, the nearest first."""
+        return self.path[1:]
 
     def root(self) -> QuotaNode:
         """Return the topmost node above this one, or itself."""
-        at = self
-        while at.parent is not None:
-            at = at.parent
-        return at
+        return self.path[-1]
 
     def leaves(self) -> Iterator[QuotaNode]:
         """Yield the ClusterQueues in this subtree."""
@@ -115,30 +113,35 @@ class QuotaNode:
             self._height = max((child.height() + 1 for child in self.children), default=0)
         return self._height
 
-    def local(self, what: FlavorResource) -> int:
-        """Return what this node never lends."""
-        quota = self.quotas.get(what)
-        if quota is None or quota.lending_limit is None:
-            return 0
-        return max(0, _minus(self.subtree.get(what, 0), quota.lending_limit))
-
     def unused(self, what: FlavorResource) -> int:
         """Return how much of what this node never lends is free."""
-        return max(0, _minus(self.local(what), self.usage.get(what, 0)))
+        return max(0, _minus(self.local.get(what, 0), self.usage.get(what, 0)))
 
     def available(self, what: FlavorResource) -> int:
         """Return how much more may be used here; negative where more is used than there is."""
-        subtree, usage = self.subtree.get(what, 0), self.usage.get(what, 0)
-        if self.parent is None:
-            return _minus(subtree, usage)
-        shared, quota = self.parent.available(what), self.quotas.get(what)
-        if quota is None:
-            return shared  # it keeps nothing to itself, and may have all that there is
-        local, limit = self.local(what), quota.borrowing_limit
-        if limit is not None:
-            own = _minus(_minus(subtree, local), max(0, usage - local))
-            shared = min(shared, _plus(own, limit))
-        return _plus(max(0, _minus(local, usage)), shared) if local else shared
+        root = self.path[-1]
+        free, used = root.subtree.get(what, 0), root.usage.get(what, 0)
+        free = free - used if free < UNLIMITED else _minus(free, used)
+        for node in self.path[-2::-1]:
+            quota = node.quotas.get(what)
+            if quota is None:
+                continue  # it keeps nothing to itself, and may have all that there is
+            local, used = node.local.get(what, 0), node.usage.get(what, 0)
+            if quota.borrowing_limit is not None:
+                own = _minus(_minus(node.subtree.get(what, 0), local), max(0, used - local))
+                free = min(free, _plus(own, quota.borrowing_limit))
+            if local:
+                free = _plus(max(0, _minus(local, used)), free)
+        return free
+
+    def has_own(self, wanted: Mapping[FlavorResource, int]) -> bool:
+        """Whether all of this may be used here now without borrowing any of it."""
+        for what, amount in wanted.items():
+            if amount > self.subtree.get(what, 0) - self.usage.get(what, 0):
+                return False
+            if self.parent is not None and amount > max(0, self.available(what)):
+                return False
+        return True
 
     def potential(self, what: FlavorResource) -> int:
         """Return the most that could ever be used here, were nothing used anywhere; asked of trees that are joined."""
@@ -151,7 +154,7 @@ class QuotaNode:
         subtree = self.subtree.get(what, 0)
         if self.parent is None:
             return subtree
-        most = _plus(self.local(what), self.parent.potential(what))
+        most = _plus(self.local.get(what, 0), self.parent.potential(what))
         limit = self._borrowing_limit(what)
         return most if limit is None else min(most, _plus(subtree, limit))
 
@@ -175,20 +178,6 @@ class QuotaNode:
                 more = self.worth_of(what, self.potential(what))
                 self._lendable_worth[what[1]] = self._lendable_worth.get(what[1], 0) + more
         return self._lendable_worth
-
-    def add(self, what: FlavorResource, amount: int) -> None:
-        """Use `amount` more; what this node does not keep to itself is used of its parent."""
-        private = max(0, self.local(what) - self.usage.get(what, 0))
-        self.usage[what] = self.usage.get(what, 0) + amount
-        if self.parent is not None and amount > private:
-            self.parent.add(what, amount - private)
-
-    def remove(self, what: FlavorResource, amount: int) -> None:
-        """Use `amount` less: the exact reverse of `add`."""
-        shared = self.usage.get(what, 0) - self.local(what)
-        self.usage[what] = self.usage.get(what, 0) - amount
-        if self.parent is not None and shared > 0:
-            self.parent.remove(what, min(amount, shared))
 
     def nominal(self, what: FlavorResource) -> int:
         """Return what it is given."""
@@ -255,7 +244,7 @@ class QuotaTree:
                 node.worth = worth
         for node in (*self.cohorts.values(), *self.queues.values()):
             if node.parent is None:
-                _fill_subtree(node)
+                _complete(node, ())
 
     def _join(
         self, nodes: Mapping[str, QuotaNode], specs: Mapping[str, tuple[str, Mapping[FlavorResource, Quota]]]
@@ -266,18 +255,29 @@ class QuotaTree:
                 self.cohorts[parent].children.append(nodes[name])
 
     def add(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
-        """Use more in a queue; a queue that does not exist uses nothing."""
-        node = self.queues.get(queue)
-        if node is not None:
-            for what, amount in usage.items():
-                node.add(what, amount)
+        """Use more in a queue, and of its parent what it does not keep to itself; others use nothing."""
+        path = self.queues[queue].path if queue in self.queues else ()
+        for what, amount in usage.items():
+            left = amount
+            for at in path:
+                before = at.usage.get(what, 0)
+                at.usage[what] = before + left
+                left -= max(0, at.local.get(what, 0) - before)
+                if left <= 0:
+                    break
 
     def remove(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Use less in a queue: the exact reverse of `add`."""
-        node = self.queues.get(queue)
-        if node is not None:
-            for what, amount in usage.items():
-                node.remove(what, amount)
+        path = self.queues[queue].path if queue in self.queues else ()
+        for what, amount in usage.items():
+            left = amount
+            for at in path:
+                before = at.usage.get(what, 0)
+                at.usage[what] = before - left
+                shared = before - at.local.get(what, 0)
+                if shared <= 0:
+                    break
+                left = min(left, shared)
 
     def fits(self, queue: str, usage: Mapping[FlavorResource, int]) -> bool:
         """Whether all of this may be used in a queue now."""
@@ -285,14 +285,19 @@ class QuotaTree:
         return all(amount <= node.available(what) for what, amount in usage.items() if amount > 0)
 
 
-def _fill_subtree(node: QuotaNode) -> None:
+def _complete(node: QuotaNode, above: tuple[QuotaNode, ...]) -> None:
+    """Work out what follows for a node, and those below it, from how the tree is joined."""
+    node.path = (node, *above)
     for what, quota in node.quotas.items():
-        node.subtree[what] = node.subtree.get(what, 0) + quota.nominal
+        node.subtree[what] = quota.nominal
     for child in node.children:
-        _fill_subtree(child)
-        for what in _known(child):
-            lent = _minus(child.subtree.get(what, 0), child.local(what))
+        _complete(child, node.path)
+        for what, amount in child.subtree.items():
+            lent = _minus(amount, child.local.get(what, 0))
             node.subtree[what] = _plus(node.subtree.get(what, 0), lent)
+    for what, quota in node.quotas.items():
+        if quota.lending_limit is not None:
+            node.local[what] = max(0, _minus(node.subtree[what], quota.lending_limit))
 
 
 def _plus(a: int, b: int) -> int:
@@ -307,11 +312,7 @@ def _minus(a: int, b: int) -> int:
     return UNLIMITED if b < UNLIMITED else 0
 
 
-def _known(node: QuotaNode) -> Iterable[FlavorResource]:
-    return tuple(node.subtree)
-
-
-class Level(NamedTuple):
+class BorrowingLevel(NamedTuple):
     """Where a request is covered.
 
     Attributes:
@@ -324,18 +325,18 @@ class Level(NamedTuple):
     partial: bool
 
 
-def level(queue: QuotaNode, what: FlavorResource, amount: int) -> Level:
+def borrowing_level(queue: QuotaNode, what: FlavorResource, amount: int) -> BorrowingLevel:
     """Return from where a queue would have `amount` more."""
     if queue.parent is None or not queue.borrows(what, amount):
-        return Level(0, queue.parent is not None)
+        return BorrowingLevel(0, queue.parent is not None)
     left = amount - queue.unused(what)
     top = queue.parent
     for cohort in queue.ancestors():
         if not cohort.borrows(what, left):
-            return Level(cohort.height(), cohort.parent is not None)
+            return BorrowingLevel(cohort.height(), cohort.parent is not None)
         left -= cohort.unused(what)
         top = cohort
-    return Level(top.height(), partial=False)
+    return BorrowingLevel(top.height(), partial=False)
 
 
 def covers(node: QuotaNode, request: Mapping[FlavorResource, int]) -> tuple[bool, Usage]:

@@ -41,8 +41,9 @@ def usage_report(node: QuotaNode, usages: Iterable[Mapping[FlavorResource, int]]
         for what, amount in usage.items():
             if what in totals:
                 totals[what] += amount
-    lent = node.parent is not None
-    return {what: Used(n, max(0, n - node.nominal(what)) if lent else 0) for what, n in totals.items()}
+    if node.parent is None:
+        return {what: Used(total, 0) for what, total in totals.items()}
+    return {what: Used(total, max(0, total - node.quotas[what].nominal)) for what, total in totals.items()}
 
 
 class Overuse(NamedTuple):
@@ -59,7 +60,7 @@ class Overuse(NamedTuple):
     borrowable: int | None
 
 
-def overused(node: QuotaNode) -> dict[FlavorResource, Overuse]:
+def overused_quota(node: QuotaNode) -> dict[FlavorResource, Overuse]:
     """Return what a node uses more of than it is given, while nothing of that is left for it to borrow either.
 
     A queue of a cohort that is used up concerns this as far as it borrows; one that keeps to its own does not.
@@ -79,7 +80,7 @@ Consumed = dict[str, float]
 
 
 @dataclass(slots=True)
-class PastUse:
+class UsageHistory:
     """What one LocalQueue had consumed at a time, and what it has been using since then.
 
     Attributes:

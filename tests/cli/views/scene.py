@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tutti.cli.views.listing import Listed
-from tutti.cli.views.what_if import Asked
+from tutti.cli.views.what_if import ObservedCluster
 from tutti.controller.streams import STREAMS
 from tutti.kube.client import Client
 from tutti.kube.resources import Resource
@@ -190,7 +190,7 @@ async def create(client: Client, made: Json) -> None:
         await client.request("PATCH", path, body=body, content_type="application/merge-patch+json")
 
 
-def told(made: list[Json] | None = None, *, at: float = AT) -> Asked:
+def told(made: list[Json] | None = None, *, at: float = AT) -> ObservedCluster:
     """Return who can be asked about the scene, or about other objects, without a cluster."""
     seen = []
     for number, one in enumerate(objects() if made is None else made):
@@ -199,4 +199,4 @@ def told(made: list[Json] | None = None, *, at: float = AT) -> Asked:
         raw = json.dumps({**one, "metadata": meta}).encode()
         stream = STREAM_OF[one["kind"]]
         seen.append(stream.seen(msgspec.json.decode(raw, type=stream.view)))
-    return Asked(Listed(seen), at)
+    return ObservedCluster(Listed(seen), at)

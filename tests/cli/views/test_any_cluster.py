@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.cli.views.scene import GPU, RACK, Json, group, node, ours, pod, queue, told
 from tests.drawing import examples
 from tutti.cli.views.command_line import plain
-from tutti.cli.views.drain.checking import checked
+from tutti.cli.views.drain.checking import check_drain
 from tutti.cli.views.drain.command import draw_drain
-from tutti.cli.views.drain.trial import Fate
-from tutti.cli.views.explain.command import explained
+from tutti.cli.views.drain.trial import PodFate
+from tutti.cli.views.explain.command import explanation_of
 from tutti.cli.views.explain.drawing import draw_explained
 from tutti.cli.views.explain.model import GateOutcome
 from tutti.cli.views.gangs import draw_gangs, gangs
@@ -122,7 +122,7 @@ def test_every_workload_is_explained_and_the_state_is_left_as_it_was(made: list[
     before, queues = nodes.requested[nodes.present].copy(), forest(state)
 
     for key in list(state.workloads):
-        found = explained(asked, state, key)
+        found = explanation_of(asked, state, key)
         waits = [step for step in found.steps if step.verdict is GateOutcome.WAITS]
         assert len(waits) == (asked.what_if(asked.listed.seen, key) is not None)
         assert not found.remedies or waits
@@ -143,8 +143,8 @@ def test_every_node_can_be_checked(made: list[Json]) -> None:
     state = asked.stock().state
 
     for name in list(state.cluster.nodes.rows):
-        found = checked(asked, state, name)
-        assert all((one.fate is Fate.MOVES) == bool(one.to) for one in found.pods)
+        found = check_drain(asked, state, name)
+        assert all((one.fate is PodFate.MOVES) == bool(one.to) for one in found.pods)
         assert all(one.to != name for one in found.pods)
         assert all(
             one.breaks == (one.bound - one.leaving < one.required) for one in found.gangs if one.bound >= one.required

@@ -8,17 +8,17 @@ from tests.cli.views import scene
 from tests.cli.views.loss import MINUTES, gang, nodes
 from tests.cli.views.scene import AT, GPU, Json, ours, told
 from tutti.cli.views.command_line import plain
-from tutti.cli.views.degraded import Lost
-from tutti.cli.views.gangs import Gang, draw_gangs, gangs
-from tutti.cli.views.queues import details, draw_details
+from tutti.cli.views.degraded import LostMembers
+from tutti.cli.views.gangs import GangView, draw_gangs, gangs
+from tutti.cli.views.queues import draw_details, queue_details
 
 
-def only(*made: Json, at: float = AT) -> Gang:
+def only(*made: Json, at: float = AT) -> GangView:
     (found,) = gangs(told(list(made), at=at))
     return found
 
 
-def drawn(found: Gang, at: float = AT) -> str:
+def drawn(found: GangView, at: float = AT) -> str:
     return plain(draw_gangs([found], at)).splitlines()[-1]
 
 
@@ -118,7 +118,7 @@ def test_what_was_lost_and_what_of_it_is_kept_is_told():
     assert seen is not None
     asks = {"cpu": 2000, "memory": 8 << 30, GPU: 4}
     assert seen.lost == (
-        Lost("g", "b", 1, asks, "Down"), Lost("g", "c", 1, asks, "Works"), Lost("g", "gone", 1, asks, "Gone"),
+        LostMembers("g", "b", 1, asks, "Down"), LostMembers("g", "c", 1, asks, "Works"), LostMembers("g", "gone", 1, asks, "Gone"),
     )  # fmt: skip
     assert [(one.flavor, one.resource, one.amount) for one in seen.kept] == [
         ("a100", "cpu", 6000), ("a100", "memory", 24 << 30), ("a100", GPU, 12),
@@ -127,7 +127,7 @@ def test_what_was_lost_and_what_of_it_is_kept_is_told():
 
 def test_a_queue_tells_who_of_those_that_run_in_it_is_degraded():
     asked = told([*nodes("a", "b"), *queues(), *gang("a", lost=["b"], queue="q")])
-    found = details(asked.stock().state, "q")
+    found = queue_details(asked.stock().state, "q")
 
     assert found is not None
     (entry,) = found.running

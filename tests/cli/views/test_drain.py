@@ -9,14 +9,14 @@ import pytest
 from tests.cli.views.scene import TUTTI, Json, node, ours, pod, told
 from tutti.api.configuration import TuttiConfiguration
 from tutti.cli.views.command_line import plain
-from tutti.cli.views.drain.checking import checked
+from tutti.cli.views.drain.checking import check_drain
 from tutti.cli.views.drain.command import draw_drain
-from tutti.cli.views.drain.trial import BudgetHit, Drain, Fate
+from tutti.cli.views.drain.trial import AffectedBudget, Drain, PodFate
 
 
 def drained(*made: Json, name: str = "n0") -> Drain:
     asked = told(list(made))
-    return checked(asked, asked.stock().state, name)
+    return check_drain(asked, asked.stock().state, name)
 
 
 def fates(found: Drain) -> dict[str, str]:
@@ -87,7 +87,7 @@ def test_a_gang_that_is_deleted_as_a_whole_has_to_find_room_for_all_of_it(count:
         {"conventions": {"pfnetPrefix": "gang.example.com/gang", "pfnetDeleteTogether": True}}
     )
     asked = replace(told([*nodes(count), *made]), configuration=told_so)
-    found = checked(asked, asked.stock().state, "n0")
+    found = check_drain(asked, asked.stock().state, "n0")
     (hit,) = found.gangs
 
     assert (hit.bound, hit.leaving, hit.deleted, hit.breaks, hit.whole) == (3, 1, True, True, whole)
@@ -104,12 +104,12 @@ def test_a_gang_with_more_than_it_needs_goes_on():
 @pytest.mark.parametrize(
     ("made", "fate"),
     [
-        ({"owner": "DaemonSet"}, Fate.STAYS),
-        ({"owner": "ReplicaSet"}, Fate.MOVES),
-        ({}, Fate.LOST),
+        ({"owner": "DaemonSet"}, PodFate.STAYS),
+        ({"owner": "ReplicaSet"}, PodFate.MOVES),
+        ({}, PodFate.LOST),
     ],
 )
-def test_what_becomes_of_a_pod_follows_what_controls_it(made: dict, fate: Fate):
+def test_what_becomes_of_a_pod_follows_what_controls_it(made: dict, fate: PodFate):
     """Kubectl 1.36, pkg/drain/filters.go: daemonSetFilter, unreplicatedFilter."""
     (one,) = drained(*nodes(2), pod("d", "p", 1, on="n0", scheduler="default-scheduler", **made)).pods
 
@@ -140,7 +140,7 @@ def test_a_budget_forbids_what_it_does_not_allow(allowed: int, short: int, probl
     pods = [pod("d", f"web-{n}", 1, on="n0", owner="ReplicaSet", labels={"app": "web"}) for n in range(2)]
     found = drained(*nodes(2), *pods, budget("b", allowed, app="web"))
 
-    assert found.budgets == (BudgetHit("d", "b", 2, allowed),)
+    assert found.budgets == (AffectedBudget("d", "b", 2, allowed),)
     assert found.budgets[0].short == short
     assert found.problems == problems
 
@@ -225,13 +225,13 @@ def test_a_volume_that_is_made_at_once_is_made_where_its_class_may():
 def test_a_claim_for_which_nobody_makes_a_volume_at_once_keeps_its_pod_from_every_node():
     (one,) = drained(*nodes(2), *with_scratch("Immediate", provisioner="kubernetes.io/no-provisioner")).pods
 
-    assert (one.fate, one.why) == (Fate.WAITS, "pod has unbound immediate PersistentVolumeClaims")
+    assert (one.fate, one.why) == (PodFate.WAITS, "pod has unbound immediate PersistentVolumeClaims")
 
 
 def test_what_is_on_the_node_does_not_go_back_to_it():
     (one,) = drained(node("n0", "m", "r"), pod("d", "p", 1, on="n0", owner="Job")).pods
 
-    assert one.fate is Fate.WAITS
+    assert one.fate is PodFate.WAITS
     assert "1 node(s) were unschedulable" in one.why
 
 
@@ -267,7 +267,7 @@ def test_the_scene_can_be_asked_of_every_node():
     asked = told()
     state = asked.stock().state
 
-    assert {name: len(checked(asked, state, name).problems) for name in sorted(state.cluster.nodes.rows)} == {
+    assert {name: len(check_drain(asked, state, name).problems) for name in sorted(state.cluster.nodes.rows)} == {
         "a100-1": 1,
         "a100-2": 0,
         "a100-3": 0,

@@ -11,12 +11,12 @@ from tests.cli.views.test_degraded import queues
 from tests.cli.views.test_drain import drained
 from tutti.cli.views.command_line import plain
 from tutti.cli.views.drain.command import draw_drain
-from tutti.cli.views.drain.trial import Drain, GangHit
+from tutti.cli.views.drain.trial import AffectedGang, Drain
 
 RACK = {"schedulingConstraints": {"topology": [{"key": scene.RACK, "mode": "Required"}]}}
 
 
-def hit(*made: Json, name: str = "a") -> GangHit:
+def hit(*made: Json, name: str = "a") -> AffectedGang:
     (found,) = drained(*made, name=name).gangs
     return found
 

@@ -9,20 +9,27 @@ import pytest
 from tests.cli.views import scene
 from tests.cli.views.scene import GPU, Json, group, node, ours, pod, told
 from tutti.cli.views.command_line import plain
-from tutti.cli.views.explain.command import explained
+from tutti.cli.views.explain.command import explanation_of
 from tutti.cli.views.explain.drawing import draw_explained
-from tutti.cli.views.explain.lookup import named
-from tutti.cli.views.explain.model import Explained, GateOutcome, Room, Ruled, Step, Told
+from tutti.cli.views.explain.lookup import find_workload
+from tutti.cli.views.explain.model import (
+    ExplainedWorkload,
+    GateOutcome,
+    GateStep,
+    NodeRoom,
+    OperatorStatus,
+    RuledOutNodes,
+)
 
 RECLAIMS = "ClusterQueue vision takes back what it has lent (preemption.reclaimWithinCohort: Any)"
 
 
-def of(name: str, made: list[Json] | None = None, *, trying: bool = True) -> Explained:
+def of(name: str, made: list[Json] | None = None, *, trying: bool = True) -> ExplainedWorkload:
     asked = told(made)
     state = asked.stock().state
-    key = named(state, asked.listed, *name.split("/"))
+    key = find_workload(state, asked.listed, *name.split("/"))
     assert not isinstance(key, str), key
-    return explained(asked, state, key, trying=trying)
+    return explanation_of(asked, state, key, trying=trying)
 
 
 def without(*names: str) -> list[Json]:
@@ -37,11 +44,11 @@ def changed(kind: str, name: str, **spec: object) -> list[Json]:
     return made
 
 
-def helps(found: Explained) -> list[str]:
+def helps(found: ExplainedWorkload) -> list[str]:
     return [one.what for one in found.remedies if not one.then]
 
 
-def verdicts(found: Explained) -> list[str]:
+def verdicts(found: ExplainedWorkload) -> list[str]:
     return [f"{step.gate}: {step.verdict}" for step in found.steps]
 
 
@@ -79,10 +86,10 @@ def test_nodes_are_counted_by_what_rules_them_out_with_examples():
 
     assert (room.pods, room.fits, room.open, room.flavor) == (2, 0, 0, "h100")
     assert room.ruled == (
-        Ruled("node(s) didn't belong to the assigned flavor", 5, ("a100-1", "a100-2", "a100-3")),
-        Ruled("Insufficient nvidia.com/gpu", 1, ("h100-1",)),
-        Ruled("node(s) had untolerated taint(s)", 1, ("a100-6",)),
-        Ruled("node(s) were unschedulable", 1, ("h100-2",)),
+        RuledOutNodes("node(s) didn't belong to the assigned flavor", 5, ("a100-1", "a100-2", "a100-3")),
+        RuledOutNodes("Insufficient nvidia.com/gpu", 1, ("h100-1",)),
+        RuledOutNodes("node(s) had untolerated taint(s)", 1, ("a100-6",)),
+        RuledOutNodes("node(s) were unschedulable", 1, ("h100-2",)),
     )
     assert sum(one.nodes for one in room.ruled) == room.nodes
 
@@ -307,7 +314,7 @@ def test_a_gang_that_runs_with_fewer_than_it_needs_says_so():
 
     assert found.summary == "it runs with 2 of 3 required members, and waits for 1 successor to be created"
     assert (found.members, found.bound, found.required) == (2, 2, 3)
-    assert found.steps[0] == Step("Gather", GateOutcome.SHORT, "2 members there, 3 needed")
+    assert found.steps[0] == GateStep("Gather", GateOutcome.SHORT, "2 members there, 3 needed")
     assert "!   Gather      2 members there, 3 needed" in plain(draw_explained(found, scene.AT))
 
 
@@ -318,7 +325,7 @@ def test_members_that_are_promised_are_not_missing():
     made = [*flavored(kind("n", "fast"), members=0)[:-1], member]
     found = of("d/w", [*made, ours("Workload", "w", {"podGroups": groups, "queueName": "q"}, "d")])
 
-    assert found.steps[0] == Step("Gather", GateOutcome.PASSED, "1 member there, 2 promised, 3 needed")
+    assert found.steps[0] == GateStep("Gather", GateOutcome.PASSED, "1 member there, 2 promised, 3 needed")
     assert verdicts(found)[3:] == ["Placement: Passed", "Permit: Waits"]
 
 
@@ -332,7 +339,7 @@ def test_members_that_are_promised_are_not_missing():
 def test_a_workload_goes_by_its_name_and_by_those_of_its_pods(name: str, key: tuple):
     asked = told()
 
-    assert named(asked.stock().state, asked.listed, *name.split("/")) == key
+    assert find_workload(asked.stock().state, asked.listed, *name.split("/")) == key
 
 
 @pytest.mark.parametrize(
@@ -348,7 +355,7 @@ def test_a_workload_goes_by_its_name_and_by_those_of_its_pods(name: str, key: tu
 )
 def test_a_name_that_is_none_is_told_why(name: str, said: str):
     asked = told()
-    answer = named(asked.stock().state, asked.listed, *name.split("/"))
+    answer = find_workload(asked.stock().state, asked.listed, *name.split("/"))
 
     assert isinstance(answer, str)
     assert said in answer
@@ -361,7 +368,7 @@ def test_what_the_operator_has_written_is_told_where_it_is_something_else():
     waits["status"] = {"pendingReason": {"position": 1, "reasons": [reason]}}
     found = of("serving/llm", made, trying=False)
 
-    assert found.told == Told("Permit", "BackingOff", "it is tried again in 8 s", 1)
+    assert found.told == OperatorStatus("Permit", "BackingOff", "it is tried again in 8 s", 1)
     assert "The operator said last:  it is tried again in 8 s" in plain(draw_explained(found, scene.AT))
 
 
@@ -461,8 +468,8 @@ def test_the_name_of_an_owner_leads_to_what_its_pods_are_in():
     asked = told([*gang, *alone])
     state = asked.stock().state
 
-    assert named(state, asked.listed, "d", "train") == ("PodGroup", "d", "g")
-    assert named(state, asked.listed, "d", "sweep") == (
+    assert find_workload(state, asked.listed, "d", "train") == ("PodGroup", "d", "g")
+    assert find_workload(state, asked.listed, "d", "sweep") == (
         "the pods of d/sweep wait and run each for itself: give the name of one, such as d/s-0, d/s-1, d/s-2 and 2 more"
     )
 
@@ -474,7 +481,7 @@ def test_each_role_has_its_rooms():
         one["metadata"]["labels"] = {f"{scene.TUTTI}/workload": "w", f"{scene.TUTTI}/pod-group": role}
     found = of("d/w", [node("n", "m", "r"), ours("Workload", "w", {"podGroups": roles}, "d"), *pods])
 
-    def told_of(room: Room) -> tuple[str, int, int]:
+    def told_of(room: NodeRoom) -> tuple[str, int, int]:
         return room.group, room.pods, room.fits
 
     assert [told_of(room) for room in found.rooms] == [("leader", 1, 1), ("worker", 2, 1)]
@@ -484,7 +491,7 @@ def test_each_role_has_its_rooms():
 GANG = ours("PodGroup", "g", {"schedulingPolicy": {"gang": {"minCount": 1}}}, "d")
 
 
-def message(found: Explained, gate: str) -> str:
+def message(found: ExplainedWorkload, gate: str) -> str:
     return next(step.message for step in found.steps if step.gate == gate)
 
 
@@ -519,7 +526,7 @@ def test_volumes_that_are_not_there_rule_out_every_node():
     claiming["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     (room,) = of("d/g", [node("n", "m", "r"), GANG, claiming]).rooms
 
-    assert room.ruled == (Ruled('persistentvolumeclaim "data" not found', 1, ()),)
+    assert room.ruled == (RuledOutNodes('persistentvolumeclaim "data" not found', 1, ()),)
 
 
 def test_without_nodes_there_is_nothing_to_be_like():

@@ -10,24 +10,24 @@ from tests.cli.views.scene import AT, GPU, Json, ours, told
 from tests.cli.views.test_degraded import queues
 from tutti.api.conditions import timestamp
 from tutti.cli.views.command_line import plain
-from tutti.cli.views.explain.command import explained
+from tutti.cli.views.explain.command import explanation_of
 from tutti.cli.views.explain.drawing import draw_explained
-from tutti.cli.views.explain.lookup import as_told
-from tutti.cli.views.explain.model import Explained, GateOutcome, Step
+from tutti.cli.views.explain.lookup import explained_by_status
+from tutti.cli.views.explain.model import ExplainedWorkload, GateOutcome, GateStep
 
 RACK = {"topology": [{"key": scene.RACK, "mode": "Required"}]}
 
 
-def of(*made: Json, at: float = AT) -> Explained:
+def of(*made: Json, at: float = AT) -> ExplainedWorkload:
     asked = told(list(made), at=at)
-    return explained(asked, asked.stock().state, ("PodGroup", "d", "g"))
+    return explanation_of(asked, asked.stock().state, ("PodGroup", "d", "g"))
 
 
-def helps(found: Explained) -> list[str]:
+def helps(found: ExplainedWorkload) -> list[str]:
     return [one.what for one in found.remedies if not one.then]
 
 
-def section(found: Explained) -> str:
+def section(found: ExplainedWorkload) -> str:
     """What is drawn of it under DEGRADED, in one line."""
     lines = plain(draw_explained(found, AT)).splitlines()
     first = next(at for at, line in enumerate(lines) if line.startswith("DEGRADED"))
@@ -39,7 +39,7 @@ def test_it_says_what_it_has_lost_since_when_what_it_waits_for_and_when_it_is_re
     found = of(*nodes("a", "b", "c"), *gang("a", lost=["b", "gone"], gpus=4))
 
     assert found.summary == "it runs with 1 of 3 required members, and waits for 2 successors to be created"
-    assert found.steps[0] == Step("Gather", GateOutcome.SHORT, "1 member there, 3 needed")
+    assert found.steps[0] == GateStep("Gather", GateOutcome.SHORT, "1 member there, 3 needed")
     said = section(found)
     assert "for 2m, since 2023-11-14T22:11:20Z" in said
     assert "1 member of g on b, with 2 cpu, 8Gi memory, 4 nvidia.com/gpu: the node works, and the room is kept" in said
@@ -171,7 +171,7 @@ def test_a_degraded_gang_is_told_of_as_the_operator_has_to_those_who_may_not_lis
     conditions = made[0]["status"]["conditions"]
     conditions[1] |= {"reason": "MemberLost", "message": "1 of 2 required members has a node that works"}
     asked = told([*nodes("a", "b"), *copy.deepcopy(made)])
-    found = as_told(asked.listed, "d", "g")
+    found = explained_by_status(asked.listed, "d", "g")
 
     assert found is not None
     assert found.summary == "it is degraded: 1 of 2 required members has a node that works"
@@ -186,7 +186,7 @@ def test_a_gang_of_roles_tells_what_each_has_lost():
     for one, role in zip(pods, ("leader", "worker"), strict=True):
         one["metadata"]["labels"] = {f"{scene.TUTTI}/workload": "g", f"{scene.TUTTI}/pod-group": role}
     asked = told([*nodes("a", "b"), workload, *pods])
-    found = explained(asked, asked.stock().state, ("Workload", "d", "g"))
+    found = explanation_of(asked, asked.stock().state, ("Workload", "d", "g"))
 
     assert found.degraded is not None
     assert [(one.group, one.node) for one in found.degraded.lost] == [("worker", "b")]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.views import scene
 from tutti.cli.views.command_line import plain
-from tutti.cli.views.gangs import FITS, draw_gangs, gangs, members
+from tutti.cli.views.gangs import FITS, draw_gangs, gangs, member_dots
 
 
 def test_gangs_are_told_with_what_they_wait_for_and_pods_by_themselves_are_none():
@@ -64,4 +64,4 @@ def test_one_that_fits_waits_for_nothing_but_the_operator():
     ],
 )
 def test_members_are_dots(bound: int, there: int, required: int, drawn: str):
-    assert members(bound, there, required).plain == drawn
+    assert member_dots(bound, there, required).plain == drawn

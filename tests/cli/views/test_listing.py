@@ -14,7 +14,7 @@ from tests.cli.views.staging import called, staged
 from tutti.api.configuration import Conventions
 from tutti.cli.views.gangs import gangs
 from tutti.cli.views.listing import Listed, list_cluster
-from tutti.cli.views.what_if import Asked
+from tutti.cli.views.what_if import ObservedCluster
 from tutti.engine.records.observations import GangObjectSeen, PodSeen
 
 VOLCANO = "scheduling.volcano.sh"
@@ -79,7 +79,7 @@ def theirs() -> tuple[dict[str, list[dict]], dict[str, list[str]]]:
 
 async def test_gangs_of_other_projects_are_as_large_as_their_objects_say(listed_from):
     found = await listed_from(*theirs())
-    (gang,) = gangs(Asked(found, scene.AT))
+    (gang,) = gangs(ObservedCluster(found, scene.AT))
 
     assert (gang.name, gang.required, gang.members, gang.gate) == ("g", 3, 1, "Gather")
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.views import scene
 from tutti.cli.views.drawing import ago, bar
-from tutti.cli.views.queues import Branch, Use, accelerators, details, forest
+from tutti.cli.views.queues import Branch, FlavorUse, accelerators, forest, queue_details
 
 FLEET = [scene.node(f"n{index}", "m", "r") for index in range(4)]
 FLAVOR = scene.ours("ResourceFlavor", "a100", {})
@@ -16,7 +16,7 @@ def roots(*made: scene.Json) -> tuple[Branch, ...]:
     return forest(scene.told([*FLEET, FLAVOR, *made]).stock().state)
 
 
-def gpus(branch: Branch) -> Use:
+def gpus(branch: Branch) -> FlavorUse:
     return next(use for use in branch.uses if use.resource == scene.GPU)
 
 
@@ -87,7 +87,7 @@ def test_a_queue_is_told_with_who_runs_and_who_waits_in_order():
     asked = scene.told()
     engine = asked.stock()
     engine.decide(asked.at)
-    found = details(engine.state, "vision")
+    found = queue_details(engine.state, "vision")
 
     assert found is not None
     assert [(one.name, one.holds[2].used) for one in found.running] == [("train-1", 8)]
@@ -95,7 +95,7 @@ def test_a_queue_is_told_with_who_runs_and_who_waits_in_order():
         (1, "train-2", "Quota"),
         (2, "warmup", "Gather"),
     ]
-    assert details(engine.state, "nobody") is None
+    assert queue_details(engine.state, "nobody") is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.world import GPU, World
 from tutti.api.taints import Taint, Toleration
 from tutti.engine.admission.shortages import _shortage
-from tutti.quota.policy import PreemptionPolicy, Who
+from tutti.quota.policy import Preemptible, PreemptionPolicy
 
 
 def with_queue(gpus: int, **spec) -> World:
@@ -349,9 +349,9 @@ def test_less_quota_stops_nothing_that_runs():
 @pytest.mark.parametrize(
     ("reclaim", "said"),
     [
-        (Who.NEVER, "no"),
-        (Who.LOWER_PRIORITY, "from lower priorities"),
-        (Who.ANY, "yes"),
+        (Preemptible.NEVER, "no"),
+        (Preemptible.LOWER_PRIORITY, "from lower priorities"),
+        (Preemptible.ANY, "yes"),
     ],
 )
 def test_a_shortage_says_what_is_asked_free_own_and_lent_to_whom_and_whether_it_can_be_had_back(reclaim, said):

@@ -27,7 +27,7 @@ def test_an_annotation_that_names_a_resource_the_pod_has_none_of_charges_nothing
     world.finish("b")
     world.run()
 
-    assert world.engine.state.holdings.queues() == []
+    assert world.engine.state.ledger.queues() == []
 
 
 def half_bound() -> tuple[World, Evict]:

@@ -192,7 +192,7 @@ def moved(*, same: bool = True) -> World:
 def usage(world: World) -> dict[str, int]:
     """What each queue uses, in all flavors."""
     state = world.engine.state
-    return {queue: sum(n for (_, r), n in state.holdings.used(queue).items() if r == GPU) for queue in ("qa", "qb")}
+    return {queue: sum(n for (_, r), n in state.ledger.used(queue).items() if r == GPU) for queue in ("qa", "qb")}
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -303,7 +303,7 @@ def test_a_pod_uses_what_it_holds_whatever_its_annotation_has_come_to_say(queue,
     for _ in range(2):
         assert (world.used("mine", "a"), world.used("mine", "b")) == (0, 4)
         assert (world.used("mine", "b", "cpu"), world.used("theirs", "b")) == (1000, 0)
-        assert world.engine.state.holdings.queues() == ["mine"]
+        assert world.engine.state.ledger.queues() == ["mine"]
         world.restart()
         world.run()
 

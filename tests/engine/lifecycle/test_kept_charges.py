@@ -39,8 +39,8 @@ def begin() -> World:
 
 def usage(world: World) -> dict[tuple[str, str, str], int]:
     """What each queue uses of each flavor and resource."""
-    holdings = world.engine.state.holdings
-    return {(queue, *what): n for queue in holdings.queues() for what, n in sorted(holdings.used(queue).items()) if n}
+    ledger = world.engine.state.ledger
+    return {(queue, *what): n for queue in ledger.queues() for what, n in sorted(ledger.used(queue).items()) if n}
 
 
 def write(world: World, name: str, labels: dict[str, str], annotations: dict[str, str], *, seen: bool) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tutti.engine.records.timers import ExpectedReleases
 from tutti.quota.flavors import Queue
-from tutti.quota.ledger import Holdings
+from tutti.quota.ledger import UsageLedger
 from tutti.quota.tree import Quota
 
 CPU, GPU = ("f", "cpu"), ("f", "gpu")
@@ -29,24 +29,24 @@ STEPS = st.lists(
 )
 
 
-def holdings_of() -> Holdings:
+def ledger_of() -> UsageLedger:
     """Queues a and b of one cohort, and c by itself."""
-    holdings, quotas = Holdings(), {CPU: Quota(100), GPU: Quota(100)}
+    ledger, quotas = UsageLedger(), {CPU: Quota(100), GPU: Quota(100)}
     named = {"a": "all", "b": "all", "c": ""}
-    holdings.respec({name: Queue(name, cohort=cohort, quotas=quotas) for name, cohort in named.items()}, {})
-    return holdings
+    ledger.rebuild({name: Queue(name, cohort=cohort, quotas=quotas) for name, cohort in named.items()}, {})
+    return ledger
 
 
 def key(who: str) -> tuple[str, str, str]:
     return ("Workload", "default", who)
 
 
-def expected(holdings: Holdings, ends: dict[str, float], queue: str, at: float, *, sooner: bool) -> dict:
+def expected(ledger: UsageLedger, ends: dict[str, float], queue: str, at: float, *, sooner: bool) -> dict:
     total: dict[str, dict] = {}
     for who, end in ends.items():
         if end < at or (end == at and not sooner):
-            for where, usage in holdings.used_by("/".join(key(who))):
-                if holdings.root_of(where) == holdings.root_of(queue):
+            for where, usage in ledger.used_by("/".join(key(who))):
+                if ledger.root_of(where) == ledger.root_of(queue):
                     for what, amount in usage.items():
                         mine = total.setdefault(where, {})
                         mine[what] = mine.get(what, 0) + amount
@@ -56,7 +56,7 @@ def expected(holdings: Holdings, ends: dict[str, float], queue: str, at: float, 
 
 @given(STEPS)
 def test_it_is_what_the_holders_have_that_end_by_then(steps):
-    holdings, returns, ends, charged = holdings_of(), ExpectedReleases(), {}, {}
+    ledger, returns, ends, charged = ledger_of(), ExpectedReleases(), {}, {}
     for what, who, amount in (*steps, ("ask", "w0", 3.0)):
         name = "/".join(key(who))
         if what == "expect":
@@ -66,19 +66,19 @@ def test_it_is_what_the_holders_have_that_end_by_then(steps):
             returns.forget(key(who))
             ends.pop(who, None)
         elif what == "charge":
-            holdings.charge(amount[0], amount[1], name)
+            ledger.charge(amount[0], amount[1], name)
             charged.setdefault(who, []).append(amount)
         elif what == "refund" and charged.get(who):
-            holdings.refund(*charged[who].pop(0), name)
+            ledger.refund(*charged[who].pop(0), name)
         elif what == "hand over":
-            holdings.hand_over(name, amount)
+            ledger.hand_over(name, amount)
         elif what == "rest":
-            returns.rest(holdings)
+            returns.rest(ledger)
         elif what == "ask":
             for queue in "ac":
                 for sooner in (False, True):
-                    found = returns.given(holdings, queue, amount, sooner=sooner)
-                    assert found == expected(holdings, ends, queue, amount, sooner=sooner)
+                    found = returns.given(ledger, queue, amount, sooner=sooner)
+                    assert found == expected(ledger, ends, queue, amount, sooner=sooner)
             first = returns.first(3)
             assert [at for at, _ in first] == sorted(ends.values())[:3]
             assert all(ends[one[2]] == at for at, one in first)
@@ -86,12 +86,12 @@ def test_it_is_what_the_holders_have_that_end_by_then(steps):
 
 
 def test_more_than_there_is_room_for_at_first():
-    holdings, returns = holdings_of(), ExpectedReleases()
+    ledger, returns = ledger_of(), ExpectedReleases()
     for number in range(1000):
-        holdings.charge("a", {CPU: 1, GPU: 2}, "/".join(key(f"w{number}")))
+        ledger.charge("a", {CPU: 1, GPU: 2}, "/".join(key(f"w{number}")))
         returns.expect(key(f"w{number}"), float(number))
-    assert returns.given(holdings, "a", 499.0) == {"a": {CPU: 500, GPU: 1000}}
+    assert returns.given(ledger, "a", 499.0) == {"a": {CPU: 500, GPU: 1000}}
     for number in range(0, 1000, 2):
         returns.forget(key(f"w{number}"))
-    assert returns.given(holdings, "b", math.inf) == {"a": {CPU: 500, GPU: 1000}}
+    assert returns.given(ledger, "b", math.inf) == {"a": {CPU: 500, GPU: 1000}}
     assert [at for at, _ in returns.first(3)] == [1.0, 3.0, 5.0]

@@ -65,7 +65,7 @@ def test_a_part_of_what_nodes_offer_is_never_less_than_nothing(nodes):
     world.queue("cq", "80%")
     world.pod("p", gpus=4, queue="queue")
     world.run()
-    nominal = world.engine.state.holdings.tree.queues["cq"].nominal(("default", GPU))
+    nominal = world.engine.state.ledger.tree.queues["cq"].nominal(("default", GPU))
     assert nominal >= 0.8 * MOST_AMOUNT
     assert world.where("p")
 

@@ -166,7 +166,7 @@ def afresh(world: World) -> World:
 def known(world: World) -> dict[Any, Any]:
     """What an engine thinks of its cluster: usage, who waits, and what each node has given away."""
     state = world.engine.state
-    out: dict[Any, Any] = {("used", queue): dict(state.holdings.used(queue)) for queue in state.holdings.queues()}
+    out: dict[Any, Any] = {("used", queue): dict(state.ledger.used(queue)) for queue in state.ledger.queues()}
     for name in ("default/one", "default/two"):
         out["local", name] = {what: n for what, n in state.counts.of(name).reserved.items() if n}
     for key, one in state.workloads.items():

@@ -564,8 +564,8 @@ class Histories(RuleBasedStateMachine):
         return {m.charge.queue for one in orphans for m in one.members() if m.charge is not None}
 
     def _used(self) -> dict[str, dict[Any, int]]:
-        holdings = self.world.engine.state.holdings
-        found = {queue: holdings.used(queue) for queue in holdings.queues()}
+        ledger = self.world.engine.state.ledger
+        found = {queue: ledger.used(queue) for queue in ledger.queues()}
         return {queue: usage for queue, usage in found.items() if usage}
 
     def _settle(self) -> None:

@@ -201,7 +201,7 @@ def test_an_annotation_that_somebody_wrote_over_is_not_believed(text):
     world.restart()
     world.run()
     assert (world.used("cq", "a"), world.used("cq", "b")) == (1, 1)
-    assert world.engine.state.holdings.queues() == ["cq"]
+    assert world.engine.state.ledger.queues() == ["cq"]
 
 
 def test_a_pod_without_a_queue_cannot_charge_another_by_annotation():

@@ -23,9 +23,9 @@ from rich.console import Console, RenderableType
 from tutti.api.configuration import ConfigurationError, TuttiConfiguration
 from tutti.api.configuration import load as read
 from tutti.cli.terminal import Terminal, echo
-from tutti.cli.views.drawing import WIDE, Page
+from tutti.cli.views.drawing import WIDE, PageWidth
 from tutti.cli.views.listing import list_cluster
-from tutti.cli.views.what_if import Asked
+from tutti.cli.views.what_if import ObservedCluster
 from tutti.controller import logs
 from tutti.controller.crds import RESOURCES
 from tutti.controller.plugins import load
@@ -89,7 +89,7 @@ class ViewOptions:
     config: Path | None
     output: str
 
-    def ask(self, namespace: str | None = None) -> Asked:
+    def ask(self, namespace: str | None = None) -> ObservedCluster:
         """List the cluster; ends the process with one line where that cannot be done.
 
         Where the caller may not list a kind in all namespaces, it is listed in this one, or that of the context.
@@ -108,9 +108,9 @@ class ViewOptions:
             fail(f"the server does not know {unknown}: install Tutti's CRDs (kubectl apply -k crds)")
         for one in listed.unreadable:
             echo(f"left out, as it cannot be read: {one}", err=True)
-        return Asked(listed, time.time(), configuration, plugins)
+        return ObservedCluster(listed, time.time(), configuration, plugins)
 
-    def lacks(self, asked: Asked) -> str:
+    def lacks(self, asked: ObservedCluster) -> str:
         """Return why no answer can be worked out, or "": what could not be listed without which it would be wrong."""
         refused = asked.listed.refused
         needed = ("pods", "nodes", *(resource.label for resource in RESOURCES.values()))
@@ -119,7 +119,7 @@ class ViewOptions:
             return ""
         return f"you may not list {', '.join(wanting)} in all namespaces ({refused[wanting[0]]})"
 
-    def require(self, asked: Asked) -> None:
+    def require(self, asked: ObservedCluster) -> None:
         """End the process where what could be listed gives no answer; tell what else is missing from it."""
         lacking = self.lacks(asked)
         if lacking:
@@ -137,14 +137,14 @@ class ViewOptions:
         ):
             yield
 
-    def show(self, answer: msgspec.Struct | list[Any], drawn: Callable[[Page], RenderableType]) -> None:
+    def show(self, answer: msgspec.Struct | list[Any], drawn: Callable[[PageWidth], RenderableType]) -> None:
         """Write an answer: as JSON, or drawn for a terminal, or the same as plain text where there is none."""
         if self.output == "json":
             click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
             return
         console = click.get_current_context().find_object(Console) or Terminal(highlight=False)
         if console.is_terminal:
-            console.print(drawn(Page(console.width)))
+            console.print(drawn(PageWidth(console.width)))
         else:
             click.echo(plain(drawn(WIDE)), nl=False)
 

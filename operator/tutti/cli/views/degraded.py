@@ -6,7 +6,7 @@ All amounts are in scheduling units: cpu in milli-cores, memory in bytes, everyt
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -33,7 +33,7 @@ class NodeState(enum.StrEnum):
     UNKNOWN = "Unknown"
 
 
-class Lost(msgspec.Struct, frozen=True, rename="camel"):
+class LostMembers(msgspec.Struct, frozen=True, rename="camel"):
     """Members that were lost with, or on, one node.
 
     Attributes:
@@ -59,7 +59,7 @@ class KeptQuota(msgspec.Struct, frozen=True, rename="camel"):
     amount: int
 
 
-class Degraded(msgspec.Struct, frozen=True, rename="camel"):
+class DegradedGang(msgspec.Struct, frozen=True, rename="camel"):
     """How far a gang is from what it needs.
 
     Attributes:
@@ -83,18 +83,18 @@ class Degraded(msgspec.Struct, frozen=True, rename="camel"):
     waiting: int
     missing: int
     waits_for: str
-    lost: tuple[Lost, ...]
+    lost: tuple[LostMembers, ...]
     kept: tuple[KeptQuota, ...]
 
 
-def degraded_of(state: State, workload: Workload) -> Degraded | None:
+def degraded_of(state: State, workload: Workload) -> DegradedGang | None:
     """Return how far a gang is from what it needs; None where it does not run, or has what it needs."""
     if workload.degraded_since is None:
         return None
     tally, at = workload.counts(), restarts_at(workload)
     lacking = sum(group.lacking for group in short_groups(workload))
     coming = tally.waiting + tally.gated + tally.reserved
-    return Degraded(
+    return DegradedGang(
         tally.placed,
         workload.required,
         workload.degraded_since,
@@ -104,11 +104,11 @@ def degraded_of(state: State, workload: Workload) -> Degraded | None:
         max(0, lacking - coming),
         "",
         tuple(_lost(state, workload)),
-        tuple(kept_for(state, workload)),
+        tuple(quota_kept_for(state, workload)),
     )
 
 
-def waiting_for(found: Degraded, why: Explanation | None) -> Degraded:
+def waiting_for(found: DegradedGang, why: Explanation | None) -> DegradedGang:
     """Return the same with what it waits for, given what its successors wait for; None where these fit."""
     if found.missing:
         said = f"waits for {counted(found.missing, 'successor')} to be created"
@@ -120,12 +120,12 @@ def waiting_for(found: Degraded, why: Explanation | None) -> Degraded:
     return replace(found, waits_for=said)
 
 
-def numbers(found: Degraded, now: float) -> str:
+def degraded_members(found: DegradedGang, now: float) -> str:
     """Say in a few words how many members it has, and for how long."""
     return f"{found.has} of {found.required} for {ago(now - found.since)}"
 
 
-def end(found: Degraded, now: float) -> str:
+def degraded_end(found: DegradedGang, now: float) -> str:
     """Say in a few words what becomes of it."""
     if found.restarts_at is None:
         return "runs on (onMemberLoss: Keep)"
@@ -134,12 +134,12 @@ def end(found: Degraded, now: float) -> str:
     return f"restarted whole in {ago(found.restarts_at - now)}"
 
 
-def amounts(kept: Mapping[tuple[str, str], int]) -> str:
+def quota_amounts(kept: Iterable[KeptQuota]) -> str:
     """Say how much of which resources in which flavors."""
-    return ", ".join(f"{describe(resource, units)} {resource} ({flavor})" for (flavor, resource), units in kept.items())
+    return ", ".join(f"{describe(one.resource, one.amount)} {one.resource} ({one.flavor})" for one in kept)
 
 
-def kept_for(state: State, workload: Workload) -> Iterator[KeptQuota]:
+def quota_kept_for(state: State, workload: Workload) -> Iterator[KeptQuota]:
     """Return the quota that is kept for the successors of what a gang has lost."""
     kept = state.kept.get(workload.key)
     usage: Usage = {}
@@ -148,15 +148,15 @@ def kept_for(state: State, workload: Workload) -> Iterator[KeptQuota]:
     return (KeptQuota(*what, units) for what, units in usage.items())
 
 
-def _lost(state: State, workload: Workload) -> Iterator[Lost]:
+def _lost(state: State, workload: Workload) -> Iterator[LostMembers]:
     losses = [loss for group in short_groups(workload) for loss in losses_of(workload, group)[: group.lacking]]
-    found: dict[tuple[object, ...], Lost] = {}
+    found: dict[tuple[object, ...], LostMembers] = {}
     for loss in losses:
         asks = {name: units for name, units in loss.amounts.items() if name != VIRTUAL}
         which = (loss.group, loss.node, tuple(asks.items()))
         before = found.get(which)
         count = 1 if before is None else before.count + 1
-        found[which] = Lost(loss.group, loss.node, count, asks, _state_of(state, loss.node))
+        found[which] = LostMembers(loss.group, loss.node, count, asks, _state_of(state, loss.node))
     return iter(found.values())
 
 

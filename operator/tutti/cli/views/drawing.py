@@ -33,7 +33,7 @@ _GAP, _SMALL_GAP = 3, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageWidth:
     """What is drawn on: so many columns; on few of them, less is said and bars are shorter."""
 
     width: int = 10_000
@@ -48,12 +48,12 @@ class Page:
         return most // 2 if self.narrow else most
 
 
-WIDE = Page()
+WIDE = PageWidth()
 """Where nothing is cut or wrapped: a file, a pipe."""
 
 
 def table(
-    *headings: str, right: Iterable[str] = (), wraps: Iterable[str] = (), header: bool = True, page: Page = WIDE
+    *headings: str, right: Iterable[str] = (), wraps: Iterable[str] = (), header: bool = True, page: PageWidth = WIDE
 ) -> Table:
     """Return a table without lines.
 

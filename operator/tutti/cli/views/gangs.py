@@ -11,14 +11,14 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tutti.cli.views.command_line import ViewOptions, view
-from tutti.cli.views.degraded import Degraded, degraded_of, end, numbers, waiting_for
-from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, Page, ago, table
-from tutti.cli.views.what_if import FITS, Asked, waits_for
+from tutti.cli.views.degraded import DegradedGang, degraded_end, degraded_members, degraded_of, waiting_for
+from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, PageWidth, ago, table
+from tutti.cli.views.what_if import FITS, ObservedCluster, waits_for
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 
 
-class Gang(msgspec.Struct, frozen=True, rename="camel"):
+class GangView(msgspec.Struct, frozen=True, rename="camel"):
     """A gang.
 
     Attributes:
@@ -48,12 +48,12 @@ class Gang(msgspec.Struct, frozen=True, rename="camel"):
     gate: str = ""
     reason: str = ""
     why: str = ""
-    degraded: Degraded | None = None
+    degraded: DegradedGang | None = None
 
 
 def gangs(
-    asked: Asked, *, namespace: str | None = None, waiting: bool = False, degraded: bool = False
-) -> tuple[Gang, ...]:
+    asked: ObservedCluster, *, namespace: str | None = None, waiting: bool = False, degraded: bool = False
+) -> tuple[GangView, ...]:
     """Return all gangs by namespace and name, or those of one namespace, that wait for nodes, or are degraded."""
     engine = asked.stock()
     state = engine.state
@@ -71,11 +71,11 @@ def gangs(
     return tuple(one for one in found if (one.why or not waiting) and (one.degraded or not degraded))
 
 
-def _gang(state: State, workload: Workload, phase: Phase, nodes: int, lacks: Degraded | None) -> Gang:
+def _gang(state: State, workload: Workload, phase: Phase, nodes: int, lacks: DegradedGang | None) -> GangView:
     kind, namespace, name = workload.key
     tally, why = workload.counts(), waits_for(workload)
     fits = why is None and phase in (Phase.WAITING, Phase.LEAVING)
-    return Gang(
+    return GangView(
         kind,
         namespace,
         name,
@@ -112,7 +112,7 @@ _STYLES: Mapping[str, str] = MappingProxyType(
 _DOTS = 16
 
 
-def draw_gangs(found: Sequence[Gang], now: float, page: Page = WIDE) -> RenderableType:
+def draw_gangs(found: Sequence[GangView], now: float, page: PageWidth = WIDE) -> RenderableType:
     """Draw gangs as a table."""
     if not found:
         return Text("There are no gangs to show.")
@@ -131,7 +131,7 @@ def draw_gangs(found: Sequence[Gang], now: float, page: Page = WIDE) -> Renderab
             one.namespace,
             one.name,
             one.cluster_queue or one.queue or Text("-", QUIET),
-            members(one.bound, one.members, one.required),
+            member_dots(one.bound, one.members, one.required),
             *((str(one.required), str(one.bound)) if counts else ()),
             Text(phase, style),
             ago(now - one.since),
@@ -141,12 +141,14 @@ def draw_gangs(found: Sequence[Gang], now: float, page: Page = WIDE) -> Renderab
     return drawn
 
 
-def _why(one: Gang, now: float) -> str:
+def _why(one: GangView, now: float) -> str:
     lacks = one.degraded
-    return one.why if lacks is None else f"{numbers(lacks, now)}; {lacks.waits_for}; {end(lacks, now)}"
+    return (
+        one.why if lacks is None else f"{degraded_members(lacks, now)}; {lacks.waits_for}; {degraded_end(lacks, now)}"
+    )
 
 
-def members(bound: int, there: int, required: int) -> Text:
+def member_dots(bound: int, there: int, required: int) -> Text:
     """Return a dot for each member: bound, waiting, or not there yet; one for several where there are many."""
     most = max(there, required, 1)
     scale = max(1, -(-most // _DOTS))

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from tutti.cli.grouping import CommandGroup
 from tutti.cli.views.command_line import ViewOptions, view
-from tutti.cli.views.drawing import BAD, FULL, GOOD, QUIET, WIDE, Page, amount, bar, table
+from tutti.cli.views.drawing import BAD, FULL, GOOD, QUIET, WIDE, PageWidth, amount, bar, table
 from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, taking_pods
 from tutti.engine.state import State
 
@@ -166,7 +166,7 @@ def _model(labels: Mapping[str, str], label: str | None) -> str:
 _CELLS = 16
 
 
-def draw_top(found: Top, *, by_node: bool, page: Page = WIDE) -> RenderableType:
+def draw_top(found: Top, *, by_node: bool, page: PageWidth = WIDE) -> RenderableType:
     """Draw what models offer, then, where that is wanted, each node."""
     if not found.models:
         return Text("No node offers any of that.")
@@ -176,7 +176,7 @@ def draw_top(found: Top, *, by_node: bool, page: Page = WIDE) -> RenderableType:
     return Group(*parts)
 
 
-def _models(found: Top, page: Page) -> RenderableType:
+def _models(found: Top, page: PageWidth) -> RenderableType:
     numbers = ("NODES", "USED", "OF", "FREE", "LARGEST")
     texts = ("PODS THAT FIT", "HOLES")
     drawn = table("MODEL", "RESOURCE", "NODES", "USE", *numbers[1:], *texts, right=numbers, wraps=texts, page=page)
@@ -193,7 +193,7 @@ def _models(found: Top, page: Page) -> RenderableType:
     return drawn
 
 
-def _nodes(found: Top, page: Page) -> RenderableType:
+def _nodes(found: Top, page: PageWidth) -> RenderableType:
     numbers = ("USED", "OF", "FREE")
     drawn = table("NODE", "MODEL", "RESOURCE", "USE", *numbers, "", right=numbers, wraps=("",), page=page)
     for one in found.nodes:
@@ -209,7 +209,7 @@ def _nodes(found: Top, page: Page) -> RenderableType:
     return drawn
 
 
-def _bar(used: int, whole: int, page: Page) -> Text:
+def _bar(used: int, whole: int, page: PageWidth) -> Text:
     """One column for each device, where there are few."""
     most = page.cells(_CELLS)
     cells = whole if 1 < whole <= most else most

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tutti.cli.views.command_line import NO, ViewOptions, fail, names, view
-from tutti.cli.views.degraded import Degraded, amounts, degraded_of, end, numbers
+from tutti.cli.views.degraded import DegradedGang, degraded_end, degraded_members, degraded_of, quota_amounts
 from tutti.cli.views.drawing import (
     BAD,
     BORROWED,
@@ -26,7 +26,7 @@ from tutti.cli.views.drawing import (
     QUIET,
     WAITS,
     WIDE,
-    Page,
+    PageWidth,
     ago,
     amount,
     bar,
@@ -41,7 +41,7 @@ MOST_WAITING = 50
 """How many of those who wait at one queue are told of."""
 
 
-class Use(msgspec.Struct, frozen=True, rename="camel"):
+class FlavorUse(msgspec.Struct, frozen=True, rename="camel"):
     """How much of one flavor and resource a queue or cohort uses.
 
     Attributes:
@@ -78,11 +78,11 @@ class Branch(msgspec.Struct, frozen=True, rename="camel"):
     waiting: int
     running: int
     notes: tuple[str, ...]
-    uses: tuple[Use, ...]
+    uses: tuple[FlavorUse, ...]
     children: tuple[Branch, ...] = ()
 
 
-class Held(msgspec.Struct, frozen=True, rename="camel"):
+class UsedQuota(msgspec.Struct, frozen=True, rename="camel"):
     """What a workload uses of one flavor and resource."""
 
     flavor: str
@@ -90,7 +90,7 @@ class Held(msgspec.Struct, frozen=True, rename="camel"):
     used: int
 
 
-class Entry(msgspec.Struct, frozen=True, rename="camel"):
+class WorkloadInQueue(msgspec.Struct, frozen=True, rename="camel"):
     """A workload of a queue.
 
     Attributes:
@@ -108,24 +108,24 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
     position: int
     priority: int
     queued_at: float
-    holds: tuple[Held, ...] = ()
+    holds: tuple[UsedQuota, ...] = ()
     gate: str = ""
     why: str = ""
-    degraded: Degraded | None = None
+    degraded: DegradedGang | None = None
 
 
 class QueueDetails(msgspec.Struct, frozen=True, rename="camel"):
     """One queue, who runs in it and who waits; `beyond` are those who wait and are not told of."""
 
     queue: Branch
-    running: tuple[Entry, ...]
-    waiting: tuple[Entry, ...]
+    running: tuple[WorkloadInQueue, ...]
+    waiting: tuple[WorkloadInQueue, ...]
     beyond: int
 
 
 def forest(state: State) -> tuple[Branch, ...]:
     """Return all cohorts and queues that are in no other, cohorts first; an inactive queue is in none."""
-    tree = state.holdings.tree
+    tree = state.ledger.tree
     nodes = (*tree.cohorts.values(), *tree.queues.values())
     roots = [_branch(state, node) for node in sorted(nodes, key=lambda one: one.name) if node.parent is None]
     return tuple(sorted(roots, key=lambda one: one.kind != "Cohort"))
@@ -136,9 +136,9 @@ def accelerators(roots: Collection[Branch]) -> list[str]:
     return sorted({use.resource for root in roots for use in root.uses if "/" in use.resource})
 
 
-def details(state: State, name: str) -> QueueDetails | None:
+def queue_details(state: State, name: str) -> QueueDetails | None:
     """Return one ClusterQueue with its workloads; None where there is none of that name."""
-    node = state.holdings.tree.queues.get(name)
+    node = state.ledger.tree.queues.get(name)
     if node is None:
         return None
     mine = [one for one in state.workloads.values() if one.cluster_queue == name and one.phase in ADMITTED]
@@ -168,14 +168,14 @@ def _branch(state: State, node: QuotaNode) -> Branch:
     )
 
 
-def _use(node: QuotaNode, what: FlavorResource) -> Use:
+def _use(node: QuotaNode, what: FlavorResource) -> FlavorUse:
     own = _own(node, what)
     used = sum(leaf.usage.get(what, 0) for leaf in node.leaves())
     free = node.available(what)
     subtree = node.subtree.get(what, 0)
     most = own + max(0, node.potential(what) - subtree)
     lent = max(0, own - used - max(0, free)) if node.parent is not None else 0
-    return Use(
+    return FlavorUse(
         what[0],
         what[1],
         used,
@@ -207,17 +207,17 @@ def _notes(state: State, node: QuotaNode) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _entry(state: State, workload: Workload, position: int) -> Entry:
+def _entry(state: State, workload: Workload, position: int) -> WorkloadInQueue:
     kind, namespace, name = workload.key
     why = workload.explanation if position else None
-    return Entry(
+    return WorkloadInQueue(
         kind,
         namespace,
         name,
         position,
         workload.priority,
         workload.queued_at,
-        tuple(Held(*what, used) for what, used in state.holdings.held_by(workload.name).items() if used),
+        tuple(UsedQuota(*what, used) for what, used in state.ledger.held_by(workload.name).items() if used),
         "" if why is None else why.gate.value,
         "" if why is None else why.message,
         degraded_of(state, workload),
@@ -228,7 +228,7 @@ _CELLS = 24
 _NUMBERS = ("USED", "OWN", "MOST", "WAITING", "RUNNING")
 
 
-def draw_forest(roots: Sequence[Branch], resources: Collection[str], page: Page = WIDE) -> RenderableType:
+def draw_forest(roots: Sequence[Branch], resources: Collection[str], page: PageWidth = WIDE) -> RenderableType:
     """Draw the tree with these resources."""
     if not roots:
         return Text("There are no ClusterQueues.")
@@ -238,7 +238,7 @@ def draw_forest(roots: Sequence[Branch], resources: Collection[str], page: Page 
     return Group(drawn, Text(), _legend())
 
 
-def draw_details(found: QueueDetails, resources: Collection[str], now: float, page: Page = WIDE) -> RenderableType:
+def draw_details(found: QueueDetails, resources: Collection[str], now: float, page: PageWidth = WIDE) -> RenderableType:
     """Draw one queue."""
     head = table("QUEUE", *_columns(page), right=_NUMBERS, wraps=("",), page=page)
     _add(head, found.queue, resources, "", "", page=page)
@@ -262,12 +262,14 @@ def draw_details(found: QueueDetails, resources: Collection[str], now: float, pa
     return Group(*parts, Text(), _legend())
 
 
-def _columns(page: Page) -> tuple[str, ...]:
+def _columns(page: PageWidth) -> tuple[str, ...]:
     most = () if page.narrow else ("MOST",)  # the bar shows it
     return ("RESOURCE", "USE", "USED", "OWN", *most, "WAITING", "RUNNING", "")
 
 
-def _add(drawn: Table, branch: Branch, resources: Collection[str], first: str, further: str, *, page: Page) -> None:
+def _add(
+    drawn: Table, branch: Branch, resources: Collection[str], first: str, further: str, *, page: PageWidth
+) -> None:
     """Add a branch, and what is in it, after what its lines begin with."""
     shown = [use for use in branch.uses if use.resource in resources]
     style = "bold" if branch.kind == "Cohort" else ""
@@ -290,7 +292,7 @@ def _left(branch: Branch, first: str, further: str, rows: int, style: str) -> It
         yield Text(further + below, QUIET)
 
 
-def _figures(use: Use, page: Page) -> tuple[Text | str, ...]:
+def _figures(use: FlavorUse, page: PageWidth) -> tuple[Text | str, ...]:
     own = min(use.used, use.own)
     whole = max(use.own, use.used) if use.most is None else max(use.most, use.used)
     parts = [(FULL, GOOD, own), (HATCHED, LENT, use.lent)]
@@ -311,24 +313,24 @@ def _draw_notes(branch: Branch) -> Text:
     return Text(", ".join(branch.notes), QUIET if branch.notes in ((), ("strict",)) else BAD)
 
 
-def _name(one: Entry) -> str:
+def _name(one: WorkloadInQueue) -> str:
     return f"{one.namespace}/{one.name}"
 
 
-def _holds(one: Entry, resources: Collection[str]) -> str:
+def _holds(one: WorkloadInQueue, resources: Collection[str]) -> str:
     held = (part for part in one.holds if part.resource in resources)
     parts = [f"{amount(part.resource, part.used)} {part.resource} ({part.flavor})" for part in held]
     return ", ".join(parts)
 
 
-def _kept(one: Entry, resources: Collection[str], now: float) -> Text:
+def _kept(one: WorkloadInQueue, resources: Collection[str], now: float) -> Text:
     """Return what of it is not in use, but kept for members that it has lost."""
     lacks = one.degraded
     if lacks is None:
         return Text()
-    kept = {(part.flavor, part.resource): part.amount for part in lacks.kept if part.resource in resources}
-    said = f", of which {amounts(kept)} for successors" if kept else ", degraded"
-    return Text(f"{said}: {numbers(lacks, now)}, {end(lacks, now)}", BAD)
+    kept = [part for part in lacks.kept if part.resource in resources]
+    said = f", of which {quota_amounts(kept)} for successors" if kept else ", degraded"
+    return Text(f"{said}: {degraded_members(lacks, now)}, {degraded_end(lacks, now)}", BAD)
 
 
 def _legend() -> Text:
@@ -359,8 +361,8 @@ def command(way: ViewOptions, *, name: str | None, resources: tuple[str, ...], e
         way.show(list(roots), lambda page: draw_forest(roots, chosen, page))
         return
     engine.decide(asked.at)
-    found = details(engine.state, name)
+    found = queue_details(engine.state, name)
     if found is None:
-        there = ", ".join(sorted(engine.state.holdings.tree.queues)) or "none"
+        there = ", ".join(sorted(engine.state.ledger.tree.queues)) or "none"
         fail(f"there is no ClusterQueue {name}; there are: {there}", NO)
     way.show(found, lambda page: draw_details(found, chosen, asked.at, page))

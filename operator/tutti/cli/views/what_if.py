@@ -58,7 +58,7 @@ _PLACED = (Phase.BINDING, Phase.SCHEDULED, Phase.FINISHED)
 
 
 @dataclass(slots=True)
-class Asked:
+class ObservedCluster:
     """An engine, and what it was told.
 
     Attributes:
@@ -100,7 +100,7 @@ def waits_for(workload: Workload) -> Explanation | None:
     return workload.explanation
 
 
-def missing(workload: Workload) -> int:
+def missing_members(workload: Workload) -> int:
     """Return how many members a workload has too few of, of groups in which no others are promised."""
     lacks = (
         group.min_count - tally.live - tally.succeeded
@@ -162,7 +162,7 @@ def pod_of(seen: Seen, key: PodKey) -> Pod:
     return next(one.pod for one in seen if isinstance(one, PodSeen) and key_of(one.pod) == key)
 
 
-def like(node: Node, count: int) -> list[NodeSeen]:
+def nodes_like(node: Node, count: int) -> list[NodeSeen]:
     """Return so many more nodes like one, with names of their own and nothing on them."""
     made = []
     for number in range(count):
@@ -172,7 +172,7 @@ def like(node: Node, count: int) -> list[NodeSeen]:
     return made
 
 
-def copies(pod: Pod, count: int) -> list[PodSeen]:
+def pods_like(pod: Pod, count: int) -> list[PodSeen]:
     """Return so many more pods like one, with names of their own, that wait for a node."""
     meta = pod.metadata
     names = [(f"{meta.name}+{number + 1}", f"{meta.uid}+{number + 1}") for number in range(count)]
@@ -183,7 +183,7 @@ def successors(pod: Pod, count: int) -> list[PodSeen]:
     """Return so many that whoever makes pods like one would make in its place: without a node, and not begun."""
     annotations = {name: said for name, said in pod.metadata.annotations.items() if GROUP not in name}
     meta = changed(pod.metadata, annotations=annotations, deletion_timestamp=None)
-    return copies(changed(pod, metadata=meta, spec=changed(pod.spec, node_name=""), status=PodStatus()), count)
+    return pods_like(changed(pod, metadata=meta, spec=changed(pod.spec, node_name=""), status=PodStatus()), count)
 
 
 def _meta(one: ObjectSeen) -> tuple[str, str]:

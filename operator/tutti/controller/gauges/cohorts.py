@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 
 from tutti.controller.gauges.families import Row, gauges, in_units
 from tutti.engine.state import State
-from tutti.quota.fair_sharing import share
+from tutti.quota.fair_sharing import fair_share
 from tutti.quota.tree import UNLIMITED, QuotaNode, Usage, add_to
 
 COHORT = ("cohort",)
@@ -19,7 +19,7 @@ ABOVE = ("parent_cohort", "root_cohort")
 
 def of_cohorts(state: State | None) -> Iterator[Metric]:
     """Yield what is below each Cohort; families without values where there is no state."""
-    cohorts = [] if state is None else list(state.holdings.tree.cohorts.values())
+    cohorts = [] if state is None else list(state.ledger.tree.cohorts.values())
     yield gauges(
         "kueue_cohort_subtree_quota",
         "Quota of a Cohort and of everything below it, without what is never lent.",
@@ -43,7 +43,7 @@ def of_cohorts(state: State | None) -> Iterator[Metric]:
 
 def of_parents(state: State | None) -> Iterator[Metric]:
     """Yield which cohort each ClusterQueue and Cohort is in; families without values where there is no state."""
-    tree = None if state is None else state.holdings.tree
+    tree = None if state is None else state.ledger.tree
     for name, label, nodes in (
         ("kueue_cluster_queue_info", "cluster_queue", () if tree is None else tree.queues.values()),
         ("kueue_cohort_info", *COHORT, () if tree is None else tree.cohorts.values()),
@@ -54,7 +54,7 @@ def of_parents(state: State | None) -> Iterator[Metric]:
 
 def of_shares(state: State | None) -> Iterator[Metric]:
     """Yield the share of each ClusterQueue and Cohort; families without values unless fair sharing is on."""
-    tree = None if state is None or not state.rules.fair else state.holdings.tree
+    tree = None if state is None or not state.rules.fair else state.ledger.tree
     queues = [] if tree is None else list(tree.queues.values())
     cohorts = [] if tree is None else list(tree.cohorts.values())
     says = "What is borrowed of what could be, in the dominant resource and by weight, in thousandths; NaN: weight 0."
@@ -64,7 +64,7 @@ def of_shares(state: State | None) -> Iterator[Metric]:
 
 
 def _share(node: QuotaNode) -> float:
-    found = share(node)
+    found = fair_share(node)
     return nan if found.infinite else float(found.rounded())
 
 

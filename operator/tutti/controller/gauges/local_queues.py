@@ -60,7 +60,7 @@ def _name(door: Door) -> str:
 def _held(state: State, doors: Mapping[Door, QueueCount], *, yielding: bool) -> Iterator[Row]:
     """Yield what is held through each door, of all that its ClusterQueue has quota of."""
     for (name, namespace), count in doors.items():
-        node = state.holdings.tree.queues.get(state.leads_to(namespace, name))
+        node = state.ledger.tree.queues.get(state.leads_to(namespace, name))
         for what in () if node is None else node.quotas:
             amount = count.reserved.get(what, 0) - (0 if yielding else count.yielding.get(what, 0))
             yield (name, namespace, *what), in_units(what[1], amount)

@@ -80,7 +80,7 @@ def _used(state: State, node: QuotaNode, what: FlavorResource) -> int:
 def _rows(state: State | None, amount: Amount) -> Iterator[Row]:
     if state is None:
         return
-    for name, node in state.holdings.tree.queues.items():
+    for name, node in state.ledger.tree.queues.items():
         cohort = "" if node.parent is None else node.parent.name
         for what in node.quotas:
             found = amount(state, node, what)

@@ -57,8 +57,8 @@ from tutti.engine.state import State
 from tutti.placement.gang import place_ask, place_in_turn
 from tutti.placement.shared_claims import out_of_shared_reach
 from tutti.placement.together import Diagnosis, place_together
-from tutti.quota.assignment import Choice, Verdict
-from tutti.quota.flavors import Assignment, PodSet, Queue
+from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
+from tutti.quota.flavors import FlavorByResource, PodSet, Queue
 from tutti.quota.ledger import Account
 from tutti.quota.policy import NOBODY
 
@@ -76,7 +76,7 @@ class Refusal:
     options: Sequence[PreemptionOption] = ()
 
 
-def reserve(state: State, entry: QueueEntry, choice: Choice | None) -> Refusal | None:
+def reserve(state: State, entry: QueueEntry, choice: WorkloadAssignment | None) -> Refusal | None:
     """Reserve quota and nodes for all required pods of a workload, and for more where there is room.
 
     Args:
@@ -118,7 +118,7 @@ def reserve(state: State, entry: QueueEntry, choice: Choice | None) -> Refusal |
     return None
 
 
-def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: Choice | None) -> Refusal | None:
+def _take(attempt: AdmissionAttempt, entry: QueueEntry, choice: WorkloadAssignment | None) -> Refusal | None:
     """Take quota and nodes for all required pods, and for more where there is room; else return why there is not."""
     state, required = attempt.state, [need for need in entry.needs if need.required]
     why = _take_required(attempt, required, entry.equivalence.pod_sets, choice)
@@ -143,7 +143,7 @@ def _lacking_to_be_whole(state: State, entry: QueueEntry) -> Sequence[Preemption
     if not needs:
         return ()
     queue, pod_sets = entry.queue, quota_pod_sets(needs)
-    choice = None if queue is None else flavor_chooser(state, queue, entry.workload).choose(pod_sets)
+    choice = None if queue is None else flavor_chooser(state, queue, entry.workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, entry.workload, queue, transaction)
         _take_required(attempt, needs, pod_sets, choice)
@@ -172,7 +172,7 @@ def look(state: State, entry: QueueEntry) -> list[Taken] | Explanation:
     if not needs:
         needs = _to_be_whole(entry)
         pod_sets = quota_pod_sets(needs)
-    choice = None if queue is None or not pod_sets else flavor_chooser(state, queue, workload).choose(pod_sets)
+    choice = None if queue is None or not pod_sets else flavor_chooser(state, queue, workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
         attempt = AdmissionAttempt(state, workload, queue, transaction)
         why = _take_required(attempt, needs, pod_sets, choice)
@@ -199,14 +199,17 @@ def why_surplus_waits(state: State, workload: Workload) -> Explanation | None:
         return never
     need = replace(wanting[first.pod.key], members=[first], required=1, extra=0, growth=0)
     pod_sets = quota_pod_sets([need])
-    choice = None if queue is None else flavor_chooser(state, queue, workload).choose(pod_sets)
+    choice = None if queue is None else flavor_chooser(state, queue, workload).assign(pod_sets)
     with state.cluster.transaction() as transaction:
         why = _take_required(AdmissionAttempt(state, workload, queue, transaction), [need], pod_sets, choice)
     return why or no_room_left()
 
 
 def _take_required(
-    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], pod_sets: Sequence[PodSet], choice: Choice | None
+    attempt: AdmissionAttempt,
+    needs: Sequence[PodSetRequest],
+    pod_sets: Sequence[PodSet],
+    choice: WorkloadAssignment | None,
 ) -> Explanation | None:
     """Take nodes for the required pods of all needs, in the first flavors that have both quota and nodes for them."""
     if not needs:
@@ -218,7 +221,7 @@ def _take_required(
     assert queue is not None  # there is a choice of its flavors
     without: dict[str, list[frozenset[str]]] = {}
     whys: list[Explanation] = []
-    while choice.verdict is Verdict.FIT:
+    while choice.mode is AssignmentMode.FIT:
         kept = None
         if choice.level and state.owners.of:
             kept = quota_holdback.refused_by_holdback(state, attempt.workload, queue, choice.usage, away=choice.level)
@@ -229,19 +232,19 @@ def _take_required(
             return found.why  # the next flavor is for when this one is refused
         whys.append(found.why)
         short = pod_sets[found.index].name
-        without.setdefault(short, []).append(choice.party_of(short).flavors)
-        choice = flavor_chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
+        without.setdefault(short, []).append(choice.group_of(short).flavors)
+        choice = flavor_chooser(state, queue, attempt.workload).assign(pod_sets, without=without)
     whys += short_of_quota(state, queue, choice)
-    while queue.policy != NOBODY and choice.verdict is Verdict.PREEMPT:
+    while queue.policy != NOBODY and choice.mode is AssignmentMode.PREEMPT:
         terms = terms_of(attempt, needs, pod_sets, choice)
         attempt.lacking.append(terms.lacking(attempt, needs, choice.contested()))
-        short = next(one.name for one in choice.pod_sets if one.verdict is Verdict.PREEMPT)
-        without.setdefault(short, []).append(choice.party_of(short).flavors)
-        choice = flavor_chooser(state, queue, attempt.workload).choose(pod_sets, without=without)
+        short = next(one.name for one in choice.pod_sets if one.mode is AssignmentMode.PREEMPT)
+        without.setdefault(short, []).append(choice.group_of(short).flavors)
+        choice = flavor_chooser(state, queue, attempt.workload).assign(pod_sets, without=without)
     return closest(whys)
 
 
-def _borrowing(choice: Choice) -> int:
+def _borrowing(choice: WorkloadAssignment) -> int:
     """Return the index of the first pod set whose quota comes from furthest away."""
     levels = [max((one.rank.level for one in pods.flavors.values()), default=0) for pods in choice.pod_sets]
     return levels.index(max(levels))
@@ -256,7 +259,10 @@ class _Unplaced:
 
 
 def _place(
-    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], pod_sets: Sequence[PodSet], choice: Choice | None
+    attempt: AdmissionAttempt,
+    needs: Sequence[PodSetRequest],
+    pod_sets: Sequence[PodSet],
+    choice: WorkloadAssignment | None,
 ) -> _Unplaced | None:
     """Take nodes for the required pods of all needs, under the flavors chosen for each; or none."""
     state, profile, terms = attempt.state, attempt.profile, terms_of(attempt, needs, pod_sets, choice)
@@ -297,7 +303,7 @@ def _take_most(attempt: AdmissionAttempt, needs: Sequence[PodSetRequest]) -> Seq
         attempt.transaction.rollback()
         required = [need for need in sized if need.required]
         pod_sets = quota_pod_sets(required)
-        choice = None if queue is None else flavor_chooser(state, queue, attempt.workload).choose(pod_sets)
+        choice = None if queue is None else flavor_chooser(state, queue, attempt.workload).assign(pod_sets)
         return _take_required(attempt, required, pod_sets, choice) is None
 
     found = widest(needs, queue, again)
@@ -315,7 +321,7 @@ def _take_extra(attempt: AdmissionAttempt, need: PodSetRequest) -> None:
     state, queue = attempt.state, attempt.queue
     if class_never_admitted(queue, need.klass) is not None:
         return
-    found: list[Assignment] = [{}] if queue is None else ways_of(attempt, queue, need)
+    found: list[FlavorByResource] = [{}] if queue is None else ways_of(attempt, queue, need)
     left, start = need.extra, need.required
     for assignment in found:
         charge = charge_for(attempt, need, assignment)
@@ -359,7 +365,7 @@ MOST_IN_BATCH = 1024
 
 
 def batch_of(
-    state: State, head: QueueEntry, choice: Choice | None, behind: Iterable[QueueEntry], most: float
+    state: State, head: QueueEntry, choice: WorkloadAssignment | None, behind: Iterable[QueueEntry], most: float
 ) -> list[QueueEntry]:
     """Return whose turn it is, and those `behind` it that may be admitted together with it; `most` of them at most."""
     if not _stands_alone(state, head):
@@ -392,7 +398,7 @@ def _stands_alone(state: State, entry: QueueEntry) -> bool:
     return not (state.configuration.extenders or state.plugins.get(workload.scheduler))
 
 
-def reserve_batch(state: State, batch: Sequence[QueueEntry], choice: Choice | None) -> int:
+def reserve_batch(state: State, batch: Sequence[QueueEntry], choice: WorkloadAssignment | None) -> int:
     """Reserve quota and a node for each of some equal single pods that stand alone, as if each were tried by itself.
 
     Args:
@@ -424,13 +430,13 @@ def reserve_batch(state: State, batch: Sequence[QueueEntry], choice: Choice | No
     return len(admitted)
 
 
-def _without_borrowing(state: State, queue: Queue | None, choice: Choice | None) -> int:
+def _without_borrowing(state: State, queue: Queue | None, choice: WorkloadAssignment | None) -> int:
     """Return for how many the same flavors would be chosen one after the other: what is the queue's own is enough."""
     if queue is None or choice is None:
         return MOST_IN_BATCH
-    if choice.verdict is not Verdict.FIT or choice.level:
+    if choice.mode is not AssignmentMode.FIT or choice.level:
         return 0
-    node = state.holdings.tree.queues[queue.name]
+    node = state.ledger.tree.queues[queue.name]
     return min(
         (min(node.available(what), node.own_left(what)) // amount for what, amount in choice.usage.items() if amount),
         default=MOST_IN_BATCH,
@@ -443,4 +449,4 @@ def _charge_batch(state: State, members: Sequence[Member], workloads: Sequence[W
     for member, workload in zip(members, workloads, strict=True):
         member.charge, usage = charge.held_by(workload.name), dict(charge.usage)
         accounts.append(Account(quota_usage.holder_of(state, workload, usage), usage, pods=1, described=True))
-    state.holdings.admit(charge.queue, accounts)
+    state.ledger.admit(charge.queue, accounts)

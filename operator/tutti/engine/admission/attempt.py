@@ -24,15 +24,15 @@ from tutti.engine.state import State
 from tutti.placement.framework import NO_FLAVOR, Rows
 from tutti.placement.gang import Ask
 from tutti.placement.profile import Profile
-from tutti.quota.assigner import Chooser, Known, largest_counts
-from tutti.quota.assignment import Choice, Verdict
-from tutti.quota.flavors import Assignment, PodSet, Queue, assignments, usage_of, where_of
+from tutti.quota.assigner import FlavorAssigner, PodSetRequests, largest_counts
+from tutti.quota.assignment import AssignmentMode, WorkloadAssignment
+from tutti.quota.flavors import FlavorByResource, PodSet, Queue, flavor_assignments, usage_of, where_of
 from tutti.quota.policy import NOBODY
-from tutti.quota.preemption import Oracle
+from tutti.quota.preemption import PreemptionOracle
 from tutti.quota.tree import FlavorResource
 
 
-def assign_flavors(state: State, entry: QueueEntry) -> Choice | None:
+def assign_flavors(state: State, entry: QueueEntry) -> WorkloadAssignment | None:
     """Return the flavors that a workload could have by quota, as the tree is now; None where it needs no quota.
 
     Equal workloads of a queue are told the same, and the choice is made anew only when their tree has changed.
@@ -40,20 +40,20 @@ def assign_flavors(state: State, entry: QueueEntry) -> Choice | None:
     equals, queue = entry.equivalence, entry.queue
     if queue is None or not equals.pod_sets:
         return None
-    version = state.holdings.version(queue.name)
+    version = state.ledger.version(queue.name)
     if equals.choice is None or (equals.version != version and not _still_holds(state, queue, equals, equals.choice)):
-        equals.choice = flavor_chooser(state, queue, entry.workload, equals.known).choose(equals.pod_sets)
+        equals.choice = flavor_chooser(state, queue, entry.workload, equals.known).assign(equals.pod_sets)
     equals.version = version
     return equals.choice
 
 
-def _still_holds(state: State, queue: Queue, equals: EquivalenceClass, choice: Choice) -> bool:
+def _still_holds(state: State, queue: Queue, equals: EquivalenceClass, choice: WorkloadAssignment) -> bool:
     """Whether a choice would be made again: it still fits without borrowing, or nothing can be had now either."""
-    if choice.verdict is not Verdict.FIT:
+    if choice.mode is not AssignmentMode.FIT:
         return _is_short(state, queue, equals)
-    if choice.level or not state.holdings.tight_since(queue.name, equals.version):
+    if choice.level or not state.ledger.only_used_since(queue.name, equals.version):
         return False
-    node = state.holdings.tree.queues[queue.name]
+    node = state.ledger.tree.queues[queue.name]
     return all(
         not amount or (amount <= node.available(what) and not node.borrows(what, amount))
         for what, amount in choice.usage.items()
@@ -65,25 +65,29 @@ def _is_short(state: State, queue: Queue, equals: EquivalenceClass) -> bool:
 
     Only asked of pods of one shape that need one resource group: then no flavor of it has enough for all resources.
     """
-    known = equals.known.asked
-    if queue.policy != NOBODY or len(known) != 1 or len(known[0].groups) != 1 or known[0].uncovered:
+    known = equals.known.groups
+    if queue.policy != NOBODY or len(known) != 1 or len(known[0].resource_groups) != 1 or known[0].uncovered:
         return False
-    node, requests = state.holdings.tree.queues[queue.name], known[0].requests
-    for index, resources in known[0].groups.items():
+    node, requests = state.ledger.tree.queues[queue.name], known[0].requests
+    for index, resources in known[0].resource_groups.items():
         for flavor in queue.groups[index].flavors:
             if all(requests[one] <= max(0, node.available((flavor, one))) for one in resources):
                 return False
     return True
 
 
-def flavor_chooser(state: State, queue: Queue, workload: Workload, known: Known | None = None) -> Chooser:
+def flavor_chooser(
+    state: State, queue: Queue, workload: Workload, known: PodSetRequests | None = None
+) -> FlavorAssigner:
     """Return what chooses flavors for a workload by quota as it is now; what is `known` of its pod sets is kept."""
-    snapshot, rules = state.holdings.snapshot, state.rules
-    outward = queue.outward(workload.preemption_priority)
-    oracle = Oracle(snapshot, rules, queue.name, workload.preemption_priority, workload.queued_at, outward)
+    snapshot, rules = state.ledger.snapshot, state.rules
+    cross_queue_priority = queue.cross_queue_priority(workload.preemption_priority)
+    oracle = PreemptionOracle(
+        snapshot, rules, queue.name, workload.preemption_priority, workload.queued_at, cross_queue_priority
+    )
     flavors = state.catalog.flavors
     node = snapshot.queue(queue.name)
-    return Chooser(queue, node, flavors, queue.policy, oracle, fair=rules.fair, known=known)
+    return FlavorAssigner(queue, node, flavors, queue.policy, oracle, fair=rules.fair, requests=known)
 
 
 @dataclass(slots=True)
@@ -136,7 +140,7 @@ class AdmissionAttempt:
 class Terms:
     """What is asked for, per need: its flavors, of nodes, and of quota."""
 
-    given: list[Assignment]
+    given: list[FlavorByResource]
     asks: list[Ask]
     charges: list[Charge | None]
 
@@ -151,7 +155,10 @@ class Terms:
 
 
 def terms_of(
-    attempt: AdmissionAttempt, needs: Sequence[PodSetRequest], pod_sets: Sequence[PodSet], choice: Choice | None
+    attempt: AdmissionAttempt,
+    needs: Sequence[PodSetRequest],
+    pod_sets: Sequence[PodSet],
+    choice: WorkloadAssignment | None,
 ) -> Terms:
     """Return what the required pods of all needs ask for under the flavors chosen for each.
 
@@ -161,7 +168,7 @@ def terms_of(
         pod_sets: What each of them asks of quota (`needs.pod_sets_of`).
         choice: The flavors that were chosen for these; None where no quota is needed.
     """
-    given: list[Assignment] = [{} for _ in needs]
+    given: list[FlavorByResource] = [{} for _ in needs]
     if choice is not None:
         chosen = {mine.name: mine.flavors for mine in choice.pod_sets}
         given = [{name: one.flavor for name, one in chosen[pods.name].items()} for pods in pod_sets]
@@ -170,12 +177,12 @@ def terms_of(
     return Terms(given, asks, [charge_for(attempt, need, flavors) for need, flavors in pairs])
 
 
-def ways_of(attempt: AdmissionAttempt, queue: Queue, need: PodSetRequest) -> list[Assignment]:
+def ways_of(attempt: AdmissionAttempt, queue: Queue, need: PodSetRequest) -> list[FlavorByResource]:
     """Return how extra pods of a need may be counted: as those like them in their group, or their party, are."""
     klass, known = need.klass, attempt.state.catalog.flavors
     mine = (one.charge for one in attempt.taken if _are_alike(one.need, need))
     kept = need.kept.union(*(charge.flavors.values() for charge in mine if charge is not None))
-    ways = list(assignments(queue, known, klass.requests, klass.spec.tolerations))
+    ways = list(flavor_assignments(queue, known, klass.requests, klass.spec.tolerations))
     for group in queue.groups:
         here = kept.intersection(group.flavors)
         barred = set(group.flavors) - here if here else set()
@@ -193,7 +200,7 @@ def _are_alike(one: PodSetRequest, other: PodSetRequest) -> bool:
 def ask_for(
     state: State,
     need: PodSetRequest,
-    flavors: Assignment,
+    flavors: FlavorByResource,
     *,
     required: int = 0,
     extra: int = 0,
@@ -222,7 +229,7 @@ def query_of(ask: Ask, need: PodSetRequest) -> ExtenderQuery:
     return ExtenderQuery(ask, need.members[0].pod if need.members else None)
 
 
-def charge_for(attempt: AdmissionAttempt, need: PodSetRequest, assignment: Assignment) -> Charge | None:
+def charge_for(attempt: AdmissionAttempt, need: PodSetRequest, assignment: FlavorByResource) -> Charge | None:
     """Return what each pod of a need uses of quota in these flavors; None without a queue."""
     if attempt.queue is None:
         return None

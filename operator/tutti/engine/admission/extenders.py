@@ -25,7 +25,7 @@ from tutti.engine.state import State
 from tutti.placement.gang import Ask
 from tutti.placement.plugins.extensions import keep_answer
 from tutti.placement.profile import Profile, filter_nodes
-from tutti.quota.ordering import delay
+from tutti.quota.ordering import backoff_seconds
 
 
 def begin_consulting(state: State, workload: WorkloadKey) -> None:
@@ -160,7 +160,9 @@ def _fail(state: State, known: Consultation, extender: Extender, error: str) -> 
     failures = state.consultations.failures
     failures[extender.url_prefix] = failures.get(extender.url_prefix, 0) + 1
     backoff = state.configuration.backoff
-    wait = delay(failures[extender.url_prefix], state.random, base=backoff.base_seconds, most=backoff.max_seconds)
+    wait = backoff_seconds(
+        failures[extender.url_prefix], state.random, base=backoff.base_seconds, most=backoff.max_seconds
+    )
     known.failure = f"extender {extender.url_prefix} failed: {error}"
     known.retry_at = state.now + wait
     state.hosting.recheck(known.retry_at)

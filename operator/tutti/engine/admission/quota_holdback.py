@@ -20,12 +20,12 @@ from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import QuotaHoldback
 from tutti.engine.records.workloads import UNDER_WAY, Phase, Workload, WorkloadKey, workload_named_by_key
 from tutti.engine.state import State
-from tutti.quota.assignment import NoFit, Verdict
+from tutti.quota.assignment import AssignmentMode, NoFit
 from tutti.quota.flavors import Queue
 from tutti.quota.ordering import entry_key
-from tutti.quota.policy import Who
-from tutti.quota.preemption import hold_back
-from tutti.quota.tree import FlavorResource, QuotaNode, level
+from tutti.quota.policy import Preemptible
+from tutti.quota.preemption import resources_to_reserve
+from tutti.quota.tree import FlavorResource, QuotaNode, borrowing_level
 
 
 def note_holdback(state: State, entry: QueueEntry, why: Explanation) -> None:
@@ -35,20 +35,20 @@ def note_holdback(state: State, entry: QueueEntry, why: Explanation) -> None:
         return
     mine = book.of.get(queue.name)
     choice, place = entry.equivalence.choice, entry.equivalence.line.order(entry)
-    waits = why.gate is Gate.QUOTA and choice is not None and choice.verdict is Verdict.PREEMPT
+    waits = why.gate is Gate.QUOTA and choice is not None and choice.mode is AssignmentMode.PREEMPT
     kept_for = queue.reserves or state.shadows.is_for(queue.name, workload.key)
-    if choice is None or not waits or queue.policy.reclaim is Who.ANY or kept_for:
+    if choice is None or not waits or queue.policy.reclaim is Preemptible.ANY or kept_for:
         drop_holdback(state, workload.key, queue.name)
     elif mine is None or mine.workload == workload.key or place <= mine.place:
-        node = state.holdings.tree.queues[queue.name]
+        node = state.ledger.tree.queues[queue.name]
         wanted = {what: amount for what, amount in choice.usage.items() if amount}
-        away = max((level(node, what, amount).height for what, amount in wanted.items()), default=0)
-        key = entry_key(queue.outward(workload.priority), workload.queued_at, away)
+        away = max((borrowing_level(node, what, amount).height for what, amount in wanted.items()), default=0)
+        key = entry_key(queue.cross_queue_priority(workload.priority), workload.queued_at, away)
         found = QuotaHoldback(
             workload.key, queue.name, wanted, away > 0, key, place, entry.equivalence.line.strict, book.turn
         )
         if mine is not None and (mine.workload, mine.usage) != (found.workload, found.usage):
-            book.rouse(state.holdings.root_of(queue.name))
+            book.rouse(state.ledger.root_of(queue.name))
         book.of[queue.name] = found
 
 
@@ -57,7 +57,7 @@ def drop_holdback(state: State, workload: WorkloadKey, queue: str) -> None:
     found = state.owners.of.get(queue)
     if found is not None and found.workload == workload:
         del state.owners.of[queue]
-        state.owners.rouse(state.holdings.root_of(queue))
+        state.owners.rouse(state.ledger.root_of(queue))
 
 
 def lapse_holdbacks(state: State) -> None:
@@ -70,7 +70,7 @@ def lapse_holdbacks(state: State) -> None:
 
 
 def _lacks_only_what_is_lent(state: State, owner: QuotaHoldback) -> bool:
-    node = state.holdings.tree.queues.get(owner.queue)
+    node = state.ledger.tree.queues.get(owner.queue)
     return node is not None and all(
         amount <= node.nominal(what) - node.usage.get(what, 0) for what, amount in owner.usage.items()
     )
@@ -90,21 +90,21 @@ def refused_by_holdback(
     """
     if not away or not state.owners.of or (workload.phase in UNDER_WAY and not workload.complete):
         return None
-    key = entry_key(queue.outward(workload.priority), workload.queued_at, away)
+    key = entry_key(queue.cross_queue_priority(workload.priority), workload.queued_at, away)
     owners = [one for one in _others(state, queue) if not one.borrows or one.turn == state.owners.turn or one.key < key]
     against = [one for one in owners if _lends_to(state, queue, one, wanted)]
     if not against:
         return None
-    node = state.holdings.tree.queues[queue.name]
+    node = state.ledger.tree.queues[queue.name]
     free = {what: max(0, node.available(what)) for what in wanted}
-    with state.holdings.snapshot.trial():
+    with state.ledger.snapshot.trial():
         for one in against:
-            state.holdings.snapshot.charge(one.queue, held_back_for(state, one))
+            state.ledger.snapshot.charge(one.queue, held_back_for(state, one))
         short = next((what for what, amount in wanted.items() if amount > max(0, node.available(what))), None)
     if short is None:
         return None
     if workload.phase is Phase.WAITING:
-        state.owners.refused.setdefault(state.holdings.root_of(queue.name), {})[workload.key] = None
+        state.owners.refused.setdefault(state.ledger.root_of(queue.name), {})[workload.key] = None
     whose = next(one for one in against if short in one.usage)
     name = workload_named_by_key(whose.workload, workload.key[1], known=state.workloads, discreet=state.discreet)
     return _held_back(queue, whose, name, short, wanted[short], free[short])
@@ -112,37 +112,37 @@ def refused_by_holdback(
 
 def room_beside_holdbacks(state: State, queue: Queue, per_pod: Mapping[FlavorResource, int], workload: Workload) -> int:
     """Return how many pods of this usage a queue has quota for, besides what is held back from it."""
-    room = state.holdings.room_for(queue.name, per_pod)
+    room = state.ledger.room_for(queue.name, per_pod)
     if not room or not state.owners.of or (workload.phase in UNDER_WAY and not workload.complete):
         return room
-    node = state.holdings.tree.queues[queue.name]
+    node = state.ledger.tree.queues[queue.name]
     own = max(0, min((node.own_left(what) // amount for what, amount in per_pod.items() if amount), default=room))
     if own >= room:
         return room
-    with state.holdings.snapshot.trial():
+    with state.ledger.snapshot.trial():
         for one in list(_others(state, queue)):
-            state.holdings.snapshot.charge(one.queue, held_back_for(state, one))
-        beside = state.holdings.room_for(queue.name, per_pod)
+            state.ledger.snapshot.charge(one.queue, held_back_for(state, one))
+        beside = state.ledger.room_for(queue.name, per_pod)
     return min(room, max(own, beside))
 
 
 def held_back_for(state: State, owner: QuotaHoldback) -> Mapping[FlavorResource, int]:
     """Return what is held back for an owner, beyond what its queue uses now."""
-    node = state.holdings.tree.queues.get(owner.queue)
-    return {} if node is None else hold_back(node, owner.usage, borrows=owner.borrows)
+    node = state.ledger.tree.queues.get(owner.queue)
+    return {} if node is None else resources_to_reserve(node, owner.usage, borrows=owner.borrows)
 
 
 def _others(state: State, queue: Queue) -> Iterator[QuotaHoldback]:
     """Yield those of other queues in the same tree."""
-    root = state.holdings.root_of(queue.name)
+    root = state.ledger.root_of(queue.name)
     for one in state.owners.of.values():
-        if one.queue != queue.name and state.holdings.root_of(one.queue) == root:
+        if one.queue != queue.name and state.ledger.root_of(one.queue) == root:
             yield one
 
 
 def _lends_to(state: State, queue: Queue, owner: QuotaHoldback, wanted: Mapping[FlavorResource, int]) -> bool:
     """Whether what a queue wants would be borrowed across from an owner: beyond the largest subtree without it."""
-    snapshot = state.holdings.snapshot
+    snapshot = state.ledger.snapshot
     mine, theirs = snapshot.queue(queue.name), snapshot.queue(owner.queue)
     common = {id(node) for node in theirs.ancestors()}
     side: QuotaNode = mine

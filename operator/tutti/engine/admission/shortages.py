@@ -17,20 +17,20 @@ from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.placement.diagnosis import FitError
 from tutti.placement.plugins.extensions import FAILED
-from tutti.quota.assignment import Attempt, Choice, NoFit, PartyChoice, Verdict
-from tutti.quota.flavors import Assignment, Queue, uncovered
-from tutti.quota.policy import Mode, Who
+from tutti.quota.assignment import AssignmentMode, FlavorAttempt, NoFit, PodSetGroupAssignment, WorkloadAssignment
+from tutti.quota.flavors import FlavorByResource, Queue, uncovered
+from tutti.quota.policy import Preemptible, PreemptionMode
 from tutti.quota.tree import FlavorResource, Usage, add_to
 
 MOST_NAMES = 3
 """How many of those who borrow are named."""
 
-RECLAIMABLE: Mapping[Who, str] = MappingProxyType(
+RECLAIMABLE: Mapping[Preemptible, str] = MappingProxyType(
     {
-        Who.NEVER: "no",
-        Who.ANY: "yes",
-        Who.LOWER_PRIORITY: "from lower priorities",
-        Who.LOWER_OR_NEWER_EQUAL_PRIORITY: "from lower or newer equal priorities",
+        Preemptible.NEVER: "no",
+        Preemptible.ANY: "yes",
+        Preemptible.LOWER_PRIORITY: "from lower priorities",
+        Preemptible.LOWER_OR_NEWER_EQUAL_PRIORITY: "from lower or newer equal priorities",
     }
 )
 """Whether a queue may take back what it has lent, by its policy."""
@@ -51,7 +51,7 @@ def with_foreign_pods(state: State, workload: Workload, why: Explanation) -> Exp
     return Explanation(why.gate, why.reason, f"{why.message} ({text})", {**why.details, "strangers": str(number)})
 
 
-def short_of_quota(state: State, queue: Queue, choice: Choice) -> list[Explanation]:
+def short_of_quota(state: State, queue: Queue, choice: WorkloadAssignment) -> list[Explanation]:
     """Say, per flavor, of which quota there is too little for the first pod sets that can have none.
 
     Those that share their flavors need what they ask for together. Pod sets before them have been given theirs in this
@@ -66,9 +66,9 @@ def short_of_quota(state: State, queue: Queue, choice: Choice) -> list[Explanati
         One for each flavor that is short; nothing where none is, because those that are not were left out.
     """
     taken: Usage = {}
-    for party in choice.parties:
+    for party in choice.groups:
         members = choice.of(party)
-        if any(mine.verdict is not Verdict.FIT for mine in members):
+        if any(mine.mode is not AssignmentMode.FIT for mine in members):
             problem = next((mine.problem for mine in members if mine.problem), "")
             return _short_party(state, queue, party, problem, taken)
         for mine in members:
@@ -76,7 +76,9 @@ def short_of_quota(state: State, queue: Queue, choice: Choice) -> list[Explanati
     return []
 
 
-def _short_party(state: State, queue: Queue, party: PartyChoice, problem: str, taken: Usage) -> list[Explanation]:
+def _short_party(
+    state: State, queue: Queue, party: PodSetGroupAssignment, problem: str, taken: Usage
+) -> list[Explanation]:
     """Say what pod sets that share their flavors lack, after others have `taken` theirs."""
     if problem:
         return [_unsuited(queue, problem)]
@@ -87,9 +89,9 @@ def _short_party(state: State, queue: Queue, party: PartyChoice, problem: str, t
     return _all_needed({one: _short_of(state, queue, one, party.requests, taken) for one in tried})
 
 
-def _all_needed(whys: Mapping[Attempt, Explanation | None]) -> list[Explanation]:
+def _all_needed(whys: Mapping[FlavorAttempt, Explanation | None]) -> list[Explanation]:
     """Return what is short per flavor; where several resource groups lack it, which are all needed, the most severe."""
-    fits = {tried.group for tried in whys if tried.mode is Mode.FIT}
+    fits = {tried.group for tried in whys if tried.mode is PreemptionMode.FIT}
     by_group: dict[int, list[Explanation]] = {}
     for tried, why in whys.items():
         if why is not None and tried.group not in fits:
@@ -106,12 +108,12 @@ def _unsuited(queue: Queue, problem: str) -> Explanation:
 
 
 def _short_of(
-    state: State, queue: Queue, tried: Attempt, requests: Mapping[str, int], taken: Usage
+    state: State, queue: Queue, tried: FlavorAttempt, requests: Mapping[str, int], taken: Usage
 ) -> Explanation | None:
     """Say what one flavor lacks; None where it lacks nothing."""
     if tried.message:
         return Explanation(Gate.QUOTA, tried.why.reason, f"ClusterQueue {queue.name}: {tried.message}")
-    node = state.holdings.tree.queues[queue.name]
+    node = state.ledger.tree.queues[queue.name]
     parts, details, never = [], {}, False
     for resource in sorted(set(requests).intersection(queue.groups[tried.group].covered)):
         what = (tried.flavor, resource)
@@ -131,7 +133,7 @@ def _short_of(
 
 def _shortage(state: State, queue: Queue, what: FlavorResource, asked: int) -> str:
     """Say how much of one flavor and resource is asked for, free, the queue's own, and lent to whom."""
-    node = state.holdings.tree.queues[queue.name]
+    node = state.ledger.tree.queues[queue.name]
     (flavor, resource), nominal, most = what, node.nominal(what), node.potential(what)
     free, unused = max(0, node.available(what)), nominal - node.usage.get(what, 0)
     own = max(0, min(free, unused))
@@ -149,7 +151,7 @@ def _shortage(state: State, queue: Queue, what: FlavorResource, asked: int) -> s
     return f"{text}, {describe(resource, lent)} lent{to} (reclaimable: {RECLAIMABLE[queue.policy.reclaim]})"
 
 
-def misfit(found: FitError, assignment: Assignment, *, tried: int = 0) -> Explanation:
+def misfit(found: FitError, assignment: FlavorByResource, *, tried: int = 0) -> Explanation:
     """Say why nodes are short for pods that are counted in these flavors, after so many arrangements were `tried`."""
     flavors = ", ".join(dict.fromkeys(assignment.values()))
     message = found.message + (f" {found.never}." if found.never and found.never != found.message else "")

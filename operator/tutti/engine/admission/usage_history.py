@@ -23,9 +23,9 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import Charge
 from tutti.engine.records.workloads import Workload, local_queue_named
 from tutti.engine.state import State
-from tutti.quota.snapshot import Holder
+from tutti.quota.snapshot import AdmittedWorkload
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, add_to
-from tutti.quota.usage import Consumed, PastUse, decay, local_usage, penalty
+from tutti.quota.usage import Consumed, UsageHistory, decay, local_usage, penalty
 
 MOST_NAMED = 3
 """How many other LocalQueues are named where somebody waits behind them."""
@@ -37,7 +37,7 @@ class _History:
 
     name: str
     found: LocalQueue
-    use: PastUse
+    use: UsageHistory
 
 
 def local_queue_of(state: State, workload: Workload) -> str:
@@ -53,7 +53,7 @@ def usage_of_local_queue(state: State, name: str) -> float:
     return 0.0 if history is None else _weighed(state, history)
 
 
-def usage_of_holder(state: State, holder: Holder) -> float | None:
+def usage_of_holder(state: State, holder: AdmittedWorkload) -> float | None:
     """Return what the LocalQueue of a holder is ordered by; None where past use does not count in its ClusterQueue."""
     queue = state.catalog.queues.get(holder.queue)
     history = _history_of(state, holder.local_queue) if queue is not None and queue.by_past_use else None
@@ -140,24 +140,24 @@ def _history_of(state: State, name: str) -> _History | None:
     return _History(name, found, use)
 
 
-def _found(state: State, name: str, found: LocalQueue) -> PastUse:
+def _found(state: State, name: str, found: LocalQueue) -> UsageHistory:
     """Return what the status of a LocalQueue says; what it uses now, it has used since then."""
     in_use = _in_whole_units(state.counts.of(name).reserved)
     said = found.status.fair_sharing
     told = None if said is None else said.admission_fair_sharing_status
     if told is None or not told.last_update:
-        return PastUse(found.metadata.uid, {}, in_use, state.now)
+        return UsageHistory(found.metadata.uid, {}, in_use, state.now)
     consumed = {one: quantity.parse(text) / 1000 for one, text in told.consumed_resources.items()}
     since = datetime.fromisoformat(told.last_update).timestamp()
-    return PastUse(found.metadata.uid, consumed, in_use, min(since, state.now))
+    return UsageHistory(found.metadata.uid, consumed, in_use, min(since, state.now))
 
 
-def _count_until_now(state: State, use: PastUse) -> None:
+def _count_until_now(state: State, use: UsageHistory) -> None:
     """Count what was in use until now as consumed."""
     use.consumed, use.since = _consumed(state, use), state.now
 
 
-def _consumed(state: State, use: PastUse) -> Consumed:
+def _consumed(state: State, use: UsageHistory) -> Consumed:
     half_life = state.configuration.admission_fair_sharing.usage_half_life_seconds
     return decay(use.consumed, use.in_use, elapsed=state.now - use.since, half_life=half_life)
 
@@ -169,7 +169,7 @@ def _weighed(state: State, history: _History) -> float:
     return local_usage(_consumed(state, history.use), {}, weight=weight, resource_weights=weights)
 
 
-def _hours(state: State, use: PastUse, resource: str) -> str:
+def _hours(state: State, use: UsageHistory, resource: str) -> str:
     """Return the decayed sum of use over time: a use of u for ever comes to u * half-life / ln 2."""
     half_life = state.configuration.admission_fair_sharing.usage_half_life_seconds
     return f"{_consumed(state, use).get(resource, 0.0) * half_life / math.log(2) / 3600:.1f}"

@@ -45,7 +45,7 @@ from tutti.engine.records.reservations import BackfillReservation
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey, workload_named_by_key
 from tutti.engine.state import State
 from tutti.quota.assignment import NoFit
-from tutti.quota.backfill import lasting, pause
+from tutti.quota.backfill import reservation_pause, rounded_runtime
 from tutti.quota.flavors import Queue
 
 WOULD_DELAY = "WouldDelay"
@@ -81,7 +81,7 @@ def refresh_reservations(state: State, entry_of: Callable[[WorkloadKey], QueueEn
     shadows = state.shadows
     overdue_heads.refresh_turns(state, entry_of)
     if not shadows.of:
-        shadows.releases.rest(state.holdings)
+        shadows.releases.rest(state.ledger)
     for shadow in list(shadows.of.values()):
         entry = entry_of(shadow.workload)
         is_head = entry is not None and _stays_kept_for(state, entry, shadow)
@@ -98,7 +98,7 @@ def refresh_reservations(state: State, entry_of: Callable[[WorkloadKey], QueueEn
             state.cluster.freed += 1
             entry = entry_of(key)
             if entry is not None and entry.queue is not None:
-                state.holdings.look_again(entry.queue.name)
+                state.ledger.retry(entry.queue.name)
 
 
 def end_reservation(state: State, workload: Workload) -> None:
@@ -161,7 +161,7 @@ def _keeping(
     with state.cluster.transaction() as kept:
         for one in shadows:
             kept.withhold(*kept_room(state, one))
-        with state.holdings.withheld(quota):
+        with state.ledger.withheld(quota):
             yield shadows
 
 
@@ -239,7 +239,7 @@ def may_keep(state: State) -> bool:
 
 def lasts(workload: Workload) -> float | None:
     """Return for how long a workload is taken to run from now on, in seconds; None: for ever."""
-    return None if workload.limit_seconds is None else lasting(max(0.0, workload.limit_seconds - workload.ran))
+    return None if workload.limit_seconds is None else rounded_runtime(max(0.0, workload.limit_seconds - workload.ran))
 
 
 def _is_kept_for(entry: QueueEntry) -> bool:
@@ -294,7 +294,7 @@ def _goes_before(shadow: BackfillReservation, entry: QueueEntry, mine: BackfillR
     queue, workload = entry.queue, entry.workload
     if queue is not None and queue.name == shadow.queue and workload.phase is Phase.WAITING:
         return _is_before(shadow, entry)
-    priority = workload.priority if queue is None else queue.outward(workload.priority)
+    priority = workload.priority if queue is None else queue.cross_queue_priority(workload.priority)
     if priority != shadow.priority or mine is None:
         return priority <= shadow.priority
     return shadow.number < mine.number
@@ -309,7 +309,7 @@ def _is_before(shadow: BackfillReservation, entry: QueueEntry) -> bool:
 def _needs_its_quota(state: State, shadow: BackfillReservation, entry: QueueEntry) -> bool:
     """Whether a workload would use quota that is kept for a head: its queue's, or what both borrow."""
     queue = entry.queue
-    if queue is None or state.holdings.root_of(queue.name) != state.holdings.root_of(shadow.queue):
+    if queue is None or state.ledger.root_of(queue.name) != state.ledger.root_of(shadow.queue):
         return False
     if queue.name == shadow.queue:
         return True
@@ -337,7 +337,10 @@ def _reservation_of(
     until = promised = math.inf
     if found.starts_at is None:
         times = 0 if queue.reserves else shadows.pauses.get(workload.key, (0, 0.0))[0]  # work that runs long ends, too
-        until = min(state.now + pause(times + 1, queue.reservation_seconds), math.inf if mine is None else mine.until)
+        until = min(
+            state.now + reservation_pause(times + 1, queue.reservation_seconds),
+            math.inf if mine is None else mine.until,
+        )
     else:
         promised = found.starts_at
         if mine is not None and promised <= mine.promised + state.configuration.bind_window_seconds:
@@ -351,7 +354,7 @@ def _reservation_of(
         shape=entry.equivalence.shape,
         key=entry.key,
         local_queue=entry.equivalence.local_queue,
-        priority=queue.outward(workload.priority),
+        priority=queue.cross_queue_priority(workload.priority),
         number=shadows.last if mine is None else mine.number,
         starts_at=found.starts_at,
         promised=promised,
@@ -385,11 +388,11 @@ def _promise(why: Explanation, starts_at: float | None, until: float, nodes: tup
 def _pause(state: State, queue: Queue, workload: WorkloadKey) -> None:
     """Keep nothing for a head for a while, because that was in vain."""
     times = state.shadows.pauses.get(workload, (0, 0.0))[0] + 1
-    state.shadows.pauses[workload] = (times, state.now + pause(times, queue.reservation_seconds))
+    state.shadows.pauses[workload] = (times, state.now + reservation_pause(times, queue.reservation_seconds))
 
 
 def _give_up(state: State, shadow: BackfillReservation) -> None:
     """Let others have what was kept for a head."""
     del state.shadows.of[shadow.queue]
     state.cluster.freed += 1
-    state.holdings.look_again(shadow.queue)
+    state.ledger.retry(shadow.queue)

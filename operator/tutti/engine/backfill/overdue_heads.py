@@ -33,8 +33,8 @@ from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import OverdueHead, ShareDebt
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.quota.fair_sharing import Ordering
-from tutti.quota.proportion import First, Proportion
+from tutti.quota.fair_sharing import QueueOrdering
+from tutti.quota.proportion import DeservedFirst, Proportion
 from tutti.quota.tree import QuotaNode, add_to
 
 DEBT_SECONDS = 1.0
@@ -59,7 +59,7 @@ def note_head(state: State, entry: QueueEntry) -> None:
     queue, workload, debts = entry.queue, entry.workload, state.debts
     if queue is None or queue.reserves or workload.phase is not Phase.WAITING or not may_be_overdue(state):
         return
-    if state.holdings.tree.queues[queue.name].parent is None:
+    if state.ledger.tree.queues[queue.name].parent is None:
         return
     line, known = entry.equivalence.line, debts.claims.get(queue.name)
     if known is not None and known.workload == workload.key:
@@ -75,7 +75,7 @@ def has_turn(state: State, queue: str, workload: WorkloadKey) -> bool:
     """Whether it is the turn of a workload of some queue."""
     claim = state.debts.claims.get(queue)
     mine = claim is not None and claim.workload == workload
-    return mine and state.debts.turns.get(state.holdings.root_of(queue)) == queue
+    return mine and state.debts.turns.get(state.ledger.root_of(queue)) == queue
 
 
 def begin_debt(state: State, queue: str, workload: Workload) -> None:
@@ -138,7 +138,7 @@ def _give_turns(state: State, parts: Parts, entry_of: EntryOf) -> None:
         is_ripe = claim.since <= ripe and one.queue not in debts.of and one.now <= 1
         if holder is None and may and is_ripe and (one.then > 1 or one.then == least[one.root]):
             debts.turns[one.root] = one.queue
-            state.holdings.look_again(one.queue)
+            state.ledger.retry(one.queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class _Asking:
     @classmethod
     def of(cls, state: State, parts: Parts, queue: str, entry: QueueEntry | None) -> _Asking:
         """Work it out."""
-        root, node = state.holdings.root_of(queue), state.holdings.tree.queues.get(queue)
+        root, node = state.ledger.root_of(queue), state.ledger.tree.queues.get(queue)
         if node is None or node.parent is None or entry is None or entry.queue is None:
             return cls(queue, root)
         known, covered = _parts(state, parts, node), {resource for _, resource in entry.queue.quotas}
@@ -187,7 +187,7 @@ def _pauses(state: State, workload: WorkloadKey) -> bool:
 
 def _follow(state: State, parts: Parts, queue: str, debt: ShareDebt) -> None:
     """Count what a queue has had beyond its part since that was last worked out."""
-    node = state.holdings.tree.queues.get(queue)
+    node = state.ledger.tree.queues.get(queue)
     if node is None or node.parent is None:
         del state.debts.of[queue]
         return
@@ -201,8 +201,8 @@ def _follow(state: State, parts: Parts, queue: str, debt: ShareDebt) -> None:
 
 def _parts(state: State, parts: Parts, node: QuotaNode) -> Proportion:
     """Return what the queues of a tree deserve, worked out once."""
-    name = state.holdings.root_of(node.name)
+    name = state.ledger.root_of(node.name)
     if name not in parts:
-        first = First.BESIDE if state.rules.ordering is Ordering.BORROWED_SHARE else First.OWN
+        first = DeservedFirst.BESIDE if state.rules.ordering is QueueOrdering.BORROWED_SHARE else DeservedFirst.OWN
         parts[name] = Proportion(node.root(), state.debts.pending, first)
     return parts[name]

@@ -75,7 +75,7 @@ def still_fits(state: State, shadow: BackfillReservation) -> bool:
     """Whether a head can still have what is kept for it when it was to have it; all of its nodes must be there."""
     if shadow.starts_at is None:
         return True
-    nodes, node = state.cluster.nodes, state.holdings.tree.queues[shadow.queue]
+    nodes, node = state.cluster.nodes, state.ledger.tree.queues[shadow.queue]
     rows = np.array([nodes.rows[name] for name in shadow.nodes], dtype=np.int64)
     wanted = shadow.wanted
     free = (nodes.allocatable[rows] - nodes.requested[rows])[:, : wanted.shape[1]]
@@ -105,7 +105,7 @@ def quota_given(state: State, shadow: BackfillReservation) -> Usage:
     """Return how much more of the quota that a head wants its queue will have when the head starts."""
     if shadow.starts_at is None:
         return {}
-    node, snapshot = state.holdings.tree.queues[shadow.queue], state.holdings.snapshot
+    node, snapshot = state.ledger.tree.queues[shadow.queue], state.ledger.snapshot
     before = {what: node.available(what) for what in shadow.usage}
     with snapshot.trial():
         for queue, usage in _given_back(state, shadow.queue, shadow.starts_at).items():
@@ -118,7 +118,7 @@ def _given_back(state: State, head: str, at: float, *, sooner: bool = False) -> 
 
     Those are whole workloads by their ends, and pods of others that are being deleted already.
     """
-    total = state.shadows.releases.given(state.holdings, head, at, sooner=sooner)
+    total = state.shadows.releases.given(state.ledger, head, at, sooner=sooner)
     tenants = state.cluster.pod_columns
     leaving = tenants.leaving & (tenants.row >= 0) & ((tenants.until >= at) if sooner else (tenants.until > at))
     return _both(total, _Charges.of(state, np.flatnonzero(leaving)).total())
@@ -218,7 +218,7 @@ def _had(
     state: State, entry: QueueEntry, beside: Sequence[BackfillReservation], gone: Slots, given: Mapping[str, Usage]
 ) -> list[Taken] | None:
     """Return what a workload could have if some pods had ended, some quota were given back, and others had theirs."""
-    cluster, snapshot = state.cluster, state.holdings.snapshot
+    cluster, snapshot = state.cluster, state.ledger.snapshot
     with ExitStack() as stack:
         stack.enter_context(SimulatedRemoval(cluster, gone, seen=bool(cluster.classes.minding)))
         kept = stack.enter_context(cluster.transaction())

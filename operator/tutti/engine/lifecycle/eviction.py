@@ -38,7 +38,7 @@ from tutti.engine.records.explanation import (
 from tutti.engine.records.members import Member
 from tutti.engine.records.workloads import ADMITTED, Workload, WorkloadEviction
 from tutti.engine.state import State
-from tutti.quota.ordering import delay
+from tutti.quota.ordering import backoff_seconds
 
 _MARKS: dict[str, str] = {
     EvictionReason.PREEMPTED: "PreemptionByScheduler",
@@ -165,7 +165,7 @@ def eviction_refused(state: State, workload: Workload, member: Member) -> None:
     backoff = state.configuration.backoff
     if workload.ask_at <= state.now:  # several that were refused together are asked again together
         workload.refusals += 1
-        pause = delay(workload.refusals, state.random, base=backoff.base_seconds, most=backoff.max_seconds)
+        pause = backoff_seconds(workload.refusals, state.random, base=backoff.base_seconds, most=backoff.max_seconds)
         workload.ask_at = state.now + pause
     state.touch(workload.key)
 
@@ -263,6 +263,8 @@ def _requeue(state: State, workload: Workload) -> None:
     """Count one more eviction, and do not try the workload again before the backoff that it asks for is over."""
     policy = workload.requeue
     workload.requeues += 1
-    wait = delay(workload.requeues, state.random, base=policy.backoff_base_seconds, most=policy.backoff_max_seconds)
+    wait = backoff_seconds(
+        workload.requeues, state.random, base=policy.backoff_base_seconds, most=policy.backoff_max_seconds
+    )
     workload.not_before = state.now + wait
     state.timed.add(workload)

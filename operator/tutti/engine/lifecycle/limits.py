@@ -16,7 +16,7 @@ from tutti.engine.records.members import Member
 from tutti.engine.records.observations import Deactivated
 from tutti.engine.records.workloads import ADMITTED, Phase, Workload
 from tutti.engine.state import State
-from tutti.quota.ordering import delay
+from tutti.quota.ordering import backoff_seconds
 
 MOST_NAMES = 3
 """How many members that have failed are named."""
@@ -95,7 +95,7 @@ def deactivate_finished(state: State, result: Deactivated) -> None:
         workload.inactive_from = None
         workload.refusals += 1
         backoff = state.configuration.backoff
-        pause = delay(workload.refusals, state.random, base=backoff.base_seconds, most=backoff.max_seconds)
+        pause = backoff_seconds(workload.refusals, state.random, base=backoff.base_seconds, most=backoff.max_seconds)
         workload.ask_at = state.now + pause
     state.touch(workload.key)
 

@@ -154,7 +154,7 @@ def lending_kept(state: State, workload: Workload) -> Iterator[None]:
         yield
         return
     for charge, pods in kept.charges:
-        state.holdings.refund(charge.queue, charge.usage, charge.holder, pods, told=False)
+        state.ledger.refund(charge.queue, charge.usage, charge.holder, pods, told=False)
     try:
         yield
     finally:
@@ -237,7 +237,7 @@ def _keep(state: State, workload: Workload, short: list[MemberGroup]) -> None:
     before = state.kept.pop(key, None)
     if before is not None:
         for charge, pods in before.charges:
-            state.holdings.refund(charge.queue, charge.usage, charge.holder, pods, told=False)
+            state.ledger.refund(charge.queue, charge.usage, charge.holder, pods, told=False)
     kept = _wanted(state, workload, short) if short else None
     if kept is not None:
         state.kept[key] = kept
@@ -253,7 +253,7 @@ def _tell_freed(state: State, before: KeptForSuccessors | None, kept: KeptForSuc
     for queue, usage in _usage(before).items():
         now = {} if kept is None else _usage(kept).get(queue, {})
         if any(amount > now.get(what, 0) for what, amount in usage.items()):
-            state.holdings.look_again(queue)
+            state.ledger.retry(queue)
     if len(before.spots) > (0 if kept is None else len(kept.spots)):
         state.cluster.freed += 1
 
@@ -285,7 +285,7 @@ def _wanted(state: State, workload: Workload, short: Iterable[MemberGroup]) -> K
         if charge is not None:
             which = (charge.queue, tuple(sorted(charge.flavors.items())))
             if which not in room:
-                room[which] = state.holdings.room_for(charge.queue, charge.usage)
+                room[which] = state.ledger.room_for(charge.queue, charge.usage)
             if room[which] > 0:
                 room[which] -= 1
                 kept.charges.append((charge, 1))
@@ -353,7 +353,7 @@ def _restart_in_time(state: State, workload: Workload, short: list[MemberGroup])
 
 def _hopeless(state: State, workload: Workload, short: list[MemberGroup]) -> str:
     """Return why waiting for successors cannot make a gang whole, as it is now; "" where it may."""
-    node = state.holdings.tree.queues.get(workload.cluster_queue)
+    node = state.ledger.tree.queues.get(workload.cluster_queue)
     if workload.queue and node is not None:
         wanted: Usage = {}
         for member in workload.members():

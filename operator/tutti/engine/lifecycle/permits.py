@@ -173,7 +173,7 @@ def next_permit_due(state: State) -> float | None:
 
 
 def _freed(state: State) -> tuple[int, int]:
-    return state.cluster.freed, state.holdings.frees
+    return state.cluster.freed, state.ledger.frees
 
 
 def _ask_plugin(state: State, permit: EnabledPermit, workload: Workload, members: list[Member]) -> Verdict:

@@ -19,8 +19,8 @@ from tutti.engine.records.decisions import KeepAdmission
 from tutti.engine.records.members import Charge, Member
 from tutti.engine.records.workloads import ADMITTED, UNDER_WAY, Phase, Workload
 from tutti.engine.state import State
-from tutti.quota.flavors import Assignment, ResourceGroup, uncovered
-from tutti.quota.snapshot import Holder
+from tutti.quota.flavors import FlavorByResource, FlavorGroup, uncovered
+from tutti.quota.snapshot import AdmittedWorkload
 from tutti.quota.tree import Usage, add_to
 
 Labels = Mapping[str, str]
@@ -71,7 +71,7 @@ def _update_charge(state: State, member: Member, charge: Charge) -> None:
         return
     change: Usage = dict(usage)
     add_to(change, charge.usage, -1)
-    state.holdings.adjust(charge.queue, change, charge.holder)
+    state.ledger.adjust(charge.queue, change, charge.holder)
     member.charge = Charge(charge.queue, flavors, usage, charge.holder, charge.admitted_flavors)
 
 
@@ -126,7 +126,9 @@ def _told_in_status(state: State, workload: Workload) -> str:
     return admission.cluster_queue if admission is not None else ""
 
 
-def flavors_of(state: State, queue: str, said: Assignment, held: Mapping[str, int], node: str) -> Assignment:
+def flavors_of(
+    state: State, queue: str, said: FlavorByResource, held: Mapping[str, int], node: str
+) -> FlavorByResource:
     """Return in which flavors of a queue a pod on a node is counted that was admitted in some; one per resource."""
     known = state.catalog.queues.get(queue)
     if known is None:
@@ -134,7 +136,7 @@ def flavors_of(state: State, queue: str, said: Assignment, held: Mapping[str, in
     labels = labels_of(state, node)
     covered = {name for group in known.groups for name in group.covered}
     # What a queue has no quota of any more is in use all the same, and missing in its cohort.
-    found: Assignment = {name: flavor for name, flavor in said.items() if name in held and name not in covered}
+    found: FlavorByResource = {name: flavor for name, flavor in said.items() if name in held and name not in covered}
     for group in known.groups:
         for name in group.covered:
             if held.get(name, 0) > 0 or (name in said and name in held):
@@ -143,7 +145,7 @@ def flavors_of(state: State, queue: str, said: Assignment, held: Mapping[str, in
     return found
 
 
-def _flavor_of(state: State, group: ResourceGroup, said: Assignment, name: str, labels: Labels | None) -> str:
+def _flavor_of(state: State, group: FlavorGroup, said: FlavorByResource, name: str, labels: Labels | None) -> str:
     """Return the flavor of a resource; "" where nothing tells it.
 
     That in which it was admitted, or others of its resource group were, as long as the queue has it and the node is of
@@ -171,7 +173,7 @@ def labels_of(state: State, node: str) -> Labels | None:
     return None if row is None else state.cluster.nodes.labels[row]
 
 
-def _usage(flavors: Assignment, held: Mapping[str, int]) -> Usage:
+def _usage(flavors: FlavorByResource, held: Mapping[str, int]) -> Usage:
     """Return what a pod uses that holds so much, in these flavors."""
     return {(flavor, name): held.get(name, 0) for name, flavor in flavors.items()}
 
@@ -182,8 +184,8 @@ PART = "#"
 
 def describe_holder(state: State, workload: Workload) -> None:
     """Have what a workload holds described as it is now; nothing happens where it holds nothing."""
-    if state.holdings.holds(workload.name):
-        state.holdings.describe(workload.name, holder_of(state, workload, {}))
+    if state.ledger.holds(workload.name):
+        state.ledger.describe(workload.name, holder_of(state, workload, {}))
 
 
 def note_exposure(state: State, workload: Workload) -> None:
@@ -200,10 +202,10 @@ def note_exposure(state: State, workload: Workload) -> None:
         state.cluster.freed += 1
 
 
-def holder_of(state: State, workload: Workload, usage: Usage) -> Holder:
+def holder_of(state: State, workload: Workload, usage: Usage) -> AdmittedWorkload:
     """Return what preemption goes by of a workload that has so much of the quota of its ClusterQueue."""
     queue = state.catalog.queues.get(workload.cluster_queue)
-    return Holder(
+    return AdmittedWorkload(
         workload.name,
         workload.cluster_queue,
         usage,
@@ -213,12 +215,12 @@ def holder_of(state: State, workload: Workload, usage: Usage) -> Holder:
         evicted=workload.phase is Phase.LEAVING,
         uid=workload.uid,
         local_queue=f"{workload.key[1]}/{workload.queue}",
-        outward=None if queue is None else queue.outward(workload.priority),
+        cross_queue_priority=None if queue is None else queue.cross_queue_priority(workload.priority),
         out_of_turn=workload.out_of_turn,
     )
 
 
-def is_protected(state: State, holder: Holder) -> bool:
+def is_protected(state: State, holder: AdmittedWorkload) -> bool:
     """Whether a holder may not be preempted: it has not run long enough, or is none that could be told to leave."""
     workload = workload_of(state, holder)
     if workload is None or workload.key in state.nominations.ours:
@@ -226,7 +228,7 @@ def is_protected(state: State, holder: Holder) -> bool:
     return protected_until(state, workload) > state.now
 
 
-def workload_of(state: State, holder: Holder) -> Workload | None:
+def workload_of(state: State, holder: AdmittedWorkload) -> Workload | None:
     """Return the workload of a holder, or of which it is a member that stands by itself."""
     kind, namespace, name = holder.name.partition(PART)[0].split("/")
     return state.workloads.get((kind, namespace, name))

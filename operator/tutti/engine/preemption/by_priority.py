@@ -38,7 +38,7 @@ from tutti.placement.preemption.units import GangUnit, VictimUnits
 from tutti.placement.preemption.victim_cost import started_at
 from tutti.placement.preemption.victims import ChosenVictims, choose_victims
 from tutti.quota.flavors import Queue
-from tutti.quota.snapshot import Holder, Snapshot
+from tutti.quota.snapshot import AdmittedWorkload, Snapshot
 from tutti.quota.tree import Usage, add_to
 
 PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
@@ -335,7 +335,7 @@ def surplus_members(workload: Workload) -> Iterator[Member]:
             yield group.members[pod.key]
 
 
-def set_apart(state: State, snapshot: Snapshot, everybody: Sequence[Holder]) -> dict[str, Member]:
+def set_apart(state: State, snapshot: Snapshot, everybody: Sequence[AdmittedWorkload]) -> dict[str, Member]:
     """Have surplus members stand beside their gangs as holders of what they use, within a trial of a snapshot.
 
     Gangs that have handed over some of what they use already stay as they are.
@@ -349,7 +349,7 @@ def set_apart(state: State, snapshot: Snapshot, everybody: Sequence[Holder]) -> 
         Which member each of the new holders is, by its name.
     """
     out: dict[str, Member] = {}
-    handing = {one.who for one in state.holdings.handed()}
+    handing = {one.who for one in state.ledger.handed()}
     for holder in everybody:
         workload = workload_of(state, holder)
         if workload is None or workload.key[0] == "Pod" or holder.evicted or holder.name in handing:

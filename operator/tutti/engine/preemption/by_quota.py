@@ -41,22 +41,21 @@ from tutti.placement.preemption.by_room import has_inter_pod_constraints
 from tutti.placement.preemption.units import GangUnit, SimulatedRemoval, VictimUnits
 from tutti.placement.preemption.victims import choose_victims
 from tutti.placement.together import Diagnosis, place_together
-from tutti.quota import reclaim as quota_victims
 from tutti.quota.flavors import Queue
 from tutti.quota.policy import NOBODY
-from tutti.quota.preemption import Rules
-from tutti.quota.reclaim import Victim
-from tutti.quota.snapshot import Demand, Holder, Snapshot
+from tutti.quota.preemption import PreemptionRules
+from tutti.quota.reclaim import PreemptionReason, Victim, fits
+from tutti.quota.snapshot import AdmittedWorkload, Demand, Snapshot
 from tutti.quota.tree import Usage, add_to
 
 MOST_NAMES = 3
 """How many victims are named in a message."""
 
 _BY = {
-    quota_victims.Reason.IN_CLUSTER_QUEUE: "both are in ClusterQueue {queue}, whose withinClusterQueue allows it",
-    quota_victims.Reason.IN_COHORT_RECLAMATION: "ClusterQueue {queue} takes back what is its own",
-    quota_victims.Reason.IN_COHORT_RECLAIM_WHILE_BORROWING: "ClusterQueue {queue} may borrow in its place",
-    quota_victims.Reason.IN_COHORT_FAIR_SHARING: "ClusterQueue {queue} has less than its fair share",
+    PreemptionReason.IN_CLUSTER_QUEUE: "both are in ClusterQueue {queue}, whose withinClusterQueue allows it",
+    PreemptionReason.IN_COHORT_RECLAMATION: "ClusterQueue {queue} takes back what is its own",
+    PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING: "ClusterQueue {queue} may borrow in its place",
+    PreemptionReason.IN_COHORT_FAIR_SHARING: "ClusterQueue {queue} has less than its fair share",
 }
 
 
@@ -109,7 +108,7 @@ def preempt_by_quota(state: State, entry: QueueEntry, options: Sequence[Preempti
                     nominations.give_up_nomination(state, key)
                 return Preemption(_take_out(state, entry, queue, option, found, priority))
     demands = (_demand(workload, queue, option) for option in options)
-    lacks_nodes = any(state.rules.candidates(state.holdings.snapshot, demand) for demand in demands)
+    lacks_nodes = any(state.rules.candidates(state.ledger.snapshot, demand) for demand in demands)
     _look_again(state, queue)
     return Preemption(lacks_nodes=lacks_nodes)
 
@@ -130,7 +129,7 @@ class _Trial:
         self.apart, self._slots = apart, {}
         self._own = frozenset(one.pod.slot for one in apart.values())
 
-    def rows(self, gone: Iterable[Holder]) -> list[Rows] | None:
+    def rows(self, gone: Iterable[AdmittedWorkload]) -> list[Rows] | None:
         """Return the rows of all required pods; None where they do not fit."""
         cluster = self.state.cluster
         slots = np.array([slot for holder in gone for slot in self._of(holder)], dtype=np.int64)
@@ -139,7 +138,7 @@ class _Trial:
             found = place_together(cluster.nodes, transaction, self.lacking.asks, self.lacking.profile)
         return None if isinstance(found, Diagnosis) else found
 
-    def in_the_way(self, candidates: Iterable[Holder]) -> list[str]:
+    def in_the_way(self, candidates: Iterable[AdmittedWorkload]) -> list[str]:
         """Return the names of those whose leaving makes room with the least harm; none where not even that of all does.
 
         Quota is not asked here, so that it may be short still when they have left. None of them could stay.
@@ -156,7 +155,7 @@ class _Trial:
             chosen = choose_victims(cluster, self.lacking.asks, units, profile=self.lacking.profile)
         return [] if chosen is None else [found[unit].name for unit in chosen.units.tolist()]
 
-    def _of(self, holder: Holder) -> list[int]:
+    def _of(self, holder: AdmittedWorkload) -> list[int]:
         slots = self._slots.get(holder.name)
         if slots is None:
             workload = quota_usage.workload_of(self.state, holder)
@@ -178,7 +177,7 @@ class _Found(NamedTuple):
     apart: dict[str, Member]
 
 
-def _everybody(snapshot: Snapshot, queue: Queue) -> list[Holder]:
+def _everybody(snapshot: Snapshot, queue: Queue) -> list[AdmittedWorkload]:
     """Return who holds quota in the tree of a queue."""
     return [one for leaf in snapshot.queue(queue.name).root().leaves() for one in snapshot.holders(leaf.name)]
 
@@ -187,7 +186,7 @@ def _choose(
     state: State, workload: Workload, queue: Queue, lacking: PreemptionOption, yielding: Sequence[WorkloadKey]
 ) -> _Found | None:
     """Return whom to take out, and where the pods go then; nothing is held for those `yielding`."""
-    snapshot, demand = state.holdings.snapshot, _demand(workload, queue, lacking)
+    snapshot, demand = state.ledger.snapshot, _demand(workload, queue, lacking)
     seen = any(has_inter_pod_constraints(state.cluster, ask, lacking.profile) for ask in lacking.asks)
     trial = _Trial(state, lacking, seen)
     everybody = _everybody(snapshot, queue)
@@ -195,7 +194,7 @@ def _choose(
         return None
     names = {"/".join(key) for key in yielding}
     with snapshot.trial():
-        for counted, whole in state.holdings.with_handed(
+        for counted, whole in state.ledger.with_handed(
             [one for key in yielding for one in state.nominations.ours[key].handed]
         ):
             snapshot.remove(counted)
@@ -203,7 +202,7 @@ def _choose(
         for holder in everybody:
             if holder.name in names:
                 snapshot.remove(holder)
-        if names and quota_victims.fits(snapshot, demand, borrowing=True):
+        if names and fits(snapshot, demand, borrowing=True):
             rows = trial.rows(())
             if rows is not None:
                 return _Found([], rows, {})
@@ -217,7 +216,7 @@ def _choose(
     return None if rows is None else _Found(victims, rows, trial.apart)
 
 
-def _victims(rules: Rules, snapshot: Snapshot, demand: Demand, trial: _Trial) -> list[Victim]:
+def _victims(rules: PreemptionRules, snapshot: Snapshot, demand: Demand, trial: _Trial) -> list[Victim]:
     """Return whom to take out by the rules: in the order of these, or else first those who are in the way.
 
     In their order, the last that came in are the first to leave. Quota may suffice by that, or come to an end, long
@@ -244,8 +243,8 @@ def _victims(rules: Rules, snapshot: Snapshot, demand: Demand, trial: _Trial) ->
 def _demand(workload: Workload, queue: Queue, lacking: PreemptionOption) -> Demand:
     wanted = _usage(lacking)
     contested = lacking.contested or frozenset(wanted)  # nodes alone are short: whoever is counted in the same
-    outward = queue.outward(workload.preemption_priority)
-    return Demand(queue.name, wanted, contested, workload.preemption_priority, workload.queued_at, outward)
+    cross_queue_priority = queue.cross_queue_priority(workload.preemption_priority)
+    return Demand(queue.name, wanted, contested, workload.preemption_priority, workload.queued_at, cross_queue_priority)
 
 
 def _usage(lacking: PreemptionOption) -> Usage:
@@ -336,7 +335,7 @@ def _waiting_for(state: State, workload: Workload, victims: Sequence[Victim], po
 
 def _look_again(state: State, queue: Queue) -> None:
     """Have those that found no victims tried again when the first of those that are spared may go."""
-    snapshot = state.holdings.snapshot
+    snapshot = state.ledger.snapshot
     for leaf in snapshot.queue(queue.name).root().leaves():
         for holder in snapshot.holders(leaf.name):
             other = quota_usage.workload_of(state, holder)

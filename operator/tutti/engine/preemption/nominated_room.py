@@ -26,7 +26,7 @@ from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.quota.flavors import Queue
 from tutti.quota.policy import allows
-from tutti.quota.snapshot import Demand, Holder
+from tutti.quota.snapshot import AdmittedWorkload, Demand
 
 
 def precedence_of(state: State, entry: QueueEntry) -> Precedence:
@@ -34,32 +34,32 @@ def precedence_of(state: State, entry: QueueEntry) -> Precedence:
     queue, workload, found = entry.queue, entry.workload, Precedence()
     if queue is None or not state.nominations.ours:
         return found
-    root, borrows = state.holdings.root_of(queue.name), would_borrow(state, queue, entry.needs)
+    root, borrows = state.ledger.root_of(queue.name), would_borrow(state, queue, entry.needs)
     for key, nomination in state.nominations.ours.items():
         theirs = next((charge.queue for charge, _ in nomination.charges), "")
         other, known = state.workloads.get(key), state.catalog.queues.get(theirs)
-        if key == workload.key or other is None or known is None or state.holdings.root_of(theirs) != root:
+        if key == workload.key or other is None or known is None or state.ledger.root_of(theirs) != root:
             continue
         if theirs == queue.name:
             if workload.order < other.order:
                 found.lesser.append(key)
         elif borrows and _may_take_out(known, other, queue, workload.priority):
             found.entitled.append(key)
-        elif queue.outward(workload.preemption_priority) > known.outward(other.priority):
+        elif queue.cross_queue_priority(workload.preemption_priority) > known.cross_queue_priority(other.priority):
             found.lesser.append(key)
     return found
 
 
 def would_borrow(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> bool:
     """Whether in some flavor a queue would use more than its own if it admitted what needs ask for."""
-    node, asked = state.holdings.tree.queues.get(queue.name), requested_by(needs)
+    node, asked = state.ledger.tree.queues.get(queue.name), requested_by(needs)
     return node is None or any(node.borrows(what, asked[what[1]]) for what in queue.quotas if what[1] in asked)
 
 
 def is_entitled(state: State, other: Workload, queue: Queue, priority: int) -> bool:
     """Whether a workload that has quota may take out one of this priority of a queue that borrows, by its policy."""
     theirs = state.catalog.queues.get(other.cluster_queue)
-    if theirs is None or theirs is queue or state.holdings.root_of(theirs.name) != state.holdings.root_of(queue.name):
+    if theirs is None or theirs is queue or state.ledger.root_of(theirs.name) != state.ledger.root_of(queue.name):
         return False
     return _may_take_out(theirs, other, queue, priority)
 
@@ -72,10 +72,12 @@ def _may_take_out(theirs: Queue, other: Workload, queue: Queue, priority: int) -
         frozenset(),
         other.preemption_priority,
         other.queued_at,
-        outward=theirs.outward(other.preemption_priority),
+        cross_queue_priority=theirs.cross_queue_priority(other.preemption_priority),
     )
-    holder = Holder("", queue.name, {}, priority, queued_at=math.inf, outward=queue.outward(priority))
-    return allows(theirs.policy.reclaim, demand, holder, abroad=True)
+    holder = AdmittedWorkload(
+        "", queue.name, {}, priority, queued_at=math.inf, cross_queue_priority=queue.cross_queue_priority(priority)
+    )
+    return allows(theirs.policy.reclaim, demand, holder, across_queues=True)
 
 
 _LEAST = -(2**31) - 1

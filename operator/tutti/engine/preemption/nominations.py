@@ -60,7 +60,7 @@ def begin_nomination(state: State, key: WorkloadKey, nomination: Nomination) -> 
         add_to(wanted, charge.usage, pods)
     for who, most in nomination.leaving:
         left = wanted if most is None else {what: min(n, most.get(what, 0)) for what, n in wanted.items()}
-        handed = state.holdings.hand_over(who, left)
+        handed = state.ledger.hand_over(who, left)
         for one in handed:
             add_to(wanted, one.usage, -1)
         nomination.handed += handed
@@ -72,11 +72,11 @@ def begin_nomination(state: State, key: WorkloadKey, nomination: Nomination) -> 
 @contextmanager
 def without_nomination(state: State, nomination: Nomination) -> Iterator[None]:
     """Inside, count the quota that is held by a nomination as if it were not; nobody is told that it is free."""
-    snapshot = state.holdings.snapshot
+    snapshot = state.ledger.snapshot
     with snapshot.trial():
         for charge, pods in nomination.charges:
             snapshot.refund(charge.queue, {what: amount * pods for what, amount in charge.usage.items()})
-        for counted, whole in state.holdings.with_handed(nomination.handed):
+        for counted, whole in state.ledger.with_handed(nomination.handed):
             snapshot.remove(counted)
             snapshot.add(whole)
         yield
@@ -88,7 +88,7 @@ def _may_ever_have_quota(state: State, nomination: Nomination) -> bool:
     for charge, pods in nomination.charges:
         add_to(wanted.setdefault(charge.queue, {}), charge.usage, pods)
     for queue, usage in wanted.items():
-        node = state.holdings.tree.queues.get(queue)
+        node = state.ledger.tree.queues.get(queue)
         if node is None or any(amount > node.potential(what) for what, amount in usage.items() if amount):
             return False
     return True
@@ -105,7 +105,7 @@ def end_nomination(state: State, key: WorkloadKey) -> Nomination | None:
             book.nodes.pop(spot.pod, None)
     for charge, pods in nomination.charges:
         state.refund(charge, pods)
-    state.holdings.take_back(nomination.handed)
+    state.ledger.take_back(nomination.handed)
     _count_anew(state, nomination)
     return nomination
 
@@ -154,7 +154,7 @@ def refresh_nominations(state: State) -> None:
     if again_at is not None and again_at <= state.now:
         state.nominations.again_at = None
         state.cluster.freed += 1
-        state.holdings.rouse()
+        state.ledger.retry_all()
     for key, nomination in list(state.nominations.ours.items()):
         workload = state.workloads.get(key)
         if workload is None or not _still_waits(workload) or not _may_ever_have_quota(state, nomination):
@@ -288,7 +288,7 @@ def _may_have_quota(state: State, nomination: Nomination) -> bool:
     """Whether there is a flavor with so much of each resource that a nomination is for, each for itself."""
     with without_nomination(state, nomination):
         for charge, pods in nomination.charges:
-            node = state.holdings.tree.queues.get(charge.queue)
+            node = state.ledger.tree.queues.get(charge.queue)
             if node is None:
                 return False
             for (_, resource), amount in charge.usage.items():

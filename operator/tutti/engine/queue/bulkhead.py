@@ -25,7 +25,7 @@ from tutti.engine.records.decisions import error_text, fault_of
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.quota.ordering import delay
+from tutti.quota.ordering import backoff_seconds
 
 _FORGIVEN_SECONDS: Final = 3600.0
 """After so long without a fault the next one counts as the first."""
@@ -72,7 +72,7 @@ class Bulkheads:
         backoff, key = state.configuration.backoff, workload.key
         fault = self._faults.setdefault(key, Fault())
         fault.times = fault.times + 1 if state.now < fault.at + _FORGIVEN_SECONDS else 1
-        wait = delay(fault.times, state.random, base=backoff.base_seconds, most=backoff.max_seconds)
+        wait = backoff_seconds(fault.times, state.random, base=backoff.base_seconds, most=backoff.max_seconds)
         fault.at, fault.again_at = state.now, state.now + wait
         state.out.append(fault_of(key, error, during))
         if workload.phase in (Phase.WAITING, Phase.RESERVED):

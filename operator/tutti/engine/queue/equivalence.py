@@ -18,7 +18,7 @@ from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, Q
 from tutti.engine.records.workloads import Phase, Workload
 from tutti.engine.state import State
 from tutti.placement.spec_limits import term_count_in_all
-from tutti.quota.assignment import NoFit, Verdict
+from tutti.quota.assignment import AssignmentMode, NoFit
 from tutti.quota.flavors import Queue
 from tutti.quota.ordering import head_key
 from tutti.quota.policy import NOBODY
@@ -67,7 +67,7 @@ def class_of(
     """Return the equivalence class of a shape in a queue, begun for a workload where it is the first."""
     equals = line.equivalence(shape)
     if equals is None:
-        root = "" if queue is None else state.holdings.root_of(queue.name)
+        root = "" if queue is None else state.ledger.root_of(queue.name)
         sets = [] if queue is None else quota_pod_sets([need for need in needs if need.required])
         local_queue = usage_history.local_queue_of(state, workload) if state.catalog.by_past_use else ""
         equals = EquivalenceClass(line, shape, queue, root, sets, requested_by(needs), local_queue)
@@ -93,4 +93,4 @@ def fails_again(state: State, entry: QueueEntry) -> bool:
         return False
     workload = entry.workload
     told = workload.reported[0] == why.reason and workload.key not in state.nominations.ours
-    return told and queue.policy == NOBODY and equals.choice.verdict is not Verdict.FIT
+    return told and queue.policy == NOBODY and equals.choice.mode is not AssignmentMode.FIT

@@ -25,16 +25,16 @@ from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.queue_entries import PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Workload, workload_named
 from tutti.engine.state import State
-from tutti.quota.assignment import Choice, NoFit
-from tutti.quota.fair_sharing import Ordering, ShareKey, Tournament, borrowed_share, dominant_share
+from tutti.quota.assignment import NoFit, WorkloadAssignment
+from tutti.quota.fair_sharing import QueueOrdering, ShareKey, Tournament, borrowed_share, dominant_share
 from tutti.quota.ordering import EntryKey, entry_key
-from tutti.quota.proportion import Pending, Proportion
+from tutti.quota.proportion import PendingRequests, Proportion
 from tutti.quota.tree import FlavorResource, QuotaNode
 
 Place = tuple[float, EntryKey, str]
 
 
-Candidate = tuple[Place, QueueEntry, Choice | None]
+Candidate = tuple[Place, QueueEntry, WorkloadAssignment | None]
 """A head, its place among those of all contenders, and the flavors that it could have by quota."""
 
 
@@ -64,7 +64,7 @@ class NextHead:
     """
 
     entry: QueueEntry
-    choice: Choice | None
+    choice: WorkloadAssignment | None
     number: int
     contender: Contender
     rival: tuple[Place, int] | None
@@ -77,7 +77,7 @@ class NextHead:
             yield one
 
 
-def next_heads(state: State, lines: Iterable[PendingQueue], pending: Pending) -> Iterator[NextHead]:
+def next_heads(state: State, lines: Iterable[PendingQueue], pending: PendingRequests) -> Iterator[NextHead]:
     """Yield who is to be tried next, until nobody is left; whoever asks must admit each, or park it.
 
     Args:
@@ -109,7 +109,7 @@ def next_heads(state: State, lines: Iterable[PendingQueue], pending: Pending) ->
         known.clear()
 
 
-def _contenders(state: State, lines: Iterable[PendingQueue], pending: Pending) -> list[Contender]:
+def _contenders(state: State, lines: Iterable[PendingQueue], pending: PendingRequests) -> list[Contender]:
     out: list[Contender] = []
     trees: dict[str, _Tree] = {}
     for line in lines:
@@ -122,19 +122,19 @@ def _contenders(state: State, lines: Iterable[PendingQueue], pending: Pending) -
         elif head.equivalence.root in trees:
             trees[head.equivalence.root].lines.append(line)
         else:
-            snapshot = state.holdings.snapshot
+            snapshot = state.ledger.snapshot
             root = snapshot.queue(line.name[0]).root()
             measure = _measure(state.rules.ordering, root, pending)
-            trees[head.equivalence.root] = _Tree(Tournament(snapshot, root, state.holdings.stamp, measure), [line])
+            trees[head.equivalence.root] = _Tree(Tournament(snapshot, root, state.ledger.stamp, measure), [line])
             out.append(trees[head.equivalence.root])
     return out
 
 
-def _measure(ordering: Ordering, root: QuotaNode, pending: Pending) -> Callable[[QuotaNode], ShareKey]:
+def _measure(ordering: QueueOrdering, root: QuotaNode, pending: PendingRequests) -> Callable[[QuotaNode], ShareKey]:
     """Return what is compared in one tree in this turn."""
-    if ordering is Ordering.PROPORTION:
+    if ordering is QueueOrdering.PROPORTION:
         return Proportion(root, pending).share
-    return dominant_share if ordering is Ordering.DOMINANT_SHARE else borrowed_share
+    return dominant_share if ordering is QueueOrdering.DOMINANT_SHARE else borrowed_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def _head(state: State, entry: QueueEntry) -> _Head:
     """Return a head as it competes: by what it could have when it was last looked at, unless more may be free now."""
     equals, queue = entry.equivalence, entry.queue
     choice = equals.choice
-    if choice is None or queue is None or not state.holdings.tight_since(queue.name, equals.version):
+    if choice is None or queue is None or not state.ledger.only_used_since(queue.name, equals.version):
         choice = assign_flavors(state, entry)
     usage = {} if choice is None else choice.usage
     return _Head(entry, _priority(entry), entry.workload.stands_since, usage)
@@ -210,7 +210,7 @@ def _place(entry: QueueEntry, level: int) -> Place:
 def _priority(entry: QueueEntry) -> int:
     """Return what the priority counts among all queues."""
     queue, priority = entry.queue, entry.workload.priority
-    return priority if queue is None else queue.outward(priority)
+    return priority if queue is None else queue.cross_queue_priority(priority)
 
 
 BEHIND_HEAD = "BehindHead"

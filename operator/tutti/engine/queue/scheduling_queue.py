@@ -37,10 +37,10 @@ from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending
 from tutti.engine.records.queue_entries import EquivalenceClass, PendingQueue, QueueEntry
 from tutti.engine.records.workloads import Phase, Workload, WorkloadKey
 from tutti.engine.state import State
-from tutti.quota.assignment import Choice
+from tutti.quota.assignment import WorkloadAssignment
 from tutti.quota.flavors import Queue
-from tutti.quota.ordering import delay
-from tutti.quota.proportion import Pending
+from tutti.quota.ordering import backoff_seconds
+from tutti.quota.proportion import PendingRequests
 
 NEXT = Explanation(Gate.QUEUE, IN_LINE, "it stands in line, and is looked at when those before it have been")
 _PODS_PER_TRY = 16
@@ -66,7 +66,7 @@ class Batch:
     """
 
     entries: Sequence[QueueEntry]
-    choice: Choice | None
+    choice: WorkloadAssignment | None
 
 
 class SchedulingQueue:
@@ -77,7 +77,7 @@ class SchedulingQueue:
         cut_short: Whether the last turn ended with some not tried who could be.
     """
 
-    def __init__(self, bulkheads: Bulkheads, pending: Pending) -> None:
+    def __init__(self, bulkheads: Bulkheads, pending: PendingRequests) -> None:
         self._bulkheads = bulkheads
         self.evaluated = 0
         self.cut_short = False
@@ -117,7 +117,7 @@ class SchedulingQueue:
         """Put those that something was observed about where they belong, and wake whom something may help."""
         catalog, room = self._seen
         self._seen = (state.catalog.version, state.cluster.freed)
-        freed = state.holdings.take_freed()
+        freed = state.ledger.take_freed()
         if catalog != state.catalog.version:
             self._rebuild(state)
         for workload in changed:
@@ -221,7 +221,7 @@ class SchedulingQueue:
         if terms_of_entry(entry) > _LIGHT_TERMS and not queue.strict:  # a head that blocks its queue harms itself alone
             equals.rests += 1
             base, longest = _REST_SECONDS
-            equals.rests_until = state.now + delay(equals.rests, state.random, base=base, most=longest)
+            equals.rests_until = state.now + backoff_seconds(equals.rests, state.random, base=base, most=longest)
         quota_holdback.note_holdback(state, entry, why)
         if equals.root and why.gate is not Gate.VICTIMS:  # whoever waits for victims is tried when they are gone
             self._by_root.setdefault(equals.root, {})[equals] = None
@@ -425,7 +425,7 @@ class SchedulingQueue:
     def _helped_meanwhile(self, state: State) -> bool:
         """Whether something that can help somebody who is parked has happened in this turn itself."""
         room = bool(self._for_nodes) and self._seen[1] != state.cluster.freed
-        return room or state.holdings.has_freed(self._by_root.keys())
+        return room or state.ledger.has_freed(self._by_root.keys())
 
     def _has_reclassed(self, state: State) -> bool:
         """Whether anybody stands in a queue whose pods are of another class than they are down for."""

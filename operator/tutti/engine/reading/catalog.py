@@ -23,8 +23,8 @@ from tutti.api.kinds.quotas import ResourceGroup as ApiResourceGroup
 from tutti.api.percentage import Percentage
 from tutti.api.resources import from_milli
 from tutti.engine.reading.objects import ObjectStore
-from tutti.quota.flavors import Flavor, Problem, Queue, ResourceGroup
-from tutti.quota.policy import Fungibility, PreemptionPolicy, Who
+from tutti.quota.flavors import Flavor, FlavorGroup, Queue, QuotaProblem
+from tutti.quota.policy import Fungibility, Preemptible, PreemptionPolicy
 from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, rings
 from tutti.quota.tree import WEIGHT_OF_ONE, FlavorResource, Quota, Usage
 
@@ -54,7 +54,7 @@ def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Que
         name=found.metadata.name,
         cohort=spec.cohort_name or "",
         groups=tuple(
-            ResourceGroup(tuple(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
+            FlavorGroup(tuple(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
             for group in spec.resource_groups
         ),
         quotas=quotas,
@@ -83,8 +83,8 @@ def queue_in(found: ClusterQueue, quotas: Mapping[FlavorResource, Quota]) -> Que
 def _policy(said: Preemption) -> PreemptionPolicy:
     borrowing = said.borrow_within_cohort
     return PreemptionPolicy(
-        within=Who(said.within_cluster_queue),
-        reclaim=Who(said.reclaim_within_cohort),
+        within=Preemptible(said.within_cluster_queue),
+        reclaim=Preemptible(said.reclaim_within_cohort),
         while_borrowing=borrowing is not None and borrowing.policy != "Never",
         threshold=borrowing.max_priority_threshold if borrowing else None,
     )
@@ -195,7 +195,7 @@ class Catalog(ObjectStore):
             queue = queue_in(one, quotas_in(one.spec.resource_groups, self.flavors, offered, self.parts))
             problem = self._queue_problem(queue, caught, parents)
             if one.metadata.deletion_timestamp:
-                problem = Problem("Terminating", "it is being deleted once nothing uses it")
+                problem = QuotaProblem("Terminating", "it is being deleted once nothing uses it")
             cohort = "" if queue.cohort in caught else queue.cohort
             self.queues[queue.name] = replace(queue, problem=problem, cohort=cohort)
         self.reserving = any(queue.reserves for queue in self.queues.values())
@@ -203,13 +203,13 @@ class Catalog(ObjectStore):
 
     def _queue_problem(
         self, queue: Queue, caught: Mapping[str, tuple[str, ...]], parents: Mapping[str, str]
-    ) -> Problem | None:
+    ) -> QuotaProblem | None:
         """Return the first problem that a queue has with what it refers to; `caught` has the cohorts in rings."""
         problem = queue_problem(queue, self.flavors, caught, unreadable=self.all_unreadable(ResourceFlavor))
         problem = problem or self._topology_problem(queue)
         return problem or cohort_problem(queue.cohort, parents, unreadable=self.all_unreadable(Cohort))
 
-    def _topology_problem(self, queue: Queue) -> Problem | None:
+    def _topology_problem(self, queue: Queue) -> QuotaProblem | None:
         """Return the first problem that a queue's flavors, all of which exist, have with their Topology."""
         for name in dict.fromkeys(flavor for group in queue.groups for flavor in group.flavors):
             found = self.get(ResourceFlavor, "", name)
@@ -217,7 +217,7 @@ class Catalog(ObjectStore):
             topology = "" if found is None else found.spec.topology_name
             problem = flavor_problem(topology, self.topologies, unreadable=wrong)
             if problem is not None:
-                return Problem(problem.reason, f"ResourceFlavor {name}: {problem.message}")
+                return QuotaProblem(problem.reason, f"ResourceFlavor {name}: {problem.message}")
         return None
 
     def local_queue(self, namespace: str, name: str) -> LocalQueueTarget | None:

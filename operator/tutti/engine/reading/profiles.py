@@ -16,9 +16,9 @@ from tutti.placement.plugins.node_resources import AllocationScore, BalancedAllo
 from tutti.placement.plugins.spread_constraints import SYSTEM_DEFAULTS, SpreadDefaults
 from tutti.placement.plugins.topology_spread import PodTopologySpread, PreferredSpread
 from tutti.placement.profile import DEFAULT_PROFILE, Profile
-from tutti.quota.fair_reclaim import Strategy
-from tutti.quota.fair_sharing import Ordering
-from tutti.quota.preemption import Rules
+from tutti.quota.fair_reclaim import FairSharingStrategy
+from tutti.quota.fair_sharing import QueueOrdering
+from tutti.quota.preemption import PreemptionRules
 
 S = TypeVar("S")
 
@@ -93,11 +93,11 @@ def _spread(settings: Settings) -> SpreadDefaults:
     return SpreadDefaults(tuple(spread.default_constraints), system=False)
 
 
-def rules_of(configuration: TuttiConfiguration) -> Rules:
+def rules_of(configuration: TuttiConfiguration) -> PreemptionRules:
     """Return how fairness and preemption go."""
     said = configuration.fair_sharing
-    return Rules(
+    return PreemptionRules(
         fair=said.enable,
-        strategies=tuple(Strategy(name) for name in said.preemption_strategies),
-        ordering=Ordering(said.ordering),
+        strategies=tuple(FairSharingStrategy(name) for name in said.preemption_strategies),
+        ordering=QueueOrdering(said.ordering),
     )

@@ -21,7 +21,7 @@ from tutti.api.resources import Amounts
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PhaseCounts, PodKey, PodRecord
 from tutti.placement.topology.request import LevelRequest, Slice, Together, TopologyPlacement
-from tutti.quota.flavors import Assignment
+from tutti.quota.flavors import FlavorByResource
 from tutti.quota.tree import Usage
 
 NAMED_TOGETHER = "groupName"
@@ -104,13 +104,13 @@ class Charge:
     """
 
     queue: str
-    flavors: Assignment
+    flavors: FlavorByResource
     usage: Usage
     holder: str
-    admitted: Assignment | None = None
+    admitted: FlavorByResource | None = None
 
     @property
-    def admitted_flavors(self) -> Assignment:
+    def admitted_flavors(self) -> FlavorByResource:
         """The flavors that it was admitted in."""
         return self.flavors if self.admitted is None else self.admitted
 
@@ -254,7 +254,7 @@ class LostMember:
     group: str
     node: str
     amounts: Amounts
-    flavors: Assignment
+    flavors: FlavorByResource
     queue: str = ""
     recalled: bool = False
 
@@ -344,7 +344,7 @@ class PodAdmission(msgspec.Struct, frozen=True, rename="camel"):
     flavors: dict[str, str]
 
 
-def admission_text(queue: str, flavors: Assignment) -> str:
+def admission_text(queue: str, flavors: FlavorByResource) -> str:
     """Return an admission as a text of JSON."""
     return _admission_text(queue, tuple(flavors.items()))
 

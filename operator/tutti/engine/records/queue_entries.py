@@ -19,8 +19,8 @@ from itertools import islice
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.pod_sets import PodSetRequest
 from tutti.engine.records.workloads import Workload
-from tutti.quota.assigner import Known
-from tutti.quota.assignment import Choice
+from tutti.quota.assigner import PodSetRequests
+from tutti.quota.assignment import WorkloadAssignment
 from tutti.quota.flavors import PodSet, Queue
 from tutti.quota.ordering import HeadKey
 
@@ -98,9 +98,9 @@ class EquivalenceClass:
     fresh: bool = False
     stale: bool = False
     looked_at: float = 0.0
-    choice: Choice | None = None
+    choice: WorkloadAssignment | None = None
     version: tuple[int, int] = (-1, -1)
-    known: Known = field(default_factory=Known)
+    known: PodSetRequests = field(default_factory=PodSetRequests)
     apart: bool = False
     rests: int = 0
     rests_until: float = 0.0

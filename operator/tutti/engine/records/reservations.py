@@ -16,9 +16,9 @@ from tutti.engine.records.members import Charge
 from tutti.engine.records.timers import ExpectedReleases
 from tutti.engine.records.workloads import WorkloadKey
 from tutti.placement.preemption.units import VictimUnits
-from tutti.quota.ledger import Handed
+from tutti.quota.ledger import HandedOver
 from tutti.quota.ordering import EntryKey, HeadKey
-from tutti.quota.proportion import Pending
+from tutti.quota.proportion import PendingRequests
 from tutti.quota.tree import FlavorResource, Usage
 
 NominatedPods = tuple[tuple[str, PodClass, int], ...]
@@ -58,7 +58,7 @@ class Nomination:
     until: float
     why: Explanation
     leaving: Sequence[tuple[str, Usage | None]] = ()
-    handed: list[Handed] = field(default_factory=list)
+    handed: list[HandedOver] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -329,6 +329,6 @@ class ShareDebts:
     of: dict[str, ShareDebt] = field(default_factory=dict)
     claims: dict[str, OverdueHead] = field(default_factory=dict)
     turns: dict[str, str] = field(default_factory=dict)
-    pending: Pending = field(default_factory=Pending)
+    pending: PendingRequests = field(default_factory=PendingRequests)
     looked_at: float = 0.0
     stale: bool = False

@@ -19,7 +19,7 @@ import numpy as np
 
 from tutti.cluster.columns import longer
 from tutti.engine.records.workloads import Workload, WorkloadKey
-from tutti.quota.ledger import Holdings
+from tutti.quota.ledger import UsageLedger
 from tutti.quota.tree import FlavorResource, Usage
 
 
@@ -182,37 +182,37 @@ class ExpectedReleases:
         found = ((float(until[slot]), self._keys[slot]) for slot in chosen.tolist())
         return [(at, key) for at, key in found if key is not None]
 
-    def given(self, holdings: Holdings, queue: str, at: float, *, sooner: bool = False) -> dict[str, Usage]:
+    def given(self, ledger: UsageLedger, queue: str, at: float, *, sooner: bool = False) -> dict[str, Usage]:
         """Return what is given back by some time, per queue, in the quota tree of a queue.
 
         Args:
-            holdings: What everybody uses.
+            ledger: What everybody uses.
             queue: In whose tree.
             at: The time, Unix seconds.
             sooner: Leave out those that end at that time itself.
         """
-        self._refresh(holdings)
+        self._refresh(ledger)
         until = self._until[self._slot[: self._count]]
         there = np.flatnonzero(until < at if sooner else until <= at)
         total = np.zeros(len(self._columns), dtype=np.int64)
         np.add.at(total, self._column[there], self._amount[there])
-        columns, root = list(self._columns), holdings.root_of(queue)
+        columns, root = list(self._columns), ledger.root_of(queue)
         out: dict[str, Usage] = {}
         for number in np.flatnonzero(total).tolist():
             where, what = columns[number]
-            if holdings.root_of(where) == root:
+            if ledger.root_of(where) == root:
                 out.setdefault(where, {})[what] = int(total[number])
         return out
 
-    def rest(self, holdings: Holdings) -> None:
+    def rest(self, ledger: UsageLedger) -> None:
         """Do not follow what is used before it is asked for again: nothing is kept for anybody."""
-        self._unasked = bool(holdings.take_touched()) or self._unasked
+        self._unasked = bool(ledger.take_touched()) or self._unasked
 
-    def _refresh(self, holdings: Holdings) -> None:
+    def _refresh(self, ledger: UsageLedger) -> None:
         """Take over what those use of whom that, or the end, has changed."""
         news, self._new = dict.fromkeys(self._slots) if self._unasked else self._new, {}
         self._unasked = False
-        for who in holdings.take_touched():
+        for who in ledger.take_touched():
             kind, namespace, name = who.split("/")
             if (kind, namespace, name) in self._slots:
                 news[kind, namespace, name] = None
@@ -220,7 +220,7 @@ class ExpectedReleases:
         for key in news:
             slot = self._slots[key]
             self._drop_entries(slot)
-            for queue, usage in holdings.used_by("/".join(key)):
+            for queue, usage in ledger.used_by("/".join(key)):
                 self._put_entries(slot, (((queue, what), amount) for what, amount in usage.items() if amount))
 
     def _take_slot(self) -> int:

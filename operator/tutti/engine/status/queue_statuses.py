@@ -29,7 +29,7 @@ from tutti.engine.records.workloads import ObjectKey
 from tutti.engine.state import State
 from tutti.engine.status.statuses import as_found, news_of
 from tutti.quota.tree import FlavorResource, QuotaNode, Usage
-from tutti.quota.usage import Overuse, Used, overused, usage_report
+from tutti.quota.usage import Overuse, Used, overused_quota, usage_report
 
 NODES_SECONDS = 10.0
 """How often, at most, what is free on nodes is looked at for the sake of statuses."""
@@ -112,7 +112,7 @@ def _report_queue(
 
 def _of_cluster_queue(state: State, name: str) -> dict[str, Any]:
     """Return what is used of the quota of a ClusterQueue: reserved, and admitted with what is left."""
-    node = state.holdings.tree.queues.get(name)
+    node = state.ledger.tree.queues.get(name)
     if node is None:
         return {"flavorsReservation": [], "flavorsUsage": []}
     admitted = _less(node.usage, state.counts.of(name))
@@ -127,7 +127,7 @@ def _of_cluster_queue(state: State, name: str) -> dict[str, Any]:
 
 def _of_local_queue(state: State, name: str, namespace: str, local: str) -> dict[str, Any]:
     """Return what is used through one LocalQueue, of all that its ClusterQueue has quota of."""
-    node = state.holdings.tree.queues.get(state.leads_to(namespace, local))
+    node = state.ledger.tree.queues.get(state.leads_to(namespace, local))
     if node is None:
         return {"flavorsReservation": [], "flavorsUsage": []}
     count = state.counts.of(name)
@@ -192,7 +192,7 @@ def report_overuse(state: State, moved: Iterable[str]) -> None:
         state: The engine's memory.
         moved: The ClusterQueues whose usage may have changed.
     """
-    over, tree = state.overuses, state.holdings.tree
+    over, tree = state.overuses, state.ledger.tree
     nodes: dict[ObjectKey, QuotaNode] = {}
     if over.tree is not tree:
         over.tree = tree
@@ -206,7 +206,7 @@ def report_overuse(state: State, moved: Iterable[str]) -> None:
         over.look_at = None
         nodes = {_key(node): node for node in _all_reported(state)} | nodes
     for key, node in nodes.items():
-        _look(state, key, overused(node))
+        _look(state, key, overused_quota(node))
 
 
 def _concerned(state: State, queues: Iterable[QuotaNode]) -> Iterator[QuotaNode]:
@@ -223,7 +223,7 @@ def _concerned(state: State, queues: Iterable[QuotaNode]) -> Iterator[QuotaNode]
                 break  # and so are those above it
             seen.add(cohort.name)
             yield cohort
-            if _key(cohort) in state.overuses.reported or overused(cohort):
+            if _key(cohort) in state.overuses.reported or overused_quota(cohort):
                 yield from cohort.below()
 
 
@@ -232,7 +232,7 @@ def _key(node: QuotaNode) -> ObjectKey:
 
 
 def _all_reported(state: State) -> Iterable[QuotaNode]:
-    tree = state.holdings.tree
+    tree = state.ledger.tree
     for kind, _, name in state.overuses.reported:
         yield (tree.queues if kind == ClusterQueue.KIND else tree.cohorts)[name]
 

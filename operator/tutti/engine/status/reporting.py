@@ -230,8 +230,8 @@ def _foresee_one(state: State) -> None:
 
 def _beside(state: State, moved: Mapping[str, None]) -> list[str]:
     """Return the queues with anybody in them in whose trees something happened, those where it did first."""
-    roots = {state.holdings.root_of(name) for name in moved}
-    known = [name for name in state.places.queues() if state.holdings.root_of(name) in roots]
+    roots = {state.ledger.root_of(name) for name in moved}
+    known = [name for name in state.places.queues() if state.ledger.root_of(name) in roots]
     return sorted(known, key=lambda name: name not in moved)
 
 

@@ -13,8 +13,8 @@ from tutti.engine.records.pod_sets import PodSetRequest, never_admitted, pending
 from tutti.engine.records.workloads import Workload, WorkloadKey
 from tutti.engine.state import State
 from tutti.placement.profile import Profile, static_filter_result
-from tutti.quota.estimate import Amounts, End, Pods, Waiting, Way, starts
-from tutti.quota.flavors import Queue, assignments, usage_of, where_of
+from tutti.quota.estimate import Amounts, EqualPods, ExpectedEnd, FlavorOption, PendingWorkload, estimate_starts
+from tutti.quota.flavors import Queue, flavor_assignments, usage_of, where_of
 from tutti.quota.tree import Usage, add_to
 
 FORESEEN = 5
@@ -39,7 +39,7 @@ def estimated_starts(state: State, queue: Queue) -> dict[WorkloadKey, float]:
     ends = [] if queue.hold or queue.drain or queue.problem is not None else _known_ends(state)
     if not ends:
         return {}
-    heads: list[tuple[WorkloadKey, Waiting]] = []
+    heads: list[tuple[WorkloadKey, PendingWorkload]] = []
     for workload in state.places.heads(queue.name, FORESEEN):
         needs = pending_pod_sets(workload)
         if isinstance(needs, Explanation) or never_admitted(queue, needs) is not None:
@@ -48,21 +48,21 @@ def estimated_starts(state: State, queue: Queue) -> dict[WorkloadKey, float]:
     nodes = state.cluster.nodes
     width = len(nodes.axis)  # now that all that is asked for has its column
     free = np.where(nodes.present[:, None], nodes.allocatable - nodes.requested, 0)
-    tree = state.holdings.tree
+    tree = state.ledger.tree
     line = [
         replace(one, pods=[replace(pods, requests=_wide(pods.requests, width)) for pods in one.pods])
         for _, one in heads
     ]
-    mine = state.holdings.root_of(queue.name)
+    mine = state.ledger.root_of(queue.name)
     known = [
         replace(
             end,
             taken=_wide(end.taken, width),
-            usage=end.usage if state.holdings.root_of(end.queue) == mine else {},  # of no use to this tree
+            usage=end.usage if state.ledger.root_of(end.queue) == mine else {},  # of no use to this tree
         )
         for end in ends
     ]
-    found = starts(state.now, tree, free, known, line, strict=queue.strict)
+    found = estimate_starts(state.now, tree, free, known, line, strict=queue.strict)
     expected = {key: at for (key, _), at in zip(heads, found, strict=True)}
     shadow = state.shadows.of.get(queue.name)
     if shadow is not None and shadow.workload in expected:
@@ -70,30 +70,30 @@ def estimated_starts(state: State, queue: Queue) -> dict[WorkloadKey, float]:
     return {key: at for key, at in expected.items() if at is not None and at > state.now}
 
 
-def _waiting(state: State, queue: Queue, workload: Workload, needs: Sequence[PodSetRequest]) -> Waiting:
+def _waiting(state: State, queue: Queue, workload: Workload, needs: Sequence[PodSetRequest]) -> PendingWorkload:
     profile = state.profiles.get(workload.scheduler) or next(iter(state.profiles.values()))
     pods = [_pods(state, queue, need, profile) for need in needs if need.required]
     seconds = None if workload.limit_seconds is None else workload.limit_seconds - workload.ran
-    return Waiting(queue.name, pods, seconds)
+    return PendingWorkload(queue.name, pods, seconds)
 
 
-def _pods(state: State, queue: Queue, need: PodSetRequest, profile: Profile) -> Pods:
+def _pods(state: State, queue: Queue, need: PodSetRequest, profile: Profile) -> EqualPods:
     nodes, flavors, klass = state.cluster.nodes, state.catalog.flavors, need.klass
     ways = [
-        Way(
+        FlavorOption(
             usage_of(assignment, klass.requests, need.required),
             static_filter_result(klass, nodes, where_of(assignment, flavors), profile).mask,
         )
         for assignment in itertools.islice(
-            assignments(queue, flavors, klass.requests, klass.spec.tolerations), MOST_WAYS
+            flavor_assignments(queue, flavors, klass.requests, klass.spec.tolerations), MOST_WAYS
         )
     ]
-    return Pods(need.required, nodes.vector(klass.requests), ways)
+    return EqualPods(need.required, nodes.vector(klass.requests), ways)
 
 
-def _known_ends(state: State) -> list[End]:
+def _known_ends(state: State) -> list[ExpectedEnd]:
     """Return the next ends of running work, as far as it must end by a known time, the first one first."""
-    ends: list[End] = []
+    ends: list[ExpectedEnd] = []
     pods = 0
     for at, key in state.shadows.releases.first(2 * MOST_ENDS):
         workload = state.ending.get(key)
@@ -106,7 +106,7 @@ def _known_ends(state: State) -> list[End]:
     return ends
 
 
-def _end(state: State, workload: Workload, at: float) -> End:
+def _end(state: State, workload: Workload, at: float) -> ExpectedEnd:
     """Return what a workload gives back when it ends."""
     nodes = state.cluster.nodes
     usage: Usage = {}
@@ -123,7 +123,7 @@ def _end(state: State, workload: Workload, at: float) -> End:
                 taken[row] = taken[row] + vector if row in taken else vector
     width = len(nodes.axis)
     amounts = np.array([_wide(vector, width) for vector in taken.values()], dtype=np.int64).reshape(len(taken), width)
-    return End(at, workload.cluster_queue, usage, np.array(list(taken), dtype=np.int64), amounts)
+    return ExpectedEnd(at, workload.cluster_queue, usage, np.array(list(taken), dtype=np.int64), amounts)
 
 
 def _wide(amounts: Amounts, width: int) -> Amounts:

@@ -128,7 +128,7 @@ def count_in_queues(state: State, workload: Workload) -> None:
     elif workload.phase is Phase.LEAVING and workload.queue:
         bucket = "leaving"
     local = f"{workload.key[1]}/{workload.queue}" if workload.queue else ""
-    usage = state.holdings.held_by(workload.name)
+    usage = state.ledger.held_by(workload.name)
     # One that was about to be admitted through a queue stands there no longer than its LocalQueue leads to it.
     holds = workload.phase is not Phase.WAITING or bool(usage)
     cluster = (workload.cluster_queue if holds else "") or state.leads_to(workload.key[1], workload.queue)

@@ -17,20 +17,20 @@ from tutti.api.owners import controller_of
 from tutti.api.wording import agreeing, counted
 from tutti.cli.views.drain.trial import (
     NOBODY_MAKES_THEM,
-    BudgetHit,
-    Course,
+    AffectedBudget,
+    AffectedGang,
     Drain,
-    Fate,
-    GangHit,
-    Leaver,
-    Scene,
-    Tried,
+    DrainedPod,
+    DrainTrial,
+    GangCourse,
+    NodeDrain,
+    PodFate,
     cordoned,
-    look,
-    tried,
+    note_placement,
+    try_drain,
 )
 from tutti.cli.views.drawing import first_few
-from tutti.cli.views.what_if import Asked, changed, claims_of, key_of, successors, with_nodes, without_pods
+from tutti.cli.views.what_if import ObservedCluster, changed, claims_of, key_of, successors, with_nodes, without_pods
 from tutti.cluster.pods import PodKey, PodRecord
 from tutti.engine.records.observations import AnyObservation, PodSeen
 from tutti.engine.records.workloads import Workload, WorkloadKey
@@ -42,7 +42,7 @@ _NOT_BEGUN = "Pending"
 _ALONE = Conventions(**{name: False for name, field in Conventions.model_fields.items() if field.annotation is bool})
 
 
-def checked(asked: Asked, state: State, name: str) -> Drain:
+def check_drain(asked: ObservedCluster, state: State, name: str) -> Drain:
     """Return what a drain of a node would do.
 
     Args:
@@ -52,10 +52,10 @@ def checked(asked: Asked, state: State, name: str) -> Drain:
     """
     here = [one.pod for one in asked.listed.seen if isinstance(one, PodSeen) and one.pod.spec.node_name == name]
     fates = {key_of(pod): _fate(pod) for pod in here}
-    leaving = [pod for pod in here if fates[key_of(pod)] in (Fate.MOVES, Fate.LOST)]
+    leaving = [pod for pod in here if fates[key_of(pod)] in (PodFate.MOVES, PodFate.LOST)]
     along = _deleted_along(asked, state, leaving)
     fates |= {key_of(pod): _fate(pod) for pod in along}
-    coming = [pod for pod in (*leaving, *along) if fates[key_of(pod)] is Fate.MOVES]
+    coming = [pod for pod in (*leaving, *along) if fates[key_of(pod)] is PodFate.MOVES]
     outcome = _tried(asked, state, name, [*leaving, *along], coming)
     pods = tuple(_leaver(state, pod, fates[key_of(pod)], outcome) for pod in here)
     elsewhere = [_leaver(state, pod, fates[key_of(pod)], outcome) for pod in along]
@@ -73,32 +73,34 @@ def checked(asked: Asked, state: State, name: str) -> Drain:
     )
 
 
-def _fate(pod: Pod) -> Fate:
+def _fate(pod: Pod) -> PodFate:
     owner = controller_of(pod.metadata.owner_references)
     if _MIRROR in pod.metadata.annotations or (owner is not None and owner.kind == _DAEMON_SET):
-        return Fate.STAYS
+        return PodFate.STAYS
     if pod.terminated or pod.metadata.deletion_timestamp is not None:
-        return Fate.ENDED
-    return Fate.LOST if owner is None else Fate.MOVES
+        return PodFate.ENDED
+    return PodFate.LOST if owner is None else PodFate.MOVES
 
 
-def _deleted_along(asked: Asked, state: State, leaving: Sequence[Pod]) -> list[Pod]:
+def _deleted_along(asked: ObservedCluster, state: State, leaving: Sequence[Pod]) -> list[Pod]:
     """Return the pods on other nodes whose gangs are deleted as a whole once one of their members is."""
     gone = {key_of(pod) for pod in leaving}
     whole = {state.home[key][0] for key in gone if key in state.members and state.members[key].claim.leaves_together}
     left = {member.pod.key for gang in whole for member in state.workloads[gang].members()} - gone
     seen = (one.pod for one in asked.listed.seen if isinstance(one, PodSeen) and key_of(one.pod) in left)
-    return [pod for pod in seen if _fate(pod) in (Fate.MOVES, Fate.LOST)]
+    return [pod for pod in seen if _fate(pod) in (PodFate.MOVES, PodFate.LOST)]
 
 
-def _tried(asked: Asked, state: State, name: str, leaving: Sequence[Pod], coming: Sequence[Pod]) -> Tried:
+def _tried(
+    asked: ObservedCluster, state: State, name: str, leaving: Sequence[Pod], coming: Sequence[Pod]
+) -> DrainTrial:
     """Place what is made in place of pods: first those of ours, then those of others."""
     ours, others = _split(state, leaving)
     seen = [one.pod for one in asked.listed.seen if isinstance(one, PodSeen)]
     homes = {key: home[0] for key, home in state.home.items() if home[0][0] != "Pod"}
-    makes = {key_of(pod) for pod in seen if _fate(pod) is Fate.MOVES}
+    makes = {key_of(pod) for pod in seen if _fate(pod) is PodFate.MOVES}
     mine, theirs = _split(state, coming)
-    first = tried(Scene(asked, name, ours, mine), homes, makes)
+    first = try_drain(NodeDrain(asked, name, ours, mine), homes, makes)
     if not theirs:
         return first
     gone = without_pods(with_nodes(asked.listed.seen, (name,), cordoned), {key_of(pod) for pod in (*ours, *others)})
@@ -110,7 +112,7 @@ def _tried(asked: Asked, state: State, name: str, leaving: Sequence[Pod], coming
     plain = replace(asked, configuration=asked.configuration.model_copy(update={"conventions": _ALONE}))
     placed, _ = plain.decided([*gone, *settled, *claims, *new])
     for pod in strangers:
-        look(placed, pod, first)
+        note_placement(placed, pod, first)
     return first
 
 
@@ -135,17 +137,17 @@ def _as_ours(pod: Pod, scheduler: str) -> Pod:
     return changed(pod, metadata=changed(pod.metadata, labels=labels), spec=spec)
 
 
-def _leaver(state: State, pod: Pod, fate: Fate, outcome: Tried) -> Leaver:
+def _leaver(state: State, pod: Pod, fate: PodFate, outcome: DrainTrial) -> DrainedPod:
     key, owner = key_of(pod), controller_of(pod.metadata.owner_references)
     home = state.home.get(key)
-    to = outcome.to.get(key, "") if fate is Fate.MOVES else ""
-    return Leaver(
+    to = outcome.to.get(key, "") if fate is PodFate.MOVES else ""
+    return DrainedPod(
         *key,
         pod.spec.scheduler_name,
         f"{owner.kind}/{owner.name}" if owner is not None else "",
         "/".join(home[0]) if home is not None and home[0][0] != "Pod" else "",
         tuple(_covering(state, pod)),
-        Fate.WAITS if fate is Fate.MOVES and not to else fate,
+        PodFate.WAITS if fate is PodFate.MOVES and not to else fate,
         to,
         outcome.why.get(key, ""),
     )
@@ -158,7 +160,7 @@ def _covering(state: State, pod: Pod) -> list[str]:
     return [f"{space}/{name}" for (space, name), budget in state.budgets.items() if budget.covers(record)]
 
 
-def _gangs(state: State, leaving: Sequence[Pod], pods: Sequence[Leaver], outcome: Tried) -> list[GangHit]:
+def _gangs(state: State, leaving: Sequence[Pod], pods: Sequence[DrainedPod], outcome: DrainTrial) -> list[AffectedGang]:
     fates = {(one.namespace, one.name): one for one in pods}
     by_gang: dict[WorkloadKey, list[PodKey]] = {}
     for pod in leaving:
@@ -169,15 +171,15 @@ def _gangs(state: State, leaving: Sequence[Pod], pods: Sequence[Leaver], outcome
 
 
 def _hit(
-    state: State, gang: Workload, here: Sequence[PodKey], fates: Mapping[PodKey, Leaver], course: Course
-) -> GangHit:
+    state: State, gang: Workload, here: Sequence[PodKey], fates: Mapping[PodKey, DrainedPod], course: GangCourse
+) -> AffectedGang:
     members = {member.pod.key for member in gang.members()}
-    gone = members & {key for key, one in fates.items() if one.fate not in (Fate.STAYS, Fate.ENDED)}
+    gone = members & {key for key, one in fates.items() if one.fate not in (PodFate.STAYS, PodFate.ENDED)}
     breaks = any(
         group.counts().placed - len(gone & group.members.keys()) < group.min_count for group in gang.groups.values()
     )
-    stuck = [fates[key] for key in fates if key in gone and fates[key].fate is not Fate.MOVES]
-    return GangHit(
+    stuck = [fates[key] for key in fates if key in gone and fates[key].fate is not PodFate.MOVES]
+    return AffectedGang(
         *gang.key,
         gang.counts().bound,
         len(here),
@@ -197,10 +199,10 @@ def _hit(
     )
 
 
-def _budgets(state: State, leaving: Sequence[Pod]) -> list[BudgetHit]:
+def _budgets(state: State, leaving: Sequence[Pod]) -> list[AffectedBudget]:
     records = [record for pod in leaving if (record := _protected(state, pod)) is not None]
     found = ((key, budget, sum(budget.covers(one) for one in records)) for key, budget in state.budgets.items())
-    return [BudgetHit(*key, covered, budget.allowed) for key, budget, covered in found if covered]
+    return [AffectedBudget(*key, covered, budget.allowed) for key, budget, covered in found if covered]
 
 
 def _protected(state: State, pod: Pod) -> PodRecord | None:
@@ -208,9 +210,9 @@ def _protected(state: State, pod: Pod) -> PodRecord | None:
     return None if pod.status.phase == _NOT_BEGUN else state.cluster.pods.get(key_of(pod))
 
 
-def _problems(pods: Sequence[Leaver], budgets: Sequence[BudgetHit], outcome: Tried) -> list[str]:
-    lost = [one for one in pods if one.fate is Fate.LOST]
-    waits = [one for one in pods if one.fate is Fate.WAITS]
+def _problems(pods: Sequence[DrainedPod], budgets: Sequence[AffectedBudget], outcome: DrainTrial) -> list[str]:
+    lost = [one for one in pods if one.fate is PodFate.LOST]
+    waits = [one for one in pods if one.fate is PodFate.WAITS]
     problems = []
     if lost:
         names = first_few([f"{one.namespace}/{one.name}" for one in lost])
@@ -228,7 +230,7 @@ def _problems(pods: Sequence[Leaver], budgets: Sequence[BudgetHit], outcome: Tri
         f"pod {one.namespace}/{one.name} cannot be evicted: budgets {' and '.join(one.budgets)} cover it, and the API "
         "server evicts only where one does"
         for one in pods
-        if len(one.budgets) > 1 and one.fate not in (Fate.STAYS, Fate.ENDED)
+        if len(one.budgets) > 1 and one.fate not in (PodFate.STAYS, PodFate.ENDED)
     ]
     if outcome.taken_out:
         problems.append(f"Tutti would take out {', '.join(outcome.taken_out)}")

@@ -13,13 +13,13 @@ from rich.text import Text
 
 from tutti.api.wording import all_of, counted
 from tutti.cli.views.command_line import NO, ViewOptions, fail, names, view
-from tutti.cli.views.degraded import amounts
-from tutti.cli.views.drain.checking import checked
-from tutti.cli.views.drain.trial import NOBODY_MAKES_THEM, Drain, Fate, GangHit, Leaver
-from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, Page, first_few, table
+from tutti.cli.views.degraded import quota_amounts
+from tutti.cli.views.drain.checking import check_drain
+from tutti.cli.views.drain.trial import NOBODY_MAKES_THEM, AffectedGang, Drain, DrainedPod, PodFate
+from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, PageWidth, first_few, table
 
-_STYLES: Mapping[Fate, str] = MappingProxyType(
-    {Fate.STAYS: QUIET, Fate.ENDED: QUIET, Fate.MOVES: GOOD, Fate.WAITS: WAITS, Fate.LOST: BAD}
+_STYLES: Mapping[PodFate, str] = MappingProxyType(
+    {PodFate.STAYS: QUIET, PodFate.ENDED: QUIET, PodFate.MOVES: GOOD, PodFate.WAITS: WAITS, PodFate.LOST: BAD}
 )
 
 
@@ -30,13 +30,13 @@ _HOW = (
 )
 
 
-def draw_drain(found: Drain, page: Page = WIDE) -> RenderableType:
+def draw_drain(found: Drain, page: PageWidth = WIDE) -> RenderableType:
     """Draw what a drain would do."""
     return Group(*_parts(found, page))
 
 
-def _parts(found: Drain, page: Page) -> Iterator[RenderableType]:
-    leaving = sum(one.fate in (Fate.MOVES, Fate.WAITS, Fate.LOST) for one in found.pods)
+def _parts(found: Drain, page: PageWidth) -> Iterator[RenderableType]:
+    leaving = sum(one.fate in (PodFate.MOVES, PodFate.WAITS, PodFate.LOST) for one in found.pods)
     head = Text.assemble((f"Node {found.node}", "bold"), f"  {counted(leaving, 'pod')} would have to leave")
     yield head.append(" (it is cordoned already)" if found.cordoned else "", QUIET)
     if found.problems:
@@ -62,7 +62,7 @@ def _parts(found: Drain, page: Page) -> Iterator[RenderableType]:
         yield _budgets(found, page)
 
 
-def _pods(found: Drain, page: Page) -> RenderableType:
+def _pods(found: Drain, page: PageWidth) -> RenderableType:
     whose = () if page.narrow else ("SCHEDULER", "GANG")  # gangs have a table of their own
     drawn = table("POD", "OWNER", *whose, "THEN", "", wraps=("",), page=page)
     for one in found.pods:
@@ -76,22 +76,22 @@ def _pods(found: Drain, page: Page) -> RenderableType:
     return drawn
 
 
-def _then(one: Leaver) -> Text:
+def _then(one: DrainedPod) -> Text:
     match one.fate:
-        case Fate.STAYS:
+        case PodFate.STAYS:
             said = "is not evicted"
-        case Fate.ENDED:
+        case PodFate.ENDED:
             said = "is over already"
-        case Fate.MOVES:
+        case PodFate.MOVES:
             said = f"to {one.to}"
-        case Fate.WAITS:
+        case PodFate.WAITS:
             said = "finds no node"
-        case Fate.LOST:
+        case PodFate.LOST:
             said = "is gone for good"
     return Text(said, _STYLES[one.fate])
 
 
-def _gangs(found: Drain, page: Page) -> RenderableType:
+def _gangs(found: Drain, page: PageWidth) -> RenderableType:
     numbers = ("BOUND", "LEAVE", "NEEDS")
     drawn = table("GANG", *numbers, "MEANWHILE", "THEN", right=numbers, wraps=("MEANWHILE", "THEN"), page=page)
     for one in found.gangs:
@@ -100,7 +100,7 @@ def _gangs(found: Drain, page: Page) -> RenderableType:
     return drawn
 
 
-def _meanwhile(one: GangHit) -> Text:
+def _meanwhile(one: AffectedGang) -> Text:
     if one.deleted:
         return Text(f"is deleted as a whole, {all_of(one.bound, 'pod')}", BAD)
     if not one.breaks:
@@ -111,7 +111,7 @@ def _meanwhile(one: GangHit) -> Text:
     if not one.action:
         return Text(left, BAD)
     devices = [part for part in one.kept if "/" in part.resource]
-    kept = amounts({(part.flavor, part.resource): part.amount for part in devices or one.kept})
+    kept = quota_amounts(devices or one.kept)
     if not kept:
         return Text(
             f"{left} {'until it has its members' if one.window is None else f'for at most {one.window} s'}", BAD
@@ -120,7 +120,7 @@ def _meanwhile(one: GangHit) -> Text:
     return Text(f"{left}; quota is kept for successors {how_long}: {kept}", BAD)
 
 
-def _afterwards(one: GangHit) -> Text:
+def _afterwards(one: AffectedGang) -> Text:
     if one.whole:
         return Text("whole again", GOOD)
     parts = [] if one.at_once else [one.why.rstrip(".")]
@@ -131,7 +131,7 @@ def _afterwards(one: GangHit) -> Text:
     return Text("; ".join(part for part in parts if part), WAITS)
 
 
-def _end(one: GangHit) -> str:
+def _end(one: AffectedGang) -> str:
     """Say what becomes of a gang that does not get its members again in time."""
     if one.at_once:
         return f"the gang is restarted whole at once: {one.at_once}; {_again(one)}"
@@ -147,13 +147,13 @@ def _end(one: GangHit) -> str:
     return f"{after} the gang is restarted whole (onMemberLoss): {_again(one)}"
 
 
-def _again(one: GangHit) -> str:
+def _again(one: AffectedGang) -> str:
     if not one.again:
         return f"then it waits: {one.again_why}"
     return f"then it goes to {', '.join(f'{node} ({pods})' if pods > 1 else node for node, pods in one.again.items())}"
 
 
-def _budgets(found: Drain, page: Page) -> RenderableType:
+def _budgets(found: Drain, page: PageWidth) -> RenderableType:
     drawn = table("BUDGET", "COVERS HERE", "ALLOWS", "", right=("COVERS HERE", "ALLOWS"), page=page)
     for one in found.budgets:
         said = Text(f"refuses {counted(one.short, 'eviction')}", BAD) if one.short else Text("is kept", GOOD)
@@ -175,6 +175,6 @@ def command(way: ViewOptions, *, node: str) -> None:
     if node not in state.cluster.nodes.rows:
         near = difflib.get_close_matches(node, state.cluster.nodes.rows, n=3)
         fail(f"there is no node {node}{'; there is ' + ', '.join(near) if near else ''}", NO)
-    found = checked(asked, state, node)
+    found = check_drain(asked, state, node)
     way.show(found, lambda page: draw_drain(found, page))
     click.get_current_context().exit(NO if found.problems else 0)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tutti.api.core import Node, Pod
-from tutti.cli.views.degraded import KeptQuota, kept_for
-from tutti.cli.views.what_if import Asked, changed, claims_of, key_of, node_of, successors, waits_for
+from tutti.cli.views.degraded import KeptQuota, quota_kept_for
+from tutti.cli.views.what_if import ObservedCluster, changed, claims_of, key_of, node_of, successors, waits_for
 from tutti.cluster.pods import PodKey
 from tutti.engine.engine import Engine
 from tutti.engine.lifecycle.member_loss import is_restarting, restarts_at
@@ -30,7 +30,7 @@ NOBODY_MAKES_THEM = "nothing makes its pods again"
 """Why a gang is not whole again of which pods that nothing controls leave."""
 
 
-class Fate(enum.StrEnum):
+class PodFate(enum.StrEnum):
     """What becomes of a pod when its node is drained."""
 
     STAYS = "Stays"
@@ -40,7 +40,7 @@ class Fate(enum.StrEnum):
     LOST = "Lost"
 
 
-class Leaver(msgspec.Struct, frozen=True, rename="camel"):
+class DrainedPod(msgspec.Struct, frozen=True, rename="camel"):
     """A pod of the node.
 
     Attributes:
@@ -57,12 +57,12 @@ class Leaver(msgspec.Struct, frozen=True, rename="camel"):
     owner: str
     gang: str
     budgets: tuple[str, ...]
-    fate: Fate
+    fate: PodFate
     to: str = ""
     why: str = ""
 
 
-class GangHit(msgspec.Struct, frozen=True, rename="camel"):
+class AffectedGang(msgspec.Struct, frozen=True, rename="camel"):
     """A gang with members on the node.
 
     Attributes:
@@ -101,7 +101,7 @@ class GangHit(msgspec.Struct, frozen=True, rename="camel"):
     again_why: str = ""
 
 
-class BudgetHit(msgspec.Struct, frozen=True, rename="camel"):
+class AffectedBudget(msgspec.Struct, frozen=True, rename="camel"):
     """A disruption budget that covers pods of the node, and how many more of its pods may be disrupted now."""
 
     namespace: str
@@ -126,15 +126,15 @@ class Drain(msgspec.Struct, frozen=True, rename="camel"):
 
     node: str
     cordoned: bool
-    pods: tuple[Leaver, ...]
-    gangs: tuple[GangHit, ...]
-    budgets: tuple[BudgetHit, ...]
+    pods: tuple[DrainedPod, ...]
+    gangs: tuple[AffectedGang, ...]
+    budgets: tuple[AffectedBudget, ...]
     taken_out: tuple[str, ...]
     problems: tuple[str, ...]
 
 
 @dataclass(slots=True)
-class Course:
+class GangCourse:
     """What becomes of one gang.
 
     Attributes:
@@ -157,7 +157,7 @@ class Course:
 
 
 @dataclass(slots=True)
-class Tried:
+class DrainTrial:
     """What an engine did.
 
     Attributes:
@@ -170,11 +170,11 @@ class Tried:
     to: dict[PodKey, str] = field(default_factory=dict)
     why: dict[PodKey, str] = field(default_factory=dict)
     taken_out: list[str] = field(default_factory=list)
-    courses: dict[WorkloadKey, Course] = field(default_factory=dict)
+    courses: dict[WorkloadKey, GangCourse] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class NodeDrain:
     """A drain.
 
     Attributes:
@@ -184,7 +184,7 @@ class Scene:
         coming: Those of them in whose place others are made.
     """
 
-    asked: Asked
+    asked: ObservedCluster
     node: str
     leaving: Sequence[Pod]
     coming: Sequence[Pod]
@@ -206,7 +206,7 @@ class Scene:
             engine.observe(new)
 
 
-def tried(scene: Scene, homes: Mapping[PodKey, WorkloadKey], makes: Collection[PodKey]) -> Tried:
+def try_drain(scene: NodeDrain, homes: Mapping[PodKey, WorkloadKey], makes: Collection[PodKey]) -> DrainTrial:
     """Try a drain of pods of ours.
 
     Args:
@@ -214,7 +214,7 @@ def tried(scene: Scene, homes: Mapping[PodKey, WorkloadKey], makes: Collection[P
         homes: The gang of each pod that is in one.
         makes: The pods, on whatever node, that are made again when they are gone.
     """
-    asked, found = scene.asked, Tried()
+    asked, found = scene.asked, DrainTrial()
     engine = scene.begun()
     gangs = dict.fromkeys(homes[key_of(pod)] for pod in scene.leaving if key_of(pod) in homes)
     for key in gangs:
@@ -222,7 +222,7 @@ def tried(scene: Scene, homes: Mapping[PodKey, WorkloadKey], makes: Collection[P
     scene.come(engine, scene.coming)
     decisions = engine.decide(asked.at)
     for pod in scene.coming:
-        look(engine.state, pod, found)
+        note_placement(engine.state, pod, found)
     found.taken_out = _taken_out(decisions)
     broken = [key for key in gangs if _is_broken(engine.state, key)]
     _pass_time(scene, engine, broken, found, makes)
@@ -241,17 +241,17 @@ def _go(engine: Engine, pods: Iterable[Pod]) -> None:
         engine.observe(PodGone(*key_of(pod), pod.metadata.uid))
 
 
-def _course(state: State, key: WorkloadKey, now: float) -> Course:
+def _course(state: State, key: WorkloadKey, now: float) -> GangCourse:
     """Return what is kept for a gang that has lost members, and for how long."""
     workload = state.workloads.get(key)
     if workload is None or workload.degraded_since is None:
-        return Course(at_once=_restarted(workload))
+        return GangCourse(at_once=_restarted(workload))
     end = restarts_at(workload)
-    kept = tuple(kept_for(state, workload))
-    return Course("Keep", None, kept) if end is None else Course("Restart", max(0.0, end - now), kept)
+    kept = tuple(quota_kept_for(state, workload))
+    return GangCourse("Keep", None, kept) if end is None else GangCourse("Restart", max(0.0, end - now), kept)
 
 
-def look(state: State, pod: Pod, found: Tried) -> None:
+def note_placement(state: State, pod: Pod, found: DrainTrial) -> None:
     """Note where the pod goes that is made in place of one, or what it waits for."""
     (new,) = successors(pod, 1)
     place = state.members[key_of(new.pod)].pod.place
@@ -284,7 +284,7 @@ def _restarted(workload: Workload | None) -> str:
 
 
 def _pass_time(
-    scene: Scene, engine: Engine, broken: Sequence[WorkloadKey], found: Tried, makes: Collection[PodKey]
+    scene: NodeDrain, engine: Engine, broken: Sequence[WorkloadKey], found: DrainTrial, makes: Collection[PodKey]
 ) -> None:
     """Have the windows of broken gangs pass, and their members made again that were made by something."""
     state, now = engine.state, scene.asked.at
@@ -311,7 +311,7 @@ def _pass_time(
         course.again_why = "" if why is None else why.message
 
 
-def _delete_node(scene: Scene, broken: Sequence[WorkloadKey], found: Tried) -> None:
+def _delete_node(scene: NodeDrain, broken: Sequence[WorkloadKey], found: DrainTrial) -> None:
     """Find out which gangs are restarted at once when the node does not exist any more."""
     engine = scene.begun()
     scene.come(engine, scene.coming)

@@ -18,14 +18,14 @@ from tutti.api.conventions import kueue, tutti
 from tutti.api.core import Pod, ResourceRequirements
 from tutti.api.resources import amounts, describe
 from tutti.api.wording import IS, agreeing, counted
-from tutti.cli.views.explain.model import QuotaUse, Remedy, Room
+from tutti.cli.views.explain.model import NodeRoom, QuotaUse, Remedy
 from tutti.cli.views.what_if import (
-    Asked,
+    ObservedCluster,
     Seen,
     changed,
     claims_of,
-    copies,
     pod_of,
+    pods_like,
     with_object,
     with_pods,
     without_pods,
@@ -36,12 +36,12 @@ from tutti.engine.records.workloads import Workload
 from tutti.engine.state import State
 from tutti.placement.diagnosis import too_large
 from tutti.quota.flavors import Queue, uncovered
-from tutti.quota.policy import Who
+from tutti.quota.policy import Preemptible
 from tutti.quota.tree import UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class UnplacedWorkload:
     """A workload that waits, and why.
 
     Attributes:
@@ -53,14 +53,14 @@ class Case:
         rooms: Where its pods could go.
     """
 
-    asked: Asked
+    asked: ObservedCluster
     state: State
     workload: Workload
     queue: Queue | None
     why: Explanation
     needs: Sequence[PodSetRequest]
     quota: Sequence[QuotaUse]
-    rooms: Sequence[Room]
+    rooms: Sequence[NodeRoom]
 
     @property
     def seen(self) -> Seen:
@@ -69,18 +69,18 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Idea:
+class Change:
     """Something that could be done, and what would be seen then."""
 
     what: str
     seen: Seen
 
 
-def helping(case: Case, ideas: Iterable[Idea], *, good: int, most: int) -> list[Remedy]:
+def helpful_changes(case: UnplacedWorkload, ideas: Iterable[Change], *, good: int, most: int) -> list[Remedy]:
     """Try at most so many ideas in order, and return the first few after which the workload would be placed."""
     found: list[Remedy] = []
     for idea in islice(ideas, most):
-        remedy = tried(case, idea)
+        remedy = try_change(case, idea)
         if not remedy.then:
             found.append(remedy)
         if len(found) == good:
@@ -88,7 +88,7 @@ def helping(case: Case, ideas: Iterable[Idea], *, good: int, most: int) -> list[
     return found
 
 
-def tried(case: Case, idea: Idea) -> Remedy:
+def try_change(case: UnplacedWorkload, idea: Change) -> Remedy:
     """Try an idea; room that others are taken out for counts as had."""
     then = case.asked.what_if(idea.seen, case.workload.key)
     if then is None:
@@ -105,31 +105,33 @@ MOST_BEFORE = 4
 """How many of those who stand before a workload in its queue are looked at."""
 
 
-def members(case: Case) -> Iterator[Idea]:
+def complete_gang(case: UnplacedWorkload) -> Iterator[Change]:
     """Yield what would make a gang complete: gates taken off, strangers handed over, the members that are missing."""
     _, namespace, name = case.workload.key
     for group in case.workload.groups.values():
         gated = [key for key, member in group.members.items() if member.pod.gated]
         if gated:
             seen = with_pods(case.seen, gated, _ungated)
-            yield Idea(f"the scheduling gates of {counted(len(gated), 'member')} are taken off", seen)
+            yield Change(f"the scheduling gates of {counted(len(gated), 'member')} are taken off", seen)
         strangers = list(case.state.strangers.get((namespace, name), {}))
         if strangers:
             ours = next(iter(case.state.profiles))
             seen = with_pods(case.seen, strangers, partial(_handed_over, to=ours))
-            yield Idea(f"the schedulerName of {counted(len(strangers), 'pod')} with its label is set to {ours}", seen)
+            yield Change(f"the schedulerName of {counted(len(strangers), 'pod')} with its label is set to {ours}", seen)
         tally = group.counts()
         missing = group.min_count - tally.live - tally.succeeded
         waiting = [key for key, member in group.members.items() if member.pod.placeable]
         if missing > 0 and waiting:
             first = pod_of(case.seen, waiting[0])
-            more = copies(first, missing)
+            more = pods_like(first, missing)
             claims = [claim for one in more for claim in claims_of(case.seen, first, one.pod)]
             seen = [*case.seen, *claims, *more]
-            yield Idea(f"{counted(missing, 'more member')} like {waiting[0][1]} {agreeing(missing, IS)} created", seen)
+            yield Change(
+                f"{counted(missing, 'more member')} like {waiting[0][1]} {agreeing(missing, IS)} created", seen
+            )
 
 
-def smaller(case: Case) -> Iterator[Idea]:
+def smaller_requests(case: UnplacedWorkload) -> Iterator[Change]:
     """Yield that pods ask for no more than the largest node offers, where they ask for more."""
     nodes, seen, told = case.state.cluster.nodes, case.seen, dict[str, int]()
     for need in case.needs:
@@ -138,10 +140,10 @@ def smaller(case: Case) -> Iterator[Idea]:
         seen = with_pods(seen, {member.pod.key for member in need.members}, partial(_limited, most=most))
     if told and nodes.count:
         limits = ", ".join(f"{describe(resource, units)} {resource}" for resource, units in told.items())
-        yield Idea(f"none of its pods asks for more than the largest node offers: {limits}", seen)
+        yield Change(f"none of its pods asks for more than the largest node offers: {limits}", seen)
 
 
-def queues(case: Case) -> Iterator[Idea]:
+def enter_queue(case: UnplacedWorkload) -> Iterator[Change]:
     """Yield what would let a workload into a queue: another name, or a queue that is not on hold any more."""
     kind, namespace, name = case.workload.key
     wanted = case.workload.queue
@@ -150,11 +152,11 @@ def queues(case: Case) -> Iterator[Idea]:
         for other in difflib.get_close_matches(wanted, known, n=1, cutoff=0.0) or known[:1]:
             seen = with_object(case.seen, kind, namespace, name, _setting(["spec", "queueName"], other))
             instead = f" instead of {wanted}" if wanted else ""
-            yield Idea(f"its queueName is {other}{instead}", seen)
+            yield Change(f"its queueName is {other}{instead}", seen)
     if case.why.reason == "LocalQueueNotFound" and kind == "Pod":
         for other in difflib.get_close_matches(wanted, known, n=1, cutoff=0.0) or known[:1]:
             seen = with_pods(case.seen, {(namespace, name)}, partial(_relabelled, before=wanted, after=other))
-            yield Idea(f"the queue that its label names is {other} instead of {wanted}", seen)
+            yield Change(f"the queue that its label names is {other} instead of {wanted}", seen)
     if case.why.reason == "BehindHead" and case.queue is not None:
         before = itertools.takewhile(
             lambda one: one is not case.workload, case.state.places.heads(case.queue.name, MOST_BEFORE)
@@ -162,34 +164,38 @@ def queues(case: Case) -> Iterator[Idea]:
         first = {member.pod.key: one for one in before for member in one.members()}
         names = list(dict.fromkeys("/".join(one.key[1:]) for one in first.values()))
         if names:
-            yield Idea(
+            yield Change(
                 f"{' and '.join(names)}, before it, {agreeing(len(names), IS)} taken back",
                 without_pods(case.seen, first),
             )
     if case.why.reason == "OnHold":
         leads = case.state.leads_to(namespace, wanted)
         seen = with_object(case.seen, "LocalQueue", namespace, wanted, _setting(["spec", "stopPolicy"], "None"))
-        yield Idea(
+        yield Change(
             f"stopPolicy of LocalQueue {namespace}/{wanted} and ClusterQueue {leads} is None",
             with_object(seen, "ClusterQueue", "", leads, _setting(["spec", "stopPolicy"], "None")),
         )
     if case.why.reason == "Deactivated" and kind == "Workload":
         seen = with_object(case.seen, kind, namespace, name, _setting(["spec", "active"], value=True))
-        yield Idea("its spec.active is set to true", seen)
+        yield Change("its spec.active is set to true", seen)
 
 
-def reclaiming(case: Case) -> Iterator[Idea]:
+def reclaim_lent_quota(case: UnplacedWorkload) -> Iterator[Change]:
     """Yield that the queue takes back what it has lent, where it may not."""
     queue = case.queue
-    if queue is None or queue.policy.reclaim is not Who.NEVER or not any(one.lent for one in case.quota if one.missing):
+    if (
+        queue is None
+        or queue.policy.reclaim is not Preemptible.NEVER
+        or not any(one.lent for one in case.quota if one.missing)
+    ):
         return
     seen = with_object(
         case.seen, "ClusterQueue", "", queue.name, _setting(["spec", "preemption", "reclaimWithinCohort"], "Any")
     )
-    yield Idea(f"ClusterQueue {queue.name} takes back what it has lent (preemption.reclaimWithinCohort: Any)", seen)
+    yield Change(f"ClusterQueue {queue.name} takes back what it has lent (preemption.reclaimWithinCohort: Any)", seen)
 
 
-def covered(case: Case) -> Iterator[Idea]:
+def cover_resources(case: UnplacedWorkload) -> Iterator[Change]:
     """Yield that the queue has quota of what is asked for and it has none of: as much as is asked for."""
     queue = case.queue
     if queue is None:
@@ -201,10 +207,10 @@ def covered(case: Case) -> Iterator[Idea]:
     if missing:
         seen = with_object(case.seen, "ClusterQueue", "", queue.name, partial(_cover, missing=missing))
         told = ", ".join(f"{describe(name, units)} {name}" for name, units in missing.items())
-        yield Idea(f"ClusterQueue {queue.name} is given quota of {told} or more", seen)
+        yield Change(f"ClusterQueue {queue.name} is given quota of {told} or more", seen)
 
 
-def more_quota(case: Case) -> Iterator[Idea]:
+def raise_quota(case: UnplacedWorkload) -> Iterator[Change]:
     """Yield, for each flavor, that the queue is given as much more of it as is lacking."""
     queue = case.queue
     if queue is None:
@@ -214,7 +220,7 @@ def more_quota(case: Case) -> Iterator[Idea]:
         if short:
             seen = with_object(case.seen, "ClusterQueue", "", queue.name, partial(_raise, short=short))
             told = ", ".join(_raised(one) for one in short)
-            yield Idea(f"the quota of ClusterQueue {queue.name} in {flavor} is raised: {told}", seen)
+            yield Change(f"the quota of ClusterQueue {queue.name} in {flavor} is raised: {told}", seen)
 
 
 def _ungated(pod: Pod) -> Pod:

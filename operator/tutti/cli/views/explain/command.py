@@ -16,14 +16,22 @@ import msgspec
 from tutti.api.wording import counted
 from tutti.cli.grouping import CommandGroup
 from tutti.cli.views.command_line import NO, ViewOptions, fail, names, view
-from tutti.cli.views.degraded import Degraded, degraded_of, waiting_for
-from tutti.cli.views.explain.changes import Case
+from tutti.cli.views.degraded import DegradedGang, degraded_of, waiting_for
+from tutti.cli.views.explain.changes import UnplacedWorkload
 from tutti.cli.views.explain.drawing import draw_explained
-from tutti.cli.views.explain.gates import GateContext, rooms, steps, uses
-from tutti.cli.views.explain.lookup import as_told, named
-from tutti.cli.views.explain.model import Explained, GateOutcome, QuotaUse, Remedy, Room, Step, Successors
-from tutti.cli.views.explain.remedies import hopeless, remedies
-from tutti.cli.views.what_if import Asked, claims_of, pod_of, successors, waits_for
+from tutti.cli.views.explain.gates import GateContext, gate_steps, node_rooms, quota_uses
+from tutti.cli.views.explain.lookup import explained_by_status, find_workload
+from tutti.cli.views.explain.model import (
+    ExplainedWorkload,
+    GateOutcome,
+    GateStep,
+    NodeRoom,
+    QuotaUse,
+    Remedy,
+    Successors,
+)
+from tutti.cli.views.explain.remedies import remedies, why_no_remedy
+from tutti.cli.views.what_if import ObservedCluster, claims_of, pod_of, successors, waits_for
 from tutti.cluster.pods import PodPhase
 from tutti.engine.lifecycle.member_loss import is_restarting, lending_kept, restarts_at, short_groups
 from tutti.engine.reading.resolution import queue_of
@@ -35,7 +43,7 @@ from tutti.engine.state import State
 from tutti.quota.flavors import Queue
 
 
-def with_successors(asked: Asked, workload: Workload, lacks: Degraded) -> Asked | None:
+def with_successors(asked: ObservedCluster, workload: Workload, lacks: DegradedGang) -> ObservedCluster | None:
     """Return who is asked as if all members were there again that a degraded gang lacks.
 
     Each is made like one that is left; None where none is left of a group to be like.
@@ -57,7 +65,7 @@ def with_successors(asked: Asked, workload: Workload, lacks: Degraded) -> Asked 
     return replace(asked, listed=replace(asked.listed, seen=[*seen, *more])) if more else asked
 
 
-def outcome(asked: Asked, key: WorkloadKey) -> tuple[Successors, Explanation | None]:
+def successors_outcome(asked: ObservedCluster, key: WorkloadKey) -> tuple[Successors, Explanation | None]:
     """Return what becomes of the members of a degraded gang that wait, and what it waits for then."""
     state, _ = asked.decided(asked.listed.seen)
     workload = state.workloads[key]
@@ -75,7 +83,7 @@ def as_required(needs: Sequence[PodSetRequest]) -> list[PodSetRequest]:
     return out
 
 
-def early(workload: Workload) -> Iterator[str]:
+def early_restarts(workload: Workload) -> Iterator[str]:
     """Yield what would have a degraded gang restarted at once, because its window could not help any more."""
     if restarts_at(workload) is None:
         return
@@ -93,15 +101,15 @@ _LEAVES = "it is taken out at once, and starts again whole"
 class _Look:
     """How a workload fares at the gates, in numbers, and what would help it."""
 
-    steps: Sequence[Step]
+    steps: Sequence[GateStep]
     quota: Sequence[QuotaUse] = ()
-    rooms: Sequence[Room] = ()
+    rooms: Sequence[NodeRoom] = ()
     remedies: Sequence[Remedy] = ()
     hopeless: str = ""
     successors: Successors | None = None
 
 
-def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = True) -> Explained:
+def explanation_of(asked: ObservedCluster, state: State, key: WorkloadKey, *, trying: bool = True) -> ExplainedWorkload:
     """Explain a workload.
 
     Args:
@@ -123,14 +131,12 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
     kind, namespace, name = key
     tally = workload.counts()
     cluster_queue = workload.cluster_queue or state.leads_to(namespace, workload.queue)
-    return Explained(
+    return ExplainedWorkload(
         kind=kind,
         namespace=namespace,
         name=name,
         phase=workload.phase.value,
-        summary="it is taken out at once, and starts again whole"
-        if leaves
-        else _summary(workload, why, lacks, restarts=restarts),
+        summary=_LEAVES if leaves else _summary(workload, why, lacks, restarts=restarts),
         queue=workload.queue,
         cluster_queue=cluster_queue,
         cohort=queue.cohort if isinstance(queue, Queue) else "",
@@ -145,12 +151,12 @@ def explained(asked: Asked, state: State, key: WorkloadKey, *, trying: bool = Tr
         quota=tuple(found.quota),
         rooms=tuple(found.rooms),
         remedies=tuple(found.remedies),
-        told=None if (said := as_told(asked.listed, namespace, name)) is None else said.told,
+        told=None if (said := explained_by_status(asked.listed, namespace, name)) is None else said.told,
         placed=_on_nodes(workload, lost=False),
         hopeless=found.hopeless,
         degraded=lacks,
         successors=found.successors,
-        early=() if lacks is None else tuple(early(workload)),
+        early=() if lacks is None else tuple(early_restarts(workload)),
         leaves_now=leaves,
         lost=_on_nodes(workload, lost=True),
     )
@@ -162,7 +168,7 @@ def _on_nodes(workload: Workload, *, lost: bool) -> dict[str, int]:
     return dict(Counter(pod.node for pod in pods if (pod.counted is PodPhase.LOST) is lost))
 
 
-def _look(asked: Asked, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool) -> _Look:
+def _look(asked: ObservedCluster, state: State, key: WorkloadKey, why: Explanation | None, *, trying: bool) -> _Look:
     """Look at the gates of a workload; what is kept for it in case that it lost members is free for it."""
     workload = state.workloads[key]
     with lending_kept(state, workload):
@@ -171,13 +177,13 @@ def _look(asked: Asked, state: State, key: WorkloadKey, why: Explanation | None,
         at = None if isinstance(queue, Explanation) else queue
         needs = needs if isinstance(needs, Explanation) else _required(workload, needs)
         mine = [] if isinstance(needs, Explanation) else needs
-        quota: Sequence[QuotaUse] = () if at is None else uses(state, at, mine)
-        room: Sequence[Room] = () if isinstance(queue, Explanation) else rooms(state, workload, at, mine)
-        told = steps(GateContext(state, workload, queue, needs, quota, why))
+        quota: Sequence[QuotaUse] = () if at is None else quota_uses(state, at, mine)
+        room: Sequence[NodeRoom] = () if isinstance(queue, Explanation) else node_rooms(state, workload, at, mine)
+        told = gate_steps(GateContext(state, workload, queue, needs, quota, why))
         if why is None or not trying:
             return _Look(told, quota, room)
-        remedy = remedies(Case(asked, state, workload, at, why, mine, quota, room))
-    return _Look(told, quota, room, remedy, "" if remedy else hopeless(workload, why))
+        remedy = remedies(UnplacedWorkload(asked, state, workload, at, why, mine, quota, room))
+    return _Look(told, quota, room, remedy, "" if remedy else why_no_remedy(workload, why))
 
 
 def _required(workload: Workload, needs: list[PodSetRequest]) -> list[PodSetRequest]:
@@ -185,24 +191,30 @@ def _required(workload: Workload, needs: list[PodSetRequest]) -> list[PodSetRequ
 
 
 def _look_at_degraded(
-    asked: Asked, state: State, key: WorkloadKey, why: Explanation | None, lacks: Degraded, *, trying: bool
+    asked: ObservedCluster,
+    state: State,
+    key: WorkloadKey,
+    why: Explanation | None,
+    lacks: DegradedGang,
+    *,
+    trying: bool,
 ) -> _Look:
     """Look at the gates of the members that a gang lacks; where some do not exist yet, as if they did."""
     then = with_successors(asked, state.workloads[key], lacks)
     if then is None or then is asked:
         found = _look(asked, state, key, why, trying=trying)
-        return found if then is None else replace(found, successors=outcome(asked, key)[0])
+        return found if then is None else replace(found, successors=successors_outcome(asked, key)[0])
     gather, *_ = _look(asked, state, key, why, trying=False).steps
-    coming, would = outcome(then, key)
+    coming, would = successors_outcome(then, key)
     found = _look(then, then.stock().state, key, would, trying=trying)
-    ahead = [Step(one.gate, _AHEAD.get(one.verdict, one.verdict), one.message) for one in found.steps[1:]]
+    ahead = [GateStep(one.gate, _AHEAD.get(one.verdict, one.verdict), one.message) for one in found.steps[1:]]
     return replace(found, steps=[gather, *ahead], successors=coming)
 
 
 _AHEAD = {GateOutcome.PASSED: GateOutcome.WOULD_PASS, GateOutcome.WAITS: GateOutcome.WOULD_WAIT}
 
 
-def _summary(workload: Workload, why: Explanation | None, lacks: Degraded | None, *, restarts: bool) -> str:
+def _summary(workload: Workload, why: Explanation | None, lacks: DegradedGang | None, *, restarts: bool) -> str:
     if lacks is not None:
         waits = lacks.waits_for.partition(":")[0]
         return f"it runs with {lacks.has} of {counted(lacks.required, 'required member')}, and {waits}"
@@ -263,17 +275,17 @@ def explain_workload(way: ViewOptions, *, name: str, namespace: str | None, what
         _tell(way, asked, space, own, missing)
         return
     state = asked.stock().state
-    key = named(state, asked.listed, space, own)
+    key = find_workload(state, asked.listed, space, own)
     if isinstance(key, str):
         fail(key, NO)
     with way.busy("trying what would help ..."):
-        found = explained(asked, state, key, trying=what_if)
+        found = explanation_of(asked, state, key, trying=what_if)
     way.show(found, lambda page: draw_explained(found, asked.at, page))
 
 
-def _tell(way: ViewOptions, asked: Asked, namespace: str, name: str, missing: str) -> None:
+def _tell(way: ViewOptions, asked: ObservedCluster, namespace: str, name: str, missing: str) -> None:
     """Answer with what the operator has written, since there is no answer of one's own."""
-    found = as_told(asked.listed, namespace, name)
+    found = explained_by_status(asked.listed, namespace, name)
     if found is None:
         fail(f"there is no Workload, PodGroup or pod {namespace}/{name} that you may see, and {missing}", NO)
     told = msgspec.structs.replace(found, limits=missing)

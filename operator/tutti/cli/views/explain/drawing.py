@@ -12,7 +12,7 @@ from rich.text import Text
 from tutti.api.conditions import timestamp
 from tutti.api.resources import PODS
 from tutti.api.wording import agreeing, counted
-from tutti.cli.views.degraded import Degraded, Lost, NodeState, amounts
+from tutti.cli.views.degraded import DegradedGang, LostMembers, NodeState, quota_amounts
 from tutti.cli.views.drawing import (
     BAD,
     BORROWED,
@@ -24,16 +24,16 @@ from tutti.cli.views.drawing import (
     QUIET,
     WAITS,
     WIDE,
-    Page,
+    PageWidth,
     ago,
     amount,
     bar,
     table,
 )
-from tutti.cli.views.explain.model import Explained, GateOutcome, QuotaUse, Room, Successors
+from tutti.cli.views.explain.model import ExplainedWorkload, GateOutcome, NodeRoom, QuotaUse, Successors
 
 
-def draw_losing(found: Explained, lacks: Degraded, now: float, page: Page) -> RenderableType:
+def draw_losing(found: ExplainedWorkload, lacks: DegradedGang, now: float, page: PageWidth) -> RenderableType:
     """Draw it, in lines that each begin with what they are about."""
     since = f"for {ago(now - lacks.since)}, since {timestamp(lacks.since)}"
     head = Text.assemble(("DEGRADED ", "bold"), f"{lacks.has} of {lacks.required} required, {since}")
@@ -43,13 +43,12 @@ def draw_losing(found: Explained, lacks: Degraded, now: float, page: Page) -> Re
     return Group(head, Padding(rows, (0, 0, 0, 2)))
 
 
-def _lines(found: Explained, lacks: Degraded, now: float) -> Iterator[tuple[str, Text]]:
+def _lines(found: ExplainedWorkload, lacks: DegradedGang, now: float) -> Iterator[tuple[str, Text]]:
     for one in lacks.lost:
         yield "lost", Text(_lost(one))
     if lacks.kept:
-        kept = amounts({(one.flavor, one.resource): one.amount for one in lacks.kept})
-        text = f"{kept} of ClusterQueue {found.cluster_queue}: nobody of equal or lower priority may take it"
-        yield "kept", Text(text)
+        kept = f"{quota_amounts(lacks.kept)} of ClusterQueue {found.cluster_queue}"
+        yield "kept", Text(f"{kept}: nobody of equal or lower priority may take it")
     if found.leaves_now:
         yield "now", Text(f"it is taken out: {found.leaves_now}", BAD)
         return
@@ -69,7 +68,7 @@ def _lines(found: Explained, lacks: Degraded, now: float) -> Iterator[tuple[str,
         yield "earlier", Text(f"at once, when it is clear that waiting cannot help: {'; or '.join(found.early)}")
 
 
-def _lost(one: Lost) -> str:
+def _lost(one: LostMembers) -> str:
     asks = ", ".join(f"{amount(name, units)} {name}" for name, units in one.asks.items() if units)
     what = f"{counted(one.count, 'member')} of {one.group}"
     match one.state:
@@ -83,7 +82,7 @@ def _lost(one: Lost) -> str:
             return f"{what}, with {asks}: nobody has seen where, so no room is kept"
 
 
-def _successors(found: Successors, lacks: Degraded) -> Text:
+def _successors(found: Successors, lacks: DegradedGang) -> Text:
     placed, number = sum(found.to.values()), lacks.missing + lacks.waiting
     they = agreeing(number, ("it", "they"))
     first = f"if {they} came now, " if lacks.missing else ""
@@ -108,12 +107,12 @@ _SIGNS: Mapping[GateOutcome, tuple[str, str, str]] = MappingProxyType(
 _CELLS = 24
 
 
-def draw_explained(found: Explained, now: float, page: Page = WIDE) -> RenderableType:
+def draw_explained(found: ExplainedWorkload, now: float, page: PageWidth = WIDE) -> RenderableType:
     """Draw an explanation."""
     return Group(*_parts(found, now, page))
 
 
-def _parts(found: Explained, now: float, page: Page) -> Iterator[RenderableType]:
+def _parts(found: ExplainedWorkload, now: float, page: PageWidth) -> Iterator[RenderableType]:
     verdicts = {step.verdict for step in found.steps}
     waits = GateOutcome.WAITS in verdicts
     style = WAITS if waits or GateOutcome.SHORT in verdicts else GOOD
@@ -148,7 +147,7 @@ def _parts(found: Explained, now: float, page: Page) -> Iterator[RenderableType]
         yield Text.assemble(("The operator said last:  ", "bold"), (told.message, QUIET))
 
 
-def _facts(found: Explained, now: float) -> str:
+def _facts(found: ExplainedWorkload, now: float) -> str:
     parts = [found.phase if found.since is None else f"{found.phase} for {ago(now - found.since)}"]
     if found.priority is not None:
         parts.append(f"priority {found.priority}")
@@ -162,7 +161,7 @@ def _facts(found: Explained, now: float) -> str:
     return ", ".join(parts)
 
 
-def _gates(found: Explained, page: Page) -> RenderableType:
+def _gates(found: ExplainedWorkload, page: PageWidth) -> RenderableType:
     drawn = table("SIGN", "GATE", "MESSAGE", wraps=("MESSAGE",), header=False, page=page)
     for step in found.steps:
         sign, style, would = _SIGNS[step.verdict]
@@ -171,7 +170,7 @@ def _gates(found: Explained, page: Page) -> RenderableType:
     return drawn
 
 
-def _quota(quota: Sequence[QuotaUse], queue: str, page: Page) -> RenderableType:
+def _quota(quota: Sequence[QuotaUse], queue: str, page: PageWidth) -> RenderableType:
     numbers = ("NEEDS", "FREE", "MISSING", "USED", "OWN", "MOST")
     title = "QUOTA" if page.narrow else f"QUOTA OF {queue}"
     drawn = table(title, "RESOURCE", "USE", *numbers, "LENT", right=numbers, wraps=("LENT",), page=page)
@@ -194,7 +193,7 @@ def _quota(quota: Sequence[QuotaUse], queue: str, page: Page) -> RenderableType:
     return drawn
 
 
-def _room(room: Room, page: Page) -> RenderableType:
+def _room(room: NodeRoom, page: PageWidth) -> RenderableType:
     asks = ", ".join(f"{amount(name, units)} {name}" for name, units in room.asks.items() if units and name != PODS)
     flavor = f" in flavor {room.flavor}" if room.flavor else ""
     style = GOOD if room.fits >= room.pods else BAD
@@ -231,7 +230,7 @@ def _placed(placed: Mapping[str, int], lost: Mapping[str, int]) -> RenderableTyp
     return drawn
 
 
-def _remedies(found: Explained) -> RenderableType:
+def _remedies(found: ExplainedWorkload) -> RenderableType:
     helping = [one for one in found.remedies if not one.then]
     parts: list[RenderableType] = []
     if helping:

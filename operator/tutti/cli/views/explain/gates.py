@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from tutti.api.resources import describe
 from tutti.api.wording import all_of, counted
-from tutti.cli.views.explain.model import GateOutcome, QuotaUse, Room, Ruled, Step
-from tutti.cli.views.what_if import missing
+from tutti.cli.views.explain.model import GateOutcome, GateStep, NodeRoom, QuotaUse, RuledOutNodes
+from tutti.cli.views.what_if import missing_members
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.engine.admission.attempt import AdmissionAttempt, ask_for, flavor_chooser
@@ -29,21 +29,23 @@ from tutti.placement.gang import Ask, feasible_capacity, place_ask
 from tutti.placement.profile import Profile, counted_rejections
 from tutti.placement.together import Diagnosis, place_together
 from tutti.placement.topology.request import Together
-from tutti.quota.assignment import Verdict
-from tutti.quota.flavors import Assignment, Queue, assignments
+from tutti.quota.assignment import AssignmentMode
+from tutti.quota.flavors import FlavorByResource, Queue, flavor_assignments
 from tutti.quota.tree import UNLIMITED, FlavorResource
 
 
-def by_quota(state: State, workload: Workload, queue: Queue, needs: Sequence[PodSetRequest]) -> Explanation | None:
+def quota_shortage(
+    state: State, workload: Workload, queue: Queue, needs: Sequence[PodSetRequest]
+) -> Explanation | None:
     """Return what of quota is lacking for the required pods, wherever nodes have room; None where nothing is."""
     required = [need for need in needs if need.required]
     if not required:
         return None
-    choice = flavor_chooser(state, queue, workload).choose(quota_pod_sets(required))
-    return None if choice.verdict is Verdict.FIT else closest(short_of_quota(state, queue, choice))
+    choice = flavor_chooser(state, queue, workload).assign(quota_pod_sets(required))
+    return None if choice.mode is AssignmentMode.FIT else closest(short_of_quota(state, queue, choice))
 
 
-def uses(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> tuple[QuotaUse, ...]:
+def quota_uses(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> tuple[QuotaUse, ...]:
     """Return every flavor that the resources asked for may be counted in."""
     asked: dict[str, int] = {}
     for need in needs:
@@ -59,7 +61,7 @@ def uses(state: State, queue: Queue, needs: Sequence[PodSetRequest]) -> tuple[Qu
 
 
 def _use(state: State, queue: Queue, what: FlavorResource, needs: int) -> QuotaUse:
-    node = state.holdings.tree.queues[queue.name]
+    node = state.ledger.tree.queues[queue.name]
     free, own, used = max(0, node.available(what)), node.nominal(what), node.usage.get(what, 0)
     others = (one for one in node.root().leaves() if one is not node)
     borrowers = {one.name: one.borrowed(what) for one in others if one.borrowed(what)}
@@ -75,7 +77,7 @@ EXAMPLES = 3
 """How many nodes, or domains, are named."""
 
 
-def by_nodes(
+def node_shortage(
     state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]
 ) -> Explanation | None:
     """Return what of nodes is lacking for the required pods, whatever quota there is; None where nothing is."""
@@ -93,12 +95,14 @@ def by_nodes(
     return closest(whys) if whys else None
 
 
-def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]) -> tuple[Room, ...]:
+def node_rooms(
+    state: State, workload: Workload, queue: Queue | None, needs: Sequence[PodSetRequest]
+) -> tuple[NodeRoom, ...]:
     """Return where pods of each kind could go, in each flavor that they may be counted in."""
     with state.cluster.transaction() as transaction:
         profile = AdmissionAttempt(state, workload, queue, transaction).profile
     wanting = [need for need in needs if need.required or need.extra]
-    found: dict[tuple[int, str], Room] = {}
+    found: dict[tuple[int, str], NodeRoom] = {}
     for given in _ways(state, queue, wanting):
         for index, (need, one) in enumerate(zip(wanting, given, strict=True)):
             flavor = ", ".join(dict.fromkeys(one.values()))
@@ -107,14 +111,18 @@ def rooms(state: State, workload: Workload, queue: Queue | None, needs: Sequence
     return tuple(found.values())
 
 
-def _ways(state: State, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Iterator[list[Assignment]]:
+def _ways(state: State, queue: Queue | None, needs: Sequence[PodSetRequest]) -> Iterator[list[FlavorByResource]]:
     """Yield ways to count all needs in flavors, like ones alike."""
     if queue is None or not needs:
         yield [{} for _ in needs]
         return
     flavors = state.catalog.flavors
     each = [
-        list(itertools.islice(assignments(queue, flavors, need.klass.requests, need.klass.spec.tolerations), MOST_WAYS))
+        list(
+            itertools.islice(
+                flavor_assignments(queue, flavors, need.klass.requests, need.klass.spec.tolerations), MOST_WAYS
+            )
+        )
         for need in needs
     ]
     for at in range(max(map(len, each))):
@@ -122,14 +130,14 @@ def _ways(state: State, queue: Queue | None, needs: Sequence[PodSetRequest]) -> 
             yield [one[min(at, len(one) - 1)] for one in each]
 
 
-def _room(state: State, need: PodSetRequest, given: Assignment, profile: Profile) -> Room:
+def _room(state: State, need: PodSetRequest, given: FlavorByResource, profile: Profile) -> NodeRoom:
     nodes, pods = state.cluster.nodes, need.required or need.extra
     ask = ask_for(state, need, given, required=pods)
     free = _free(nodes, ask, profile)
     with state.cluster.transaction() as transaction:
         placed = place_ask(nodes, transaction, Ask(ask.klass, 0, pods, ask.where), profile)
     level, domains = _domains(nodes, ask, free)
-    return Room(
+    return NodeRoom(
         need.group.name,
         pods,
         dict(need.klass.requests),
@@ -153,15 +161,15 @@ def _free(nodes: NodeColumns, ask: Ask, profile: Profile) -> NDArray[np.int64]:
     return np.asarray(found, dtype=np.int64)
 
 
-def _ruled(nodes: NodeColumns, ask: Ask, profile: Profile) -> tuple[Ruled, ...]:
+def _ruled(nodes: NodeColumns, ask: Ask, profile: Profile) -> tuple[RuledOutNodes, ...]:
     found: dict[str, NDArray[np.bool_]] = {}
     if ask.klass.refusal:
-        return (Ruled(ask.klass.refusal, nodes.count, ()),)
+        return (RuledOutNodes(ask.klass.refusal, nodes.count, ()),)
     for rejection, hit in counted_rejections(ask.klass, nodes, ask.where, profile):
         if hit.any():
             found[rejection.reason] = found.get(rejection.reason, np.zeros_like(hit)) | hit
     told = (
-        Ruled(reason, int(hit.sum()), tuple(nodes.names[row] for row in _first(nodes, hit)))
+        RuledOutNodes(reason, int(hit.sum()), tuple(nodes.names[row] for row in _first(nodes, hit)))
         for reason, hit in found.items()
     )
     return tuple(sorted(told, key=lambda one: (-one.nodes, one.reason)))
@@ -209,13 +217,13 @@ class GateContext:
     why: Explanation | None
 
 
-def steps(way: GateContext) -> tuple[Step, ...]:
+def gate_steps(way: GateContext) -> tuple[GateStep, ...]:
     """Return how a workload fares at each gate."""
     told = []
     passed = True
     for gate in Gate:
         if way.why is not None and gate is way.why.gate:
-            told.append(Step(gate.value, GateOutcome.WAITS, way.why.message))
+            told.append(GateStep(gate.value, GateOutcome.WAITS, way.why.message))
             passed = False
         elif gate in ALWAYS and passed:
             told.append(_behind(way, gate))
@@ -224,39 +232,39 @@ def steps(way: GateContext) -> tuple[Step, ...]:
     return tuple(told)
 
 
-def _behind(way: GateContext, gate: Gate) -> Step:
+def _behind(way: GateContext, gate: Gate) -> GateStep:
     """Return how a workload has passed a gate, or what it lacks of what it had passed with."""
-    if gate is Gate.GATHER and missing(way.workload) > 0:
-        return Step(gate.value, GateOutcome.SHORT, _passed(way, gate))
+    if gate is Gate.GATHER and missing_members(way.workload) > 0:
+        return GateStep(gate.value, GateOutcome.SHORT, _passed(way, gate))
     leaves = way.why is not None and way.why.reason == EvictionReason.MEMBER_LOST
     if gate is Gate.PLACEMENT and leaves and not isinstance(way.needs, Explanation):
         queue = way.queue if isinstance(way.queue, Queue) else None
-        why = by_nodes(way.state, way.workload, queue, way.needs)
+        why = node_shortage(way.state, way.workload, queue, way.needs)
         if why is not None:
-            return Step(gate.value, GateOutcome.SHORT, why.message)
-    return Step(gate.value, GateOutcome.PASSED, _passed(way, gate))
+            return GateStep(gate.value, GateOutcome.SHORT, why.message)
+    return GateStep(gate.value, GateOutcome.PASSED, _passed(way, gate))
 
 
-def _ahead(way: GateContext, gate: Gate) -> Step:
+def _ahead(way: GateContext, gate: Gate) -> GateStep:
     """Return how a workload would fare at a gate that it has not come to."""
     queue, needs = way.queue, way.needs
     if gate is Gate.QUEUE and isinstance(queue, Explanation):
-        return Step(gate.value, GateOutcome.WOULD_WAIT, queue.message)
+        return GateStep(gate.value, GateOutcome.WOULD_WAIT, queue.message)
     if gate is Gate.QUEUE:
-        return Step(gate.value, GateOutcome.WOULD_PASS, _passed(way, gate))
+        return GateStep(gate.value, GateOutcome.WOULD_PASS, _passed(way, gate))
     if isinstance(needs, Explanation) or isinstance(queue, Explanation):
         what = "all members are" if isinstance(needs, Explanation) else "its queue is"
-        return Step(gate.value, GateOutcome.UNKNOWN, f"known once {what} there")
+        return GateStep(gate.value, GateOutcome.UNKNOWN, f"known once {what} there")
     why = never_admitted(queue, needs)
     if why is not None and why.gate is not gate:
         why = None  # what keeps it from one gate says nothing of another
     if why is None and gate is Gate.QUOTA and queue is not None:
-        why = by_quota(way.state, way.workload, queue, needs)
+        why = quota_shortage(way.state, way.workload, queue, needs)
     elif why is None and gate is Gate.PLACEMENT:
-        why = by_nodes(way.state, way.workload, queue, needs)
+        why = node_shortage(way.state, way.workload, queue, needs)
     if why is not None:
-        return Step(gate.value, GateOutcome.WOULD_WAIT, why.message)
-    return Step(gate.value, GateOutcome.WOULD_PASS, _passed(way, gate))
+        return GateStep(gate.value, GateOutcome.WOULD_WAIT, why.message)
+    return GateStep(gate.value, GateOutcome.WOULD_PASS, _passed(way, gate))
 
 
 def _passed(way: GateContext, gate: Gate) -> str:
@@ -293,7 +301,7 @@ def _gathered(workload: Workload) -> str:
     tally = workload.counts()
     there, wanted = tally.live + tally.succeeded, workload.required
     groups = f" of {len(workload.groups)} pod groups" if len(workload.groups) > 1 else ""
-    promised = 0 if missing(workload) > 0 else wanted - there
+    promised = 0 if missing_members(workload) > 0 else wanted - there
     more = f", {promised} promised" if promised > 0 else ""
     return f"{counted(there, 'member')}{groups} there{more}, {wanted} needed"
 

@@ -11,7 +11,7 @@ from typing import Any
 from tutti.api.core import Pod
 from tutti.cli.views.drawing import first_few
 from tutti.cli.views.explain.gates import ALWAYS
-from tutti.cli.views.explain.model import Explained, GateOutcome, Step, Told
+from tutti.cli.views.explain.model import ExplainedWorkload, GateOutcome, GateStep, OperatorStatus
 from tutti.cli.views.listing import Listed
 from tutti.cli.views.what_if import key_of
 from tutti.engine.records.explanation import Gate
@@ -25,7 +25,7 @@ MOST_NEAR = 3
 """How many others are named that may have been meant."""
 
 
-def named(state: State, listed: Listed, namespace: str, name: str) -> WorkloadKey | str:
+def find_workload(state: State, listed: Listed, namespace: str, name: str) -> WorkloadKey | str:
     """Return the workload of a name, or why there is none: a Workload, else a gang, else a pod or the gang it is in."""
     for kind in KINDS:
         if (kind, namespace, name) in state.workloads:
@@ -69,7 +69,7 @@ def _unknown(state: State, listed: Listed, namespace: str, name: str) -> str:
     return "; ".join([f"there is no Workload, pod group or pod {namespace}/{name} that Tutti places", *hints])
 
 
-def as_told(listed: Listed, namespace: str, name: str) -> Explained | None:
+def explained_by_status(listed: Listed, namespace: str, name: str) -> ExplainedWorkload | None:
     """Return what the status of a Workload, PodGroup or pod of ours tells; None where there is none to be seen."""
     for kind in KINDS[:2]:
         for one in listed.seen:
@@ -81,7 +81,7 @@ def as_told(listed: Listed, namespace: str, name: str) -> Explained | None:
     return None
 
 
-def told_of_object(kind: str, raw: dict[str, Any]) -> Told | None:
+def status_of_object(kind: str, raw: dict[str, Any]) -> OperatorStatus | None:
     """Return why the status of a Workload or PodGroup says that it waits; None where it says nothing."""
     said = (raw.get("status") or {}).get("pending" if kind == "Workload" else "pendingReason")
     reasons = said.get("reasons") if isinstance(said, dict) else None
@@ -89,31 +89,34 @@ def told_of_object(kind: str, raw: dict[str, Any]) -> Told | None:
         return None
     first = reasons[0]
     where, why, text = (str(first.get(field, "")) for field in ("gate", "reason", "message"))
-    return Told(where, why, text, said.get("position"), said.get("estimatedStart") or "")
+    return OperatorStatus(where, why, text, said.get("position"), said.get("estimatedStart") or "")
 
 
-def told_of_pod(pod: Pod) -> Told | None:
+def status_of_pod(pod: Pod) -> OperatorStatus | None:
     """Return why the condition of a pod says that it has no node; None where it says nothing."""
     found = (one for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False")
-    return next((Told("", one.reason, one.message) for one in found), None)
+    return next((OperatorStatus("", one.reason, one.message) for one in found), None)
 
 
-def _of_object(kind: str, namespace: str, name: str, raw: dict[str, Any]) -> Explained:
+def _of_object(kind: str, namespace: str, name: str, raw: dict[str, Any]) -> ExplainedWorkload:
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
-    told = told_of_object(kind, raw)
+    told, bound = status_of_object(kind, raw), int(status.get("bound") or 0)
     gang = (spec.get("schedulingPolicy") or {}).get("gang") or {}
     parts = spec.get("podGroups") or []
-    return _explained(
-        kind,
-        namespace,
-        name,
-        told,
+    degraded = _degraded(status)
+    return ExplainedWorkload(
+        kind=kind,
+        namespace=namespace,
+        name=name,
         phase=str(status.get("phase") or ("Waiting" if told else "")),
+        summary=f"it is degraded: {degraded}" if degraded else _summary(told, bound),
         queue=str(spec.get("queueName") or ""),
         required=int(gang.get("minCount") or sum(int(one.get("count") or 0) for one in parts)),
         members=int(status.get("members") or 0),
-        bound=int(status.get("bound") or 0),
-        degraded=_degraded(status),
+        bound=bound,
+        position=None if told is None else told.position,
+        steps=tuple(_steps(told)),
+        told=told,
     )
 
 
@@ -123,70 +126,41 @@ def _degraded(status: dict[str, Any]) -> str:
     return next((str(one.get("message", "")) for one in found if one.get("status") == "True"), "")
 
 
-def _of_pod(pod: Pod) -> Explained:
-    meta, told = pod.metadata, told_of_pod(pod)
-    bound = int(bool(pod.spec.node_name))
-    return _explained(
-        "Pod", meta.namespace, meta.name, told, phase=pod.status.phase, required=1, members=1, bound=bound
-    )
-
-
-def _explained(
-    kind: str,
-    namespace: str,
-    name: str,
-    told: Told | None,
-    *,
-    phase: str,
-    required: int,
-    members: int,
-    bound: int,
-    queue: str = "",
-    degraded: str = "",
-) -> Explained:
-    if degraded:
-        summary = f"it is degraded: {degraded}"
-    elif told is None:
-        summary = "the operator says nothing of it" if not bound else "it has its nodes"
-    else:
-        summary = f"it waits{f' at the {told.gate} gate' if told.gate else ''}: {told.reason}"
-    return Explained(
-        kind=kind,
-        namespace=namespace,
-        name=name,
-        phase=phase,
-        summary=summary,
-        queue=queue,
-        cluster_queue="",
-        cohort="",
-        priority=None,
-        since=None,
-        required=required,
-        members=members,
+def _of_pod(pod: Pod) -> ExplainedWorkload:
+    told, bound = status_of_pod(pod), int(bool(pod.spec.node_name))
+    return ExplainedWorkload(
+        kind="Pod",
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        phase=pod.status.phase,
+        summary=_summary(told, bound),
+        required=1,
+        members=1,
         bound=bound,
-        position=told.position if told is not None else None,
-        line=0,
+        position=None if told is None else told.position,
         steps=tuple(_steps(told)),
-        quota=(),
-        rooms=(),
-        remedies=(),
         told=told,
-        placed={},
     )
 
 
-def _steps(told: Told | None) -> list[Step]:
+def _summary(told: OperatorStatus | None, bound: int) -> str:
+    if told is None:
+        return "it has its nodes" if bound else "the operator says nothing of it"
+    return f"it waits{f' at the {told.gate} gate' if told.gate else ''}: {told.reason}"
+
+
+def _steps(told: OperatorStatus | None) -> list[GateStep]:
     if told is None:
         return []
     if not told.gate:
-        return [Step("PodScheduled", GateOutcome.WAITS, told.message)]
-    steps: list[Step] = []
+        return [GateStep("PodScheduled", GateOutcome.WAITS, told.message)]
+    steps: list[GateStep] = []
     for gate in Gate:
         if gate.value == told.gate:
-            return [*steps, Step(told.gate, GateOutcome.WAITS, told.message)]
+            return [*steps, GateStep(told.gate, GateOutcome.WAITS, told.message)]
         if gate in ALWAYS:
-            steps.append(Step(gate.value, GateOutcome.PASSED, ""))
-    return [Step(told.gate, GateOutcome.WAITS, told.message)]
+            steps.append(GateStep(gate.value, GateOutcome.PASSED, ""))
+    return [GateStep(told.gate, GateOutcome.WAITS, told.message)]
 
 
 def _is(raw: dict[str, Any], namespace: str, name: str) -> bool:

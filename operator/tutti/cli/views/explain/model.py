@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tutti.cli.views.degraded import Degraded
+from tutti.cli.views.degraded import DegradedGang
 
 
 class GateOutcome(enum.StrEnum):
@@ -25,7 +25,7 @@ class GateOutcome(enum.StrEnum):
     """It has passed, and has lost something of what it passed with."""
 
 
-class Step(msgspec.Struct, frozen=True, rename="camel"):
+class GateStep(msgspec.Struct, frozen=True, rename="camel"):
     """One gate; a gate behind the one that a workload waits at is asked as if it were there already."""
 
     gate: str
@@ -61,7 +61,7 @@ class QuotaUse(msgspec.Struct, frozen=True, rename="camel"):
         return max(0, self.needs - self.free)
 
 
-class Ruled(msgspec.Struct, frozen=True, rename="camel"):
+class RuledOutNodes(msgspec.Struct, frozen=True, rename="camel"):
     """Nodes that a pod cannot go to, for one reason; a node that lacks several resources is told for each."""
 
     reason: str
@@ -69,7 +69,7 @@ class Ruled(msgspec.Struct, frozen=True, rename="camel"):
     examples: tuple[str, ...]
 
 
-class Room(msgspec.Struct, frozen=True, rename="camel"):
+class NodeRoom(msgspec.Struct, frozen=True, rename="camel"):
     """Where pods of one kind could go, if they are counted in one flavor.
 
     Attributes:
@@ -93,7 +93,7 @@ class Room(msgspec.Struct, frozen=True, rename="camel"):
     fits: int
     open: int
     examples: Mapping[str, int]
-    ruled: tuple[Ruled, ...]
+    ruled: tuple[RuledOutNodes, ...]
     level: str = ""
     domains: Mapping[str, int] = {}
 
@@ -110,7 +110,7 @@ class Remedy(msgspec.Struct, frozen=True, rename="camel"):
     then: str = ""
 
 
-class Told(msgspec.Struct, frozen=True, rename="camel"):
+class OperatorStatus(msgspec.Struct, frozen=True, rename="camel"):
     """What the operator has written of why it waits."""
 
     gate: str
@@ -132,7 +132,7 @@ class Successors(msgspec.Struct, frozen=True, rename="camel"):
     why: str = ""
 
 
-class Explained(msgspec.Struct, frozen=True, rename="camel"):
+class ExplainedWorkload(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything about one workload.
 
     Attributes:
@@ -155,25 +155,25 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     phase: str
     summary: str
-    queue: str
-    cluster_queue: str
-    cohort: str
-    priority: int | None
-    since: float | None
+    queue: str = ""
+    cluster_queue: str = ""
+    cohort: str = ""
+    priority: int | None = None
+    since: float | None = None
     required: int
     members: int
     bound: int
-    position: int | None
-    line: int
-    steps: tuple[Step, ...]
-    quota: tuple[QuotaUse, ...]
-    rooms: tuple[Room, ...]
-    remedies: tuple[Remedy, ...]
-    told: Told | None
-    placed: Mapping[str, int]
+    position: int | None = None
+    line: int = 0
+    steps: tuple[GateStep, ...]
+    quota: tuple[QuotaUse, ...] = ()
+    rooms: tuple[NodeRoom, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    told: OperatorStatus | None
+    placed: Mapping[str, int] = {}
     hopeless: str = ""
     limits: str = ""
-    degraded: Degraded | None = None
+    degraded: DegradedGang | None = None
     successors: Successors | None = None
     early: tuple[str, ...] = ()
     leaves_now: str = ""

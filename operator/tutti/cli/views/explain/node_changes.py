@@ -13,9 +13,9 @@ from tutti.api.resources import CPU, MEMORY, amounts, describe
 from tutti.api.taints import HARD_EFFECTS, Taint
 from tutti.api.wording import IS, agreeing, counted
 from tutti.cli.views.drawing import first_few
-from tutti.cli.views.explain.changes import Case, Idea
-from tutti.cli.views.explain.gates import MOST_WAYS, by_nodes
-from tutti.cli.views.what_if import Seen, changed, like, node_of, with_nodes
+from tutti.cli.views.explain.changes import Change, UnplacedWorkload
+from tutti.cli.views.explain.gates import MOST_WAYS, node_shortage
+from tutti.cli.views.what_if import Seen, changed, node_of, nodes_like, with_nodes
 from tutti.cluster.capacity import UNSCHEDULABLE_TAINTS, LabelPairs
 from tutti.engine.admission.attempt import AdmissionAttempt, ask_for
 from tutti.engine.records.pod_sets import PodSetRequest
@@ -23,7 +23,7 @@ from tutti.placement.framework import FlavorConstraints
 from tutti.placement.plugins import node_affinity
 from tutti.placement.plugins.node_state import CORDONED
 from tutti.placement.profile import Profile, static_filter_result
-from tutti.quota.flavors import Assignment, assignments
+from tutti.quota.flavors import FlavorByResource, flavor_assignments
 
 _EACH = 4
 """How many cordoned nodes are tried one by one."""
@@ -33,7 +33,7 @@ _TIMES = (1, 2, 4)
 """How many times as many are tried, where the fewest that would do go to others."""
 
 
-def uncordoned(case: Case) -> Iterator[Idea]:
+def uncordon(case: UnplacedWorkload) -> Iterator[Change]:
     """Yield that cordons are taken off, where that makes room: of one, or of all."""
     nodes = case.state.cluster.nodes
     cordoned = sorted(name for name, row in nodes.rows.items() if nodes.unschedulable[row])
@@ -42,10 +42,10 @@ def uncordoned(case: Case) -> Iterator[Idea]:
         changes = [_uncordoned(node_of(case.seen, name)) for name in some]
         if not (found and len(some) > 1) and _would_fit(case, changes):
             found = True
-            yield Idea(f"{_names(some)} {agreeing(len(some), IS)} uncordoned", _instead(case, changes))
+            yield Change(f"{_names(some)} {agreeing(len(some), IS)} uncordoned", _instead(case, changes))
 
 
-def untainted(case: Case) -> Iterator[Idea]:
+def tolerate_taints(case: UnplacedWorkload) -> Iterator[Change]:
     """Yield, for each taint that a pod does not tolerate, that it is tolerated or taken off, where that makes room."""
     nodes = case.state.cluster.nodes
     tolerations = [one for need in case.needs for one in need.klass.spec.tolerations]
@@ -61,10 +61,10 @@ def untainted(case: Case) -> Iterator[Idea]:
         told = f"taint {taint.key}{value}:{taint.effect} is tolerated, or taken off {_names(tainted)}"
         if taint.key in UNSCHEDULABLE_TAINTS:
             told = f"{_names(tainted)} {agreeing(len(tainted), ('loses', 'lose'))} taint {taint.key}"
-        yield Idea(told, _instead(case, changes))
+        yield Change(told, _instead(case, changes))
 
 
-def labelled(case: Case) -> Iterator[Idea]:
+def label_nodes(case: UnplacedWorkload) -> Iterator[Change]:
     """Yield, for each flavor, that as few nodes as make room get its labels, which they lack.
 
     Where some nodes have them, those that have other values are of another kind, most likely; then only nodes that have
@@ -83,11 +83,11 @@ def labelled(case: Case) -> Iterator[Idea]:
             changes = [_labelled(node_of(case.seen, name), dict(wanted)) for name in some]
             if _would_fit(case, changes):
                 have = ("has the label", "have the label")
-                yield Idea(f"{_names(some)} {agreeing(number, have)} {told}", _instead(case, changes))
+                yield Change(f"{_names(some)} {agreeing(number, have)} {told}", _instead(case, changes))
                 break
 
 
-def more(case: Case) -> Iterator[Idea]:
+def add_nodes(case: UnplacedWorkload) -> Iterator[Change]:
     """Yield that there are as few more nodes as make room, like one that the pods could go to if it were empty.
 
     More than these follow, since who goes before it in its queue may take the first.
@@ -100,17 +100,17 @@ def more(case: Case) -> Iterator[Idea]:
             number = next((n for n in range(1, _MOST_NEW + 1) if _would_fit(case, _new(model, n))), 0)
             for many in (number * times for times in _TIMES if 0 < number * times <= _MOST_NEW):
                 told = f"{counted(many, 'more node')} {_like(case, model)}"
-                yield Idea(f"{told} {agreeing(many, IS)} added", [*case.seen, *like(model, many)])
+                yield Change(f"{told} {agreeing(many, IS)} added", [*case.seen, *nodes_like(model, many)])
 
 
-def _would_fit(case: Case, changes: Sequence[Node]) -> bool:
+def _would_fit(case: UnplacedWorkload, changes: Sequence[Node]) -> bool:
     """Whether nodes would have room if some were like this; those that are not there are added for a moment."""
     cluster = case.state.cluster
     there = [node_of(case.seen, node.metadata.name) for node in changes if node.metadata.name in cluster.nodes.rows]
     for node in changes:
         cluster.put_node(node)
     try:
-        return by_nodes(case.state, case.workload, case.queue, case.needs) is None
+        return node_shortage(case.state, case.workload, case.queue, case.needs) is None
     finally:
         known = {node.metadata.name for node in there}
         for node in there:
@@ -120,12 +120,12 @@ def _would_fit(case: Case, changes: Sequence[Node]) -> bool:
                 cluster.remove_node(node.metadata.name)
 
 
-def _instead(case: Case, changes: Sequence[Node]) -> Seen:
+def _instead(case: UnplacedWorkload, changes: Sequence[Node]) -> Seen:
     by_name = {node.metadata.name: node for node in changes}
     return with_nodes(case.seen, by_name, lambda node: by_name[node.metadata.name])
 
 
-def _models(case: Case, need: PodSetRequest) -> list[Node]:
+def _models(case: UnplacedWorkload, need: PodSetRequest) -> list[Node]:
     """Return a node of each flavor that could take such a pod if it were empty, as far as there is any."""
     nodes = case.state.cluster.nodes
     large = (nodes.allocatable >= nodes.vector(need.klass.requests)).all(axis=1)
@@ -138,7 +138,7 @@ def _models(case: Case, need: PodSetRequest) -> list[Node]:
     return list(found.values())
 
 
-def _larger(case: Case, need: PodSetRequest) -> list[Node]:
+def _larger(case: UnplacedWorkload, need: PodSetRequest) -> list[Node]:
     """Return, of each flavor, the node that comes closest to what such a pod asks for, with what is lacking of it."""
     nodes, wanted = case.state.cluster.nodes, case.state.cluster.nodes.vector(need.klass.requests)
     offered = np.minimum(nodes.allocatable, wanted) / np.maximum(wanted, 1)
@@ -157,30 +157,30 @@ def _raised(node: Node, requests: Mapping[str, int]) -> Node:
     return changed(node, status=changed(node.status, allocatable={**node.status.allocatable, **more}))
 
 
-def _suitable(case: Case, need: PodSetRequest) -> Iterator[NDArray[np.bool_]]:
+def _suitable(case: UnplacedWorkload, need: PodSetRequest) -> Iterator[NDArray[np.bool_]]:
     """Yield, for each flavor that it may be counted in, which nodes would take such a pod were they large and empty."""
     profile = _profile(case)
     for where in _wheres(case, need):
         yield static_filter_result(need.klass, case.state.cluster.nodes, where, profile).mask
 
 
-def _wheres(case: Case, need: PodSetRequest) -> Iterator[FlavorConstraints]:
+def _wheres(case: UnplacedWorkload, need: PodSetRequest) -> Iterator[FlavorConstraints]:
     """Yield what each flavor that a need may be counted in asks of nodes."""
-    ways: list[Assignment] = [{}]
+    ways: list[FlavorByResource] = [{}]
     if case.queue is not None:
         flavors = case.state.catalog.flavors
-        found = assignments(case.queue, flavors, need.klass.requests, need.klass.spec.tolerations)
+        found = flavor_assignments(case.queue, flavors, need.klass.requests, need.klass.spec.tolerations)
         ways = list(itertools.islice(found, MOST_WAYS))
     for given in ways:
         yield ask_for(case.state, need, given, required=need.required).where
 
 
-def _profile(case: Case) -> Profile:
+def _profile(case: UnplacedWorkload) -> Profile:
     with case.state.cluster.transaction() as transaction:
         return AdmissionAttempt(case.state, case.workload, case.queue, transaction).profile
 
 
-def _able_with(case: Case, labels: Mapping[str, str]) -> list[str]:
+def _able_with(case: UnplacedWorkload, labels: Mapping[str, str]) -> list[str]:
     """Return the nodes, by name, that lack some labels and would take a pod of some need if they had them and room."""
     nodes, profile = case.state.cluster.nodes, _profile(case)
     able = np.zeros(len(nodes), dtype=np.bool_)
@@ -211,7 +211,7 @@ def _labelled(node: Node, labels: Mapping[str, str]) -> Node:
 
 
 def _new(model: Node, number: int) -> list[Node]:
-    return [one.node for one in like(model, number)]
+    return [one.node for one in nodes_like(model, number)]
 
 
 def _uncordoned(node: Node) -> Node:
@@ -226,7 +226,7 @@ def _names(names: Sequence[str]) -> str:
     return f"{agreeing(len(names), ('node', 'nodes'))} {first_few(names)}"
 
 
-def _like(case: Case, model: Node) -> str:
+def _like(case: UnplacedWorkload, model: Node) -> str:
     """Return which node more are like, and what it offers; of one that is larger than it is, what it would offer."""
     name = model.metadata.name
     there = node_of(case.seen, name).status.allocatable

@@ -14,8 +14,8 @@ import numpy as np
 from tutti.api.resources import describe
 from tutti.api.wording import agreeing
 from tutti.cli.views.explain import changes, node_changes
-from tutti.cli.views.explain.changes import Case, Idea, helping, tried
-from tutti.cli.views.explain.gates import by_nodes
+from tutti.cli.views.explain.changes import Change, UnplacedWorkload, helpful_changes, try_change
+from tutti.cli.views.explain.gates import node_shortage
 from tutti.cli.views.explain.model import Remedy
 from tutti.cli.views.what_if import without_pods
 from tutti.cluster.pods import PodRecord
@@ -33,7 +33,7 @@ _INSUFFICIENT = "Insufficient "
 
 
 @dataclass(frozen=True, slots=True)
-class Leaver:
+class PossibleEnd:
     """Somebody who could end.
 
     Attributes:
@@ -51,55 +51,55 @@ class Leaver:
     rank: int = 0
 
 
-Enough = Callable[[Sequence[Leaver]], bool]
+Enough = Callable[[Sequence[PossibleEnd]], bool]
 """Whether what is lacking would be there without some, as a quick look says."""
 
 
-def by_leaving(case: Case, leavers: Sequence[Leaver], enough: Enough) -> list[Remedy]:
+def remedies_by_ends(case: UnplacedWorkload, leavers: Sequence[PossibleEnd], enough: Enough) -> list[Remedy]:
     """Return whose end would help: some whose end alone would do, the least of them first, else several together."""
     order = sorted(leavers, key=_order)[:_LOOKED_AT]
     singles = (_idea(case, [one]) for one in order if enough([one]))
-    found = helping(case, singles, good=_SINGLES, most=_TRIED)
+    found = helpful_changes(case, singles, good=_SINGLES, most=_TRIED)
     together = [] if found else _fewest(order, enough)
-    return found or helping(case, [_idea(case, together)] if together else [], good=1, most=1)
+    return found or helpful_changes(case, [_idea(case, together)] if together else [], good=1, most=1)
 
 
-def _order(one: Leaver) -> tuple[bool, int, float]:
+def _order(one: PossibleEnd) -> tuple[bool, int, float]:
     return one.part < 1, one.rank, one.part if one.part >= 1 else -one.part
 
 
-def of_quota(case: Case) -> tuple[list[Leaver], Enough]:
+def users_of_quota(case: UnplacedWorkload) -> tuple[list[PossibleEnd], Enough]:
     """Return those in the same quota tree who hold what is lacking."""
     state, queue = case.state, case.queue
     assert queue is not None  # it lacks quota
-    holdings = state.holdings
+    ledger = state.ledger
     short = {(one.flavor, one.resource): one for one in case.quota if one.missing}
-    root = holdings.root_of(queue.name)
+    root = ledger.root_of(queue.name)
     leavers = []
     for other in state.workloads.values():
-        held = {what: units for what, units in holdings.held_by(other.name).items() if what in short and units}
-        if held and other is not case.workload and holdings.root_of(other.cluster_queue) == root:
+        held = {what: units for what, units in ledger.held_by(other.name).items() if what in short and units}
+        if held and other is not case.workload and ledger.root_of(other.cluster_queue) == root:
             part = max(units / short[what].missing for what, units in held.items())
             pods = [member.pod for member in other.members() if member.pod.place]
             told = _told(other.key[1:], {resource: units for (_, resource), units in held.items()})
             # What a queue gives back of its own, others of its cohort may have first.
-            borrows = holdings.tree.queues[other.cluster_queue].borrows_any(held)
+            borrows = ledger.tree.queues[other.cluster_queue].borrows_any(held)
             rank = 0 if other.cluster_queue == queue.name else 1 if borrows else 2
-            leavers.append(Leaver(told, pods, part, other.name, rank))
+            leavers.append(PossibleEnd(told, pods, part, other.name, rank))
 
-    def enough(some: Sequence[Leaver]) -> bool:
-        node = holdings.tree.queues[queue.name]
-        with holdings.snapshot.trial():
+    def enough(some: Sequence[PossibleEnd]) -> bool:
+        node = ledger.tree.queues[queue.name]
+        with ledger.snapshot.trial():
             for one in some:
-                for where, usage in holdings.used_by(one.holder):
-                    holdings.snapshot.refund(where, usage)
+                for where, usage in ledger.used_by(one.holder):
+                    ledger.snapshot.refund(where, usage)
             lacking = {one.flavor for one in case.quota if node.available((one.flavor, one.resource)) < one.needs}
         return any(one.flavor not in lacking for one in case.quota)
 
     return leavers, enough
 
 
-def of_nodes(case: Case) -> tuple[list[Leaver], Enough]:
+def users_of_nodes(case: UnplacedWorkload) -> tuple[list[PossibleEnd], Enough]:
     """Return those on nodes who have a resource that is lacking on some node, whichever scheduler placed them."""
     state = case.state
     wanted = {
@@ -115,19 +115,19 @@ def of_nodes(case: Case) -> tuple[list[Leaver], Enough]:
     for home, pods in parties.items():
         held = {name: sum(pod.held.get(name, 0) for pod in pods) for name in wanted}
         part = max(held[name] / wanted[name] for name in wanted)
-        leavers.append(Leaver(_told(home[1:], held), pods, part))
+        leavers.append(PossibleEnd(_told(home[1:], held), pods, part))
 
-    def enough(some: Sequence[Leaver]) -> bool:
+    def enough(some: Sequence[PossibleEnd]) -> bool:
         slots = np.array([pod.slot for one in some for pod in one.pods], dtype=np.int64)
         with SimulatedRemoval(state.cluster, slots, seen=True):
-            return by_nodes(state, case.workload, case.queue, case.needs) is None
+            return node_shortage(state, case.workload, case.queue, case.needs) is None
 
     return leavers, enough
 
 
-def _fewest(order: Sequence[Leaver], enough: Enough) -> list[Leaver]:
+def _fewest(order: Sequence[PossibleEnd], enough: Enough) -> list[PossibleEnd]:
     """Return some who together would do, none of whom can be left out; nobody where too many would be needed."""
-    some: list[Leaver] = []
+    some: list[PossibleEnd] = []
     for one in order[:_TOGETHER]:
         some.append(one)
         if enough(some):
@@ -141,10 +141,10 @@ def _fewest(order: Sequence[Leaver], enough: Enough) -> list[Leaver]:
     return some
 
 
-def _idea(case: Case, leavers: Sequence[Leaver]) -> Idea:
+def _idea(case: UnplacedWorkload, leavers: Sequence[PossibleEnd]) -> Change:
     gone = {pod.key for one in leavers for pod in one.pods}
     verb = agreeing(len(leavers), ("ends", "end"))
-    return Idea(f"{' and '.join(one.what for one in leavers)} {verb}", without_pods(case.seen, gone))
+    return Change(f"{' and '.join(one.what for one in leavers)} {verb}", without_pods(case.seen, gone))
 
 
 def _told(name: Sequence[str], held: Mapping[str, int]) -> str:
@@ -152,7 +152,7 @@ def _told(name: Sequence[str], held: Mapping[str, int]) -> str:
     return f"{'/'.join(name)} ({amounts})"
 
 
-def _insufficient(case: Case) -> list[str]:
+def _insufficient(case: UnplacedWorkload) -> list[str]:
     reasons = (one.reason for room in case.rooms for one in room.ruled)
     found = (reason.removeprefix(_INSUFFICIENT) for reason in reasons if reason.startswith(_INSUFFICIENT))
     return list(dict.fromkeys(found))
@@ -162,29 +162,29 @@ _GOOD = 2
 _MOST = 6
 
 
-def remedies(case: Case) -> tuple[Remedy, ...]:
+def remedies(case: UnplacedWorkload) -> tuple[Remedy, ...]:
     """Return what would have the workload placed, or, where nothing is known to, how far the first steps would lead."""
     match case.why.gate:
         case Gate.GATHER:
-            return _first_steps(case, changes.members(case))
+            return _first_steps(case, changes.complete_gang(case))
         case Gate.QUEUE:
-            return _first_steps(case, changes.queues(case))
+            return _first_steps(case, changes.enter_queue(case))
         case Gate.QUOTA if case.why.reason == "ResourceNotCovered":
-            return _first_steps(case, changes.covered(case))
+            return _first_steps(case, changes.cover_resources(case))
         case Gate.QUOTA:
             found = [
-                *by_leaving(case, *of_quota(case)),
-                *helping(case, changes.reclaiming(case), good=1, most=1),
-                *helping(case, changes.more_quota(case), good=_GOOD, most=_MOST),
+                *remedies_by_ends(case, *users_of_quota(case)),
+                *helpful_changes(case, changes.reclaim_lent_quota(case), good=1, most=1),
+                *helpful_changes(case, changes.raise_quota(case), good=_GOOD, most=_MOST),
             ]
-            return tuple(found) or _first_steps(case, changes.more_quota(case))
+            return tuple(found) or _first_steps(case, changes.raise_quota(case))
         case Gate.PLACEMENT:
             return tuple(_about_nodes(case))
         case Gate.VICTIMS | Gate.PERMIT:
             return ()
 
 
-def hopeless(workload: Workload, why: Explanation) -> str:
+def why_no_remedy(workload: Workload, why: Explanation) -> str:
     """Return what is said where there is no remedy; "" where none is needed, since time or others will tell."""
     tried = "no cordon or taint taken off, no flavor's label, nobody's end, and no more nodes, larger ones included"
     match why.gate:
@@ -203,15 +203,15 @@ def hopeless(workload: Workload, why: Explanation) -> str:
             return "Nothing could be tried that is known to help. What the line with ✗ says has to be changed."
 
 
-def _about_nodes(case: Case) -> Iterable[Remedy]:
-    yield from helping(case, node_changes.uncordoned(case), good=_GOOD, most=_MOST)
-    yield from helping(case, node_changes.untainted(case), good=_GOOD, most=_MOST)
-    yield from helping(case, node_changes.labelled(case), good=1, most=_MOST)
-    yield from by_leaving(case, *of_nodes(case))
-    yield from helping(case, node_changes.more(case), good=1, most=_MOST)
-    yield from _first_steps(case, changes.smaller(case))
+def _about_nodes(case: UnplacedWorkload) -> Iterable[Remedy]:
+    yield from helpful_changes(case, node_changes.uncordon(case), good=_GOOD, most=_MOST)
+    yield from helpful_changes(case, node_changes.tolerate_taints(case), good=_GOOD, most=_MOST)
+    yield from helpful_changes(case, node_changes.label_nodes(case), good=1, most=_MOST)
+    yield from remedies_by_ends(case, *users_of_nodes(case))
+    yield from helpful_changes(case, node_changes.add_nodes(case), good=1, most=_MOST)
+    yield from _first_steps(case, changes.smaller_requests(case))
 
 
-def _first_steps(case: Case, ideas: Iterable[Idea]) -> tuple[Remedy, ...]:
+def _first_steps(case: UnplacedWorkload, ideas: Iterable[Change]) -> tuple[Remedy, ...]:
     """Try a few things that have to be done anyway, and tell of each what would come then."""
-    return tuple(tried(case, idea) for idea in list(ideas)[:_MOST])
+    return tuple(try_change(case, idea) for idea in list(ideas)[:_MOST])

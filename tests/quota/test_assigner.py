@@ -9,14 +9,14 @@ import pytest
 from tutti.api.labels import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.api.taints import Taint, Toleration
 from tutti.placement.topology.request import LevelRequest, Together
-from tutti.quota.assigner import Chooser
-from tutti.quota.assignment import NoFit, Verdict
-from tutti.quota.flavors import Flavor, PodSet, Queue, ResourceGroup, by_topology_only, mismatch
-from tutti.quota.policy import Fungibility, Mode, PreemptionPolicy, Rank
-from tutti.quota.preemption import hold_back
+from tutti.quota.assigner import FlavorAssigner
+from tutti.quota.assignment import AssignmentMode, NoFit
+from tutti.quota.flavors import Flavor, FlavorGroup, PodSet, Queue, by_topology_only, mismatch
+from tutti.quota.policy import FlavorRank, Fungibility, PreemptionMode, PreemptionPolicy
+from tutti.quota.preemption import resources_to_reserve
 from tutti.quota.tree import Quota, QuotaTree
 
-CPU = ResourceGroup(("cpu",), ("f0", "f1", "f2"))
+CPU = FlavorGroup(("cpu",), ("f0", "f1", "f2"))
 FLAVORS = {name: Flavor(name) for name in ("f0", "f1", "f2", "g0")}
 
 
@@ -25,8 +25,8 @@ def chooser(used=None, *, groups=(CPU,), flavors=FLAVORS, fungibility=None, **ch
     tree = QuotaTree({"q": ("", quotas)}, {})
     tree.add("q", used or {})
     queue = Queue("q", groups=groups, quotas=quotas, fungibility=fungibility or Fungibility())
-    nobody = Rank(Mode.NO_CANDIDATES)
-    return Chooser(queue, tree.queues["q"], flavors, PreemptionPolicy(), lambda *_: nobody, **changes)
+    nobody = FlavorRank(PreemptionMode.NO_CANDIDATES)
+    return FlavorAssigner(queue, tree.queues["q"], flavors, PreemptionPolicy(), lambda *_: nobody, **changes)
 
 
 def pods(cpu, name="main", count=1, **more):
@@ -38,46 +38,46 @@ def flavors_of(choice):
 
 
 def test_pod_sets_of_one_workload_do_not_take_each_others_quota():
-    choice = chooser().choose([pods(6, "a"), pods(6, "b")])
+    choice = chooser().assign([pods(6, "a"), pods(6, "b")])
     assert flavors_of(choice) == {"a": {"cpu": "f0"}, "b": {"cpu": "f1"}}
     assert choice.usage == {("f0", "cpu"): 6, ("f1", "cpu"): 6}
 
 
 def test_pod_sets_of_one_group_share_their_flavor():
-    choice = chooser({("f0", "cpu"): 5}).choose([pods(4, "a", group="g"), pods(4, "b", group="g")])
+    choice = chooser({("f0", "cpu"): 5}).assign([pods(4, "a", group="g"), pods(4, "b", group="g")])
     assert flavors_of(choice) == {"a": {"cpu": "f1"}, "b": {"cpu": "f1"}}
 
 
 def test_pods_count_where_they_are_covered():
-    groups = (ResourceGroup(("cpu", "pods"), ("f0",)),)
-    assert chooser(groups=groups).choose([pods(1, count=5)]).usage == {("f0", "cpu"): 5, ("f0", "pods"): 5}
-    too_many = chooser(groups=groups).choose([pods(0, count=11)])
-    assert (too_many.verdict, too_many.why()) == (Verdict.NO_FIT, NoFit.EXCEEDS_MAX_QUOTA)
+    groups = (FlavorGroup(("cpu", "pods"), ("f0",)),)
+    assert chooser(groups=groups).assign([pods(1, count=5)]).usage == {("f0", "cpu"): 5, ("f0", "pods"): 5}
+    too_many = chooser(groups=groups).assign([pods(0, count=11)])
+    assert (too_many.mode, too_many.why()) == (AssignmentMode.NO_FIT, NoFit.EXCEEDS_MAX_QUOTA)
 
 
 @pytest.mark.parametrize(("amount", "fits"), [(1, False), (0, True)])
 def test_what_the_queue_does_not_cover_cannot_be_had(amount, fits):
-    choice = chooser().choose([pods(1, requests={"gpu": amount})])
-    assert (choice.verdict is Verdict.FIT) == fits
+    choice = chooser().assign([pods(1, requests={"gpu": amount})])
+    assert (choice.mode is AssignmentMode.FIT) == fits
     assert choice.why() is (NoFit.NONE if fits else NoFit.NO_MATCHING_FLAVOR)
 
 
 def test_a_flavor_that_does_not_exist_is_passed_over():
-    choice = chooser(flavors={"f1": Flavor("f1")}).choose([pods(1)])
+    choice = chooser(flavors={"f1": Flavor("f1")}).assign([pods(1)])
     assert flavors_of(choice) == {"main": {"cpu": "f1"}}
     assert choice.pod_sets[0].attempts[0].message == "flavor f0 does not exist"
 
 
 def test_a_workload_without_requests_fits():
-    choice = chooser().choose([PodSet("main", 1, {})])
-    assert (choice.verdict, choice.usage) == (Verdict.FIT, {})
+    choice = chooser().assign([PodSet("main", 1, {})])
+    assert (choice.mode, choice.usage) == (AssignmentMode.FIT, {})
 
 
 def test_pods_placed_by_topology_need_one_flavor_that_has_one():
-    groups = (ResourceGroup(("cpu",), ("f0",)), ResourceGroup(("gpu",), ("g0",)))
+    groups = (FlavorGroup(("cpu",), ("f0",)), FlavorGroup(("gpu",), ("g0",)))
     flavors = {name: Flavor(name, levels=("rack",)) for name in ("f0", "g0")}
-    choice = chooser(groups=groups, flavors=flavors).choose([pods(1, requests={"gpu": 1}, topology=LevelRequest())])
-    assert choice.verdict is Verdict.NO_FIT
+    choice = chooser(groups=groups, flavors=flavors).assign([pods(1, requests={"gpu": 1}, topology=LevelRequest())])
+    assert choice.mode is AssignmentMode.NO_FIT
     assert choice.pod_sets[0].problem == "placed by topology, it needs one flavor that has one, not f0, g0"
 
 
@@ -139,5 +139,5 @@ def test_what_is_held_back_is_never_less_than_nothing():
     what = ("f0", "cpu")
     tree = QuotaTree({"q": ("co", {what: Quota(2, borrowing_limit=3)})}, {})
     tree.add("q", {what: 9})
-    assert hold_back(tree.queues["q"], {what: 4}, borrows=False) == {what: 0}
-    assert hold_back(tree.queues["q"], {what: 4}, borrows=True) == {what: 0}
+    assert resources_to_reserve(tree.queues["q"], {what: 4}, borrows=False) == {what: 0}
+    assert resources_to_reserve(tree.queues["q"], {what: 4}, borrows=True) == {what: 0}
