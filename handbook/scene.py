@@ -16,12 +16,12 @@ import aiohttp
 import yaml
 
 from handbook.promql.evaluating import History
-from tutti.api.conventions.tutti import POD_GROUP, QUEUE_NAME
+from tutti.api.conventions.named_groups import POD_GROUP, QUEUE_NAME
 from tutti.api.model import API_VERSION
 from tutti.cli.children import Children
 from tutti.cli.demo.manifests import RACK, RUN_SECONDS, Document, definitions
 from tutti.cli.demo.playing import create
-from tutti.controller.crds import installed
+from tutti.controller.discovery import installed
 from tutti.controller.health import Health
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials

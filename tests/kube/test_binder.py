@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from tutti.kube.backoff import Backoff
 from tutti.kube.binder import Binder, Binding, BindOutcome
 from tutti.kube.fencing import LeadershipLost, unfenced
+from tutti.kube.retry import Backoff
 
 ASKED = Binding("default", "p", "uid-p", "n1")
 

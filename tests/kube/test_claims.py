@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from tutti.kube.claims import ClaimWriter
+from tutti.kube.binder import ClaimWriter
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.fencing import LeadershipLost, unfenced

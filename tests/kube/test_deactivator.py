@@ -3,14 +3,14 @@
 import pytest
 from aiohttp import web
 
-from tutti.controller.crds import RESOURCES
+from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.client import MERGE_PATCH
-from tutti.kube.deactivator import GONE, Deactivator
+from tutti.kube.evictor import PAST_ALL_GENERATIONS, Deactivator
 from tutti.kube.fencing import LeadershipLost, unfenced
 
 
 def deactivator(server, fence=unfenced):
-    return Deactivator(server.client, RESOURCES["Workload"], fence=fence)
+    return Deactivator(server.client, OUR_RESOURCES["Workload"], fence=fence)
 
 
 async def test_it_is_told_the_generation_from_which_on_the_object_is_inactive(serve):
@@ -31,7 +31,7 @@ async def test_an_object_that_is_no_more_needs_nothing(serve, kube, code):
         return kube.status(code, "Gone")
 
     server = await serve(handle)
-    assert await deactivator(server).deactivate("default", "w", "uid-w") == GONE
+    assert await deactivator(server).deactivate("default", "w", "uid-w") == PAST_ALL_GENERATIONS
 
 
 async def test_what_the_server_refuses_is_to_be_asked_for_again(serve, kube):

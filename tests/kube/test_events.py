@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.kube import events
-from tutti.kube.backoff import Backoff
 from tutti.kube.client import MERGE_PATCH
-from tutti.kube.events import EventRecorder, RecorderLimits
+from tutti.kube.events import Event, EventRecorder, ObjectReference, RecorderLimits, cut_note
 from tutti.kube.fencing import LeadershipLost, unfenced
-from tutti.kube.happenings import Happening, Reference, cut
+from tutti.kube.retry import Backoff
 
-POD = Reference("v1", "Pod", "p", "team-a", "uid-p")
-BOUND = Happening(POD, "Scheduled", "Successfully assigned team-a/p to n1", "Binding")
+POD = ObjectReference("v1", "Pod", "p", "team-a", "uid-p")
+BOUND = Event(POD, "Scheduled", "Successfully assigned team-a/p to n1", "Binding")
 
 
 class Events:
@@ -63,7 +62,7 @@ async def test_an_event_says_all_that_the_server_requires(serve, kube):
     recorder = make(server)
     async with running(recorder):
         recorder.record(
-            Happening(POD, "Preempted", "n" * 2000, "Preempting", "Warning", Reference("v1", "Pod", "q", "team-b"))
+            Event(POD, "Preempted", "n" * 2000, "Preempting", "Warning", ObjectReference("v1", "Pod", "q", "team-b"))
         )
         assert await recorder.flush() == 0
     (call,) = server.calls
@@ -84,7 +83,7 @@ async def test_events_of_cluster_scoped_objects_live_in_the_default_namespace(se
     server = await serve(Events(kube).handle)
     recorder = make(server)
     async with running(recorder):
-        recorder.record(Happening(Reference("v1", "Node", "n" * 253), "Full", "no room", "Scheduling"))
+        recorder.record(Event(ObjectReference("v1", "Node", "n" * 253), "Full", "no room", "Scheduling"))
         await recorder.flush()
     (call,) = server.calls
     assert "/namespaces/default/" in call.path
@@ -114,7 +113,7 @@ async def test_other_words_are_another_event(serve, kube):
     recorder = make(server)
     async with running(recorder):
         for n in range(3):
-            recorder.record(Happening(POD, "FailedScheduling", f"0/{n} nodes", "Scheduling", "Warning"))
+            recorder.record(Event(POD, "FailedScheduling", f"0/{n} nodes", "Scheduling", "Warning"))
         await recorder.flush()
     assert [call.method for call in server.calls] == ["POST"] * 3
 
@@ -124,8 +123,8 @@ async def test_a_flood_about_one_object_is_dropped_and_spares_others(serve, kube
     recorder = make(server, burst=5, refill_seconds=1e9)
     async with running(recorder):
         for n in range(20):
-            recorder.record(Happening(POD, "Odd", f"{n}", "Scheduling"))
-        recorder.record(Happening(Reference("v1", "Pod", "q", "team-a"), "Odd", "0", "Scheduling"))
+            recorder.record(Event(POD, "Odd", f"{n}", "Scheduling"))
+        recorder.record(Event(ObjectReference("v1", "Pod", "q", "team-a"), "Odd", "0", "Scheduling"))
         await recorder.flush()
     assert len(server.calls) == 6
     assert dropped(server, "flood") == 15
@@ -135,7 +134,7 @@ async def test_a_full_queue_drops_instead_of_blocking(serve, kube):
     server = await serve(Events(kube).handle)
     recorder = make(server, waiting=10)
     for n in range(30):
-        recorder.record(Happening(Reference("v1", "Pod", f"p{n}", "team-a"), "Odd", "", "Scheduling"))
+        recorder.record(Event(ObjectReference("v1", "Pod", f"p{n}", "team-a"), "Odd", "", "Scheduling"))
     assert dropped(server, "queue_full") == 20
     async with running(recorder):
         assert await recorder.flush() == 0
@@ -197,7 +196,7 @@ async def test_a_deposed_leader_reports_nothing(serve, kube):
 
 @given(st.text(max_size=1500))
 def test_a_cut_note_fits_and_keeps_its_beginning(note):
-    short = cut(note)
+    short = cut_note(note)
     assert len(short.encode()) <= 1024
     assert short == note or (short.endswith("...") and note.startswith(short[:-3]))
 
@@ -209,7 +208,7 @@ async def test_what_was_not_heard_of_for_long_is_forgotten(serve, kube, monkeypa
     recorder = make(server, refill_seconds=1e-12)
     async with running(recorder):
         for number in range(20):
-            recorder.record(Happening(Reference("v1", "Pod", f"p{number}", "a", "u"), "Scheduled", "text", "Binding"))
+            recorder.record(Event(ObjectReference("v1", "Pod", f"p{number}", "a", "u"), "Scheduled", "text", "Binding"))
             await recorder.flush()
         recorder.record(BOUND)
         assert list(recorder._series) == [BOUND]

@@ -3,10 +3,10 @@
 import pytest
 from aiohttp import web
 
-from tutti.kube.backoff import Backoff
 from tutti.kube.client import STRATEGIC_MERGE_PATCH
 from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
 from tutti.kube.fencing import LeadershipLost, unfenced
+from tutti.kube.retry import Backoff
 
 VICTIM = Eviction("default", "p", "uid-p", message="preempted by team-a/train")
 

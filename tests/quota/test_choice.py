@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tutti.api.labels import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from tutti.api.taints import Taint, Toleration
+from tutti.api.selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
 from tutti.placement.topology.request import Together, TopologyRequest
 from tutti.quota.choice import Chooser
 from tutti.quota.eligibility import by_topology_only, mismatch

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tutti.api.labels import LabelSelector, NodeSelector, NodeSelectorTerm
-from tutti.api.taints import Taint, Toleration
+from tutti.api.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Taint, Toleration
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 """A number as the API server keeps it. Templates of ours are kept as they are written, and have it from here."""

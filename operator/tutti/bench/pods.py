@@ -9,10 +9,10 @@ from typing import Protocol
 
 import msgspec
 
-from tutti.kube.changes import Change, Gone, Seen
 from tutti.kube.client import Client
 from tutti.kube.informer import Informer
 from tutti.kube.resources import PODS
+from tutti.kube.store import Change, Deletion, Upsert
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -153,14 +153,14 @@ class PodBook:
             pods = self._followed.get(change.key.namespace)
             if pods is None:
                 continue
-            if isinstance(change, Gone):
+            if isinstance(change, Deletion):
                 if change.uid in pods:
                     pods[change.uid].gone = True
             else:
                 self._note(pods, change, now)
         self._changed.set()
 
-    def _note(self, pods: dict[str, Known], seen: Seen[_Pod], now: float) -> None:
+    def _note(self, pods: dict[str, Known], seen: Upsert[_Pod], now: float) -> None:
         pod = pods.get(seen.uid)
         if pod is None:
             pod = pods[seen.uid] = Known(seen.uid, seen.key.namespace, seen.key.name)

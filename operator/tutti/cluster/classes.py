@@ -16,8 +16,8 @@ from typing import TypeVar
 import msgspec
 
 from tutti.api.core import Container, PodSpec
+from tutti.api.owners import Owner
 from tutti.api.resources import AmountError, Amounts
-from tutti.api.selecting import Owner
 from tutti.cluster.kin import ALONE, NO_LABELS, Company, Kin, company_of, has_disk, keys_of
 from tutti.cluster.requests import Scored, pod_requests, scored_requests, scored_weight
 from tutti.cluster.volumes import NO_VOLUMES, VolumeNeeds

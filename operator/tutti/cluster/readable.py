@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tutti.api.core import Pod
-from tutti.api.resources import AmountError, Amounts, amounts_from_zero
+from tutti.api.resources import AmountError, Amounts, parse_requests
 from tutti.cluster.classes import PodClass
 from tutti.cluster.requests import Scored, occupied, scored_occupied
 
@@ -15,7 +15,7 @@ def readable(quantities: Mapping[str, str | int | float], problems: list[str]) -
     out: Amounts = {}
     for name, quantity in quantities.items():
         try:
-            out |= amounts_from_zero({name: quantity})
+            out |= parse_requests({name: quantity})
         except AmountError as error:
             problems.append(str(error))
     return out

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from tutti.api.labels import LabelSelector
-from tutti.api.selecting import SERVICE, Owner
+from tutti.api.owners import SERVICE, Owner
+from tutti.api.selectors import LabelSelector
 from tutti.cluster.kin import NO_LABELS
 
 
 class Selecting(msgspec.Struct, frozen=True):
-    """An object that selects pods by label: a Service, or an owner of pods (`tutti.api.selecting`)."""
+    """An object that selects pods by label: a Service, or an owner of pods (`tutti.api.owners`)."""
 
     kind: str
     namespace: str

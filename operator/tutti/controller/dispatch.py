@@ -17,11 +17,11 @@ import structlog
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.extensions import Extender
 from tutti.api.model import API_VERSION
-from tutti.controller.crds import RESOURCES
-from tutti.controller.extending import Extending
-from tutti.controller.gang_times import GangTimes
+from tutti.controller.discovery import OUR_RESOURCES
+from tutti.controller.extender_calls import ExtenderCalls
 from tutti.controller.logs import details_are_told
 from tutti.controller.metrics import Metrics
+from tutti.controller.progress import GangTimes
 from tutti.engine.reading.admissions import ADMITTED_CONDITION
 from tutti.engine.records.decisions import (
     AnyDecision,
@@ -50,23 +50,20 @@ from tutti.engine.records.observations import (
     ExtenderAnswered,
     PodGroupWritten,
 )
-from tutti.kube.binder import Binder, Binding, BindOutcome
-from tutti.kube.claims import ClaimWriter
+from tutti.kube.binder import Binder, Binding, BindOutcome, ClaimWriter
 from tutti.kube.client import Client
-from tutti.kube.deactivator import Deactivator
 from tutti.kube.errors import ApiError, WireError
-from tutti.kube.events import EventRecorder
-from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
-from tutti.kube.fencing import GENERATION_ANNOTATION, Fence, LeadershipDoubted, LeadershipLost, Term, no_term
-from tutti.kube.happenings import Happening, Reference
-from tutti.kube.lanes import Lane
-from tutti.kube.resources import Resource
+from tutti.kube.events import Event, EventRecorder, ObjectReference
+from tutti.kube.evictor import Deactivator, Eviction, Evictor, EvictOutcome
+from tutti.kube.fencing import GENERATION_ANNOTATION, Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
+from tutti.kube.flow_control import PriorityLevel
+from tutti.kube.resources import APIResource
 from tutti.kube.retry import retrying
-from tutti.kube.statuses import PodVerdict, StatusWriter, Target
+from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
 
 log = structlog.get_logger(__name__)
 
-_POD_GROUPS = RESOURCES["PodGroup"]
+_POD_GROUPS = OUR_RESOURCES["PodGroup"]
 _ANSWERS: Mapping[BindOutcome, BindAnswer] = {
     BindOutcome.BOUND: BindAnswer.BOUND,
     BindOutcome.ALREADY_HERE: BindAnswer.BOUND,
@@ -107,7 +104,7 @@ class Dispatch:
         metrics: Metrics,
         times: GangTimes,
         instance: str,
-        term: Callable[[], Term | None] = no_term,
+        term: Callable[[], LeaseTerm | None] = no_term,
         extenders: Sequence[Extender] = (),
     ) -> None:
         self._client = client
@@ -118,13 +115,13 @@ class Dispatch:
         self._times = times
         self._binder = Binder(client, fence=fence)
         self._evictor = Evictor(client, fence=fence)
-        self._deactivator = Deactivator(client, RESOURCES["Workload"], fence=fence)
+        self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
-        self._extending = Extending(client, extenders, observe=observe, metrics=metrics)
+        self._extending = ExtenderCalls(client, extenders, observe=observe, metrics=metrics)
         self._bind_answers = {outcome: (answer, metrics.binds.labels(answer)) for outcome, answer in _ANSWERS.items()}
-        self._wanted: dict[Target, dict[str, Any]] = {}
+        self._wanted: dict[StatusTarget, dict[str, Any]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._under_way: set[asyncio.Task[None]] = set()
 
@@ -196,12 +193,12 @@ class Dispatch:
             say = log.info if warning else log.debug  # what went well is logged as what it is
             fields = {"reason": event.reason, "kind": event.kind, "namespace": event.namespace, "name": event.name}
             say("told", **fields, note=event.note)
-        about = Reference(event.api_version, event.kind, event.name, event.namespace, event.uid)
-        self._events.record(Happening(about, event.reason, event.note, event.action, event.type))
+        about = ObjectReference(event.api_version, event.kind, event.name, event.namespace, event.uid)
+        self._events.record(Event(about, event.reason, event.note, event.action, event.type))
 
-    def forget(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
+    def forget(self, resource: APIResource, namespace: str, name: str, uid: str) -> None:
         """Drop what is remembered of an object that is gone: one whose status is written here."""
-        target = Target(resource, namespace, name, uid)
+        target = StatusTarget(resource, namespace, name, uid)
         self._wanted.pop(target, None)
         self._statuses.forget(target, parts=("", "PodScheduled", ADMITTED_CONDITION))
 
@@ -281,15 +278,17 @@ class Dispatch:
     def _put_condition(self, decision: SetPodCondition | KeepAdmission) -> None:
         about = (decision.namespace, decision.name, decision.uid)
         if isinstance(decision, KeepAdmission):
-            kept = PodVerdict(ADMITTED_CONDITION, "True", "Admitted", decision.admission)
+            kept = PodConditionUpdate(ADMITTED_CONDITION, "True", "Admitted", decision.admission)
             self._statuses.put_pod_condition(*about, verdict=kept, once=True)
             return
-        verdict = PodVerdict("PodScheduled", "False", decision.reason, decision.message, decision.observed_generation)
+        verdict = PodConditionUpdate(
+            "PodScheduled", "False", decision.reason, decision.message, decision.observed_generation
+        )
         self._statuses.put_pod_condition(*about, verdict=verdict, nominated_node=decision.nominated_node)
 
     def _put_status(self, patch: PatchStatus) -> None:
         """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost."""
-        target = Target(_resource(patch), patch.namespace, patch.name, patch.uid)
+        target = StatusTarget(_resource(patch), patch.namespace, patch.name, patch.uid)
         wanted = self._wanted[target] = composed(self._wanted.get(target, {}), patch.status)
         self._statuses.put(target, wanted)
 
@@ -325,7 +324,7 @@ class Dispatch:
         body = msgspec.json.encode(document)
 
         async def attempt() -> bytes:
-            return await self._client.write(Lane.STATUS, method, path, body=body, fence=self._fence)
+            return await self._client.write(PriorityLevel.STATUS, method, path, body=body, fence=self._fence)
 
         try:
             await retrying(attempt)
@@ -360,13 +359,13 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
             return None
 
 
-def _resource(patch: PatchStatus) -> Resource:
+def _resource(patch: PatchStatus) -> APIResource:
     """Return where the object of a status is served."""
     group, _, version = patch.api_version.partition("/")
     if not group:
-        return RESOURCES[patch.kind]
+        return OUR_RESOURCES[patch.kind]
     kind = next(one for one in GANG_KINDS if (one.group, one.kind) == (group, patch.kind))
-    return Resource(group, version, kind.plural)
+    return APIResource(group, version, kind.plural)
 
 
 def composed(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:

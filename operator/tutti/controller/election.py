@@ -13,10 +13,9 @@ from functools import partial
 from typing import Protocol
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.controller.lag import Pulse
-from tutti.controller.own_loop import OwnLoop
+from tutti.controller.event_loops import Heartbeat, LoopThread
 from tutti.kube.client import Client
-from tutti.kube.fencing import LeadershipDoubted, Term
+from tutti.kube.fencing import LeadershipDoubted, LeaseTerm
 from tutti.kube.lease import Elector, LeaseTimes
 
 
@@ -32,7 +31,7 @@ class Election(Protocol):
         """Whether nobody else can have led since `look`."""
 
     @property
-    def term(self) -> Term | None:
+    def term(self) -> LeaseTerm | None:
         """What writes of this process record."""
 
     @property
@@ -67,7 +66,7 @@ class Election(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class ElectionThread:
     """A loop in a thread of its own, and what is needed there to hold a lease.
 
     Attributes:
@@ -75,15 +74,15 @@ class Aside:
         pulse: Of the loop that acts: where that is stuck for good, its lease is not renewed.
     """
 
-    loop: OwnLoop
+    loop: LoopThread
     client: Client
-    pulse: Pulse
+    pulse: Heartbeat
 
 
 class DistantElector:
     """An elector that works in another loop."""
 
-    def __init__(self, elector: Elector, loop: OwnLoop) -> None:
+    def __init__(self, elector: Elector, loop: LoopThread) -> None:
         self._elector = elector
         self._loop = loop
 
@@ -98,7 +97,7 @@ class DistantElector:
         return self._elector.alone
 
     @property
-    def term(self) -> Term | None:
+    def term(self) -> LeaseTerm | None:
         """What writes of this process record."""
         return self._elector.term
 
@@ -159,7 +158,7 @@ async def _waited(settled: Callable[[], Awaitable[object]]) -> None:
     await settled()
 
 
-def elector_in(aside: Aside, client: Client, configuration: TuttiConfiguration) -> DistantElector:
+def elector_in(aside: ElectionThread, client: Client, configuration: TuttiConfiguration) -> DistantElector:
     """Return an elector that works aside, and renews for as long as the loop that acts comes round.
 
     What `client` finds out here of a server that is back is told there, and the other way round.
@@ -172,13 +171,13 @@ def elector_in(aside: Aside, client: Client, configuration: TuttiConfiguration) 
         aside.client,
         namespace=election.lease_namespace,
         name=election.lease_name,
-        times=times_of(configuration),
+        times=lease_times(configuration),
         acts=aside.pulse.is_there,
     )
     return DistantElector(elector, aside.loop)
 
 
-def times_of(configuration: TuttiConfiguration) -> LeaseTimes:
+def lease_times(configuration: TuttiConfiguration) -> LeaseTimes:
     """Return how long a lease lasts, when its holder gives up, and how often both sides try."""
     election = configuration.leader_election
     return LeaseTimes(election.lease_duration_seconds, election.renew_deadline_seconds, election.retry_period_seconds)

@@ -29,23 +29,18 @@ from prometheus_client import disable_created_metrics
 
 from tutti import __version__
 from tutti.api.configuration import TuttiConfiguration
-from tutti.controller.certificates import own_certificate
-from tutti.controller.deletion import Holder
-from tutti.controller.election import Aside
+from tutti.controller.election import ElectionThread
+from tutti.controller.engine_run import OperatorContext
+from tutti.controller.event_loops import Heartbeat, LoopThread, OtherLoop, measure_lag
 from tutti.controller.health import Health
 from tutti.controller.journaling import journal_at
-from tutti.controller.lag import Pulse, measure_lag
+from tutti.controller.kopf_handlers import DeletionGuard, Reviewer, holding, reviewing, run_kopf, settings_for
+from tutti.controller.leader_session import LeaderSession
 from tutti.controller.logs import tell_loop_error
 from tutti.controller.metrics import Metrics
-from tutti.controller.operator import holding, reviewing, run_kopf, settings_for
-from tutti.controller.own_loop import Elsewhere, OwnLoop
-from tutti.controller.parts import Part, keep_up, until_stopped
-from tutti.controller.room import Room
-from tutti.controller.scraping import Readers
-from tutti.controller.serving import application, guarded, serving
-from tutti.controller.supervisor import Supervisor, is_lost_lease, leaves
-from tutti.controller.surroundings import Surroundings
-from tutti.controller.webhooks import Reviewer
+from tutti.controller.self_signing import own_certificate
+from tutti.controller.serving import MetricsReaders, application, guarded, serving
+from tutti.controller.supervision import Restartable, Supervisor, is_lost_lease, keep_up, leaves, until_stopped
 from tutti.engine.engine import Engine
 from tutti.engine.records.hosting import Plugins
 from tutti.kube.client import Client
@@ -123,12 +118,12 @@ async def operate(
     credentials = await Credentials.load(launch.kubeconfig, launch.context)
     stop = asyncio.Event()
     health, metrics = Health(), Metrics(local_queues=configuration.metrics.local_queues)
-    wire, pulse = WireMetrics(metrics.registry), Pulse()
+    wire, pulse = WireMetrics(metrics.registry), Heartbeat()
     health.alive["loop"] = pulse.check
     with (
         _signals(stop),
         journal_at(launch.journal, configuration, metrics.journal_failures) as journal,
-        OwnLoop("lease and probes", _loop_factory()) as own,
+        LoopThread("lease and probes", _loop_factory()) as own,
     ):
         lasting = await own.run(Credentials.load(launch.kubeconfig, launch.context))
         async with (
@@ -141,10 +136,10 @@ async def operate(
             log.info("started", version=__version__, cluster=credentials.source, port=port)
             if serves_at is not None:
                 serves_at(port)
-            aside = Aside(own, holder, pulse)
-            around = Surroundings(client, configuration, health, metrics, journal, aside=aside)
+            aside = ElectionThread(own, holder, pulse)
+            around = OperatorContext(client, configuration, health, metrics, journal, aside=aside)
             try:
-                room = Room(engines, around, once_synced=once_synced)
+                room = LeaderSession(engines, around, once_synced=once_synced)
                 await _operate(room, around, credentials, stop, pulse=pulse)
             except Exception as error:
                 said = dict.fromkeys(str(leaf) or repr(leaf) for leaf in leaves(error))
@@ -153,15 +148,15 @@ async def operate(
 
 
 async def _operate(
-    room: Room, around: Surroundings, credentials: Credentials, stop: asyncio.Event, *, pulse: Pulse
+    room: LeaderSession, around: OperatorContext, credentials: Credentials, stop: asyncio.Event, *, pulse: Heartbeat
 ) -> None:
     """Run the engine, and beside it what may fail by itself."""
     supervisor = Supervisor(lambda: room.run(stop), stop=stop, health=around.health)
     with ExitStack() as loops:
-        loop = loops.enter_context(OwnLoop("deletions", _loop_factory()))
+        loop = loops.enter_context(LoopThread("deletions", _loop_factory()))
         parts = [_deletions(room, credentials, around.configuration, loop)]
         if around.configuration.webhook.enabled:
-            loop = loops.enter_context(OwnLoop("webhooks", _loop_factory()))
+            loop = loops.enter_context(LoopThread("webhooks", _loop_factory()))
             parts.append(_webhooks(room, credentials, around, loop))
         supervisor.start()
         try:
@@ -176,7 +171,7 @@ async def _operate(
     supervisor.result()
 
 
-async def _once_synced(room: Room, around: Surroundings, parts: Sequence[Part]) -> None:
+async def _once_synced(room: LeaderSession, around: OperatorContext, parts: Sequence[Restartable]) -> None:
     """Keep up what goes by what was listed."""
     await room.synced.wait()
     async with asyncio.TaskGroup() as group:
@@ -184,22 +179,24 @@ async def _once_synced(room: Room, around: Surroundings, parts: Sequence[Part]) 
             group.create_task(keep_up(part, health=around.health, metrics=around.metrics), name=part.name)
 
 
-def _deletions(room: Room, credentials: Credentials, configuration: TuttiConfiguration, loop: OwnLoop) -> Part:
+def _deletions(
+    room: LeaderSession, credentials: Credentials, configuration: TuttiConfiguration, loop: LoopThread
+) -> Restartable:
     """Return the part that holds deletions of what is in use."""
-    holder = Holder(room.catalogue, deciding=room.deciding, record=room.record)
-    there = Elsewhere(asyncio.get_running_loop())
+    holder = DeletionGuard(room.catalogue, deciding=room.deciding, record=room.record)
+    there = OtherLoop(asyncio.get_running_loop())
 
     async def work() -> None:
         await loop.run(run_kopf(holding(credentials, holder, there), settings_for(configuration)))
 
-    return Part("deletions", work)
+    return Restartable("deletions", work)
 
 
-def _webhooks(room: Room, credentials: Credentials, around: Surroundings, loop: OwnLoop) -> Part:
+def _webhooks(room: LeaderSession, credentials: Credentials, around: OperatorContext, loop: LoopThread) -> Restartable:
     """Return the part that serves reviews; without it, the API server must not ask this process."""
     configuration = around.configuration
     reviewer = Reviewer(room.catalogue, room.classes, default_queue=configuration.default_local_queue)
-    there = Elsewhere(asyncio.get_running_loop())
+    there = OtherLoop(asyncio.get_running_loop())
 
     async def work() -> None:
         ended = asyncio.Event()
@@ -208,7 +205,7 @@ def _webhooks(room: Room, credentials: Credentials, around: Surroundings, loop: 
             kopf = loop.run(run_kopf(reviewing(credentials, reviewer, there), settings))
             await until_stopped(ended, kopf)
 
-    return Part("webhooks", work, gates=True)
+    return Restartable("webhooks", work, gates=True)
 
 
 def _server(
@@ -217,7 +214,7 @@ def _server(
     """Return what serves probes and metrics, in whatever loop it is begun; metrics are read in this one."""
     registry = metrics.registry if configuration.metrics.secure_bind_address is None else None
     host, port = _address(configuration.metrics.bind_address)
-    app = application(health, registry, measured_in=Elsewhere(asyncio.get_running_loop()))
+    app = application(health, registry, measured_in=OtherLoop(asyncio.get_running_loop()))
     return lambda: serving(app, host=host, port=port)
 
 
@@ -231,7 +228,7 @@ def _readers_server(
         client: Asks who may; of the loop that it is begun in.
         metrics: What is measured.
     """
-    here = Elsewhere(asyncio.get_running_loop())
+    here = OtherLoop(asyncio.get_running_loop())
 
     @asynccontextmanager
     async def begun() -> AsyncIterator[None]:
@@ -244,7 +241,7 @@ def _readers_server(
 
         host, port = _address(address)
         context = Certificate.make([host or "localhost"], lasts=_CERTIFICATE_LASTS).context()
-        app = guarded(metrics.registry, Readers(client), measured_in=here)
+        app = guarded(metrics.registry, MetricsReaders(client), measured_in=here)
         async with serving(app, host=host, port=port, context=context) as served:
             log.info("serving_metrics", port=served)
             yield
@@ -274,7 +271,7 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-def run(launch: Launch) -> int:
+def run_operator(launch: Launch) -> int:
     """Run the operator in a loop of its own and return the exit code of the process.
 
     Raises:

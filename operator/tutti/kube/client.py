@@ -27,12 +27,11 @@ from tutti import __version__
 from tutti.kube.connections import CannotConnect, Connections, Request
 from tutti.kube.credentials import Access, Credentials, CredentialsError
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
-from tutti.kube.exchange import REFUSED, CutOff, probe
 from tutti.kube.fencing import Fence, LeadershipDoubted, granted
-from tutti.kube.lanes import Lane, Lanes
+from tutti.kube.flow_control import ConcurrencyLimiter, PriorityLevel, PriorityLevels
+from tutti.kube.http1 import REFUSED, CutOff, probe
 from tutti.kube.metrics import WireMetrics
-from tutti.kube.pace import Pace
-from tutti.kube.recovery import Recovery
+from tutti.kube.retry import Recovery
 
 log = structlog.get_logger(__name__)
 P = ParamSpec("P")
@@ -73,7 +72,7 @@ class Client:
         self.metrics = metrics or WireMetrics()
         self.recovery = Recovery()
         self._clock = asyncio.get_running_loop().time
-        self._lanes = Lanes(Pace(concurrency))
+        self._lanes = PriorityLevels(ConcurrencyLimiter(concurrency))
         self.metrics.follow(self._lanes)
         self._timeout_seconds = timeout_seconds
         # Compression would cost more CPU than it saves within a cluster's network.
@@ -129,7 +128,7 @@ class Client:
         return await self._authorized(self._ask, Request(method, target, body, content_type, seconds, bounded=bounded))
 
     async def write(
-        self, lane: Lane, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
+        self, lane: PriorityLevel, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
     ) -> bytes:
         """Send a write when it is its turn and the fence still allows it, and return the body of the answer.
 

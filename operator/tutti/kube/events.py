@@ -19,15 +19,60 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from tutti.kube.backoff import Backoff
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence, LeadershipLost
-from tutti.kube.happenings import Happening, Reference, cut
-from tutti.kube.lanes import Lane
+from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.resources import EVENTS
-from tutti.kube.retry import retrying
+from tutti.kube.retry import Backoff, retrying
 from tutti.kube.timestamps import micro_time, now
+
+LONGEST_NOTE: Final = 1024
+"""kube-apiserver refuses longer notes (core validation, NoteLengthLimit)."""
+
+
+class ObjectReference(msgspec.Struct, frozen=True):
+    """The object an event is about, or is related to."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """Return it as a core/v1 ObjectReference."""
+        fields = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "name": self.name,
+            "namespace": self.namespace,
+            "uid": self.uid,
+        }
+        return {name: value for name, value in fields.items() if value}
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One event as its reporter says it; equal ones are repeats of each other.
+
+    `type` is Normal or Warning, `action` what was done about it; both are required by the server, as is `reason`.
+    """
+
+    regarding: ObjectReference
+    reason: str
+    note: str
+    action: str
+    type: str = "Normal"
+    related: ObjectReference | None = None
+
+
+def cut_note(note: str) -> str:
+    """Return the note within the server's limit, which counts bytes; a cut one ends in an ellipsis."""
+    encoded = note.encode()
+    if len(encoded) <= LONGEST_NOTE:
+        return note
+    return encoded[: LONGEST_NOTE - 3].decode("utf-8", "ignore") + "..."
+
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +100,7 @@ class RecorderLimits:
 class _Series:
     """An event and its repeats."""
 
-    happening: Happening
+    happening: Event
     name: str
     first_at: datetime
     last_at: datetime
@@ -100,13 +145,13 @@ class EventRecorder:
         self._concurrency = concurrency
         self._limits = limits or RecorderLimits()
         self._backoff = backoff
-        self._series: OrderedDict[Happening, _Series] = OrderedDict()
-        self._buckets: OrderedDict[Reference, _Bucket] = OrderedDict()
+        self._series: OrderedDict[Event, _Series] = OrderedDict()
+        self._buckets: OrderedDict[ObjectReference, _Bucket] = OrderedDict()
         self._queue: asyncio.Queue[_Series] = asyncio.Queue()
         self._work_left = _Outstanding()
         self._hurry = False
 
-    def record(self, happening: Happening) -> None:
+    def record(self, happening: Event) -> None:
         """Take note of an event; it is written later, added to an earlier one, or dropped and counted."""
         heard = asyncio.get_running_loop().time()
         self._forget(heard)
@@ -160,7 +205,7 @@ class EventRecorder:
         while self._buckets and at - next(iter(self._buckets.values())).filled_at >= full:
             self._buckets.popitem(last=False)
 
-    def _admit(self, regarding: Reference, at: float) -> bool:
+    def _admit(self, regarding: ObjectReference, at: float) -> bool:
         """Take a token of the object's bucket, if there is one."""
         limits = self._limits
         bucket = self._buckets.setdefault(regarding, _Bucket(limits.burst, at))
@@ -174,7 +219,7 @@ class EventRecorder:
         bucket.tokens -= 1
         return True
 
-    def _begin(self, happening: Happening, heard: float) -> None:
+    def _begin(self, happening: Event, heard: float) -> None:
         """Start a series with its first event, to be written at once."""
         moment = now()
         tail = f".{secrets.token_hex(8)}"
@@ -260,7 +305,7 @@ class EventRecorder:
 
         async def attempt() -> bytes:
             return await self._client.write(
-                Lane.EVENT, method, path, body=body, fence=self._fence, content_type=content_type
+                PriorityLevel.EVENT, method, path, body=body, fence=self._fence, content_type=content_type
             )
 
         await retrying(attempt, tries=3, backoff=self._backoff())
@@ -279,7 +324,7 @@ class EventRecorder:
             "reason": said.reason,
             "action": said.action,
             "type": said.type,
-            "note": cut(said.note),
+            "note": cut_note(said.note),
         }
         if said.related is not None:
             document["related"] = said.related.as_dict()

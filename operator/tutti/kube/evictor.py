@@ -1,4 +1,4 @@
-"""Takes running members out: by deletion, as kube-scheduler does with its victims, or politely by the Eviction API."""
+"""Takes running members out, by deletion as kube-scheduler does with its victims; and sets Workloads inactive."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from typing import Any
 import msgspec
 import structlog
 
-from tutti.kube.backoff import Backoff
-from tutti.kube.client import STRATEGIC_MERGE_PATCH, Client
+from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from tutti.kube.errors import DISRUPTION_BUDGET, ApiError, WireError, is_retryable, retry_after
 from tutti.kube.fencing import Fence
-from tutti.kube.lanes import Lane
-from tutti.kube.pods import read_pod
-from tutti.kube.resources import PODS
-from tutti.kube.retry import settling
+from tutti.kube.fetching import read_pod
+from tutti.kube.flow_control import PriorityLevel
+from tutti.kube.resources import PODS, APIResource
+from tutti.kube.retry import Backoff, retrying, settling
 from tutti.kube.timestamps import now, second_time
 
 log = structlog.get_logger(__name__)
@@ -115,7 +114,7 @@ class Evictor:
         patch = {"metadata": {"uid": eviction.uid}, "status": {"conditions": [condition]}}
         try:
             await self._client.write(
-                Lane.EVICT,
+                PriorityLevel.EVICT,
                 "PATCH",
                 PODS.path(eviction.namespace, eviction.name, "status"),
                 body=msgspec.json.encode(patch),
@@ -152,7 +151,9 @@ class Evictor:
             options["gracePeriodSeconds"] = eviction.grace_seconds
         if not eviction.polite:
             path = PODS.path(eviction.namespace, eviction.name)
-            await self._client.write(Lane.EVICT, "DELETE", path, body=msgspec.json.encode(options), fence=self._fence)
+            await self._client.write(
+                PriorityLevel.EVICT, "DELETE", path, body=msgspec.json.encode(options), fence=self._fence
+            )
             return
         body = {
             "apiVersion": "policy/v1",
@@ -161,7 +162,7 @@ class Evictor:
             "deleteOptions": options,
         }
         path = PODS.path(eviction.namespace, eviction.name, "eviction")
-        await self._client.write(Lane.EVICT, "POST", path, body=msgspec.json.encode(body), fence=self._fence)
+        await self._client.write(PriorityLevel.EVICT, "POST", path, body=msgspec.json.encode(body), fence=self._fence)
 
     async def _judge(self, eviction: Eviction, error: WireError) -> EvictOutcome | None:
         """Say what an error means; None where another try is in order."""
@@ -188,3 +189,52 @@ def _result(eviction: Eviction, outcome: EvictOutcome, error: WireError) -> Evic
     """Record an outcome together with the error it was learnt from."""
     wait = retry_after(error) if outcome is EvictOutcome.BLOCKED else None
     return EvictResult(eviction.namespace, eviction.name, eviction.uid, outcome, str(error), wait)
+
+
+PAST_ALL_GENERATIONS = 2**31 - 1
+"""The generation told of an object that is no more, or is another one by now: every later one is past it."""
+
+
+class _Metadata(msgspec.Struct):
+    generation: int = 0
+
+
+class _Answer(msgspec.Struct):
+    metadata: _Metadata
+
+
+class Deactivator:
+    """Writes `spec.active: false`; repeating it is safe, for the uid is a precondition and the value is the same."""
+
+    def __init__(self, client: Client, resource: APIResource, *, fence: Fence) -> None:
+        self._client = client
+        self._resource = resource
+        self._fence = fence
+
+    async def deactivate(self, namespace: str, name: str, uid: str) -> int:
+        """Set one object inactive.
+
+        Returns:
+            The generation that the object has then, `GONE` where it is no more, or 0 where it could not be written.
+
+        Raises:
+            LeadershipLost: Before anything, or anything more, was sent.
+        """
+        path = self._resource.path(namespace, name)
+        body = msgspec.json.encode({"metadata": {"uid": uid}, "spec": {"active": False}})
+
+        async def attempt() -> bytes:
+            """Write once."""
+            return await self._client.write(
+                PriorityLevel.EVICT, "PATCH", path, body=body, fence=self._fence, content_type=MERGE_PATCH
+            )
+
+        try:
+            answer = await retrying(attempt)
+        except WireError as error:
+            if isinstance(error, ApiError) and error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+                return PAST_ALL_GENERATIONS
+            log.error("workload_not_deactivated", namespace=namespace, name=name, error=str(error))  # noqa: TRY400 - the reason is in the answer
+            return 0
+        log.info("workload_deactivated", namespace=namespace, name=name)
+        return msgspec.json.decode(answer, type=_Answer).metadata.generation

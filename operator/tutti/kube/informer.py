@@ -21,14 +21,13 @@ from typing import Final, Generic, TypeVar
 import msgspec
 import structlog
 
-from tutti.kube.backoff import Backoff
-from tutti.kube.changes import Change, Key, Unread
 from tutti.kube.client import Client
+from tutti.kube.decoding import BrokenStream, LineSplitter
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError, is_retryable, retry_after
-from tutti.kube.listing import FIRST_PAGE, Page, Scope, fetch_page, next_limit
-from tutti.kube.mirror import Mirror
-from tutti.kube.resources import Resource
-from tutti.kube.watching import BrokenStream, LineSplitter
+from tutti.kube.fetching import FIRST_PAGE, ListPage, ListScope, fetch_page, next_limit
+from tutti.kube.resources import APIResource
+from tutti.kube.retry import Backoff
+from tutti.kube.store import Change, ObjectKey, Store, Unreadable
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -63,11 +62,11 @@ class Informer(Generic[T]):
     def __init__(
         self,
         client: Client,
-        resource: Resource,
+        resource: APIResource,
         *,
         view: type[T],
         deliver: Callable[[Sequence[Change[T]]], None],
-        unread: Callable[[Unread], None] = lambda _: None,
+        unread: Callable[[Unreadable], None] = lambda _: None,
         trim: Callable[[T], T] = lambda found: found,
         namespace: str | None = None,
         label_selector: str = "",
@@ -85,8 +84,8 @@ class Informer(Generic[T]):
         self.refused = False
         self._interrupted_at = 0.0  # when the problem began, by the clock of the loop
         self._client = client
-        self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver, unread=unread, trim=trim)
-        self._scope = Scope(resource.path(namespace), label_selector, field_selector)
+        self._mirror = Store(resource, client.metrics, view=view, deliver=deliver, unread=unread, trim=trim)
+        self._scope = ListScope(resource.path(namespace), label_selector, field_selector)
         self._page_size = page_size
         self._most = page_size  # less after pages did not come in time
         self._watch_seconds = watch_seconds
@@ -109,7 +108,7 @@ class Informer(Generic[T]):
         self._synced_gauge = client.metrics.synced.labels(resource.label)
 
     @property
-    def keys(self) -> frozenset[Key]:
+    def keys(self) -> frozenset[ObjectKey]:
         """The objects known to exist, including those that could not be decoded."""
         return self._mirror.keys
 
@@ -240,7 +239,7 @@ class Informer(Generic[T]):
         self._mirror.end_list(page.metadata.resource_version)
         self._note_listed()
 
-    async def _after(self, cursor: str, limit: int) -> Page | WireError:
+    async def _after(self, cursor: str, limit: int) -> ListPage | WireError:
         """Return the page that a cursor leads to, or why there is none."""
         try:
             return await fetch_page(self._client, self._scope, limit=limit, cursor=cursor)

@@ -30,7 +30,7 @@ import structlog
 
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, WireError
-from tutti.kube.fencing import LeadershipDoubted, LeadershipLost, Term
+from tutti.kube.fencing import LeadershipDoubted, LeadershipLost, LeaseTerm
 from tutti.kube.lease_record import NEVER, LeaseRecord
 from tutti.kube.timestamps import micro_time, now
 
@@ -139,11 +139,11 @@ class Elector:
         return f"leads; the lease was renewed {since:.0f} s ago"
 
     @property
-    def term(self) -> Term | None:
+    def term(self) -> LeaseTerm | None:
         """What writes of this process record; None where it has never led."""
         if not self._record.exists or self._deadline == NEVER:
             return None
-        return Term(self._record.uid, self._record.transitions)
+        return LeaseTerm(self._record.uid, self._record.transitions)
 
     def check(self) -> float:
         """Return how many seconds what is sent now may be worked on; cheap enough for before every write.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tutti.api.resources import describe
+from tutti.api.resources import format_amount
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.gang import Ask, place, prospect
@@ -125,7 +125,7 @@ def _never(nodes: NodeColumns, ask: Ask) -> str:
         for claim in (ask.klass.volumes.once if ask.required > 1 else ())
     ]
     for name, largest in too_large(nodes, ask.klass.requests).items():
-        asks, offers = describe(name, ask.klass.requests[name]), describe(name, largest)
+        asks, offers = format_amount(name, ask.klass.requests[name]), format_amount(name, largest)
         parts.append(f"a pod asks for {asks} {name}; the largest node offers {offers}")
     return "; ".join(parts)
 

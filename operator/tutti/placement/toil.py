@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tutti.api.core import PodSpec
-from tutti.api.labels import LabelSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tutti.api.selectors import LabelSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.cluster.classes import PodClass
 
 MOST_TERMS: Final = 500

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tutti.api.labels import NodeSelectorTerm
-from tutti.api.taints import HARD_EFFECTS, untolerated
+from tutti.api.selectors import HARD_EFFECTS, NodeSelectorTerm, untolerated
 from tutti.quota.flavors import Flavor, Queue, ResourceGroup
 from tutti.quota.podsets import PodSet
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tutti.api.labels import LabelSelector
-from tutti.api.taints import HARD_EFFECTS, Taint, Toleration, untolerated
+from tutti.api.selectors import HARD_EFFECTS, LabelSelector, Taint, Toleration, untolerated
 from tutti.placement.framework import Where
 from tutti.quota.fungibility import DEFAULT_FUNGIBILITY, Fungibility
 from tutti.quota.policy import NOBODY, PreemptionPolicy

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tutti.api.labels import NodeSelector
-from tutti.api.taints import Toleration
+from tutti.api.selectors import NodeSelector, Toleration
 from tutti.placement.topology.request import TopologyRequest
 
 

@@ -13,12 +13,12 @@ from tutti.bench.objects import Refused
 from tutti.bench.opcodes.objects import create_many
 from tutti.bench.operations.objects import AllocResourceClaims, CreateResourceClaims, CreateResourceDriver
 from tutti.bench.run import Run
-from tutti.kube.resources import NODES, Resource
+from tutti.kube.resources import NODES, APIResource
 
 Object = dict[str, Any]
 
 _VERSION: Final = "resource.k8s.io/v1"
-_CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims")
+_CLAIMS: Final = APIResource("resource.k8s.io", "v1", "resourceclaims")
 
 
 class _Exactly(msgspec.Struct, frozen=True):

@@ -16,8 +16,8 @@ from tutti.bench.operations.objects import (
 )
 from tutti.bench.pods import Stalled
 from tutti.bench.run import Run, fill
-from tutti.kube.backoff import Backoff
-from tutti.kube.resources import Resource
+from tutti.kube.resources import APIResource
+from tutti.kube.retry import Backoff
 
 Object = dict[str, Any]
 
@@ -131,5 +131,5 @@ async def _until_there(namespace: str, count: int, run: Run) -> None:
         await asyncio.sleep(backoff.next())
 
 
-async def _number(resource: Resource, namespace: str, run: Run) -> int:
+async def _number(resource: APIResource, namespace: str, run: Run) -> int:
     return len(await run.objects.names(resource, namespace))

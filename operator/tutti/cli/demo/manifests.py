@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tutti.api.conventions.tutti import POD_GROUP, QUEUE_NAME
+from tutti.api.conventions.named_groups import POD_GROUP, QUEUE_NAME
 from tutti.api.crds import crd
 from tutti.api.kinds import KINDS
 from tutti.api.model import API_VERSION

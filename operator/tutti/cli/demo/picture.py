@@ -9,7 +9,7 @@ import enum
 from collections import Counter
 from dataclasses import dataclass
 
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 from tutti.cli.demo.scenario import Act, Job, Scenario
 from tutti.cli.demo.track import ENDED, PodView, State, Track, Why
 

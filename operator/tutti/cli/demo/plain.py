@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 from tutti.cli.demo.ink import KINDS, seconds
 from tutti.cli.demo.picture import Happening, Kind, Picture
 from tutti.cli.demo.summary import Row, Summary

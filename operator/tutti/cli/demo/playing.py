@@ -13,18 +13,20 @@ from tutti.cli.demo.manifests import Document, definitions, fixtures, pod, pod_g
 from tutti.cli.demo.picture import Picture
 from tutti.cli.demo.scenario import PAIR, Act, Scenario, Wave
 from tutti.cli.demo.watching import Observer
-from tutti.controller.crds import RESOURCES, installed
+from tutti.controller.discovery import OUR_RESOURCES, installed
 from tutti.controller.health import Health
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError
-from tutti.kube.resources import NAMESPACES, PODS, Resource
+from tutti.kube.resources import NAMESPACES, PODS, APIResource
 from tutti.kube.retry import retrying
 
 _SERVED = {
-    "CustomResourceDefinition": Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False),
+    "CustomResourceDefinition": APIResource(
+        "apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False
+    ),
     "Namespace": NAMESPACES,
     "Pod": PODS,
-    **RESOURCES,
+    **OUR_RESOURCES,
 }
 
 

@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 from tutti.cli.demo.ink import BORDER, FREE, INKS, QUIET
 from tutti.cli.demo.picture import NodeView, Picture
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tutti.api.core import ObjectMeta, Pod
-from tutti.api.labels import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tutti.api.selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.api.storage import (
     BIND_COMPLETED,
     SELECTED_NODE,

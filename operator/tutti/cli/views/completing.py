@@ -10,13 +10,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from tutti.controller import logs
-from tutti.controller.crds import RESOURCES
+from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials, CredentialsError
+from tutti.kube.decoding import read_meta
 from tutti.kube.errors import WireError
-from tutti.kube.listing import Scope, fetch_all
-from tutti.kube.resources import NODES, Resource
-from tutti.kube.watching import read_meta
+from tutti.kube.fetching import ListScope, fetch_all
+from tutti.kube.resources import NODES, APIResource
 
 _PATIENCE_SECONDS = 3.0
 """A shell that waits longer seems to hang."""
@@ -26,7 +26,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 def names(*kinds: str) -> Complete:
     """Return what completes the name of a Node or of an object of ours; with its namespace, where it has one."""
-    resources = [NODES if kind == "Node" else RESOURCES[kind] for kind in kinds]
+    resources = [NODES if kind == "Node" else OUR_RESOURCES[kind] for kind in kinds]
 
     def complete(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
         logs.configure("console", level="critical")
@@ -40,11 +40,11 @@ def names(*kinds: str) -> Complete:
     return complete
 
 
-async def _names(kubeconfig: Path | None, context: str | None, resources: Sequence[Resource]) -> list[str]:
+async def _names(kubeconfig: Path | None, context: str | None, resources: Sequence[APIResource]) -> list[str]:
     credentials = await Credentials.load(kubeconfig, context)
     found: list[str] = []
     async with Client(credentials, timeout_seconds=_PATIENCE_SECONDS) as client:
         for resource in resources:
-            metas = (read_meta(raw) for raw in await fetch_all(client, Scope(resource.path())))
+            metas = (read_meta(raw) for raw in await fetch_all(client, ListScope(resource.path())))
             found += [f"{meta.namespace}/{meta.name}".lstrip("/") for meta in metas if meta is not None]
     return sorted(dict.fromkeys(found))

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from tutti.api.resources import describe
-from tutti.api.wording import IS, agreeing, counted
+from tutti.api.messages import IS, agreeing, counted
+from tutti.api.resources import format_amount
 from tutti.cli.views.drawing import ago
 from tutti.engine.lifecycle.degraded import losses_of, restarts_at, short_groups
 from tutti.engine.records.explanation import Explanation
@@ -136,7 +136,9 @@ def end(found: Degraded, now: float) -> str:
 
 def amounts(kept: Mapping[tuple[str, str], int]) -> str:
     """Say how much of which resources in which flavors."""
-    return ", ".join(f"{describe(resource, units)} {resource} ({flavor})" for (flavor, resource), units in kept.items())
+    return ", ".join(
+        f"{format_amount(resource, units)} {resource} ({flavor})" for (flavor, resource), units in kept.items()
+    )
 
 
 def kept_for(state: State, workload: Workload) -> Iterator[KeptQuota]:

@@ -17,14 +17,14 @@ import msgspec
 from rich.console import Console, RenderableType
 
 from tutti.api.configuration import ConfigurationError, TuttiConfiguration
-from tutti.api.configuration import load as read
+from tutti.api.configuration import load_configuration as read
 from tutti.cli.terminal import Terminal, echo
 from tutti.cli.views.asking import Asked
 from tutti.cli.views.drawing import WIDE, Page
 from tutti.cli.views.listing import list_cluster
 from tutti.controller import logs
-from tutti.controller.crds import RESOURCES
-from tutti.controller.plugins import load
+from tutti.controller.discovery import OUR_RESOURCES
+from tutti.controller.plugins import load_plugins
 from tutti.kube.credentials import CredentialsError
 from tutti.kube.errors import ApiError, WireError
 
@@ -57,14 +57,14 @@ class Way:
         logs.configure("console", level="error")
         try:
             configuration = TuttiConfiguration() if self.config is None else _read(self.config)
-            plugins = load(configuration)
+            plugins = load_plugins(configuration)
             listed = asyncio.run(list_cluster(self.kubeconfig, self.context, configuration.conventions, namespace))
         except ConfigurationError as error:
             fail(f"configuration {error}")
         except (CredentialsError, WireError) as error:
             fail(error.message if isinstance(error, ApiError) else str(error))
         if listed.missing:
-            unknown = "any of Tutti's kinds" if len(listed.missing) == len(RESOURCES) else ", ".join(listed.missing)
+            unknown = "any of Tutti's kinds" if len(listed.missing) == len(OUR_RESOURCES) else ", ".join(listed.missing)
             fail(f"the server does not know {unknown}: install Tutti's CRDs (kubectl apply -k crds)")
         for one in listed.unreadable:
             echo(f"left out, as it cannot be read: {one}", err=True)
@@ -73,7 +73,7 @@ class Way:
     def lacks(self, asked: Asked) -> str:
         """Return why no answer can be worked out, or "": what could not be listed without which it would be wrong."""
         refused = asked.listed.refused
-        needed = ("pods", "nodes", *(resource.label for resource in RESOURCES.values()))
+        needed = ("pods", "nodes", *(resource.label for resource in OUR_RESOURCES.values()))
         wanting = [label for label in needed if label in refused]
         if not wanting:
             return ""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tutti.api.conventions import Claim
-from tutti.api.conventions.texts import within_bounds
-from tutti.api.conventions.tutti import POD_GROUP
+from tutti.api.conventions import GangMembership
+from tutti.api.conventions.membership import within_bounds
+from tutti.api.conventions.named_groups import POD_GROUP
 from tutti.api.core import Pod
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
@@ -39,7 +39,7 @@ def put_member(state: State, pod: Pod) -> None:
         drop_member(state, record.key)
         member = None
     if member is None:
-        member = state.members[record.key] = Member(record, pod.spec.scheduler_name, Claim())
+        member = state.members[record.key] = Member(record, pod.spec.scheduler_name, GangMembership())
     said = state.sayings.of(pod)
     if (heard := hash((pod.metadata.uid, said))) != member.said:
         member.said = heard
@@ -137,7 +137,7 @@ def _read(state: State, member: Member, pod: Pod, said: Saying) -> None:
         claim, member.problem = state.sayings.read(said, pod)
     except Exception as error:  # noqa: BLE001 - a bulkhead: it is this pod's, and what it has of quota stays charged
         state.out.append(faults.fault_of(("Pod", *member.pod.key), error, "reading"))
-        claim = Claim(namespace=pod.metadata.namespace)
+        claim = GangMembership(namespace=pod.metadata.namespace)
         member.problem = f"what it says of its gang raises {faults.said(error)}"
     if claim != member.claim:
         _unname(state, member)
@@ -162,7 +162,7 @@ def _unname(state: State, member: Member) -> None:
             del state.naming[name]
 
 
-def _names(claim: Claim) -> dict[tuple[str, str], None]:
+def _names(claim: GangMembership) -> dict[tuple[str, str], None]:
     """Return the namespace and name of each PodGroup or Workload that a claim names."""
     if not (claim.group or claim.workload or claim.object):
         return {}
@@ -178,7 +178,7 @@ def _told(pod: Pod) -> Told:
     return "", "", 0.0
 
 
-def _group_in(state: State, claim: Claim) -> str:
+def _group_in(state: State, claim: GangMembership) -> str:
     if claim.group:
         return claim.group
     found = state.catalog.get(WorkloadObject, claim.namespace, claim.workload)

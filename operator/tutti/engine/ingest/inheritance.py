@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tutti.api.conventions import kueue
-from tutti.api.conventions.claim import ConventionError, existing_name, label
+from tutti.api.conventions.membership import ConventionError, existing_name, label_path
 from tutti.api.core import OwnerReference
 from tutti.api.owners import QUEUE_LABELS, OwnerObject
 from tutti.engine.records.ancestry import MOST_LEVELS, Kind
@@ -93,7 +93,7 @@ def _named(state: State, owner: OwnerObject) -> str:
     """Return the queue that an owner's labels name, or ""."""
     for name in QUEUE_LABELS:
         if name != kueue.QUEUE_NAME or state.configuration.conventions.kueue:
-            queue = existing_name(owner.labels.get(name, ""), f"{owner.kind} {owner.name}: {label(name)}")
+            queue = existing_name(owner.labels.get(name, ""), f"{owner.kind} {owner.name}: {label_path(name)}")
             if queue:
                 return queue
     return ""

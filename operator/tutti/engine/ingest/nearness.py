@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tutti.api.conventions import TopologyClaim
+from tutti.api.conventions import PodTopologyRequest
 from tutti.api.kinds.pod_group import TopologyConstraint
 from tutti.api.kinds.workload import TopologyRequest as TopologySaid
 from tutti.engine.records.near import NAMED, Near
@@ -55,7 +55,7 @@ def of_pod_group(said: Iterable[TopologyConstraint], group: str) -> Near | None:
     return Near(required, preferred, together=f"pod group {group}") if said else None
 
 
-def of_claim(said: TopologyClaim | None) -> Near | None:
+def of_claim(said: PodTopologyRequest | None) -> Near | None:
     """Read what a pod says itself; pods of one gang that are not alike may each say something else."""
     if said is None:
         return None

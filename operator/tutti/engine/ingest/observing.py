@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, assert_never
 
-from tutti.api.allowances import room_of
 from tutti.api.kinds import PodGroup
+from tutti.api.limits import remaining
 from tutti.cluster.pods import PodRecord
 from tutti.engine.admission import extenders
 from tutti.engine.ingest import implicit, inheritance, promises
@@ -106,7 +106,7 @@ def observe(state: State, observation: AnyObservation) -> None:  # noqa: C901, P
         case BudgetGone(namespace=space, name=name):
             state.budgets.pop((space, name), None)
         case AllowanceSeen(quota=quota):
-            state.allowances.setdefault(quota.metadata.namespace, {})[quota.metadata.name] = room_of(quota)
+            state.allowances.setdefault(quota.metadata.namespace, {})[quota.metadata.name] = remaining(quota)
             promises.look_again(state, quota.metadata.namespace)
         case AllowanceGone(namespace=space, name=name):
             state.allowances.get(space, {}).pop(name, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tutti.api.wording import IS, Forms, counted
+from tutti.api.messages import IS, Forms, counted
 from tutti.cluster.muster import Doing
 from tutti.engine.lifecycle import eager, volumes
 from tutti.engine.lifecycle.eviction import evict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tutti.api.conditions import timestamp
-from tutti.api.wording import HAS, IS, agreeing, counted
+from tutti.api.messages import HAS, IS, agreeing, counted
 from tutti.engine.records.members import Group, Loss
 from tutti.engine.records.reasons import Reason
 from tutti.engine.records.workloads import Phase, Workload

@@ -8,7 +8,7 @@ found no nodes for as long is placed pod by pod (style Soft) or given up (Hard).
 
 from __future__ import annotations
 
-from tutti.api.wording import IS, WAS, agreeing, counted
+from tutti.api.messages import IS, WAS, agreeing, counted
 from tutti.engine.lifecycle import reservation
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.workloads import Phase, Style, Workload

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tutti.api.conditions import timestamp
+from tutti.api.messages import HAS, counted
 from tutti.api.resources import Amounts
-from tutti.api.wording import HAS, counted
 from tutti.engine.lifecycle import charges, holders
 from tutti.engine.lifecycle.degraded import describe, is_restarting, losses_of, restarts_at, short_groups
 from tutti.engine.lifecycle.eviction import evict

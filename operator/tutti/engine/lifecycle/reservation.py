@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tutti.api.taints import Toleration
-from tutti.api.wording import HAS, WAS, counted
+from tutti.api.messages import HAS, WAS, counted
+from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.muster import Doing
 from tutti.cluster.pods import PodRecord

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tutti.api.wording import IS, WAS, agreeing, counted
+from tutti.api.messages import IS, WAS, agreeing, counted
 from tutti.cluster.binding_progress import Progress, Stage, progress, stands_written
 from tutti.cluster.pledges import Pledge
 from tutti.cluster.pods import PodKey

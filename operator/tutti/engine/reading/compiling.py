@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from tutti.api.kinds import ClusterQueue, Cohort, ResourceFlavor
-from tutti.api.kinds.cluster_queue import Preemption
+from tutti.api.kinds.queues import Preemption
 from tutti.api.kinds.quotas import ResourceGroup as ApiResourceGroup
-from tutti.api.percentage import Percentage
+from tutti.api.quantity import Percentage
 from tutti.api.resources import from_milli
 from tutti.quota.flavors import Flavor, Queue, ResourceGroup
 from tutti.quota.fungibility import Fungibility

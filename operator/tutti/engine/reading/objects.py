@@ -23,7 +23,7 @@ from tutti.api.kinds import (
     WorkloadPriorityClass,
     parse_object,
 )
-from tutti.api.problems import Problem
+from tutti.api.problems import FieldProblem
 from tutti.engine.reading.protecting import minimum_runtime
 from tutti.engine.records.spoilt import ObjectKey, Spoilt, says, spoilt
 
@@ -85,7 +85,7 @@ class Objects:
         meta = given if isinstance(given, Mapping) else {}
         key = (kind, str(meta.get("namespace", "")), str(meta.get("name", "")))
         self._read.pop(key, None)
-        error = ObjectError(*key, [Problem("", problem)])
+        error = ObjectError(*key, [FieldProblem("", problem)])
         self._spoil(key, raw, error, uid=str(meta.get("uid", "")))
         return key[1:]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tutti.api.kinds.cluster_queue import MOST_SECONDS
+from tutti.api.kinds.queues import MOST_SECONDS
 
 
 def minimum_runtime(raw: Mapping[str, Any]) -> int | None:

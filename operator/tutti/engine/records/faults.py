@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tutti.api.lengths import shortened
+from tutti.api.messages import shortened
 from tutti.engine.records.decisions import NoteFault
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")

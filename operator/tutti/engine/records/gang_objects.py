@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tutti.api.conventions import Claim
+from tutti.api.conventions import GangMembership
 from tutti.api.conventions.gang_objects import GangObject, gangs_in
 from tutti.engine.records.members import Group
 from tutti.engine.records.workloads import Workload
@@ -38,7 +38,7 @@ class GangObjects:
         """Forget an object that does not exist any more."""
         self._forget((api_version.partition("/")[0], kind, namespace, name))
 
-    def of(self, claim: Claim) -> GangObject | None:
+    def of(self, claim: GangMembership) -> GangObject | None:
         """Return what is said of the gang that a pod claims to be in; None where nothing is."""
         found = self._by_name.get((claim.convention, claim.namespace, claim.object or claim.group))
         return next(iter(found.values())) if found else None
@@ -51,7 +51,7 @@ class GangObjects:
                 del self._by_name[one.convention, one.namespace, one.name]
 
 
-def task_of(known: GangObjects, claim: Claim) -> str:
+def task_of(known: GangObjects, claim: GangMembership) -> str:
     """Return the role of a member in a gang whose object counts by tasks; "" where it does not."""
     found = known.of(claim) if claim.task else None
     return claim.task if found is not None and found.roles else ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from tutti.api.conventions import Claim
+from tutti.api.conventions import GangMembership
 from tutti.api.core import OwnerReference
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.resources import Amounts
@@ -78,7 +78,7 @@ class Member:
 
     pod: PodRecord
     scheduler: str
-    claim: Claim
+    claim: GangMembership
     problem: str = ""
     charge: Charge | None = None
     annotation: str = ""

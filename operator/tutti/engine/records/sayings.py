@@ -11,7 +11,7 @@ from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from tutti.api.configuration import Conventions
-from tutti.api.conventions import Claim, ConventionError, claim_of, keys_read
+from tutti.api.conventions import ConventionError, GangMembership, membership_keys, membership_of
 from tutti.api.core import Pod
 
 ADMISSION_ANNOTATION = "scheduling.tutti.dev/admission"
@@ -32,8 +32,8 @@ class Sayings:
 
     def __init__(self, settings: Conventions, noted: Iterable[str] = ()) -> None:
         self._settings = settings
-        self._heard = keys_read(settings) | {ADMISSION_ANNOTATION, GATE_ANNOTATION, *noted}
-        self._read: WeakValueDictionary[Saying, Claim] = WeakValueDictionary()
+        self._heard = membership_keys(settings) | {ADMISSION_ANNOTATION, GATE_ANNOTATION, *noted}
+        self._read: WeakValueDictionary[Saying, GangMembership] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._read)
@@ -49,15 +49,15 @@ class Sayings:
         heard = self._heard
         return () if heard.isdisjoint(texts) else tuple([pair for pair in texts.items() if pair[0] in heard])
 
-    def read(self, said: Saying, pod: Pod) -> tuple[Claim, str]:
+    def read(self, said: Saying, pod: Pod) -> tuple[GangMembership, str]:
         """Return the claim of a pod that says this, and why it cannot be read, or ""."""
         known = self._read.get(said)
         if known is not None:
             return known, ""
         try:
-            claim = claim_of(pod, self._settings)
+            claim = membership_of(pod, self._settings)
         except ConventionError as error:
-            return Claim(convention="", namespace=pod.metadata.namespace), str(error)
+            return GangMembership(convention="", namespace=pod.metadata.namespace), str(error)
         if not (pod.metadata.uid and pod.metadata.uid in claim.group):  # else it is named after this one pod
             self._read[said] = claim
         return claim, ""

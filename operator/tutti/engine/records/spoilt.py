@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tutti.api.conditions import legible
+from tutti.api.conditions import legible_conditions
 from tutti.api.kinds import Object, ObjectError, PodGroup
 
 ObjectKey = tuple[str, str, str]
@@ -31,12 +31,12 @@ class Spoilt(msgspec.Struct, frozen=True):
 
 def spoilt(key: ObjectKey, raw: Mapping[str, Any], error: ObjectError, *, before: Object | None, uid: str) -> Spoilt:
     """Return what there is to tell of an object that cannot be read; `before` is what it was when it could be."""
-    return Spoilt(key, _whose(key, before), error, uid, legible(raw.get("status")))
+    return Spoilt(key, _whose(key, before), error, uid, legible_conditions(raw.get("status")))
 
 
 def says(raw: Mapping[str, Any], problem: str) -> bool:
     """Whether a condition of an unreadable object says already what is wrong with it."""
-    return any(one.get("message") == problem for one in legible(raw.get("status")))
+    return any(one.get("message") == problem for one in legible_conditions(raw.get("status")))
 
 
 def _whose(key: ObjectKey, before: Object | None) -> ObjectKey:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tutti.api.conditions import Json, Status, as_json
-from tutti.api.wording import HAS, agreeing
+from tutti.api.conditions import Json, Status, condition_json
+from tutti.api.messages import HAS, agreeing
 from tutti.engine.lifecycle.degraded import describe
 from tutti.engine.records.explanation import Explanation
 from tutti.engine.records.members import Tally
@@ -29,7 +29,10 @@ def conditions_of(state: State, workload: Workload) -> list[Json]:
         return []  # how it ended stays true when its pods are cleaned up
     is_told = {kind: known["status"] == "True" for kind, known in told.items()}
     said = [*_progress(workload, is_told), *_eviction(state, workload, told)]
-    return [as_json(kind, status, reason, text, generation=workload.generation) for kind, status, reason, text in said]
+    return [
+        condition_json(kind, status, reason, text, generation=workload.generation)
+        for kind, status, reason, text in said
+    ]
 
 
 Said = tuple[str, Status, str, str]

@@ -30,7 +30,7 @@ def tell(state: State, workload: Workload) -> None:
     if said is None or told.get("status") == "True" or {**told, cond.SINCE: ""} == said:
         return
     others = [one for one in gang.conditions if one.get("type") != gang.condition]
-    conditions = cond.merge([*others, *([told] if told else [])], [said], now=state.now)
+    conditions = cond.merge_conditions([*others, *([told] if told else [])], [said], now=state.now)
     workload.gang_told = (gang.uid, conditions[-1])
     about = (gang.namespace, gang.name, gang.uid)
     state.out.append(PatchStatus("PodGroup", *about, {"conditions": conditions}, api_version=gang.api_version))
@@ -39,8 +39,8 @@ def tell(state: State, workload: Workload) -> None:
 def _said(workload: Workload, kind: str, generation: int) -> cond.Json | None:
     if workload.was_scheduled and workload.phase in SCHEDULED:
         text = "all required members have a node"
-        return cond.as_json(kind, "True", "Scheduled", text, generation=generation)
+        return cond.condition_json(kind, "True", "Scheduled", text, generation=generation)
     why = workload.shown
     if why is None or why.gate is Gate.GATHER:
         return None
-    return cond.as_json(kind, "False", "Unschedulable", f"{why.reason}: {why.message}", generation=generation)
+    return cond.condition_json(kind, "False", "Unschedulable", f"{why.reason}: {why.message}", generation=generation)

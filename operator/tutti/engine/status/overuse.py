@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tutti.api.conditions import is_true
 from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.model import API_VERSION
-from tutti.api.resources import describe
+from tutti.api.resources import format_amount
 from tutti.engine.records.decisions import EmitEvent
 from tutti.engine.records.explanation import RETELL_SECONDS
 from tutti.engine.records.overuses import Told
@@ -131,5 +131,7 @@ def _message(found: Mapping[FlavorResource, Overuse]) -> str:
 
 def _part(what: FlavorResource, one: Overuse) -> str:
     flavor, resource = what
-    given = f"{describe(resource, one.used)} of {describe(resource, one.given)} {resource} of flavor {flavor}"
-    return given if one.borrowable is None else f"{given} (and {describe(resource, one.borrowable)} borrowed at most)"
+    given = f"{format_amount(resource, one.used)} of {format_amount(resource, one.given)} {resource} of flavor {flavor}"
+    return (
+        given if one.borrowable is None else f"{given} (and {format_amount(resource, one.borrowable)} borrowed at most)"
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tutti.api.resources import describe
+from tutti.api.resources import format_amount
 from tutti.cluster.supply import Room, free
 from tutti.engine.admission import past_use
 from tutti.engine.records.counting import Count
@@ -129,23 +129,23 @@ def _less(usage: Usage, count: Count) -> Usage:
 
 
 def _total(what: FlavorResource, amount: int) -> dict[str, str]:
-    return {"name": what[1], "total": describe(what[1], amount)}
+    return {"name": what[1], "total": format_amount(what[1], amount)}
 
 
 def _used(what: FlavorResource, used: Used) -> dict[str, str]:
-    return {**_total(what, used.total), "borrowed": describe(what[1], used.borrowed)}
+    return {**_total(what, used.total), "borrowed": format_amount(what[1], used.borrowed)}
 
 
 def _left(state: State, what: FlavorResource, node: QuotaNode) -> dict[str, str]:
     """Return what may still be used of a quota, and how much of that there is room for."""
     flavor, resource = what
     left = max(0, node.available(what))
-    said = {"nominal": describe(resource, node.nominal(what)), "free": describe(resource, left)}
+    said = {"nominal": format_amount(resource, node.nominal(what)), "free": format_amount(resource, left)}
     room, column = state.rooms.get(flavor), state.cluster.nodes.axis.column(resource)
     if room is None:
         return said
     total, most = (int(one[column]) if column < len(one) else 0 for one in room)
-    return said | {"usable": describe(resource, min(left, total)), "largest": describe(resource, most)}
+    return said | {"usable": format_amount(resource, min(left, total)), "largest": format_amount(resource, most)}
 
 
 def _by_flavor(figures: dict[FlavorResource, dict[str, str]]) -> list[dict[str, Any]]:

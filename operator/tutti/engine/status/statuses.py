@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tutti.api import conditions as cond
 from tutti.api.kinds import Object, PodGroup
-from tutti.api.resources import describe
+from tutti.api.resources import format_amount
 from tutti.engine.records.counting import NOWHERE
 from tutti.engine.records.members import Group, Loss, Tally
 from tutti.engine.records.spoilt import Spoilt
@@ -70,7 +70,7 @@ def _told_anew(
     state: State, told: dict[str, Any], wanted: dict[str, Any], conditions: list[cond.Json]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the whole status with what is wanted in it, and the part that is new."""
-    wanted["conditions"] = cond.merge(told.get("conditions", []), conditions, now=state.now)
+    wanted["conditions"] = cond.merge_conditions(told.get("conditions", []), conditions, now=state.now)
     return news_of(told, wanted)
 
 
@@ -91,13 +91,13 @@ def invalid(state: State, spoilt: Spoilt) -> dict[str, Any]:
     Conditions are replaced as a whole, so those of before are in it. What has finished says nothing else any more.
     """
     kind = "Scheduled" if spoilt.key[0] == "PodGroup" else "Admitted"
-    news = [cond.as_json(kind, "False", "Invalid", str(spoilt.error))]
+    news = [cond.condition_json(kind, "False", "Invalid", str(spoilt.error))]
     workload = state.workloads.get(spoilt.whose)
     told = workload.told_of(spoilt.uid) if workload is not None else {}
     before = told.get("conditions", spoilt.conditions)
     if any(one["type"] == "Finished" and one["status"] == "True" for one in before):
         return {}
-    conditions = cond.merge(before, news, now=state.now)
+    conditions = cond.merge_conditions(before, news, now=state.now)
     if told:
         told["conditions"] = conditions  # what is said again once it can be read is compared with this
     return {"conditions": conditions}
@@ -154,7 +154,9 @@ def _kept(losses: Iterable[Loss], told: dict[str, Any]) -> dict[str, Any]:
     """Return what is said of what a gang keeps for successors; nothing where nothing is, or was, kept."""
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for loss in losses:
-        requests = {name: describe(name, amount) for name, amount in sorted(loss.amounts.items()) if name != VIRTUAL}
+        requests = {
+            name: format_amount(name, amount) for name, amount in sorted(loss.amounts.items()) if name != VIRTUAL
+        }
         which = (loss.group, loss.node, loss.queue, *requests.items(), *sorted(loss.flavors.items()))
         said = {"podGroup": loss.group, "node": loss.node, "count": 0, "requests": requests, "flavors": loss.flavors}
         said |= {"clusterQueue": loss.queue} if loss.queue else {}

@@ -9,7 +9,7 @@ import numpy as np
 
 from tutti.api.core import NodeAffinity as Spec
 from tutti.api.core import PodSpec
-from tutti.api.labels import NAME_FIELD, NodeSelectorTerm
+from tutti.api.selectors import NAME_FIELD, NodeSelectorTerm
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement import selection

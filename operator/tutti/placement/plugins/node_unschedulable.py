@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tutti.api.taints import HARD_EFFECTS, Taint, untolerated
+from tutti.api.selectors import HARD_EFFECTS, Taint, untolerated
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import Rejection, Where

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.api.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, Toleration, untolerated
+from tutti.api.selectors import HARD_EFFECTS, PREFER_NO_SCHEDULE, Toleration, untolerated
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.framework import Mask, Rejection, Scores, Where

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.api.disruption import PodDisruptionBudget
-from tutti.api.labels import LabelSelector
+from tutti.api.limits import PodDisruptionBudget
+from tutti.api.selectors import LabelSelector
 from tutti.cluster.kin import Kin
 from tutti.cluster.pods import PodRecord
 

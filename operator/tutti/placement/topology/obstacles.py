@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tutti.api.wording import all_of
+from tutti.api.messages import all_of
 from tutti.cluster.nodes import NodeColumns
 from tutti.placement.topology.fitting import Spots, TooFew, fit
 from tutti.placement.topology.joining import home_of

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 
 HOSTNAME = "kubernetes.io/hostname"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tutti.api.taints import NO_EXECUTE, NO_SCHEDULE, Taint, Toleration
+from tutti.api.selectors import NO_EXECUTE, NO_SCHEDULE, Taint, Toleration
 
 Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from tutti.api.taints import NO_EXECUTE
+from tutti.api.selectors import NO_EXECUTE
 from tutti.sim.controllers.nodetaints import stays
 from tutti.sim.controllers.worker import Place, Tended, Worker
 from tutti.sim.kinds.resource import Resource

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tutti.api.labels import NodeSelector
+from tutti.api.selectors import NodeSelector
 from tutti.sim.meta import labels
 from tutti.sim.meta.amounts import amount
 

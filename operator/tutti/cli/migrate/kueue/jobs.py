@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tutti.api.conventions import tutti as ours
-from tutti.api.conventions.volcano import MIN_MEMBER
+from tutti.api.conventions import named_groups as ours
+from tutti.api.conventions.named_groups import VOLCANO_MIN_MEMBER
 from tutti.api.model import API_VERSION
 from tutti.api.problems import path_of
 from tutti.cli.migrate.conforming import conform
@@ -128,7 +128,7 @@ def _label(role: Role, layout: Layout, *, workload: str, queue: str, priority: s
     template["metadata"].setdefault("labels", {}).update(said)
     if layout.gang is Gang.OWNED and role.count > 1:
         least = role.min_count or role.count
-        template["metadata"].setdefault("annotations", {})[MIN_MEMBER] = str(least)
+        template["metadata"].setdefault("annotations", {})[VOLCANO_MIN_MEMBER] = str(least)
 
 
 def _say_what_changes(document: dict[str, Any], layout: Layout, name: str, notes: Notes) -> None:
@@ -138,7 +138,7 @@ def _say_what_changes(document: dict[str, Any], layout: Layout, name: str, notes
     if name or layout.gang is Gang.APART:
         return
     if layout.gang is Gang.OWNED:
-        happens = f"the pods of each Job are told to be one gang by Volcano's annotation {MIN_MEMBER}"
+        happens = f"the pods of each Job are told to be one gang by Volcano's annotation {VOLCANO_MIN_MEMBER}"
         notes.add(Level.NOTE, layout.said_at or "metadata.generateName", happens, "keep conventions.volcano enabled")
     elif layout.gang is Gang.SPLIT:
         happens = "the pods of one replica are not admitted together: each queues by itself"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tutti.api.kinds.unsupported import UNSUPPORTED, Unsupported
+from tutti.api.kinds.parsing import UNSUPPORTED, UnsupportedField
 
 LONGEST_LABEL = 63
 
@@ -21,7 +21,7 @@ class Run:
     """
 
     scheduler: str = "tutti"
-    unsupported: Sequence[Unsupported] = UNSUPPORTED
+    unsupported: Sequence[UnsupportedField] = UNSUPPORTED
     used: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def claim(self, namespace: str, wanted: str, kind: str) -> tuple[str, bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tutti.api.conventions.tutti import WORKLOAD
+from tutti.api.conventions.named_groups import WORKLOAD
 from tutti.api.model import GROUP
 from tutti.cli.migrate.kueue import topology, words
 from tutti.cli.migrate.kueue.quotas import mapping, rename

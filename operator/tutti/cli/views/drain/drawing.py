@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from tutti.api.wording import all_of, counted
+from tutti.api.messages import all_of, counted
 from tutti.cli.views.degraded import amounts
 from tutti.cli.views.drain.model import NOBODY_MAKES_THEM, Drain, Fate, GangHit, Leaver
 from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, WIDE, Page, first_few, table

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 from tutti.cli.views.asking import Asked
 from tutti.cli.views.degraded import Degraded, degraded_of, waiting_for
 from tutti.cli.views.explain import losing

@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from tutti.api.messages import counted
 from tutti.api.resources import PODS
-from tutti.api.wording import counted
 from tutti.cli.views.drawing import (
     BAD,
     BORROWED,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.api.resources import describe
-from tutti.api.wording import agreeing
+from tutti.api.messages import agreeing
+from tutti.api.resources import format_amount
 from tutti.cli.views.changing import without_pods
 from tutti.cli.views.explain.model import Remedy
 from tutti.cli.views.explain.rooms import by_nodes
@@ -145,7 +145,7 @@ def _idea(case: Case, leavers: Sequence[Leaver]) -> Idea:
 
 
 def _told(name: Sequence[str], held: Mapping[str, int]) -> str:
-    amounts = ", ".join(f"{describe(resource, units)} {resource}" for resource, units in held.items() if units)
+    amounts = ", ".join(f"{format_amount(resource, units)} {resource}" for resource, units in held.items() if units)
     return f"{'/'.join(name)} ({amounts})"
 
 

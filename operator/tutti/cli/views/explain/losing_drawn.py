@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from tutti.api.conditions import timestamp
-from tutti.api.wording import agreeing, counted
+from tutti.api.messages import agreeing, counted
 from tutti.cli.views.degraded import Degraded, Lost, NodeState, amounts
 from tutti.cli.views.drawing import BAD, GOOD, QUIET, WAITS, Page, ago, amount, table
 from tutti.cli.views.explain.model import Explained, Successors

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tutti.api.resources import describe
-from tutti.api.wording import all_of, counted
+from tutti.api.messages import all_of, counted
+from tutti.api.resources import format_amount
 from tutti.cli.views.asking import missing
 from tutti.cli.views.explain.model import QuotaUse, Step, Verdict
 from tutti.cli.views.explain.quota import by_quota
@@ -115,7 +115,7 @@ def _has_quota(quota: Sequence[QuotaUse]) -> str:
 
 
 def _had(one: QuotaUse) -> str:
-    needs, free = describe(one.resource, one.needs), describe(one.resource, one.free)
+    needs, free = format_amount(one.resource, one.needs), format_amount(one.resource, one.free)
     return f"{needs} of {free} free {one.resource} in {one.flavor}"
 
 
