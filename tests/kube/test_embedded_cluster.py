@@ -10,12 +10,13 @@ import pytest
 import yaml
 
 from tutti.api.core import Node, Pod
-from tutti.kube.binder import Binder, Binding, BindOutcome
+from tutti.engine.records.decisions import Bind, EmitEvent, Evict
+from tutti.kube.binder import Binder, BindOutcome
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.errors import ApiError
-from tutti.kube.events import Event, EventRecorder, ObjectReference
-from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
+from tutti.kube.events import EventRecorder
+from tutti.kube.evictor import Evictor, EvictOutcome
 from tutti.kube.fencing import LeadershipLost, unfenced
 from tutti.kube.informer import Informer
 from tutti.kube.lease import Elector
@@ -129,7 +130,7 @@ async def test_bindings_of_every_kind(cluster):
     binder = Binder(cluster.client, fence=unfenced)
 
     async def outcome(name, uid, to=node):
-        return (await binder.bind(Binding("default", name, uid, to))).outcome
+        return (await binder.bind(Bind("default", name, uid, to))).outcome
 
     assert await outcome("free", "not-its-uid") is BindOutcome.GONE
     assert await outcome("free", free.metadata.uid) is BindOutcome.BOUND
@@ -142,25 +143,17 @@ async def test_bindings_of_every_kind(cluster):
 async def test_a_victim_leaves_and_its_namesake_stays(cluster):
     pod = await cluster.make_pod("p")
     node = await cluster.node()
-    await Binder(cluster.client, fence=unfenced).bind(Binding("default", "p", pod.metadata.uid, node))
+    await Binder(cluster.client, fence=unfenced).bind(Bind("default", "p", pod.metadata.uid, node))
     evictor = Evictor(cluster.client, fence=unfenced)
-    result = await evictor.evict(Eviction("default", "p", "not-its-uid"))
+    result = await evictor.evict(Evict("default", "p", "not-its-uid", "PreemptionByScheduler", "for a gang"))
     assert result.outcome is EvictOutcome.GONE
     assert "deletionTimestamp" not in (await cluster.get(PODS, "default", "p"))["metadata"]
-    result = await evictor.evict(Eviction("default", "p", pod.metadata.uid, message="for a gang", grace_seconds=3600))
+    result = await evictor.evict(Evict("default", "p", pod.metadata.uid, "PreemptionByScheduler", "for a gang"))
     assert result.outcome is EvictOutcome.LEAVING
     leaving = await cluster.get(PODS, "default", "p")
     assert "deletionTimestamp" in leaving["metadata"]
     (target,) = [c for c in leaving["status"]["conditions"] if c["type"] == "DisruptionTarget"]
     assert (target["reason"], target["message"]) == ("PreemptionByScheduler", "for a gang")
-
-
-async def test_a_polite_eviction_is_accepted(cluster):
-    pod = await cluster.make_pod("p")
-    result = await Evictor(cluster.client, fence=unfenced).evict(
-        Eviction("default", "p", pod.metadata.uid, polite=True)
-    )
-    assert result.outcome is EvictOutcome.LEAVING
 
 
 async def test_a_pods_condition_is_merged_by_type(cluster):
@@ -220,10 +213,12 @@ async def test_a_kind_is_awaited_until_its_crd_is_there_and_its_status_is_writte
 async def test_an_event_and_its_series(cluster):
     pod = await cluster.make_pod("p")
     recorder = EventRecorder(cluster.client, fence=unfenced, controller="scheduling.tutti.dev/tutti", instance="i")
-    about = ObjectReference("v1", "Pod", "p", "default", pod.metadata.uid)
+    waits = EmitEvent(
+        "v1", "Pod", "default", "p", pod.metadata.uid, "Warning", "FailedScheduling", "Scheduling", "0/3 nodes"
+    )
     async with background(recorder.run()):
         for _ in range(3):
-            recorder.record(Event(about, "FailedScheduling", "0/3 nodes", "Scheduling", "Warning"))
+            recorder.record(waits)
             assert await recorder.flush() == 0
     (event,) = [e for e in (await cluster.get(EVENTS, "default"))["items"] if e["reason"] == "FailedScheduling"]
     assert event["series"]["count"] == 3

@@ -50,12 +50,12 @@ from tutti.engine.records.observations import (
     ExtenderAnswered,
     PodGroupWritten,
 )
-from tutti.kube.binder import Binder, Binding, BindOutcome, ClaimWriter
+from tutti.kube.binder import Binder, ClaimWriter
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, WireError
-from tutti.kube.events import Event, EventRecorder, ObjectReference
-from tutti.kube.evictor import Deactivator, Eviction, Evictor, EvictOutcome
-from tutti.kube.fencing import GENERATION_ANNOTATION, Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
+from tutti.kube.events import EventRecorder
+from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
+from tutti.kube.fencing import Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.resources import APIResource
 from tutti.kube.retry import retrying
@@ -64,16 +64,6 @@ from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
 log = structlog.get_logger(__name__)
 
 _POD_GROUPS = OUR_RESOURCES["PodGroup"]
-_ANSWERS: Mapping[BindOutcome, BindAnswer] = {
-    BindOutcome.BOUND: BindAnswer.BOUND,
-    BindOutcome.ALREADY_HERE: BindAnswer.BOUND,
-    BindOutcome.ELSEWHERE: BindAnswer.BOUND_ELSEWHERE,
-    BindOutcome.GONE: BindAnswer.GONE,
-    BindOutcome.GATED: BindAnswer.GATED,
-    BindOutcome.REFUSED: BindAnswer.FAILED,
-    BindOutcome.FAILED: BindAnswer.FAILED,
-    BindOutcome.UNKNOWN: BindAnswer.UNKNOWN,
-}
 _BOUND: Final = BindAnswer.BOUND  # looked up once: a member of an enum takes longer to find than to compare
 
 
@@ -109,18 +99,17 @@ class Dispatch:
     ) -> None:
         self._client = client
         self._fence = fence
-        self._term = term
         self._observe = observe
         self._metrics = metrics
         self._times = times
-        self._binder = Binder(client, fence=fence)
+        self._binder = Binder(client, fence=fence, term=term)
         self._evictor = Evictor(client, fence=fence)
         self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
         self._extending = ExtenderCalls(client, extenders, observe=observe, metrics=metrics)
-        self._bind_answers = {outcome: (answer, metrics.binds.labels(answer)) for outcome, answer in _ANSWERS.items()}
+        self._binds = {answer: metrics.binds.labels(answer) for answer in BindAnswer}
         self._wanted: dict[StatusTarget, dict[str, Any]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._under_way: set[asyncio.Task[None]] = set()
@@ -193,8 +182,7 @@ class Dispatch:
             say = log.info if warning else log.debug  # what went well is logged as what it is
             fields = {"reason": event.reason, "kind": event.kind, "namespace": event.namespace, "name": event.name}
             say("told", **fields, note=event.note)
-        about = ObjectReference(event.api_version, event.kind, event.name, event.namespace, event.uid)
-        self._events.record(Event(about, event.reason, event.note, event.action, event.type))
+        self._events.record(event)
 
     def forget(self, resource: APIResource, namespace: str, name: str, uid: str) -> None:
         """Drop what is remembered of an object that is gone: one whose status is written here."""
@@ -243,37 +231,26 @@ class Dispatch:
             self._observe(answer)
 
     async def _bind(self, bind: Bind) -> None:
-        term = self._term()
-        annotations = bind.annotations
-        if term is not None:
-            annotations = {**annotations, GENERATION_ANNOTATION: str(term.generation)}
-        binding = Binding(bind.namespace, bind.name, bind.uid, bind.node, annotations)
-        result = await self._binder.bind(binding)
-        answer, count = self._bind_answers[result.outcome]
-        count.inc()
+        outcome, message = await self._binder.bind(bind)
+        answer = outcome.answer
+        self._binds[answer].inc()
         self._times.answered(bind, bound=answer is _BOUND)
-        self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, result.message))
+        self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, message))
 
     async def _choose(self, choice: SelectNode | ReserveVolume) -> None:
-        claim = (choice.namespace, choice.name, choice.uid)
         if isinstance(choice, SelectNode):
-            target = choice.node
-            result = await self._claims.select_node(*claim, target, version=choice.version)
+            self._observe(await self._claims.select_node(choice))
         else:
-            target = choice.volume
-            result = await self._claims.reserve_volume(*claim, target, version=choice.version)
-        self._observe(ClaimWritten(*claim, target, result.done, result.version, result.message))
+            self._observe(await self._claims.reserve_volume(choice))
 
     async def _evict(self, evict: Evict) -> None:
-        wanted = Eviction(evict.namespace, evict.name, evict.uid, evict.reason, evict.message)
-        result = await self._evictor.evict(wanted)
-        done = result.outcome in (EvictOutcome.LEAVING, EvictOutcome.GONE)
+        outcome, message = await self._evictor.evict(evict)
+        done = outcome in (EvictOutcome.LEAVING, EvictOutcome.GONE)
         self._metrics.evictions.labels(str(done).lower()).inc()
-        self._observe(EvictFinished(evict.namespace, evict.name, evict.uid, done, result.message))
+        self._observe(EvictFinished(evict.namespace, evict.name, evict.uid, done, message))
 
     async def _deactivate(self, wanted: Deactivate) -> None:
-        result = await self._deactivator.deactivate(wanted.namespace, wanted.name, wanted.uid)
-        self._observe(Deactivated(wanted.namespace, wanted.name, wanted.uid, result))
+        self._observe(await self._deactivator.deactivate(wanted))
 
     def _put_condition(self, decision: SetPodCondition | KeepAdmission) -> None:
         about = (decision.namespace, decision.name, decision.uid)

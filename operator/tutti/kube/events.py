@@ -14,11 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import structlog
 
+from tutti.engine.records.decisions import EmitEvent
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence, LeadershipLost
@@ -31,39 +32,14 @@ LONGEST_NOTE: Final = 1024
 """kube-apiserver refuses longer notes (core validation, NoteLengthLimit)."""
 
 
-class ObjectReference(msgspec.Struct, frozen=True):
-    """The object an event is about, or is related to."""
-
-    api_version: str
-    kind: str
-    name: str
-    namespace: str = ""
-    uid: str = ""
-
-    def as_dict(self) -> dict[str, str]:
-        """Return it as a core/v1 ObjectReference."""
-        fields = {
-            "apiVersion": self.api_version,
-            "kind": self.kind,
-            "name": self.name,
-            "namespace": self.namespace,
-            "uid": self.uid,
-        }
-        return {name: value for name, value in fields.items() if value}
+_Regarding: TypeAlias = tuple[str, str, str, str, str]
+"""The object that an event is about."""
+_REFERENCE: Final = ("apiVersion", "kind", "name", "namespace", "uid")
+"""Its fields in a core/v1 ObjectReference."""
 
 
-class Event(msgspec.Struct, frozen=True):
-    """One event as its reporter says it; equal ones are repeats of each other.
-
-    `type` is Normal or Warning, `action` what was done about it; both are required by the server, as is `reason`.
-    """
-
-    regarding: ObjectReference
-    reason: str
-    note: str
-    action: str
-    type: str = "Normal"
-    related: ObjectReference | None = None
+def _regarding(event: EmitEvent) -> _Regarding:
+    return event.api_version, event.kind, event.name, event.namespace, event.uid
 
 
 def cut_note(note: str) -> str:
@@ -100,7 +76,7 @@ class RecorderLimits:
 class _Series:
     """An event and its repeats."""
 
-    happening: Event
+    event: EmitEvent
     name: str
     first_at: datetime
     last_at: datetime
@@ -113,7 +89,7 @@ class _Series:
     @property
     def namespace(self) -> str:
         """Where the event lives: with its object, and in `default` for cluster-scoped objects."""
-        return self.happening.regarding.namespace or "default"
+        return self.event.namespace or "default"
 
 
 @dataclass(slots=True)
@@ -145,28 +121,28 @@ class EventRecorder:
         self._concurrency = concurrency
         self._limits = limits or RecorderLimits()
         self._backoff = backoff
-        self._series: OrderedDict[Event, _Series] = OrderedDict()
-        self._buckets: OrderedDict[ObjectReference, _Bucket] = OrderedDict()
+        self._series: OrderedDict[EmitEvent, _Series] = OrderedDict()
+        self._buckets: OrderedDict[_Regarding, _Bucket] = OrderedDict()
         self._queue: asyncio.Queue[_Series] = asyncio.Queue()
         self._work_left = _Outstanding()
         self._hurry = False
 
-    def record(self, happening: Event) -> None:
+    def record(self, event: EmitEvent) -> None:
         """Take note of an event; it is written later, added to an earlier one, or dropped and counted."""
         heard = asyncio.get_running_loop().time()
         self._forget(heard)
-        known = self._series.get(happening)
+        known = self._series.get(event)
         if known is not None and heard - known.last_heard < _SERIES_SECONDS:
             known.count += 1
             known.last_at, known.last_heard = now(), heard
-            self._series.move_to_end(happening)
+            self._series.move_to_end(event)
             self._schedule(known)
-        elif not self._admit(happening.regarding, heard):
+        elif not self._admit(_regarding(event), heard):
             self._drop("flood")
         elif self._queue.qsize() >= self._limits.waiting:
             self._drop("queue_full")
         else:
-            self._begin(happening, heard)
+            self._begin(event, heard)
 
     async def run(self) -> None:
         """Write until cancelled.
@@ -205,7 +181,7 @@ class EventRecorder:
         while self._buckets and at - next(iter(self._buckets.values())).filled_at >= full:
             self._buckets.popitem(last=False)
 
-    def _admit(self, regarding: ObjectReference, at: float) -> bool:
+    def _admit(self, regarding: _Regarding, at: float) -> bool:
         """Take a token of the object's bucket, if there is one."""
         limits = self._limits
         bucket = self._buckets.setdefault(regarding, _Bucket(limits.burst, at))
@@ -219,14 +195,14 @@ class EventRecorder:
         bucket.tokens -= 1
         return True
 
-    def _begin(self, happening: Event, heard: float) -> None:
+    def _begin(self, event: EmitEvent, heard: float) -> None:
         """Start a series with its first event, to be written at once."""
         moment = now()
         tail = f".{secrets.token_hex(8)}"
-        name = happening.regarding.name[: _LONGEST_NAME - len(tail)].rstrip(".-") + tail
-        series = _Series(happening, name, moment, moment, heard)
-        self._series[happening] = series
-        self._series.move_to_end(happening)
+        name = event.name[: _LONGEST_NAME - len(tail)].rstrip(".-") + tail
+        series = _Series(event, name, moment, moment, heard)
+        self._series[event] = series
+        self._series.move_to_end(event)
         if len(self._series) > _TRACKED:
             self._series.popitem(last=False)
         self._enqueue(series)
@@ -262,16 +238,16 @@ class EventRecorder:
                 await self._write(series)
             except WireError as error:
                 self._drop("error")
-                self._series.pop(series.happening, None)
-                log.debug("event_not_written", reason=series.happening.reason, error=str(error))
+                self._series.pop(series.event, None)
+                log.debug("event_not_written", reason=series.event.reason, error=str(error))
             except LeadershipLost:
                 raise
             except Exception:
                 self._drop("raised")
-                self._series.pop(series.happening, None)
-                log.exception("event_not_written", reason=series.happening.reason)
+                self._series.pop(series.event, None)
+                log.exception("event_not_written", reason=series.event.reason)
             series.busy = False
-            if self._series.get(series.happening) is series and series.count > series.written:
+            if self._series.get(series.event) is series and series.count > series.written:
                 self._schedule(series)
             self._work_left.remove()
 
@@ -312,7 +288,8 @@ class EventRecorder:
 
     def _document(self, series: _Series, count: int) -> dict[str, Any]:
         """Return the event as it is created."""
-        said = series.happening
+        event = series.event
+        regarding = dict(zip(_REFERENCE, _regarding(event), strict=True))
         document: dict[str, Any] = {
             "apiVersion": EVENTS.api_version,
             "kind": "Event",
@@ -320,14 +297,12 @@ class EventRecorder:
             "eventTime": micro_time(series.first_at),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
-            "regarding": said.regarding.as_dict(),
-            "reason": said.reason,
-            "action": said.action,
-            "type": said.type,
-            "note": cut_note(said.note),
+            "regarding": {field: value for field, value in regarding.items() if value},
+            "reason": event.reason,
+            "action": event.action,
+            "type": event.type,
+            "note": cut_note(event.note),
         }
-        if said.related is not None:
-            document["related"] = said.related.as_dict()
         return {**document, **_as_series(series, count)} if count > 1 else document
 
 
