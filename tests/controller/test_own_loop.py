@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from tutti.controller.election import DistantElector
+from tutti.controller.election import Election
 from tutti.controller.event_loops import LoopThread
 from tutti.kube.fencing import LeadershipDoubted, granted
 
@@ -130,7 +130,7 @@ async def test_a_write_that_is_in_doubt_waits_here_for_what_is_settled_there(own
     async def settle():
         settled.set()
 
-    write = asyncio.ensure_future(granted(DistantElector(Doubtful(), own).check))
+    write = asyncio.ensure_future(granted(Election(Doubtful(), own).check))
     await asyncio.sleep(0)
     await own.run(settle())
     assert await write == 7.0

@@ -24,6 +24,7 @@ from tutti.api.core import (
     NodeSpec,
     NodeStatus,
     ObjectMeta,
+    ObjectName,
     OwnerReference,
     Pod,
     PodCondition,
@@ -32,7 +33,7 @@ from tutti.api.core import (
     SchedulingGate,
     Volume,
 )
-from tutti.api.limits import AllowanceName, ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
+from tutti.api.limits import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
 from tutti.api.owners import OWNER_KINDS, OwnerObject, owner_object
 from tutti.api.selectors import Taint, Toleration
 from tutti.engine.engine import Engine
@@ -197,7 +198,7 @@ class World:
         """A ResourceQuota; `_` in the name of a resource stands for what Python takes in no name: `requests_cpu`."""
         said = {key.replace("_", ".", 1): str(value) for key, value in hard.items()}
         had = {key.replace("_", ".", 1): str(value) for key, value in (used or {}).items()}
-        quota = ResourceQuota(AllowanceName(name, namespace), ResourceQuotaSpec(said), ResourceQuotaStatus(said, had))
+        quota = ResourceQuota(ObjectName(name, namespace), ResourceQuotaSpec(said), ResourceQuotaStatus(said, had))
         self.allowances[namespace, name] = quota
         self.tell(AllowanceSeen(quota))
 

@@ -244,7 +244,7 @@ def test_what_a_write_waits_for_beside_the_server_is_no_sign_of_a_slow_one(crede
             for _ in range(10):
                 writes = (client.write(PriorityLevel.BIND, "POST", "/x", body=b"{}", fence=asked) for _ in range(96))
                 await asyncio.gather(*writes)
-            return client._lanes.limit
+            return client._levels.limit
 
     loop = VirtualLoop(random.Random(0))
     assert loop.run_until_complete(story()) == 64  # all that may be, for the server is as quick as ever

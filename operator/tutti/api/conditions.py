@@ -35,6 +35,11 @@ def timestamp(seconds: float) -> str:
     return _written(int(seconds))
 
 
+def micro_timestamp(seconds: float) -> str:
+    """Unix seconds as a meta/v1 MicroTime: exactly six fractional digits, or kube-apiserver answers 400."""
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 @lru_cache(maxsize=1024)  # what is told in one turn is told of one time
 def _written(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -53,6 +53,13 @@ class ObjectMeta(View, frozen=True):
         return self.creation_timestamp.timestamp() if self.creation_timestamp else 0.0
 
 
+class ObjectName(View, frozen=True):
+    """The only metadata that is kept of an object that is known by its name."""
+
+    name: str = ""
+    namespace: str = ""
+
+
 class ResourceRequirements(View, frozen=True):
     """Requests and limits as quantities in text, by resource name."""
 

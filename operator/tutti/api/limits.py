@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tutti.api import resources
-from tutti.api.core import Int32, View
+from tutti.api.core import Int32, ObjectName, View
 from tutti.api.resources import Amounts
 from tutti.api.selectors import LabelSelector
 
@@ -14,13 +14,6 @@ _COUNTED = "count/pods"
 _REQUESTS = "requests."
 _PLAIN = frozenset({PODS, "cpu", "memory", "ephemeral-storage"})
 """Names that mean what pods request, without saying so (Kubernetes 1.36, pkg/quota/v1/evaluator/core/pods.go)."""
-
-
-class AllowanceName(View, frozen=True):
-    """The only metadata that is kept of a ResourceQuota."""
-
-    name: str = ""
-    namespace: str = ""
 
 
 class ResourceQuotaSpec(View, frozen=True):
@@ -39,7 +32,7 @@ class ResourceQuotaStatus(View, frozen=True):
 class ResourceQuota(View, frozen=True):
     """How much a namespace may have; one that holds for some pods only (`scopes`) is read as if it held for all."""
 
-    metadata: AllowanceName = AllowanceName()
+    metadata: ObjectName = ObjectName()
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
     status: ResourceQuotaStatus = ResourceQuotaStatus()
 
@@ -68,13 +61,6 @@ def _of_pods(said: dict[str, str | int | float]) -> dict[str, str | int | float]
     return out
 
 
-class BudgetName(View, frozen=True):
-    """The only metadata that is kept of a budget."""
-
-    name: str = ""
-    namespace: str = ""
-
-
 class DisruptionBudgetSpec(View, frozen=True):
     """Whom a budget covers; what it allows is worked out by the disruption controller."""
 
@@ -91,6 +77,6 @@ class DisruptionBudgetStatus(View, frozen=True):
 class PodDisruptionBudget(View, frozen=True):
     """A limit on how many pods of an application may be taken out at a time."""
 
-    metadata: BudgetName = BudgetName()
+    metadata: ObjectName = ObjectName()
     spec: DisruptionBudgetSpec = DisruptionBudgetSpec()
     status: DisruptionBudgetStatus = DisruptionBudgetStatus()

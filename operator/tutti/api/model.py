@@ -107,16 +107,6 @@ class Lenient(BaseModel):
     model_config = LENIENT
 
 
-class OwnerReference(Lenient):
-    """An owner of an object."""
-
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool = False
-
-
 class Metadata(Lenient):
     """The metadata that is read; the rest (managedFields, ...) is left to the API server."""
 
@@ -130,7 +120,6 @@ class Metadata(Lenient):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     finalizers: list[str] = []
-    owner_references: list[OwnerReference] = []
 
 
 @dataclass(frozen=True, slots=True)

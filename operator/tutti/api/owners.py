@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from tutti.api.conventions import kueue, named_groups
-from tutti.api.core import ObjectMeta, OwnerReference, View
+from tutti.api.core import ObjectMeta, ObjectName, OwnerReference, View
 from tutti.api.selectors import LabelSelector
 
 
@@ -103,13 +103,6 @@ OWNERS = {REPLICATION_CONTROLLER: "v1", "ReplicaSet": "apps/v1", "StatefulSet": 
 
 Owner = tuple[str, str]
 """Kind and name of an owner whose selector counts."""
-
-
-class ObjectName(View, frozen=True):
-    """The only metadata that is kept of such an object."""
-
-    name: str = ""
-    namespace: str = ""
 
 
 class LabelsSpec(View, frozen=True):

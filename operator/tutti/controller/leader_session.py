@@ -22,7 +22,7 @@ import structlog
 
 from tutti.controller.conditions import ConditionKeeper
 from tutti.controller.discovery import installed
-from tutti.controller.election import Election, elector_in, lease_times
+from tutti.controller.election import election_of
 from tutti.controller.engine_run import EngineRun, Leadership, OperatorContext
 from tutti.controller.gauges.collector import StateGauges
 from tutti.controller.health import Check
@@ -91,9 +91,10 @@ class LeaderSession:
         self._may_act = asyncio.Event()  # set once this process has the lease, or needs none
         self._has_led = False
         self._resting = False
-        self._elector = _elector(around)
+        self._election = election_of(around.configuration, around.client, around.aside, clock=around.ticks)
+        self._elector = self._election.elector if self._election else None
         self._standing = Leadership(
-            self._elector.check if self._elector else unfenced,
+            self._election.check if self._election else unfenced,
             self._term,
             self._elector.identity if self._elector else default_identity(),
         )
@@ -138,8 +139,8 @@ class LeaderSession:
         finally:
             work.cancel()
             await asyncio.wait({work})
-            if self._elector is not None:
-                await self._elector.end(under_way=self._has_led and not drained)
+            if self._election is not None:
+                await self._election.end(under_way=self._has_led and not drained)
         if not work.cancelled():
             _raise_unless_stopped(work, asked=asked)
 
@@ -151,8 +152,8 @@ class LeaderSession:
     async def _work(self) -> None:
         around = self._around
         await installed(around.client, around.health)
-        if self._elector is not None:
-            await self._elector.look()
+        if self._election is not None:
+            await self._election.look()
         engine = Restartable("engine", self._have_session, gates=True)
         keeper = ConditionKeeper(self.catalogue, self._conditions, overused=self._overused, clock=around.clock)
         async with asyncio.TaskGroup() as group:
@@ -161,10 +162,10 @@ class LeaderSession:
                 keep_up(engine, health=around.health, metrics=around.metrics, ticks=around.ticks), name="engine"
             )
             await self.synced.wait()
-            if self._elector is not None:
-                log.info("waiting_for_lease", identity=self._elector.identity)
-                await self._elector.acquire()
-                group.create_task(self._elector.hold(), name="lease")
+            if self._election is not None:
+                log.info("waiting_for_lease", identity=self._election.elector.identity)
+                await self._election.acquire()
+                group.create_task(self._election.hold(), name="lease")
             else:
                 around.client.metrics.leader.set(1)  # whoever acts leads, by a lease or without
             self._may_act.set()
@@ -262,7 +263,7 @@ class LeaderSession:
         return drained
 
 
-def _check_leadership(elector: Election) -> Check:
+def _check_leadership(elector: Elector) -> Check:
     """Say who leads; whoever has led and must write nothing until it could renew the lease does not do its work."""
     return Check(ok=not elector.doubted, detail=elector.told)
 
@@ -275,13 +276,3 @@ def _raise_unless_stopped(work: asyncio.Task[None], *, asked: bool) -> None:
         log.warning("lease_lost_while_stopping", error=str(next(leaves(error))))
         return
     work.result()
-
-
-def _elector(around: OperatorContext) -> Election | None:
-    election = around.configuration.leader_election
-    if not election.enabled:
-        return None
-    if around.aside is not None:
-        return elector_in(around.aside, around.client, around.configuration)
-    lease, times = (election.lease_namespace, election.lease_name), lease_times(around.configuration)
-    return Elector(around.client, namespace=lease[0], name=lease[1], times=times, clock=around.ticks)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 import msgspec
 import structlog
 
+from tutti.api.conditions import micro_timestamp
 from tutti.engine.records.decisions import EmitEvent
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
@@ -26,7 +27,6 @@ from tutti.kube.fencing import Fence, LeadershipLost
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.resources import EVENTS
 from tutti.kube.retry import Backoff, retrying
-from tutti.kube.timestamps import micro_time, now
 
 LONGEST_NOTE: Final = 1024
 """kube-apiserver refuses longer notes (core validation, NoteLengthLimit)."""
@@ -78,8 +78,8 @@ class _Series:
 
     event: EmitEvent
     name: str
-    first_at: datetime
-    last_at: datetime
+    first_at: float
+    last_at: float
     last_heard: float
     count: int = 1
     written: int = 0
@@ -134,7 +134,7 @@ class EventRecorder:
         known = self._series.get(event)
         if known is not None and heard - known.last_heard < _SERIES_SECONDS:
             known.count += 1
-            known.last_at, known.last_heard = now(), heard
+            known.last_at, known.last_heard = time.time(), heard
             self._series.move_to_end(event)
             self._schedule(known)
         elif not self._admit(_regarding(event), heard):
@@ -197,7 +197,7 @@ class EventRecorder:
 
     def _begin(self, event: EmitEvent, heard: float) -> None:
         """Start a series with its first event, to be written at once."""
-        moment = now()
+        moment = time.time()
         tail = f".{secrets.token_hex(8)}"
         name = event.name[: _LONGEST_NAME - len(tail)].rstrip(".-") + tail
         series = _Series(event, name, moment, moment, heard)
@@ -294,7 +294,7 @@ class EventRecorder:
             "apiVersion": EVENTS.api_version,
             "kind": "Event",
             "metadata": {"name": series.name, "namespace": series.namespace},
-            "eventTime": micro_time(series.first_at),
+            "eventTime": micro_timestamp(series.first_at),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
             "regarding": {field: value for field, value in regarding.items() if value},
@@ -330,4 +330,4 @@ class _Outstanding:
 
 def _as_series(series: _Series, count: int) -> dict[str, Any]:
     """Return the part of an event that says how often it has happened, and when last."""
-    return {"series": {"count": count, "lastObservedTime": micro_time(series.last_at)}}
+    return {"series": {"count": count, "lastObservedTime": micro_timestamp(series.last_at)}}

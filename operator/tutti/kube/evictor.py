@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from enum import Enum
 from http import HTTPStatus
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from tutti.api.conditions import timestamp
 from tutti.engine.records.decisions import Deactivate, Evict
 from tutti.engine.records.observations import Deactivated
 from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
@@ -19,7 +21,6 @@ from tutti.kube.fetching import read_pod
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.resources import PODS, APIResource
 from tutti.kube.retry import Backoff, retrying, settling
-from tutti.kube.timestamps import now, second_time
 
 log = structlog.get_logger(__name__)
 
@@ -89,7 +90,7 @@ class Evictor:
             "status": "True",
             "reason": evict.reason,
             "message": evict.message,
-            "lastTransitionTime": second_time(now()),
+            "lastTransitionTime": timestamp(time.time()),
         }
         patch = {"metadata": {"uid": evict.uid}, "status": {"conditions": [condition]}}
         try:

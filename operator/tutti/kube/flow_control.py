@@ -105,15 +105,15 @@ _STATUS: Final = PriorityLevel.STATUS
 
 
 class PriorityLevels:
-    """Hands out turns to write; within a lane in the order of asking. For one loop.
+    """Hands out turns to write; within a level in the order of asking. For one loop.
 
     A write enters, sends its requests, tells of each what became of it, and leaves. What it waits for between these,
     such as credentials or to know whether this process still leads, says nothing about how busy the server is.
     """
 
-    def __init__(self, pace: ConcurrencyLimiter) -> None:
+    def __init__(self, limiter: ConcurrencyLimiter) -> None:
         self._loop = asyncio.get_running_loop()
-        self._pace = pace
+        self._limiter = limiter
         self._under_way = [0] * len(PriorityLevel)
         self._total = 0
         self._waiting: list[deque[asyncio.Future[None]]] = [deque() for _ in PriorityLevel]
@@ -123,40 +123,40 @@ class PriorityLevels:
     @property
     def limit(self) -> int:
         """How many writes may be under way now."""
-        return self._pace.limit
+        return self._limiter.limit
 
-    def waiting(self, lane: PriorityLevel) -> int:
+    def waiting(self, level: PriorityLevel) -> int:
         """Return how many writes wait for their turn."""
-        return len(self._waiting[lane])
+        return len(self._waiting[level])
 
     def answered(self, seconds: float) -> None:
         """Learn from how long a request took that the server granted how busy it is."""
-        self._pace.answered(seconds, pressed=any(self._waiting))
+        self._limiter.answered(seconds, pressed=any(self._waiting))
 
     def refused(self, error: ApiError) -> None:
         """Learn from a request that the server refused whether it has too much to do."""
         if error.overloaded:
-            self._pace.refused()
+            self._limiter.refused()
 
-    async def enter(self, lane: PriorityLevel) -> None:
+    async def enter(self, level: PriorityLevel) -> None:
         """Return when it is this write's turn; `leave` must follow."""
-        if not self._waiting[lane] and self._may_enter(lane):
-            self._count(lane, 1)
+        if not self._waiting[level] and self._may_enter(level):
+            self._count(level, 1)
             return
         turn = self._loop.create_future()
-        self._waiting[lane].append(turn)
+        self._waiting[level].append(turn)
         try:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                self.leave(lane)  # the turn came together with the cancellation
-            elif turn in self._waiting[lane]:
-                self._waiting[lane].remove(turn)
+                self.leave(level)  # the turn came together with the cancellation
+            elif turn in self._waiting[level]:
+                self._waiting[level].remove(turn)
             raise
 
-    def leave(self, lane: PriorityLevel) -> None:
+    def leave(self, level: PriorityLevel) -> None:
         """End a write and give its turn on."""
-        self._count(lane, -1)
+        self._count(level, -1)
         self._give_turns()
 
     def _give_turns(self) -> None:
@@ -168,22 +168,22 @@ class PriorityLevels:
                     self._count(following, 1)
                     turn.set_result(None)
 
-    def _may_enter(self, lane: PriorityLevel) -> bool:
-        """Whether there is a turn for this lane, given those that wait before it."""
-        if lane < _STATUS:
-            return not self._under_way[lane] or (self._total < self._pace.limit and not any(self._waiting[:lane]))
+    def _may_enter(self, level: PriorityLevel) -> bool:
+        """Whether there is a turn for this level, given those that wait before it."""
+        if level < _STATUS:
+            return not self._under_way[level] or (self._total < self._limiter.limit and not any(self._waiting[:level]))
         if any(self._waiting[:_STATUS]):
-            return not self._under_way[lane] and self._trickles(lane)
-        if not self._under_way[lane]:
+            return not self._under_way[level] and self._trickles(level)
+        if not self._under_way[level]:
             return True
-        if any(self._under_way[:lane]):
+        if any(self._under_way[:level]):
             return False  # it would take from the server what those that somebody waits for need
-        return self._total < self._pace.limit and not any(self._waiting[:lane])
+        return self._total < self._limiter.limit and not any(self._waiting[:level])
 
-    def _trickles(self, lane: PriorityLevel) -> bool:
+    def _trickles(self, level: PriorityLevel) -> bool:
         """Whether the last one entered long enough ago; if not, it is seen to that somebody looks again."""
         loop = self._loop
-        due = self._entered[lane] + _TRICKLE_SECONDS
+        due = self._entered[level] + _TRICKLE_SECONDS
         if due <= loop.time():
             return True
         if self._trickle is None:
@@ -194,9 +194,9 @@ class PriorityLevels:
         self._trickle = None
         self._give_turns()
 
-    def _count(self, lane: PriorityLevel, by: int) -> None:
+    def _count(self, level: PriorityLevel, by: int) -> None:
         """Note that so many more are under way."""
-        self._under_way[lane] += by
+        self._under_way[level] += by
         self._total += by
-        if by > 0 and lane >= _STATUS:
-            self._entered[lane] = self._loop.time()
+        if by > 0 and level >= _STATUS:
+            self._entered[level] = self._loop.time()

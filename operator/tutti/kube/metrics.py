@@ -48,8 +48,8 @@ class WireMetrics:
         )
         self.leader = Gauge("tutti_leader", "1 while this process holds the lease", registry=into)
 
-    def follow(self, lanes: PriorityLevels) -> None:
-        """Show the state of these lanes whenever somebody asks."""
-        self.write_limit.set_function(lambda: lanes.limit)
-        for lane in PriorityLevel:
-            self.writes_waiting.labels(lane.name.lower()).set_function(partial(lanes.waiting, lane))
+    def follow(self, levels: PriorityLevels) -> None:
+        """Show the state of these priority levels whenever somebody asks."""
+        self.write_limit.set_function(lambda: levels.limit)
+        for level in PriorityLevel:
+            self.writes_waiting.labels(level.name.lower()).set_function(partial(levels.waiting, level))

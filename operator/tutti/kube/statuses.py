@@ -9,6 +9,7 @@ leader before is refused by the object itself, which knows under which lease it 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -18,6 +19,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from tutti.api.conditions import timestamp
 from tutti.api.model import GROUP
 from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError, is_retryable, retry_after
@@ -25,7 +27,6 @@ from tutti.kube.fencing import Fence, LeadershipLost, LeaseTerm, no_term
 from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.resources import PODS, APIResource
 from tutti.kube.retry import Backoff
-from tutti.kube.timestamps import now, second_time
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +66,7 @@ class PodConditionUpdate:
         }
         if self.observed_generation:
             fields["observedGeneration"] = self.observed_generation
-        return {**fields, "lastTransitionTime": self.since or second_time(now())}
+        return {**fields, "lastTransitionTime": self.since or timestamp(time.time())}
 
 
 @dataclass(frozen=True, slots=True)
