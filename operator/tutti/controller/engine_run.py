@@ -38,12 +38,12 @@ from tutti.kube.lease import boot_clock
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """What a room is given by the process it runs in.
+    """What the leader's session is given by the process.
 
     Attributes:
         clock: The time of day, in Unix seconds.
         ticks: Seconds that go on while the machine sleeps, from any beginning: what a lease is counted in.
-        aside: Where the lease is held; None: in the loop of the room, and with its client.
+        aside: Where the lease is held; None: in the loop of the session, and with its client.
     """
 
     client: Client
@@ -89,8 +89,8 @@ class EngineRun:
 
     Args:
         engine: One that has been told nothing yet.
-        around: What the process gives.
-        standing: Who this process is to the others.
+        context: What the process gives.
+        leadership: Who this process is to the others.
         catalogue: Told of our kinds.
         turned: Called after each turn.
         failed: Called as soon as the engine is known to have failed, before anything is waited for.
@@ -99,8 +99,8 @@ class EngineRun:
     def __init__(
         self,
         engine: Engine,
-        around: OperatorContext,
-        standing: Leadership,
+        context: OperatorContext,
+        leadership: Leadership,
         *,
         catalogue: ObjectCache,
         turned: Callable[[], None],
@@ -109,42 +109,42 @@ class EngineRun:
         self.engine = engine
         self.listed = False
         self.leads = False
-        self._around = around
+        self._context = context
         self._turned = turned
         self._failed = failed
         self._drained = False  # whether everything was answered after the engine had failed
         self._left = False  # whether something may land that nobody waits for any more
-        self._lease_seconds = around.configuration.leader_election.lease_duration_seconds
-        self._times = GangTimes(around.metrics, clock=around.clock)
+        self._lease_seconds = context.configuration.leader_election.lease_duration_seconds
+        self._times = GangTimes(context.metrics, clock=context.clock)
         self._dispatch = Dispatch(
-            around.client,
-            fence=standing.fence,
+            context.client,
+            fence=leadership.fence,
             observe=self._observe,
-            metrics=around.metrics,
+            metrics=context.metrics,
             times=self._times,
-            term=standing.term,
-            instance=standing.identity,
-            extenders=around.configuration.extenders,
+            term=leadership.term,
+            instance=leadership.identity,
+            extenders=context.configuration.extenders,
         )
         self._cycle = Cycle(
             engine,
             self._dispatch.carry_out,
-            metrics=around.metrics,
-            journal=around.journal,
+            metrics=context.metrics,
+            journal=context.journal,
             decided=self._decided,
-            fence=standing.fence,
-            clock=around.clock,
-            ticks=around.ticks,
+            fence=leadership.fence,
+            clock=context.clock,
+            ticks=context.ticks,
         )
-        self._progress = ProgressReporter(engine, around.metrics)
-        self._feeds = Informers(
-            around.client,
+        self._progress = ProgressReporter(engine, context.metrics)
+        self._informers = Informers(
+            context.client,
             observe=self._observe,
             forget=self._dispatch.forget,
             catalogue=catalogue,
         )
-        self._served_feeds = OptionalInformers(
-            around.client, around.configuration.conventions, observe=self._observe, forget=self._dispatch.forget
+        self._optional_informers = OptionalInformers(
+            context.client, context.configuration.conventions, observe=self._observe, forget=self._dispatch.forget
         )
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
@@ -157,16 +157,16 @@ class EngineRun:
             ExceptionGroup: Of what the engine, or anything else here, has raised, once nothing that was decided can
                 land any more; of LeadershipLost at once.
         """
-        probes = {**self._feeds.probes, "other kinds": self._served_feeds.check}
-        with self._around.health.asking(probes):
+        probes = {**self._informers.probes, "other kinds": self._optional_informers.check}
+        with self._context.health.asking(probes):
             try:
                 await self._work(lead)
             except Exception as error:
                 if _is_over(error):
                     raise
                 self._failed()
-                if self._around.journal is not None:
-                    self._around.journal.begin_anew()
+                if self._context.journal is not None:
+                    self._context.journal.begin_anew()
                 self._left = not self._drained
                 if self._left:
                     log.warning("writes_waited_out", seconds=self._lease_seconds)
@@ -191,18 +191,18 @@ class EngineRun:
 
     async def _turn(self, lead: Callable[[], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._feeds.run(), name="feeds")
-            group.create_task(self._served_feeds.run(), name="served feeds")
+            group.create_task(self._informers.run(), name="informers")
+            group.create_task(self._optional_informers.run(), name="optional informers")
             group.create_task(self._cycle.run(), name="cycle")
-            await self._feeds.synced.wait()
-            await self._served_feeds.synced.wait()
+            await self._informers.synced.wait()
+            await self._optional_informers.synced.wait()
             self._cycle.synced()
             self.listed = True
             await lead()
 
     async def list_anew(self) -> None:
-        """Return once what a former leader has bound is known (`Feeds.list_anew`)."""
-        await self._feeds.list_anew(patience_seconds=_PATIENCE_LEASES * self._lease_seconds)
+        """Return once what a former leader has bound is known (`Informers.list_anew`)."""
+        await self._informers.list_anew(patience_seconds=_PATIENCE_LEASES * self._lease_seconds)
 
     def lead(self) -> None:
         """Have the engine decide, once it has been told of everything that was observed until now."""
@@ -226,7 +226,7 @@ class EngineRun:
         try:
             self._progress.turned(seconds)
         except Exception as error:  # noqa: BLE001 - a bulkhead: what is told of a turn is not what came of it
-            note_failure("progress", error, self._around.metrics)
+            note_failure("progress", error, self._context.metrics)
         self._turned()
 
     def _observe(self, observation: AnyObservation) -> None:

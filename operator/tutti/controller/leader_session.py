@@ -72,28 +72,28 @@ class LeaderSession:
 
     Args:
         engines: Makes an engine that has been told nothing yet; called again when one has failed.
-        around: What the process gives.
+        context: What the process gives.
         once_synced: Called whenever everything was listed, once for each engine.
     """
 
     def __init__(
-        self, engines: Callable[[], Engine], around: OperatorContext, *, once_synced: Callable[[], None] = lambda: None
+        self, engines: Callable[[], Engine], context: OperatorContext, *, once_synced: Callable[[], None] = lambda: None
     ) -> None:
         self._engines = engines
         self._once_synced = once_synced
-        self._session: EngineRun | None = None
+        self._run: EngineRun | None = None
         self._classes: Classes | None = None
         self._overuses = 0  # the version of what was told of them
         self.catalogue = ObjectCache(self._charged)
         self.synced = asyncio.Event()
         self.deciding = asyncio.Event()
-        self._around = around
+        self._context = context
         self._may_act = asyncio.Event()  # set once this process has the lease, or needs none
         self._has_led = False
         self._resting = False
-        self._election = election_of(around.configuration, around.client, around.aside, clock=around.ticks)
+        self._election = election_of(context.configuration, context.client, context.aside, clock=context.ticks)
         self._elector = self._election.elector if self._election else None
-        self._standing = Leadership(
+        self._leadership = Leadership(
             self._election.check if self._election else unfenced,
             self._term,
             self._elector.identity if self._elector else default_identity(),
@@ -101,22 +101,22 @@ class LeaderSession:
         StateGauges(
             self,
             self.catalogue,
-            around.metrics.registry,
+            context.metrics.registry,
             leads=self._is_leading,
-            failed=lambda error: note_failure("metrics", error, around.metrics),
-            local_queues=around.configuration.metrics.local_queues,
+            failed=lambda error: note_failure("metrics", error, context.metrics),
+            local_queues=context.configuration.metrics.local_queues,
         )
-        self._conditions = StatusWriter(around.client, fence=self._standing.fence, term=self._term, concurrency=2)
-        around.health.waiting("crds", "not looked for yet")
-        around.health.ready["synced"] = self._check_listed
+        self._conditions = StatusWriter(context.client, fence=self._leadership.fence, term=self._term, concurrency=2)
+        context.health.waiting("crds", "not looked for yet")
+        context.health.ready["synced"] = self._check_listed
         if self._elector is not None:
-            around.health.ready["leadership"] = partial(_check_leadership, self._elector)
+            context.health.ready["leadership"] = partial(_check_leadership, self._elector)
 
     @property
     def state(self) -> State:
         """What the engine knows; there is one to be asked while this process leads."""
-        assert self._session is not None
-        return self._session.engine.state
+        assert self._run is not None
+        return self._run.engine.state
 
     def classes(self) -> Classes:
         """Return who knows the classes of priority: the last engine that was told of all; once `synced` is set."""
@@ -146,20 +146,20 @@ class LeaderSession:
 
     def record(self, event: EmitEvent) -> None:
         """Record an event about an object of ours; only while an engine leads."""
-        if self._session is not None:
-            self._session.record(event)
+        if self._run is not None:
+            self._run.record(event)
 
     async def _work(self) -> None:
-        around = self._around
-        await installed(around.client, around.health)
+        context = self._context
+        await installed(context.client, context.health)
         if self._election is not None:
             await self._election.look()
-        engine = Restartable("engine", self._have_session, gates=True)
-        keeper = ConditionKeeper(self.catalogue, self._conditions, overused=self._overused, clock=around.clock)
+        engine = Restartable("engine", self._run_engine, gates=True)
+        keeper = ConditionKeeper(self.catalogue, self._conditions, overused=self._overused, clock=context.clock)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._conditions.run(), name="condition writer")
             group.create_task(
-                keep_up(engine, health=around.health, metrics=around.metrics, ticks=around.ticks), name="engine"
+                keep_up(engine, health=context.health, metrics=context.metrics, ticks=context.ticks), name="engine"
             )
             await self.synced.wait()
             if self._election is not None:
@@ -167,56 +167,56 @@ class LeaderSession:
                 await self._election.acquire()
                 group.create_task(self._election.hold(), name="lease")
             else:
-                around.client.metrics.leader.set(1)  # whoever acts leads, by a lease or without
+                context.client.metrics.leader.set(1)  # whoever acts leads, by a lease or without
             self._may_act.set()
             group.create_task(
-                keep_up(Restartable("conditions", keeper.run), health=around.health, metrics=around.metrics),
+                keep_up(Restartable("conditions", keeper.run), health=context.health, metrics=context.metrics),
                 name="conditions",
             )
 
-    async def _have_session(self) -> None:
+    async def _run_engine(self) -> None:
         """Have an engine work, one that has been told nothing yet, until it fails."""
-        session = self._session = EngineRun(
+        run = self._run = EngineRun(
             self._engines(),
-            self._around,
-            self._standing,
+            self._context,
+            self._leadership,
             catalogue=self.catalogue,
             turned=self._turned,
             failed=self.deciding.clear,
         )
         try:
-            await session.run(partial(self._lead, session, within_term=self._may_act.is_set()))
+            await run.run(partial(self._lead, run, within_term=self._may_act.is_set()))
         finally:
-            self._session = None
+            self._run = None
 
-    async def _lead(self, session: EngineRun, *, within_term: bool) -> None:
-        """Have a session that has listed everything decide as soon as it may.
+    async def _lead(self, run: EngineRun, *, within_term: bool) -> None:
+        """Have a run that has listed everything decide as soon as it may.
 
         Args:
-            session: That one.
+            run: That one.
             within_term: Whether its lists began when this process could already act.
         """
-        self._classes = session.engine.state.catalog
+        self._classes = run.engine.state.catalog
         self.synced.set()
         log.info("synced")
         self._once_synced()
         await self._may_act.wait()
         if self._elector is not None and not (within_term or self._elector.alone):
-            await session.list_anew()
+            await run.list_anew()
         if not self._resting:
             self._has_led = True
-            session.lead()
+            run.lead()
 
     def _term(self) -> LeaseTerm | None:
         return self._elector.term if self._elector else None
 
     def _is_leading(self) -> bool:
         """Whether an engine decides for this process, which may act."""
-        led = self._session is not None and self._session.leads
+        led = self._run is not None and self._run.leads
         return led and (self._elector is None or self._elector.leading)
 
     def _check_listed(self) -> Check:
-        listed = self._session is not None and self._session.listed
+        listed = self._run is not None and self._run.listed
         return Check(listed, "ok" if listed else "listing")
 
     def _charged(self) -> Mapping[KindKey, str]:
@@ -258,7 +258,7 @@ class LeaderSession:
         return False
 
     async def _drain(self) -> bool:
-        drained = self._session is None or await self._session.finish()
+        drained = self._run is None or await self._run.finish()
         await self._conditions.flush(within_seconds=1.0)
         return drained
 

@@ -137,10 +137,10 @@ async def operate(
             if serves_at is not None:
                 serves_at(port)
             aside = ElectionThread(own, holder, pulse)
-            around = OperatorContext(client, configuration, health, metrics, journal, aside=aside)
+            context = OperatorContext(client, configuration, health, metrics, journal, aside=aside)
             try:
-                room = LeaderSession(engines, around, once_synced=once_synced)
-                await _operate(room, around, credentials, stop, pulse=pulse)
+                session = LeaderSession(engines, context, once_synced=once_synced)
+                await _operate(session, context, credentials, stop, pulse=pulse)
             except Exception as error:
                 said = dict.fromkeys(str(leaf) or repr(leaf) for leaf in leaves(error))
                 raise Crashed(", ".join(said)) from error
@@ -148,22 +148,22 @@ async def operate(
 
 
 async def _operate(
-    room: LeaderSession, around: OperatorContext, credentials: Credentials, stop: asyncio.Event, *, pulse: Heartbeat
+    session: LeaderSession, context: OperatorContext, credentials: Credentials, stop: asyncio.Event, *, pulse: Heartbeat
 ) -> None:
     """Run the engine, and beside it what may fail by itself."""
-    supervisor = Supervisor(lambda: room.run(stop), stop=stop, health=around.health)
+    supervisor = Supervisor(lambda: session.run(stop), stop=stop, health=context.health)
     with ExitStack() as loops:
         loop = loops.enter_context(LoopThread("deletions", _loop_factory()))
-        parts = [_deletions(room, credentials, around.configuration, loop)]
-        if around.configuration.webhook.enabled:
+        parts = [_deletions(session, credentials, context.configuration, loop)]
+        if context.configuration.webhook.enabled:
             loop = loops.enter_context(LoopThread("webhooks", _loop_factory()))
-            parts.append(_webhooks(room, credentials, around, loop))
+            parts.append(_webhooks(session, credentials, context, loop))
         supervisor.start()
         try:
             await until_stopped(
                 stop,
-                measure_lag(around.metrics, pulse),
-                _once_synced(room, around, parts),
+                measure_lag(context.metrics, pulse),
+                _once_synced(session, context, parts),
             )
         finally:
             stop.set()
@@ -171,19 +171,19 @@ async def _operate(
     supervisor.result()
 
 
-async def _once_synced(room: LeaderSession, around: OperatorContext, parts: Sequence[Restartable]) -> None:
+async def _once_synced(session: LeaderSession, context: OperatorContext, parts: Sequence[Restartable]) -> None:
     """Keep up what goes by what was listed."""
-    await room.synced.wait()
+    await session.synced.wait()
     async with asyncio.TaskGroup() as group:
         for part in parts:
-            group.create_task(keep_up(part, health=around.health, metrics=around.metrics), name=part.name)
+            group.create_task(keep_up(part, health=context.health, metrics=context.metrics), name=part.name)
 
 
 def _deletions(
-    room: LeaderSession, credentials: Credentials, configuration: TuttiConfiguration, loop: LoopThread
+    session: LeaderSession, credentials: Credentials, configuration: TuttiConfiguration, loop: LoopThread
 ) -> Restartable:
     """Return the part that holds deletions of what is in use."""
-    holder = DeletionGuard(room.catalogue, deciding=room.deciding, record=room.record)
+    holder = DeletionGuard(session.catalogue, deciding=session.deciding, record=session.record)
     there = OtherLoop(asyncio.get_running_loop())
 
     async def work() -> None:
@@ -192,15 +192,17 @@ def _deletions(
     return Restartable("deletions", work)
 
 
-def _webhooks(room: LeaderSession, credentials: Credentials, around: OperatorContext, loop: LoopThread) -> Restartable:
+def _webhooks(
+    session: LeaderSession, credentials: Credentials, context: OperatorContext, loop: LoopThread
+) -> Restartable:
     """Return the part that serves reviews; without it, the API server must not ask this process."""
-    configuration = around.configuration
-    reviewer = Reviewer(room.catalogue, room.classes, default_queue=configuration.default_local_queue)
+    configuration = context.configuration
+    reviewer = Reviewer(session.catalogue, session.classes, default_queue=configuration.default_local_queue)
     there = OtherLoop(asyncio.get_running_loop())
 
     async def work() -> None:
         ended = asyncio.Event()
-        async with own_certificate(configuration.webhook, around.client, ended) as certificate:
+        async with own_certificate(configuration.webhook, context.client, ended) as certificate:
             settings = settings_for(configuration, certificate, serves=True)
             kopf = loop.run(run_kopf(reviewing(credentials, reviewer, there), settings))
             await until_stopped(ended, kopf)
