@@ -24,7 +24,7 @@ from tutti.controller.watch_list import WATCH_LIST
 from tutti.engine.engine import Engine
 from tutti.engine.records.observations import Synced
 from tutti.kube.metrics import WireMetrics
-from tutti.kube.store import Change, Deletion, Store
+from tutti.kube.store import Change, Deletion, ObjectStore
 
 API = "scheduling.tutti.dev/v1alpha1"
 NOW = 1_800_000_000.0
@@ -41,7 +41,7 @@ class Operator:
         self.engine = Engine(TuttiConfiguration())
         self.catalogue = ObjectCache(lambda: charged_queues(self.engine.state))
         self._metrics = WireMetrics()
-        self._mirrors: dict[str, Store[Any]] = {}
+        self._mirrors: dict[str, ObjectStore[Any]] = {}
         self._now = NOW
 
     def see(self, kind: str, objects: Iterable[Raw]) -> None:
@@ -60,7 +60,7 @@ class Operator:
             if due is None or due > self._now:
                 return
 
-    def _mirror(self, kind: str) -> Store[Any]:
+    def _mirror(self, kind: str) -> ObjectStore[Any]:
         stream = _STREAMS[kind]
 
         def deliver(changes: Iterable[Change[Any]]) -> None:
@@ -70,7 +70,7 @@ class Operator:
                 if kind in OUR_RESOURCES:
                     self.catalogue.seen(kind, change.obj)
 
-        return Store(stream.resource, self._metrics, view=stream.view, deliver=deliver, trim=stream.trim)
+        return ObjectStore(stream.resource, self._metrics, view=stream.view, deliver=deliver, trim=stream.trim)
 
 
 def meta(name: str, *, namespace: str = "", **more: Any) -> Raw:

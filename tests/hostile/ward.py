@@ -39,7 +39,7 @@ from tutti.engine.records.observations import (
     StorageSeen,
 )
 from tutti.kube.metrics import WireMetrics
-from tutti.kube.store import Change, Deletion, Store, Unreadable, Upsert
+from tutti.kube.store import Change, Deletion, ObjectStore, Unreadable, Upsert
 
 _STREAMS = {stream.kind: stream for stream in WATCH_LIST}
 _SERVED = {one.name: one for one in optional_kinds(Conventions())}
@@ -67,10 +67,10 @@ class Ward(World):
         self._honest = 0
         self._catalogue = ObjectCache()
         metrics = WireMetrics(CollectorRegistry())
-        self._mirrors: dict[str, Store[Any]] = {}
+        self._mirrors: dict[str, ObjectStore[Any]] = {}
         for target in targets():
             stream = _STREAMS.get(target.name)
-            self._mirrors[target.name] = Store(
+            self._mirrors[target.name] = ObjectStore(
                 target.resource,
                 metrics,
                 view=stream.view if stream else _OTHERS[target.name][0].view,

@@ -20,7 +20,7 @@ from tutti.engine.records.observations import NodeSeen, ObjectUnread
 from tutti.kube.decoding import DEEPEST, Reader, cut_depth, object_decoder
 from tutti.kube.metrics import WireMetrics
 from tutti.kube.resources import NODES
-from tutti.kube.store import Deletion, Store, Unreadable, Upsert
+from tutti.kube.store import Deletion, ObjectStore, Unreadable, Upsert
 
 VIEWS = {stream.kind: stream.view for stream in WATCH_LIST if stream.view != dict[str, Any]}
 IDENTITY = {("metadata",)} | {("metadata", name) for name in ("name", "namespace", "uid", "resourceVersion")}
@@ -111,7 +111,7 @@ def node(version: int, **said: Any) -> bytes:
 
 def test_an_object_that_can_no_longer_be_read_has_changed():
     told: list[Any] = []
-    mirror = Store(NODES, WireMetrics(CollectorRegistry()), view=Node, deliver=told.extend, unread=told.append)
+    mirror = ObjectStore(NODES, WireMetrics(CollectorRegistry()), view=Node, deliver=told.extend, unread=told.append)
     mirror.take_lines([node(1), node(2, spec={"unschedulable": "perhaps"}), node(3)])
     assert [type(one) for one in told] == [Upsert, Unreadable, Upsert]
     assert (told[1].key.name, told[1].uid) == ("n1", "u")

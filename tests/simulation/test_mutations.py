@@ -28,7 +28,7 @@ from tutti.engine.records.lines import Line
 from tutti.engine.records.workloads import Phase
 from tutti.kube.lease import Elector
 from tutti.kube.statuses import StatusWriter
-from tutti.kube.store import Change, Deletion, Store
+from tutti.kube.store import Change, Deletion, ObjectStore
 from tutti.quota.tree import QuotaNode
 
 SEEDS = 60
@@ -120,12 +120,12 @@ def bound_pods_take_no_room(patch: pytest.MonkeyPatch) -> None:
 
 def deletions_go_unseen(patch: pytest.MonkeyPatch) -> None:
     """Nothing is said of what is gone."""
-    hand_over = Store._hand_over
+    hand_over = ObjectStore._hand_over
 
     def wrongly(mirror: Any, changes: Sequence[Change[Any]]) -> None:
         hand_over(mirror, [one for one in changes if not isinstance(one, Deletion)])
 
-    patch.setattr(Store, "_hand_over", wrongly)
+    patch.setattr(ObjectStore, "_hand_over", wrongly)
 
 
 def sends_twice(patch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ def what_vanished_unwatched_is_not_missed(patch: pytest.MonkeyPatch) -> None:
     def wrongly(mirror: Any, version: str) -> None:
         mirror._listed, mirror.version = None, version
 
-    patch.setattr(Store, "end_list", wrongly)
+    patch.setattr(ObjectStore, "end_list", wrongly)
 
 
 def successors_come_one_by_one(patch: pytest.MonkeyPatch) -> None:

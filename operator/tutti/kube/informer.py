@@ -27,7 +27,7 @@ from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError, is_r
 from tutti.kube.fetching import FIRST_PAGE, ListPage, ListScope, fetch_page, next_limit
 from tutti.kube.resources import APIResource
 from tutti.kube.retry import Backoff
-from tutti.kube.store import Change, ObjectKey, Store, Unreadable
+from tutti.kube.store import Change, ObjectKey, ObjectStore, Unreadable
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class Informer(Generic[T]):
         self.refused = False
         self._interrupted_at = 0.0  # when the problem began, by the clock of the loop
         self._client = client
-        self._store = Store(resource, client.metrics, view=view, deliver=deliver, unread=unread, trim=trim)
+        self._store = ObjectStore(resource, client.metrics, view=view, deliver=deliver, unread=unread, trim=trim)
         self._scope = ListScope(resource.path(namespace), label_selector, field_selector)
         self._page_size = page_size
         self._most = page_size  # less after pages did not come in time

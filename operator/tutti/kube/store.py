@@ -59,7 +59,7 @@ log = structlog.get_logger(__name__)
 _TYPES: Final = ("LISTED", "ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 
 
-class Store(Generic[T]):
+class ObjectStore(Generic[T]):
     """The objects of one kind, by their uid and version, kept in step by lists and events.
 
     Attributes:
