@@ -17,19 +17,18 @@ from typing import Any
 import msgspec
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.controller.catalogue import Catalogue
-from tutti.controller.crds import RESOURCES
-from tutti.controller.streams import STREAMS
-from tutti.controller.usage import charged
+from tutti.controller.discovery import OUR_RESOURCES
+from tutti.controller.leader_session import charged_queues
+from tutti.controller.object_cache import ObjectCache
+from tutti.controller.watch_list import WATCH_LIST
 from tutti.engine.engine import Engine
 from tutti.engine.records.observations import Synced
-from tutti.kube.changes import Change, Gone
 from tutti.kube.metrics import WireMetrics
-from tutti.kube.mirror import Mirror
+from tutti.kube.store import Change, Deletion, ObjectStore
 
 API = "scheduling.tutti.dev/v1alpha1"
 NOW = 1_800_000_000.0
-_STREAMS = {stream.kind: stream for stream in STREAMS}
+_STREAMS = {stream.kind: stream for stream in WATCH_LIST}
 _SIZES = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}
 
 Raw = dict[str, Any]
@@ -40,9 +39,9 @@ class Operator:
 
     def __init__(self) -> None:
         self.engine = Engine(TuttiConfiguration())
-        self.catalogue = Catalogue(lambda: charged(self.engine.state))
+        self.catalogue = ObjectCache(lambda: charged_queues(self.engine.state))
         self._metrics = WireMetrics()
-        self._mirrors: dict[str, Mirror[Any]] = {}
+        self._mirrors: dict[str, ObjectStore[Any]] = {}
         self._now = NOW
 
     def see(self, kind: str, objects: Iterable[Raw]) -> None:
@@ -61,17 +60,17 @@ class Operator:
             if due is None or due > self._now:
                 return
 
-    def _mirror(self, kind: str) -> Mirror[Any]:
+    def _mirror(self, kind: str) -> ObjectStore[Any]:
         stream = _STREAMS[kind]
 
         def deliver(changes: Iterable[Change[Any]]) -> None:
             for change in changes:
-                assert not isinstance(change, Gone)
+                assert not isinstance(change, Deletion)
                 self.engine.observe(stream.seen(change.obj))
-                if kind in RESOURCES:
+                if kind in OUR_RESOURCES:
                     self.catalogue.seen(kind, change.obj)
 
-        return Mirror(stream.resource, self._metrics, view=stream.view, deliver=deliver, trim=stream.trim)
+        return ObjectStore(stream.resource, self._metrics, view=stream.view, deliver=deliver, trim=stream.trim)
 
 
 def meta(name: str, *, namespace: str = "", **more: Any) -> Raw:

@@ -32,13 +32,13 @@ import yaml
 
 from e2e.harness.clusters import envtest
 from e2e.harness.processes import free_ports
-from tutti.controller.crds import CRDS
-from tutti.kube.changes import Change, Seen
+from tutti.controller.discovery import CRDS
 from tutti.kube.client import STRATEGIC_MERGE_PATCH, Client
 from tutti.kube.credentials import Credentials
+from tutti.kube.fetching import PodNow
 from tutti.kube.informer import Informer
-from tutti.kube.pods import PodNow
 from tutti.kube.resources import NAMESPACES, NODES, PODS
+from tutti.kube.store import Change, Upsert
 from tutti_bench.stage import Process, Usage
 
 SPACE = "full"
@@ -171,7 +171,7 @@ async def _bound(client: Client, name: str) -> None:
     done = asyncio.Event()
 
     def deliver(changes: Sequence[Change[PodNow]]) -> None:
-        if any(isinstance(change, Seen) and change.obj.spec.node_name for change in changes):
+        if any(isinstance(change, Upsert) and change.obj.spec.node_name for change in changes):
             done.set()
 
     informer = Informer(

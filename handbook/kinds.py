@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from handbook.fields import fields, resolved, table
+from tutti.api.crds import structural_schema
 from tutti.api.kinds import KINDS, Object
 from tutti.api.model import API_VERSION
-from tutti.api.schema import structural_schema
 
 INTRODUCTION = f"""# Kinds
 

@@ -8,9 +8,9 @@ from prometheus_client.core import Metric
 from prometheus_client.metrics import MetricWrapperBase
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.controller.catalogue import Catalogue
 from tutti.controller.gauges.collector import StateGauges
 from tutti.controller.metrics import Metrics
+from tutti.controller.object_cache import ObjectCache
 from tutti.engine.engine import Engine
 from tutti.kube.metrics import WireMetrics
 
@@ -80,7 +80,7 @@ def measures() -> list[Measure]:
     registry = metrics.registry
     WireMetrics(registry)
     engine = Engine(TuttiConfiguration())
-    gauges = StateGauges(engine, Catalogue(), registry, leads=lambda: False, failed=lambda _: None, local_queues=True)
+    gauges = StateGauges(engine, ObjectCache(), registry, leads=lambda: False, failed=lambda _: None, local_queues=True)
     # The library declares labels, and lists what is registered, in private only.
     declared = [one for one in registry._collector_to_names if one is not gauges]  # noqa: SLF001
     found = [(family, family) for family in gauges.describe()]

@@ -16,9 +16,9 @@ import aiohttp
 import yaml
 
 from handbook.prometheus import Series, scraping
-from tutti.api.conventions.tutti import POD_GROUP, QUEUE_NAME
+from tutti.api.conventions.named_groups import POD_GROUP, QUEUE_NAME
 from tutti.api.model import API_VERSION
-from tutti.controller.crds import installed
+from tutti.controller.discovery import installed
 from tutti.controller.health import Health
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self
 import yaml
 from pydantic import Field, InstanceOf, ValidationError
 
-from tutti.api.problems import Problem, problems_of
+from tutti.api.problems import FieldProblem, problems_of
 from tutti_bench.operations.any import StopCollecting, read_operation
 from tutti_bench.operations.frame import Operation
 from tutti_bench.params import Part
@@ -96,12 +96,12 @@ def read_scenarios(text: str, origin: str) -> list[Scenario]:
         raise DocumentError(f"{origin}: no YAML: {' '.join(str(error).split())}") from None
     if not isinstance(document, list):
         raise DocumentError(f"{origin}: must be a list of scenarios, each with name, workloadTemplate and workloads")
-    problems: list[Problem] = []
+    problems: list[FieldProblem] = []
     scenarios = [_read_scenario(entry, f"[{index}]", problems) for index, entry in enumerate(document)]
     names = [scenario.name for scenario in scenarios if scenario is not None]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        problems.append(Problem("", f"more than one scenario is named {', '.join(twice)}"))
+        problems.append(FieldProblem("", f"more than one scenario is named {', '.join(twice)}"))
     if problems:
         raise DocumentError(f"{origin}: {'; '.join(str(problem) for problem in problems)}")
     return [scenario for scenario in scenarios if scenario is not None]
@@ -121,7 +121,7 @@ def load_scenarios(path: Path) -> list[Scenario]:
         raise DocumentError(f"{path}: no UTF-8: {error.reason}") from None
 
 
-def _read_scenario(entry: Any, where: str, problems: list[Problem]) -> Scenario | None:
+def _read_scenario(entry: Any, where: str, problems: list[FieldProblem]) -> Scenario | None:
     """Read one scenario; what is wrong with it is added to `problems`, and then there is none."""
     before = len(problems)
     if isinstance(entry, dict):
@@ -129,19 +129,21 @@ def _read_scenario(entry: Any, where: str, problems: list[Problem]) -> Scenario 
     try:
         scenario = Scenario.model_validate(entry)
     except ValidationError as error:
-        problems += [Problem(f"{where}.{path}".rstrip("."), message) for path, message in problems_of(error, Scenario)]
+        problems += [
+            FieldProblem(f"{where}.{path}".rstrip("."), message) for path, message in problems_of(error, Scenario)
+        ]
         return None
     return scenario if len(problems) == before else None
 
 
-def _operations(key: Any, value: Any, where: str, problems: list[Problem]) -> Any:
+def _operations(key: Any, value: Any, where: str, problems: list[FieldProblem]) -> Any:
     """Return the value of a scenario's field with the operations in it read, those that can be."""
     if str(key).lower() != "workloadtemplate" or not isinstance(value, list):
         return value
     read_ones = [read_operation(one) for one in value]
     for index, found in enumerate(read_ones):
         if isinstance(found, list):
-            problems += [Problem(f"{where}.{key}[{index}].{path}".rstrip("."), message) for path, message in found]
+            problems += [FieldProblem(f"{where}.{key}[{index}].{path}".rstrip("."), message) for path, message in found]
     return [_UNREAD if isinstance(found, list) else found for found in read_ones]
 
 

@@ -9,12 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from tutti.kube.backoff import Backoff
 from tutti.kube.client import MERGE_PATCH, Client
+from tutti.kube.decoding import Head
 from tutti.kube.errors import ApiError
-from tutti.kube.resources import Resource
-from tutti.kube.retry import retrying
-from tutti.kube.watching import Head
+from tutti.kube.resources import APIResource
+from tutti.kube.retry import Backoff, retrying
 from tutti_bench.templates import Object
 
 CREATORS: Final = 30
@@ -72,11 +71,11 @@ class Objects:
     def __init__(self, client: Client, settle_seconds: float) -> None:
         self.client = client
         self.settle_seconds = settle_seconds
-        self._kinds: dict[str, dict[str, Resource]] = {}
-        self._made: dict[tuple[Resource, str], list[str]] = {}
+        self._kinds: dict[str, dict[str, APIResource]] = {}
+        self._made: dict[tuple[APIResource, str], list[str]] = {}
         self._room = asyncio.Semaphore(CREATORS)
 
-    async def resource(self, document: Object) -> Resource:
+    async def resource(self, document: Object) -> APIResource:
         """Return where objects of this kind live.
 
         Raises:
@@ -93,14 +92,14 @@ class Objects:
             raise Refused(f"the API server serves no {kind} in {version}")
         return known[kind]
 
-    async def _place(self, document: Object, namespace: str) -> tuple[Resource, str]:
+    async def _place(self, document: Object, namespace: str) -> tuple[APIResource, str]:
         """Return where an object lives, and in which namespace, which is empty for kinds that have none."""
         resource = await self.resource(document)
         if resource.namespaced and not namespace:
             raise Refused(f"{document['kind']} needs a namespace")
         return resource, namespace if resource.namespaced else ""
 
-    async def _discover(self, version: str) -> dict[str, Resource]:
+    async def _discover(self, version: str) -> dict[str, APIResource]:
         group, _, short = version.rpartition("/")
         try:
             body = await retrying(
@@ -112,7 +111,7 @@ class Objects:
             raise
         served = msgspec.json.decode(body, type=_Kinds).resources
         return {
-            one.kind: Resource(group, short, one.name, namespaced=one.namespaced)
+            one.kind: APIResource(group, short, one.name, namespaced=one.namespaced)
             for one in served
             if "/" not in one.name
         }
@@ -186,7 +185,7 @@ class Objects:
             raise Refused(f"{document['kind']} {name}: {error}") from None
 
     async def patch(
-        self, resource: Resource, name: str, change: Mapping[str, Any], namespace: str = "", subresource: str = ""
+        self, resource: APIResource, name: str, change: Mapping[str, Any], namespace: str = "", subresource: str = ""
     ) -> None:
         """Merge a change into an object.
 
@@ -199,7 +198,7 @@ class Objects:
             await retrying(lambda: self.client.request("PATCH", path, body=body, content_type=MERGE_PATCH))
 
     async def delete(
-        self, resource: Resource, name: str, namespace: str = "", query: dict[str, str] | None = None
+        self, resource: APIResource, name: str, namespace: str = "", query: dict[str, str] | None = None
     ) -> None:
         """Delete an object; that it is gone already is as good.
 
@@ -210,7 +209,7 @@ class Objects:
         async with self._room:
             await _unless_gone(lambda: self.client.request("DELETE", path, query=query))
 
-    async def delete_all(self, resource: Resource, namespace: str, query: dict[str, str]) -> None:
+    async def delete_all(self, resource: APIResource, namespace: str, query: dict[str, str]) -> None:
         """Delete what is in a collection.
 
         Raises:
@@ -219,7 +218,7 @@ class Objects:
         path = resource.path(namespace)
         await _unless_gone(lambda: self.client.request("DELETE", path, query=query, timeout_seconds=LEAVE_SECONDS))
 
-    async def names(self, resource: Resource, namespace: str = "") -> list[Remains]:
+    async def names(self, resource: APIResource, namespace: str = "") -> list[Remains]:
         """Return what is in a collection.
 
         Raises:
@@ -228,7 +227,7 @@ class Objects:
         body = await _unless_gone(lambda: self.client.request("GET", resource.path(namespace or None)))
         return [one.metadata for one in msgspec.json.decode(body, type=_Entries).items or ()] if body else []
 
-    def collection(self, plural: str, namespace: str) -> Resource | None:
+    def collection(self, plural: str, namespace: str) -> APIResource | None:
         """Return where objects of this plural were last created in a namespace; None where none were."""
         found = [resource for resource, where in self._made if resource.plural == plural and where == namespace]
         return found[-1] if found else None
@@ -248,7 +247,7 @@ class Objects:
             await self._until_gone(resource, namespace, frozenset(names))
             del self._made[resource, namespace]
 
-    async def _until_gone(self, resource: Resource, namespace: str, names: frozenset[str]) -> None:
+    async def _until_gone(self, resource: APIResource, namespace: str, names: frozenset[str]) -> None:
         clock = asyncio.get_running_loop().time
         begun, backoff = clock(), Backoff(0.05, 1.0)
         while left := [one for one in await self.names(resource, namespace) if one.name in names]:
@@ -260,7 +259,7 @@ class Objects:
                     await self.release(resource, one, namespace)
             await asyncio.sleep(backoff.next())
 
-    async def release(self, resource: Resource, one: Remains, namespace: str = "") -> None:
+    async def release(self, resource: APIResource, one: Remains, namespace: str = "") -> None:
         """Take the finalizers off an object, if it has any and still is there.
 
         Raises:

@@ -14,12 +14,12 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from tutti.kube.changes import Change, Gone, Seen
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, UnknownOutcome
 from tutti.kube.informer import Informer
 from tutti.kube.resources import NAMESPACES, PODS
 from tutti.kube.retry import retrying
+from tutti.kube.store import Change, Deletion, Upsert
 from tutti_bench.objects import LEAVE_SECONDS, Objects, Refused
 
 
@@ -161,14 +161,14 @@ class PodBook:
             pods = self._followed.get(change.key.namespace)
             if pods is None:
                 continue
-            if isinstance(change, Gone):
+            if isinstance(change, Deletion):
                 if change.uid in pods:
                     pods[change.uid].gone = True
             else:
                 self._note(pods, change, now)
         self._changed.set()
 
-    def _note(self, pods: dict[str, Known], seen: Seen[_Pod], now: float) -> None:
+    def _note(self, pods: dict[str, Known], seen: Upsert[_Pod], now: float) -> None:
         pod = pods.get(seen.uid)
         if pod is None:
             pod = pods[seen.uid] = Known(seen.uid, seen.key.namespace, seen.key.name)

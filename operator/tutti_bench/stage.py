@@ -25,7 +25,7 @@ from tutti.api.model import API_VERSION
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.errors import ApiError
-from tutti.kube.resources import Resource
+from tutti.kube.resources import APIResource
 from tutti.kube.retry import retrying
 from tutti_sim.children import Child, Children
 
@@ -152,7 +152,7 @@ START_SECONDS: Final = 60.0
 _CLUSTER: Final = ("--nodes", "0", "--port", "0", "--no-tls")
 # Nodes of a benchmark have no kubelet: who misses their heartbeats would taint them and evict their pods.
 _WITHOUT: Final = ("--without", "node-lifecycle", "--without", "taint-eviction")
-_DEFINITIONS: Final = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+_DEFINITIONS: Final = APIResource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 
 
 class ClusterNotReady(Exception):  # noqa: N818 - reads as what it is

@@ -16,7 +16,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 from tutti_demo.picture import Kind, NodeView, Picture, QueueView, State, Track
 from tutti_demo.scenario import PLATFORM, Act, Job, Team
 

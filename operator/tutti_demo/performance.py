@@ -19,12 +19,12 @@ import yaml
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.model import API_VERSION
-from tutti.controller.crds import RESOURCES, installed
+from tutti.controller.discovery import OUR_RESOURCES, installed
 from tutti.controller.health import Health
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.errors import ApiError
-from tutti.kube.resources import NAMESPACES, PODS, Resource
+from tutti.kube.resources import NAMESPACES, PODS, APIResource
 from tutti.kube.retry import retrying
 from tutti_demo.picture import Picture, pair_of
 from tutti_demo.scenario import (
@@ -45,10 +45,12 @@ from tutti_demo.watching import Observer
 from tutti_sim.children import Child, ChildDied, Children, tail
 
 _SERVED = {
-    "CustomResourceDefinition": Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False),
+    "CustomResourceDefinition": APIResource(
+        "apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False
+    ),
     "Namespace": NAMESPACES,
     "Pod": PODS,
-    **RESOURCES,
+    **OUR_RESOURCES,
 }
 
 

@@ -9,7 +9,7 @@ import enum
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 from tutti_demo.scenario import FLAVOR, GPU, PAIR, Act, DemoScenario, Job
 
 ENDED = ("Succeeded", "Failed")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tutti.api.conventions.tutti import POD_GROUP, QUEUE_NAME
+from tutti.api.conventions.named_groups import POD_GROUP, QUEUE_NAME
 from tutti.api.crds import crd
 from tutti.api.kinds import KINDS
 from tutti.api.model import API_VERSION

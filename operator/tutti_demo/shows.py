@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 from tutti_demo.panels import KINDS, QUIET, Racks, gangs_panel, nodes_panel, queues_panel, seconds
 from tutti_demo.picture import Happening, Kind, Picture, pair_of
 from tutti_demo.summary import Row, Summary

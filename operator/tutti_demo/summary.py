@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 from tutti_demo.picture import Picture, State, Track
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tutti.api.core import Node, ObjectMeta, Pod, PodCondition, View
-from tutti.api.resources import amounts
-from tutti.controller.crds import RESOURCES
-from tutti.kube.changes import Change, Gone
+from tutti.api.resources import parse_amounts
+from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.client import Client
 from tutti.kube.informer import Informer
-from tutti.kube.resources import NODES, PODS, Resource
+from tutti.kube.resources import NODES, PODS, APIResource
+from tutti.kube.store import Change, Deletion
 from tutti_demo.picture import NodeView, Picture, PodView, QueueView, Why
 from tutti_demo.scenario import FLAVOR, GPU, HOSTNAME, JOB, RACK
 
@@ -74,13 +74,13 @@ def node_view(node: Node) -> NodeView:
     labels = node.metadata.labels
     name = node.metadata.name
     return NodeView(
-        name, labels.get(RACK, ""), labels.get(HOSTNAME, name), amounts(node.status.allocatable).get(GPU, 0)
+        name, labels.get(RACK, ""), labels.get(HOSTNAME, name), parse_amounts(node.status.allocatable).get(GPU, 0)
     )
 
 
 def pod_view(pod: Pod) -> PodView:
     """A pod as the picture keeps it."""
-    gpus = sum(amounts(one.resources.limits).get(GPU, 0) for one in pod.spec.containers)
+    gpus = sum(parse_amounts(one.resources.limits).get(GPU, 0) for one in pod.spec.containers)
     meta = pod.metadata
     return PodView(
         namespace=meta.namespace,
@@ -120,8 +120,8 @@ def queue_view(queue: Queue) -> QueueView:
         active=any(one.type == "Active" and one.status == "True" for one in status.conditions),
         pending=status.pending_workloads,
         admitted=status.admitted_workloads,
-        used=sum(amounts({GPU: one.total})[GPU] for one in usage),
-        borrowed=sum(amounts({GPU: one.borrowed})[GPU] for one in usage),
+        used=sum(parse_amounts({GPU: one.total})[GPU] for one in usage),
+        borrowed=sum(parse_amounts({GPU: one.borrowed})[GPU] for one in usage),
     )
 
 
@@ -142,8 +142,8 @@ class Observer:
         self._informers: tuple[Informer[Any], ...] = (
             _informer(client, NODES, Node, self._take_nodes),
             _informer(client, PODS, Pod, self._take_pods),
-            _informer(client, RESOURCES["PodGroup"], Group, self._take_groups),
-            _informer(client, RESOURCES["ClusterQueue"], Queue, self._take_queues),
+            _informer(client, OUR_RESOURCES["PodGroup"], Group, self._take_groups),
+            _informer(client, OUR_RESOURCES["ClusterQueue"], Queue, self._take_queues),
         )
 
     async def run(self) -> None:
@@ -173,7 +173,7 @@ class Observer:
 
     def _take_nodes(self, changes: Sequence[Change[Node]]) -> None:
         for change in changes:
-            if isinstance(change, Gone):
+            if isinstance(change, Deletion):
                 self.picture.lose_node(change.key.name)
             else:
                 self.picture.see_node(node_view(change.obj))
@@ -182,7 +182,7 @@ class Observer:
     def _take_pods(self, changes: Sequence[Change[Pod]]) -> None:
         at = self._clock()
         for change in changes:
-            if isinstance(change, Gone):
+            if isinstance(change, Deletion):
                 self.picture.lose_pod(change.key.namespace, change.key.name, at=at)
             else:
                 self.picture.see_pod(pod_view(change.obj), at=at)
@@ -191,18 +191,18 @@ class Observer:
     def _take_groups(self, changes: Sequence[Change[Group]]) -> None:
         at = self._clock()
         for change in changes:
-            why = None if isinstance(change, Gone) else group_why(change.obj)
+            why = None if isinstance(change, Deletion) else group_why(change.obj)
             self.picture.see_why(change.key.namespace, change.key.name, why, at=at)
         self.touch()
 
     def _take_queues(self, changes: Sequence[Change[Queue]]) -> None:
         for change in changes:
-            if not isinstance(change, Gone):
+            if not isinstance(change, Deletion):
                 self.picture.see_queue(queue_view(change.obj))
         self.touch()
 
 
 def _informer(
-    client: Client, resource: Resource, view: type[T], deliver: Callable[[Sequence[Change[T]]], None]
+    client: Client, resource: APIResource, view: type[T], deliver: Callable[[Sequence[Change[T]]], None]
 ) -> Informer[T]:
     return Informer(client, resource, view=view, deliver=deliver)

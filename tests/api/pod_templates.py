@@ -8,11 +8,9 @@ import yaml
 
 from tests.api.manifests import manifest
 from tutti.api import core
-from tutti.api.labels import LabelSelector, LabelSelectorRequirement, NodeSelectorRequirement
-from tutti.api.podschema import MOST_ENTRIES, MOST_FIELDS, MOST_ITEMS
 from tutti.api.quantity import MAX_LENGTH
-from tutti.api.taints import Toleration
-from tutti.api.templates import MOST_BYTES, TemplateMeta
+from tutti.api.selectors import LabelSelector, LabelSelectorRequirement, NodeSelectorRequirement, Toleration
+from tutti.api.templates import MOST_BYTES, MOST_ENTRIES, MOST_FIELDS, MOST_ITEMS, TemplateMeta
 
 AT = "spec.podGroups[0].template"
 

@@ -20,7 +20,7 @@ import yaml
 from tests.api import pod_templates
 from tests.api.manifests import RIGHT, WRONG, manifest
 from tests.api.pod_templates import BEYOND, RATCHETS, REFUSED, TAKEN
-from tutti.api.crds import file_name
+from tutti.api.crds import crd_file_name
 from tutti.api.kinds import KINDS
 
 ASSETS = Path(os.environ.get("KUBEBUILDER_ASSETS", "/nowhere"))
@@ -103,7 +103,7 @@ def cluster(tmp_path_factory):
                 processes.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
         wait_until_ready(f"https://127.0.0.1:{port}/readyz", token, processes[1])
         running = Cluster(port, token)
-        files = [f"--filename={CRDS / file_name(kind)}" for kind in KINDS.values()]
+        files = [f"--filename={CRDS / crd_file_name(kind)}" for kind in KINDS.values()]
         applied = running.kubectl("apply", *files)
         assert applied.returncode == 0, applied.stderr
         names = [f"crd/{kind.PLURAL}.scheduling.tutti.dev" for kind in KINDS.values()]
@@ -185,7 +185,7 @@ def test_no_bound_is_tighter_than_that_of_pods(cluster, place):
 @pytest.fixture(scope="module")
 def before(cluster):
     """Our Workloads by another name, first as if templates had no schema, so that one can be stored, then with it."""
-    strict = yaml.safe_load((CRDS / file_name(KINDS["Workload"])).read_text())
+    strict = yaml.safe_load((CRDS / crd_file_name(KINDS["Workload"])).read_text())
     strict["spec"]["group"], strict["metadata"]["name"] = "old.tutti.dev", "oldworkloads.old.tutti.dev"
     names = {"kind": "OldWorkload", "listKind": "OldWorkloadList", "plural": "oldworkloads", "singular": "oldworkload"}
     strict["spec"]["names"] = names

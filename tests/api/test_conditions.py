@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from tutti.api.conditions import Condition, as_json, find, is_true, legible, merge, timestamp
+from tutti.api.conditions import (
+    Condition,
+    condition_json,
+    find_condition,
+    is_true,
+    legible_conditions,
+    merge_conditions,
+    timestamp,
+)
 
 THEN = "2026-01-01T00:00:00Z"
-ADMITTED = {**as_json("Admitted", "False", "Quota"), "lastTransitionTime": THEN}
+ADMITTED = {**condition_json("Admitted", "False", "Quota"), "lastTransitionTime": THEN}
 NOW = 1_800_000_000.9
 
 
@@ -15,26 +23,26 @@ def test_times_are_whole_seconds_in_utc():
 
 
 def test_a_new_reason_keeps_the_time_and_a_new_status_moves_it():
-    reason = as_json("Admitted", "False", "Placement", "no node fits")
-    status = as_json("Admitted", "True", "Admitted")
+    reason = condition_json("Admitted", "False", "Placement", "no node fits")
+    status = condition_json("Admitted", "True", "Admitted")
 
-    assert merge([ADMITTED], [reason], now=NOW) == [{**reason, "lastTransitionTime": THEN}]
-    assert merge([ADMITTED], [status], now=NOW) == [{**status, "lastTransitionTime": timestamp(NOW)}]
+    assert merge_conditions([ADMITTED], [reason], now=NOW) == [{**reason, "lastTransitionTime": THEN}]
+    assert merge_conditions([ADMITTED], [status], now=NOW) == [{**status, "lastTransitionTime": timestamp(NOW)}]
 
 
 def test_a_merge_that_changes_nothing_equals_what_was_there():
-    assert merge([ADMITTED], [as_json("Admitted", "False", "Quota")], now=NOW) == [ADMITTED]
-    assert merge([ADMITTED], [], now=NOW) == [ADMITTED]
+    assert merge_conditions([ADMITTED], [condition_json("Admitted", "False", "Quota")], now=NOW) == [ADMITTED]
+    assert merge_conditions([ADMITTED], [], now=NOW) == [ADMITTED]
 
 
 def test_what_was_there_stays_as_it_was_written():
-    merged = merge([ADMITTED], [as_json("Admitted", "True", "Admitted")], now=NOW)
+    merged = merge_conditions([ADMITTED], [condition_json("Admitted", "True", "Admitted")], now=NOW)
     assert ADMITTED["lastTransitionTime"] == THEN
     assert merged[0] is not ADMITTED
 
 
 def test_new_types_come_last_and_others_stay():
-    merged = merge([ADMITTED], [as_json("Finished", "True", "Succeeded")], now=NOW)
+    merged = merge_conditions([ADMITTED], [condition_json("Finished", "True", "Succeeded")], now=NOW)
     assert [condition["type"] for condition in merged] == ["Admitted", "Finished"]
     assert merged[0] == ADMITTED
 
@@ -44,11 +52,11 @@ def test_conditions_are_found_by_type():
     assert is_true(found, "Finished")
     assert not is_true(found, "Admitted")
     assert not is_true(found, "Evicted")
-    assert find(found, "Evicted") is None
+    assert find_condition(found, "Evicted") is None
 
 
 def test_the_written_form_has_every_field_the_api_requires():
-    assert merge([], [as_json("Admitted", "Unknown", "")], now=0) == [
+    assert merge_conditions([], [condition_json("Admitted", "Unknown", "")], now=0) == [
         {
             "type": "Admitted",
             "status": "Unknown",
@@ -57,10 +65,12 @@ def test_the_written_form_has_every_field_the_api_requires():
             "lastTransitionTime": "1970-01-01T00:00:00Z",
         }
     ]
-    assert as_json("Admitted", "True", "Admitted", generation=3)["observedGeneration"] == 3
+    assert condition_json("Admitted", "True", "Admitted", generation=3)["observedGeneration"] == 3
 
 
 def test_what_is_no_condition_is_not_taken_for_one():
     odd = [None, [], "x", {}, {"type": "a"}, {"type": [], "status": "True"}, {"type": "a", "status": None}]
-    assert legible({"conditions": [*odd, ADMITTED]}) == [ADMITTED]
-    assert [legible(status) for status in (None, [], "x", {}, {"conditions": {}}, {"conditions": None})] == [[]] * 6
+    assert legible_conditions({"conditions": [*odd, ADMITTED]}) == [ADMITTED]
+    assert [legible_conditions(status) for status in (None, [], "x", {}, {"conditions": {}}, {"conditions": None})] == [
+        []
+    ] * 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tutti.api.configuration import ConfigurationError, TuttiConfiguration, load
+from tutti.api.configuration import ConfigurationError, TuttiConfiguration, load_configuration
 
 # What kube-scheduler 1.36 refuses too: apis/config/validation/validation_pluginargs.go; and what would have no effect.
 PROFILE_PROBLEMS = [
@@ -113,15 +113,15 @@ PROFILE_PROBLEMS = [
 
 def test_an_empty_file_gives_the_defaults():
     for text in ("", "---\n", "# nothing\n", "{}"):
-        assert load(text) == TuttiConfiguration()
-    assert load("").scheduler_names == ["tutti"]
-    assert load("").profiles[0].scoring_strategy.type == "LeastAllocated"
-    assert load("").permit_timeout_seconds == 300
-    assert load("").volume_binding_timeout_seconds == 600  # kube-scheduler 1.36, VolumeBindingArgs
+        assert load_configuration(text) == TuttiConfiguration()
+    assert load_configuration("").scheduler_names == ["tutti"]
+    assert load_configuration("").profiles[0].scoring_strategy.type == "LeastAllocated"
+    assert load_configuration("").permit_timeout_seconds == 300
+    assert load_configuration("").volume_binding_timeout_seconds == 600  # kube-scheduler 1.36, VolumeBindingArgs
 
 
 def test_a_full_file_is_read():
-    configuration = load(
+    configuration = load_configuration(
         """
         apiVersion: scheduling.tutti.dev/v1alpha1
         kind: TuttiConfiguration
@@ -180,8 +180,8 @@ AFFINITY = "{matchExpressions: [{key: a, operator: Exists}]}"
 )
 def test_what_is_written_out_is_read_back(text):
     """As in the header of a journal, without which it could not be replayed."""
-    configuration = load(text)
-    assert load(yaml.safe_dump(configuration.model_dump(by_alias=True))) == configuration
+    configuration = load_configuration(text)
+    assert load_configuration(yaml.safe_dump(configuration.model_dump(by_alias=True))) == configuration
     assert TuttiConfiguration.model_validate_json(configuration.model_dump_json(by_alias=True)) == configuration
 
 
@@ -213,7 +213,7 @@ def test_what_is_written_out_is_read_back(text):
 )
 def test_a_wrong_key_or_value_is_named_with_its_place_and_what_is_right(text, path, message):
     with pytest.raises(ConfigurationError) as caught:
-        load(text, "tutti.yaml")
+        load_configuration(text, "tutti.yaml")
 
     found = {problem.path: problem.message for problem in caught.value.problems}
     assert message in found[path]
@@ -223,7 +223,7 @@ def test_a_wrong_key_or_value_is_named_with_its_place_and_what_is_right(text, pa
 
 def test_every_problem_is_reported_at_once():
     with pytest.raises(ConfigurationError) as caught:
-        load("seeed: 1\nlogging: {level: loud}\nbackoff: {baseSeconds: -1}")
+        load_configuration("seeed: 1\nlogging: {level: loud}\nbackoff: {baseSeconds: -1}")
 
     assert {problem.path for problem in caught.value.problems} == {"seeed", "logging.level", "backoff.baseSeconds"}
 
@@ -232,7 +232,7 @@ EXTENDER = "extenders: [{urlPrefix: http://there/x, filterVerb: filter"
 
 
 def test_an_extender_is_read_as_kube_scheduler_writes_it():
-    (extender,) = load(
+    (extender,) = load_configuration(
         """
         extenders:
         - urlPrefix: https://gpu.example.com:8443/scheduler
@@ -251,7 +251,7 @@ def test_an_extender_is_read_as_kube_scheduler_writes_it():
     assert extender.timeout_seconds == 90.5
     assert extender.manages == {"example.com/slice", "example.com/other"}
     assert extender.enable_https
-    assert load(EXTENDER + "}]").extenders[0].timeout_seconds == 5.0
+    assert load_configuration(EXTENDER + "}]").extenders[0].timeout_seconds == 5.0
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_an_extender_is_read_as_kube_scheduler_writes_it():
 )
 def test_what_is_wrong_with_extenders_and_plugins_is_said(text, path, message):
     with pytest.raises(ConfigurationError) as error:
-        load(text)
+        load_configuration(text)
 
     assert [problem.path for problem in error.value.problems] == [path]
     assert message in str(error.value)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.api.test_conventions import KOORD, SETTINGS, YUNIKORN, annotated, near_by, pfnet
-from tutti.api.conventions import Claim, ConventionError, claim_of, keys_read
+from tutti.api.conventions import ConventionError, GangMembership, membership_keys, membership_of
 from tutti.api.conventions.gang_objects import gangs_in
-from tutti.api.conventions.texts import DEEPEST, LONGEST_TEXT, MOST_GANGS, MOST_MEMBERS, duration, is_too_deep
+from tutti.api.conventions.membership import DEEPEST, LONGEST_TEXT, MOST_GANGS, MOST_MEMBERS, is_too_deep, whole_seconds
 from tutti.api.core import ObjectMeta, Pod
-from tutti.api.resources import AmountError, amounts_from_zero
+from tutti.api.resources import AmountError, parse_requests
 from tutti.engine.records.gang_membership import ParsedMemberships
 
 LAYERS = "slice_required_topology_constraints"
@@ -102,22 +102,22 @@ OUT_OF_BOUNDS = {
 def test_what_is_out_of_bounds_is_refused_in_a_short_sentence(name):
     pod, message = OUT_OF_BOUNDS[name]
     with pytest.raises(ConventionError, match=message) as caught:
-        claim_of(pod, SETTINGS)
+        membership_of(pod, SETTINGS)
     assert len(str(caught.value)) < 500
     assert str(caught.value).isprintable()
 
 
 def test_what_is_just_within_bounds_is_read():
-    assert claim_of(task_group(minMember=MOST_MEMBERS), SETTINGS).roles == (("w", MOST_MEMBERS),)
-    assert claim_of(gang(waiting_time=f"{2**31 - 1}s"), SETTINGS).timeout_seconds == 2**31 - 1
-    assert claim_of(gang(min_available="100000"), SETTINGS).min_count == MOST_MEMBERS
+    assert membership_of(task_group(minMember=MOST_MEMBERS), SETTINGS).roles == (("w", MOST_MEMBERS),)
+    assert membership_of(gang(waiting_time=f"{2**31 - 1}s"), SETTINGS).timeout_seconds == 2**31 - 1
+    assert membership_of(gang(min_available="100000"), SETTINGS).min_count == MOST_MEMBERS
     most = [{"name": "w", "minMember": 1, "labels": {"x": "y" * 60_000}}]
-    assert claim_of(application(json.dumps(most)), SETTINGS).group == "a"
+    assert membership_of(application(json.dumps(most)), SETTINGS).group == "a"
 
 
 def test_an_annotation_that_nobody_reads_may_be_as_long_as_it_likes():
     pod = annotated(**{"kubectl.kubernetes.io/last-applied-configuration": "[" * 262_000})
-    assert claim_of(pod, SETTINGS) == Claim(namespace="ml")
+    assert membership_of(pod, SETTINGS) == GangMembership(namespace="ml")
 
 
 @pytest.mark.parametrize(
@@ -126,13 +126,13 @@ def test_an_annotation_that_nobody_reads_may_be_as_long_as_it_likes():
 )
 def test_durations_as_go_writes_them(text, seconds):
     # Go 1.24, time.ParseDuration
-    assert duration(text, "there") == seconds
+    assert whole_seconds(text, "there") == seconds
 
 
 @pytest.mark.parametrize("text", ["", "s", "1", "1h2", "-1s", "0s", "1 s", "1d", "٣s", "1e3s"])
 def test_what_is_no_duration(text):
     with pytest.raises(ConventionError):
-        duration(text, "there")
+        whole_seconds(text, "there")
 
 
 NESTED = st.recursive(
@@ -162,7 +162,10 @@ LONG = st.builds(
 
 
 @given(
-    st.sampled_from(sorted(keys_read(SETTINGS))), st.sampled_from(sorted(keys_read(SETTINGS))), ODD | LONG, ODD | LONG
+    st.sampled_from(sorted(membership_keys(SETTINGS))),
+    st.sampled_from(sorted(membership_keys(SETTINGS))),
+    ODD | LONG,
+    ODD | LONG,
 )
 def test_any_text_under_any_key_is_read_or_refused(first, second, one, other):
     base = {
@@ -210,11 +213,11 @@ def test_pod_groups_of_one_name_in_a_workload_of_kubernetes_are_told_so():
 
 
 def test_nothing_is_asked_for_that_is_less_than_nothing():
-    assert amounts_from_zero({"cpu": "0", "x": 2}) == {"cpu": 0, "x": 2}
+    assert parse_requests({"cpu": "0", "x": 2}) == {"cpu": 0, "x": 2}
     with pytest.raises(AmountError, match=r"x: '-1m' is below zero"):
-        amounts_from_zero({"cpu": "1", "x": "-1m"})
+        parse_requests({"cpu": "1", "x": "-1m"})
 
 
 def test_a_text_of_the_greatest_length_is_measured_before_anything_else():
     with pytest.raises(ConventionError, match=f"it has {LONGEST_TEXT + 1} characters"):
-        claim_of(msgspec.structs.replace(annotated(**{f"{YUNIKORN}app-id": "a" * (LONGEST_TEXT + 1)})), SETTINGS)
+        membership_of(msgspec.structs.replace(annotated(**{f"{YUNIKORN}app-id": "a" * (LONGEST_TEXT + 1)})), SETTINGS)

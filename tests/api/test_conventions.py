@@ -10,7 +10,7 @@ import yaml
 from msgspec.structs import replace
 
 from tutti.api.configuration import Conventions
-from tutti.api.conventions import Claim, ConventionError, TopologyClaim, claim_of, keys_read
+from tutti.api.conventions import ConventionError, GangMembership, PodTopologyRequest, membership_keys, membership_of
 from tutti.api.conventions.reading import KEYS, READERS
 from tutti.api.core import Pod
 
@@ -21,8 +21,8 @@ def pod(text: str) -> Pod:
     return msgspec.convert(yaml.safe_load(text), Pod)
 
 
-def claim(text: str, settings: Conventions = SETTINGS) -> Claim:
-    return claim_of(pod(text), settings)
+def claim(text: str, settings: Conventions = SETTINGS) -> GangMembership:
+    return membership_of(pod(text), settings)
 
 
 def annotated(**annotations: str) -> Pod:
@@ -37,10 +37,10 @@ def pfnet(**suffixes: str) -> Pod:
 
 ORDINARY = "metadata: {name: p, namespace: ml}"
 CASES = {
-    "ordinary pod": (ORDINARY, Claim(namespace="ml")),
+    "ordinary pod": (ORDINARY, GangMembership(namespace="ml")),
     "our queue alone": (
         "metadata: {namespace: ml, labels: {scheduling.tutti.dev/queue-name: train}}",
-        Claim(convention="tutti", namespace="ml", queue="train"),
+        GangMembership(convention="tutti", namespace="ml", queue="train"),
     ),
     "our pod group in a queue": (
         """
@@ -51,23 +51,23 @@ CASES = {
             scheduling.tutti.dev/pod-group: trio
             scheduling.tutti.dev/priority-class: urgent
         """,
-        Claim(convention="tutti", namespace="ml", queue="train", group="trio", priority_class="urgent"),
+        GangMembership(convention="tutti", namespace="ml", queue="train", group="trio", priority_class="urgent"),
     ),
     "our workload with a pod group of it": (
         "metadata: {namespace: ml, labels: {scheduling.tutti.dev/workload: w, scheduling.tutti.dev/pod-group: g}}",
-        Claim(convention="tutti", namespace="ml", workload="w", group="g"),
+        GangMembership(convention="tutti", namespace="ml", workload="w", group="g"),
     ),
     "Kubernetes 1.36 scheduling group": (
         "{metadata: {namespace: ml}, spec: {schedulingGroup: {podGroupName: g}}}",
-        Claim(convention="kubernetes", namespace="ml", group="g"),
+        GangMembership(convention="kubernetes", namespace="ml", group="g"),
     ),
     "Kubernetes 1.35 workload reference": (
         "{metadata: {namespace: ml}, spec: {workloadRef: {name: w, podGroup: workers, podGroupReplicaKey: '3'}}}",
-        Claim(convention="kubernetes", namespace="ml", group="w-workers-3", object="w/workers"),
+        GangMembership(convention="kubernetes", namespace="ml", group="w-workers-3", object="w/workers"),
     ),
     "scheduler-plugins label": (
         "metadata: {namespace: ml, labels: {scheduling.x-k8s.io/pod-group: nginx}}",
-        Claim(convention="schedulerPlugins", namespace="ml", group="nginx"),
+        GangMembership(convention="schedulerPlugins", namespace="ml", group="nginx"),
     ),
     "pfnet gang": (
         """
@@ -78,7 +78,7 @@ CASES = {
             gang-scheduling.preferred.jp/gang-size: "3"
             gang-scheduling.preferred.jp/gang-schedule-timeout-seconds: "90"
         """,
-        Claim(
+        GangMembership(
             convention="pfnet",
             namespace="ml",
             group="gang-1-949b0684",
@@ -96,7 +96,7 @@ CASES = {
           namespace: ml
           annotations: {scheduling.k8s.io/group-name: job-1, scheduling.volcano.sh/queue-name: q}
         """,
-        Claim(convention="volcano", namespace="ml", group="job-1", queue="q"),
+        GangMembership(convention="volcano", namespace="ml", group="job-1", queue="q"),
     ),
     "Volcano size without a group": (
         """
@@ -106,7 +106,7 @@ CASES = {
           ownerReferences: [{kind: ReplicaSet, name: rs, uid: rs-uid, controller: true}]
           annotations: {scheduling.volcano.sh/group-min-member: "4"}
         """,
-        Claim(convention="volcano", namespace="ml", group="podgroup-rs-uid", min_count=4, implicit=True),
+        GangMembership(convention="volcano", namespace="ml", group="podgroup-rs-uid", min_count=4, implicit=True),
     ),
     "koordinator gang": (
         """
@@ -120,7 +120,7 @@ CASES = {
             gang.scheduling.koordinator.sh/mode: NonStrict
             gang.scheduling.koordinator.sh/groups: '["ml/gang-a"]'
         """,
-        Claim(
+        GangMembership(
             convention="koordinator",
             namespace="ml",
             group="gang-a",
@@ -139,7 +139,7 @@ CASES = {
             gang.scheduling.koordinator.sh/min-available: "2"
             gang.scheduling.koordinator.sh/groups: '["ml/b", "ai/a"]'
         """,
-        Claim(
+        GangMembership(
             convention="koordinator",
             namespace="ai",
             group="a-and-others-ai-a-ml-b-18c2b85a",
@@ -151,7 +151,7 @@ CASES = {
     ),
     "scheduler-plugins label as it was": (
         "metadata: {namespace: ml, labels: {pod-group.scheduling.sigs.k8s.io: nginx}}",
-        Claim(convention="schedulerPlugins", namespace="ml", group="nginx"),
+        GangMembership(convention="schedulerPlugins", namespace="ml", group="nginx"),
     ),
     "Volcano task": (
         """
@@ -159,7 +159,7 @@ CASES = {
           namespace: ml
           annotations: {scheduling.k8s.io/group-name: job-1, volcano.sh/task-spec: worker}
         """,
-        Claim(convention="volcano", namespace="ml", group="job-1", task="worker"),
+        GangMembership(convention="volcano", namespace="ml", group="job-1", task="worker"),
     ),
     "YuniKorn job": (
         """
@@ -171,7 +171,7 @@ CASES = {
             yunikorn.apache.org/task-groups: '[{"name": "sleepers", "minMember": 5, "minResource": {"cpu": "1"}}]'
             yunikorn.apache.org/schedulingPolicyParameters: placeholderTimeoutInSeconds=60 gangSchedulingStyle=Hard
         """,
-        Claim(
+        GangMembership(
             convention="yunikorn",
             namespace="ml",
             group="batch-1",
@@ -196,11 +196,13 @@ CASES = {
           labels: {applicationId: spark-1, queue: root.sandbox}
           annotations: {yunikorn.apache.org/task-group-name: executors}
         """,
-        Claim(convention="yunikorn", namespace="ml", queue="sandbox", group="spark-1", role="executors", implicit=True),
+        GangMembership(
+            convention="yunikorn", namespace="ml", queue="sandbox", group="spark-1", role="executors", implicit=True
+        ),
     ),
     "Kueue queue alone": (
         "metadata: {namespace: ml, labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/priority-class: high}}",
-        Claim(convention="kueue", namespace="ml", queue="q", priority_class="high"),
+        GangMembership(convention="kueue", namespace="ml", queue="q", priority_class="high"),
     ),
     "Kueue pod group": (
         """
@@ -209,15 +211,17 @@ CASES = {
           labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/pod-group-name: g}
           annotations: {kueue.x-k8s.io/pod-group-total-count: "2"}
         """,
-        Claim(convention="kueue", namespace="ml", group="g", queue="q", min_count=2, count=2, most=2, implicit=True),
+        GangMembership(
+            convention="kueue", namespace="ml", group="g", queue="q", min_count=2, count=2, most=2, implicit=True
+        ),
     ),
     "gang of one convention in a queue of another": (
         "metadata: {namespace: ml, labels: {scheduling.x-k8s.io/pod-group: g, kueue.x-k8s.io/queue-name: q}}",
-        Claim(convention="schedulerPlugins", namespace="ml", group="g", queue="q"),
+        GangMembership(convention="schedulerPlugins", namespace="ml", group="g", queue="q"),
     ),
     "our labels win over all others": (
         "metadata: {namespace: ml, labels: {scheduling.tutti.dev/pod-group: ours, scheduling.x-k8s.io/pod-group: theirs}}",
-        Claim(convention="tutti", namespace="ml", group="ours"),
+        GangMembership(convention="tutti", namespace="ml", group="ours"),
     ),
 }
 
@@ -230,21 +234,21 @@ def test_a_documented_manifest_gives_its_claim(name):
 
 @pytest.mark.parametrize("size", ["1", "0", "-4"])
 def test_a_pfnet_size_of_one_or_less_is_an_ordinary_pod(size):
-    assert claim_of(pfnet(name="g", size=size), SETTINGS) == Claim(namespace="ml")
+    assert membership_of(pfnet(name="g", size=size), SETTINGS) == GangMembership(namespace="ml")
 
 
 @pytest.mark.parametrize(("timeout", "seconds"), [(None, 30), ("7", 7), ("100", 100), ("101", 100)])
 def test_a_pfnet_timeout_is_the_pods_or_the_default_within_the_limit(timeout, seconds):
     suffixes = {"name": "g", "size": "2"} | ({"schedule_timeout_seconds": timeout} if timeout else {})
-    assert claim_of(pfnet(**suffixes), SETTINGS).timeout_seconds == seconds
+    assert membership_of(pfnet(**suffixes), SETTINGS).timeout_seconds == seconds
 
 
 def test_the_pfnet_prefix_is_configurable():
     settings = Conventions(pfnet_prefix="example.com/band")
     member = annotated(**{"example.com/band-name": "g", "example.com/band-size": "2"})
-    assert claim_of(member, settings).group == "g"
-    assert claim_of(member, SETTINGS).group == ""
-    assert claim_of(pfnet(name="g", size="three"), settings).group == ""
+    assert membership_of(member, settings).group == "g"
+    assert membership_of(member, SETTINGS).group == ""
+    assert membership_of(pfnet(name="g", size="three"), settings).group == ""
 
 
 def near_by(**notes: str) -> Pod:
@@ -373,7 +377,7 @@ BROKEN = {
 def test_what_cannot_be_read_is_an_error_that_says_where_and_what_is_right(name):
     broken, where, message = BROKEN[name]
     with pytest.raises(ConventionError) as caught:
-        claim_of(broken, SETTINGS)
+        membership_of(broken, SETTINGS)
 
     assert where in caught.value.where
     assert message in caught.value.message
@@ -432,15 +436,15 @@ def test_the_keys_of_a_convention_are_those_that_it_reads(name):
 
 
 def test_keys_are_read_as_the_conventions_are_set():
-    assert "example.com/band-size" in keys_read(Conventions(pfnet_prefix="example.com/band"))
-    assert "example.com/band-size" not in keys_read(SETTINGS)
-    assert "kueue.x-k8s.io/queue-name" not in keys_read(Conventions(kueue=False))
-    assert "scheduling.tutti.dev/queue-name" in keys_read(Conventions(kueue=False))
+    assert "example.com/band-size" in membership_keys(Conventions(pfnet_prefix="example.com/band"))
+    assert "example.com/band-size" not in membership_keys(SETTINGS)
+    assert "kueue.x-k8s.io/queue-name" not in membership_keys(Conventions(kueue=False))
+    assert "scheduling.tutti.dev/queue-name" in membership_keys(Conventions(kueue=False))
 
 
 def test_names_made_for_gangs_are_valid_and_tell_gangs_apart():
     names = {
-        claim_of(pfnet(name=name, size="2"), SETTINGS).group for name in ("A", "a", "a_", "_", "\u97f3", "-" * 300)
+        membership_of(pfnet(name=name, size="2"), SETTINGS).group for name in ("A", "a", "a_", "_", "\u97f3", "-" * 300)
     }
     assert len(names) == 6
     assert all(name == name.lower() and name.isascii() and len(name) <= 253 for name in names)
@@ -452,25 +456,25 @@ def test_names_made_for_gangs_are_valid_and_tell_gangs_apart():
     [
         ({}, None),
         ({"unconstrained_topology": "false"}, None),
-        ({"unconstrained_topology": "true"}, TopologyClaim()),
-        ({"required_topology": "rack"}, TopologyClaim("Required", "rack")),
+        ({"unconstrained_topology": "true"}, PodTopologyRequest()),
+        ({"required_topology": "rack"}, PodTopologyRequest("Required", "rack")),
         (
             {"preferred_topology": "example.com/rack", "group_name": "g"},
-            TopologyClaim("Preferred", "example.com/rack", (), "g"),
+            PodTopologyRequest("Preferred", "example.com/rack", (), "g"),
         ),
         (
             {"slice_required_topology": "rack", "slice_size": "4"},
-            TopologyClaim(slices=(("rack", 4),)),
+            PodTopologyRequest(slices=(("rack", 4),)),
         ),
         (
             {
                 "required_topology": "zone",
                 "slice_required_topology_constraints": '[{"topology": "block", "size": 8}, {"topology": "rack", "size": 4}]',
             },
-            TopologyClaim("Required", "zone", (("block", 8), ("rack", 4))),
+            PodTopologyRequest("Required", "zone", (("block", 8), ("rack", 4))),
         ),
     ],
 )
 def test_kueues_annotations_on_topology(notes, claim):
     # kubernetes-sigs/kueue, apis/kueue/v1beta2/topology_types.go (0.20)
-    assert claim_of(near_by(**notes), SETTINGS).topology == claim
+    assert membership_of(near_by(**notes), SETTINGS).topology == claim

@@ -15,9 +15,9 @@ import yaml
 from celpy.adapter import json_to_cel
 
 from tests.api.manifests import RIGHT, WRONG, Wrong, manifest
-from tutti.api.crds import crd, file_name, main, to_yaml
+from tutti.api.crds import crd, crd_file_name, to_yaml, write_definitions
 from tutti.api.kinds import KINDS
-from tutti.api.podschema import QUANTITY
+from tutti.api.templates import QUANTITY
 
 DIRECTORY = Path(__file__).parents[2] / "crds"
 ENVIRONMENT = celpy.Environment()
@@ -71,16 +71,16 @@ def broken_rules(schema: dict[str, Any], value: Any) -> set[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_files_are_in_step_with_the_kinds(kind):
-    written = (DIRECTORY / file_name(KINDS[kind])).read_text(encoding="utf-8")
+    written = (DIRECTORY / crd_file_name(KINDS[kind])).read_text(encoding="utf-8")
     assert written == to_yaml(KINDS[kind]), "run `make crds`"
 
 
 def test_every_generated_file_belongs_to_a_kind(tmp_path):
-    assert main([str(tmp_path)]) == 0
+    assert write_definitions([str(tmp_path)]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {
         path.name for path in DIRECTORY.glob("scheduling.tutti.dev_*")
     }
-    assert main([]) == 2
+    assert write_definitions([]) == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)

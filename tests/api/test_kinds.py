@@ -6,9 +6,8 @@ import pytest
 
 from tests.api.manifests import RIGHT, WRONG, manifest
 from tutti.api.kinds import KINDS, ClusterQueue, ObjectError, PodGroup, Workload, parse_object
-from tutti.api.kinds.unsupported import UNSUPPORTED
-from tutti.api.labels import LabelSelector
-from tutti.api.taints import Taint
+from tutti.api.kinds.parsing import UNSUPPORTED
+from tutti.api.selectors import LabelSelector, Taint
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.api.labels import (
+from tutti.api.selectors import (
     LabelSelector,
     LabelSelectorRequirement,
     NodeSelector,

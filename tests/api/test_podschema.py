@@ -15,8 +15,7 @@ from tests.api.pod_templates import BEYOND, RATCHETS, REFUSED, TAKEN
 from tutti.api import quantity
 from tutti.api.crds import crd
 from tutti.api.kinds import KINDS, parse_object
-from tutti.api.podschema import MOST_FIELDS, NUMBERS, QUANTITY, TEXTS, template_schema
-from tutti.api.templates import PodTemplate, pruned
+from tutti.api.templates import MOST_FIELDS, NUMBERS, QUANTITY, TEXTS, PodTemplate, pruned, template_schema
 from tutti.cluster.requests import as_created
 from tutti_sim.crd.serving import CustomCodec
 from tutti_sim.kinds.decode import TABLE, Notes
@@ -173,7 +172,7 @@ def test_what_a_server_takes_is_read(template):
     if faults or kept is None:
         return
     for amount in amounts(as_created(read(kept).spec)):
-        assert quantity.parse(amount) >= 0
+        assert quantity.parse_quantity(amount) >= 0
 
 
 def amounts(spec: Any) -> list[Any]:

@@ -46,20 +46,20 @@ LIMIT = quantity.MAX_UNITS * 1000
     ],
 )
 def test_text_is_read_as_the_documented_grammar_says(text, milli):
-    assert quantity.parse(text) == milli
+    assert quantity.parse_quantity(text) == milli
 
 
 @pytest.mark.parametrize(
     "text", ["9223372036854775808", "9223372036854775807Ki", "10E", "8Ei", "1e400", "1e99999999999"]
 )
 def test_an_amount_beyond_int64_is_capped_in_both_directions(text):
-    assert quantity.parse(text) == LIMIT
-    assert quantity.parse(f"-{text}") == -LIMIT
+    assert quantity.parse_quantity(text) == LIMIT
+    assert quantity.parse_quantity(f"-{text}") == -LIMIT
 
 
 @pytest.mark.parametrize(("number", "milli"), [(2, 2_000), (0.5, 500), (1e-05, 1), (1e22, LIMIT), (-3, -3_000)])
 def test_a_bare_number_of_yaml_is_read_like_its_text(number, milli):
-    assert quantity.parse(number) == milli
+    assert quantity.parse_quantity(number) == milli
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_bare_number_of_yaml_is_read_like_its_text(number, milli):
 )
 def test_anything_else_is_an_error_that_names_it_and_shows_what_is_right(value):
     with pytest.raises(quantity.QuantityError) as caught:
-        quantity.parse(value)
+        quantity.parse_quantity(value)
 
     assert repr(value) in str(caught.value) or str(value) in str(caught.value)
     assert "64Gi" in str(caught.value)
@@ -100,11 +100,11 @@ def test_the_canonical_form_has_no_fraction_and_the_largest_exact_suffix(milli, 
 
 @given(st.integers(min_value=-LIMIT, max_value=LIMIT), st.booleans())
 def test_reading_the_canonical_form_gives_the_amount_back(milli, binary):
-    assert quantity.parse(quantity.format(milli, binary=binary)) == milli
-    assert quantity.parse(quantity.shortest(milli)) == milli
+    assert quantity.parse_quantity(quantity.format(milli, binary=binary)) == milli
+    assert quantity.parse_quantity(quantity.shortest(milli)) == milli
 
 
 @given(st.integers(min_value=0, max_value=10**9), st.sampled_from(["", "k", "Ki", "M", "Mi", "G", "Gi"]))
 def test_order_is_kept(number, suffix):
-    assert quantity.parse(f"{number}{suffix}") <= quantity.parse(f"{number + 1}{suffix}")
-    assert quantity.parse(f"-{number}{suffix}") == -quantity.parse(f"{number}{suffix}")
+    assert quantity.parse_quantity(f"{number}{suffix}") <= quantity.parse_quantity(f"{number + 1}{suffix}")
+    assert quantity.parse_quantity(f"-{number}{suffix}") == -quantity.parse_quantity(f"{number}{suffix}")

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.api.manifests import RIGHT, manifest
 from tests.drawing import examples
-from tutti.api.configuration import ConfigurationError, Conventions, TuttiConfiguration, load
-from tutti.api.conventions import Claim, ConventionError, claim_of, koordinator, kueue, tutti, volcano, yunikorn
-from tutti.api.conventions.claim import is_name
+from tutti.api.configuration import ConfigurationError, Conventions, TuttiConfiguration, load_configuration
+from tutti.api.conventions import ConventionError, GangMembership, annotated_gangs, kueue, membership_of, named_groups
+from tutti.api.conventions.membership import is_name
 from tutti.api.core import Pod
 from tutti.api.kinds import KINDS, ObjectError, parse_object
-from tutti.api.quantity import QuantityError, parse
+from tutti.api.quantity import QuantityError, parse_quantity
 
 WORDS = [
     "",
@@ -46,10 +46,34 @@ JSON = st.recursive(
 )
 MANIFESTS = [(kind, manifest(kind, spec)) for kind, spec in RIGHT.values()]
 KEYS = [
-    *(tutti.QUEUE_NAME, tutti.POD_GROUP, tutti.WORKLOAD, kueue.QUEUE_NAME, kueue.GROUP_NAME, kueue.TOTAL_COUNT),
-    *(volcano.MIN_MEMBER, volcano.QUEUE_NAME, *volcano.GROUP_NAMES, koordinator.NAME, koordinator.MIN_AVAILABLE),
-    *(koordinator.WAITING_TIME, koordinator.GROUPS, koordinator.MODE, koordinator.TOTAL_NUMBER),
-    *(yunikorn.TASK_GROUP_NAME, yunikorn.TASK_GROUPS, yunikorn.PARAMETERS, *yunikorn.APPLICATION_IDS, *yunikorn.QUEUES),
+    *(
+        named_groups.QUEUE_NAME,
+        named_groups.POD_GROUP,
+        named_groups.WORKLOAD,
+        kueue.QUEUE_NAME,
+        kueue.GROUP_NAME,
+        kueue.TOTAL_COUNT,
+    ),
+    *(
+        named_groups.VOLCANO_MIN_MEMBER,
+        named_groups.VOLCANO_QUEUE_NAME,
+        *named_groups.VOLCANO_GROUP_NAMES,
+        annotated_gangs.GANG_NAME,
+        annotated_gangs.MIN_AVAILABLE,
+    ),
+    *(
+        annotated_gangs.WAITING_TIME,
+        annotated_gangs.GANG_GROUPS,
+        annotated_gangs.GANG_MODE,
+        annotated_gangs.TOTAL_NUMBER,
+    ),
+    *(
+        annotated_gangs.TASK_GROUP_NAME,
+        annotated_gangs.TASK_GROUPS,
+        annotated_gangs.PARAMETERS,
+        *annotated_gangs.APPLICATION_IDS,
+        *annotated_gangs.QUEUES,
+    ),
     *(f"{Conventions().pfnet_prefix}-{suffix}" for suffix in ("name", "size", "schedule-timeout-seconds")),
 ]
 
@@ -97,14 +121,14 @@ def test_an_object_with_anything_anywhere_is_read_or_refused(data):
 @given(st.dictionaries(st.sampled_from(KEYS), TEXTS), st.dictionaries(st.sampled_from(KEYS), TEXTS))
 def test_a_pod_that_says_anything_gives_a_claim_or_an_error_that_says_where(labels, annotations):
     raw = {"metadata": {"name": "p", "namespace": "ml", "uid": "u", "labels": labels, "annotations": annotations}}
-    claim = answer_of(claim_of, msgspec.convert(raw, Pod), Conventions(), error=ConventionError)
+    claim = answer_of(membership_of, msgspec.convert(raw, Pod), Conventions(), error=ConventionError)
     if isinstance(claim, ConventionError):
         assert claim.where.startswith("metadata.")
         return
     assert all(not name or is_name(name) for name in (claim.group, claim.queue, claim.workload, claim.priority_class))
     assert claim.min_count is None or claim.min_count >= 1
     assert not claim.implicit or (claim.group and claim.min_count)
-    assert msgspec.json.decode(msgspec.json.encode(claim), type=Claim) == claim
+    assert msgspec.json.decode(msgspec.json.encode(claim), type=GangMembership) == claim
 
 
 @examples(200)
@@ -113,18 +137,18 @@ def test_a_configuration_with_anything_anywhere_is_read_or_refused(data):
     raw = TuttiConfiguration().model_dump(by_alias=True)
     path = data.draw(st.sampled_from([place for place in places(raw) if place]))
     text = msgspec.json.encode(replaced(raw, path, data.draw(JSON))).decode()
-    answer = answer_of(load, text, error=ConfigurationError)
+    answer = answer_of(load_configuration, text, error=ConfigurationError)
 
     assert isinstance(answer, TuttiConfiguration) or answer.problems
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_a_configuration_or_refused(text):
-    answer = answer_of(load, text, error=ConfigurationError)
+    answer = answer_of(load_configuration, text, error=ConfigurationError)
     assert isinstance(answer, TuttiConfiguration) or answer.problems
 
 
 @given(JSON)
 def test_anything_is_a_quantity_or_refused(value):
-    answer = answer_of(parse, value, error=QuantityError)
+    answer = answer_of(parse_quantity, value, error=QuantityError)
     assert isinstance(answer, int) or "64Gi" in str(answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tutti.api.taints import Taint, Toleration, untolerated
+from tutti.api.selectors import Taint, Toleration, untolerated
 
 GPU = Taint(key="gpu", value="yes", effect="NoSchedule")
 

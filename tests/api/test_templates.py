@@ -11,8 +11,8 @@ import pytest
 from tests.engine.world import World
 from tutti.api.core import PodSpec
 from tutti.api.templates import MOST_BYTES, TOO_LARGE, prune_workload, pruned
-from tutti.controller.streams import STREAMS
-from tutti.kube.reading import Reader
+from tutti.controller.watch_list import WATCH_LIST
+from tutti.kube.decoding import Reader
 
 WHOLE = {
     "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}, "junk": {}},
@@ -91,7 +91,7 @@ def workload(template):
     ],
 )
 def test_a_megabyte_of_small_things_takes_no_more_memory_than_a_template_may(junk):
-    stream = next(one for one in STREAMS if one.kind == "Workload")
+    stream = next(one for one in WATCH_LIST if one.kind == "Workload")
     line = msgspec.json.encode({"type": "ADDED", "object": workload(junk)})
     reader = Reader(stream.view, stream.trim)
     tracemalloc.start()

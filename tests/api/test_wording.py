@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tutti.api.wording import HAS, agreeing, all_of, counted
+from tutti.api.messages import HAS, agreeing, all_of, counted
 
 
 @pytest.mark.parametrize(("number", "said"), [(0, "0 pods"), (1, "1 pod"), (2, "2 pods"), (21, "21 pods")])

@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tutti.kube.changes import Seen
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.errors import ApiError
 from tutti.kube.informer import Informer
 from tutti.kube.resources import NODES, PODS
+from tutti.kube.store import Upsert
 from tutti_bench.document import read_scenarios
 from tutti_bench.results import DataItem
 from tutti_bench.run import Limits
@@ -62,7 +62,7 @@ class FirstNode:
 
     def _take(self, changes) -> None:
         for change in changes:
-            if not isinstance(change, Seen):
+            if not isinstance(change, Upsert):
                 continue
             spec = change.obj["spec"]
             if change.uid not in self.seen and spec["schedulerName"] == SCHEDULER and not spec.get("schedulingGates"):

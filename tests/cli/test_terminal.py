@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tutti.api.printable import shown
+from tutti.api.messages import escape_controls
 from tutti.cli.terminal import Terminal, echo
 from tutti.cli.views.command_line import plain
 from tutti.controller import logs
@@ -47,7 +47,7 @@ def test_a_text_of_a_user_orders_a_terminal_nothing(attack):
     assert ATTACKS[attack] not in written
     assert not ORDERS.search(COLOURS.sub("", written))
     if "\x1b" in ATTACKS[attack]:  # rich itself leaves out what rings the bell and goes back over the line
-        assert shown("\x1b") in written
+        assert escape_controls("\x1b") in written
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -55,7 +55,7 @@ def test_nor_where_there_is_no_terminal(attack, capsys):
     echo(ATTACKS[attack], err=True)
     written = plain(table_of(ATTACKS[attack])) + capsys.readouterr().err
     assert not ORDERS.search(written)
-    assert shown(ATTACKS[attack]) in written, "on the line of the error at least"
+    assert escape_controls(ATTACKS[attack]) in written, "on the line of the error at least"
 
 
 @pytest.mark.parametrize("style", ["json", "console"])
@@ -73,4 +73,4 @@ def test_nor_in_a_log_in_which_no_line_can_be_forged(attack, style):
 
 
 def test_what_is_no_control_character_is_left_alone():
-    assert shown("größer\t≥ 3 GPUs\nnext 日本") == "größer\t≥ 3 GPUs\nnext 日本"
+    assert escape_controls("größer\t≥ 3 GPUs\nnext 日本") == "größer\t≥ 3 GPUs\nnext 日本"

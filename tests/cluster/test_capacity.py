@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.api.core import Node, NodeSpec, NodeStatus, ObjectMeta
-from tutti.api.taints import Taint, Toleration
+from tutti.api.selectors import Taint, Toleration
 from tutti.cluster.capacity import allocatable_of_nodes, free_capacity
 from tutti.cluster.cluster import Cluster
 

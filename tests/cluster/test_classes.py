@@ -18,7 +18,7 @@ from tutti.api.core import (
     TopologySpreadConstraint,
     Volume,
 )
-from tutti.api.taints import Toleration
+from tutti.api.selectors import Toleration
 from tutti.cluster.classes import _MOST_SPECS, ClassBook
 from tutti.cluster.requests import pod_requests
 from tutti.cluster.volumes import VolumeNeeds

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.drawing import examples
 from tests.placement.scenes import LABELS, SELECTORS, node, pod
-from tutti.api.labels import LabelSelector
+from tutti.api.selectors import LabelSelector
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.label_index import LabelIndex, NamespaceIndex
 from tutti.cluster.signatures import UNCONSTRAINED, PodQuery, PodSignature

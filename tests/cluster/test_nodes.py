@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tutti.api.core import Node, NodeSpec, ObjectMeta
-from tutti.api.taints import Taint
+from tutti.api.selectors import Taint
 from tutti.cluster.nodes import ABSENT, NodeColumns
 
 

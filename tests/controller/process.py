@@ -15,12 +15,12 @@ import yaml
 
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError
-from tutti.kube.resources import Resource
+from tutti.kube.resources import APIResource
 
 ROOT = Path(__file__).parents[2]
 API = "scheduling.tutti.dev/v1alpha1"
 PATIENCE = 75
-CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+CRDS = APIResource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 # Elections that a test can wait for.
 ELECTION = {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPeriodSeconds": 1}
 
@@ -110,12 +110,12 @@ class Cluster:
     def __init__(self, client: Client) -> None:
         self.client = client
 
-    async def create(self, resource: Resource, document: dict[str, Any]) -> dict[str, Any]:
+    async def create(self, resource: APIResource, document: dict[str, Any]) -> dict[str, Any]:
         namespace = document["metadata"].get("namespace")
         body = json.dumps({"apiVersion": resource.api_version, **document}).encode()
         return json.loads(await self.client.request("POST", resource.path(namespace), body=body))
 
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> dict[str, Any] | None:
+    async def get(self, resource: APIResource, name: str, namespace: str = "") -> dict[str, Any] | None:
         try:
             return json.loads(await self.client.request("GET", resource.path(namespace, name)))
         except ApiError as error:
@@ -123,14 +123,14 @@ class Cluster:
                 return None
             raise
 
-    async def list(self, resource: Resource) -> list[dict[str, Any]]:
+    async def list(self, resource: APIResource) -> list[dict[str, Any]]:
         return json.loads(await self.client.request("GET", resource.path()))["items"]
 
-    async def delete(self, resource: Resource, name: str, namespace: str = "", **options: Any) -> None:
+    async def delete(self, resource: APIResource, name: str, namespace: str = "", **options: Any) -> None:
         body = json.dumps({"apiVersion": "v1", "kind": "DeleteOptions", **options}).encode()
         await self.client.request("DELETE", resource.path(namespace, name), body=body)
 
-    async def patch(self, resource: Resource, name: str, namespace: str = "", **fields: Any) -> None:
+    async def patch(self, resource: APIResource, name: str, namespace: str = "", **fields: Any) -> None:
         body = json.dumps(fields).encode()
         path = resource.path(namespace, name)
         await self.client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
@@ -141,7 +141,7 @@ class Cluster:
             await self.create(CRDS, document)
 
     async def condition(
-        self, resource: Resource, name: str, namespace: str = "", kind: str = "Active"
+        self, resource: APIResource, name: str, namespace: str = "", kind: str = "Active"
     ) -> dict[str, Any]:
         found = await self.get(resource, name, namespace) or {}
         conditions = found.get("status", {}).get("conditions", [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.controller.objects import local_queue, obj
-from tutti.controller.catalogue import Catalogue
+from tutti.controller.object_cache import ObjectCache
 
 
 def queue(*, generation=1, deleting=False, pending=0, conditions=()):
@@ -20,7 +20,7 @@ def workload(name):
 
 
 def test_a_change_of_usage_alone_wakes_nobody():
-    catalogue = Catalogue()
+    catalogue = ObjectCache()
     catalogue.seen("ClusterQueue", queue())
     version = catalogue.version
 
@@ -31,7 +31,7 @@ def test_a_change_of_usage_alone_wakes_nobody():
 
 
 def test_a_new_generation_and_a_new_condition_wake():
-    catalogue = Catalogue()
+    catalogue = ObjectCache()
     catalogue.seen("ClusterQueue", queue())
     catalogue.seen("ClusterQueue", queue(generation=2))
     assert catalogue.version == 2
@@ -44,7 +44,7 @@ def test_a_new_generation_and_a_new_condition_wake():
 
 def test_users_are_counted_only_while_a_queue_waits_to_be_deleted():
     holds = {("PodGroup", "team", "a"): "cq"}
-    catalogue = Catalogue(lambda: dict(holds))
+    catalogue = ObjectCache(lambda: dict(holds))
     catalogue.seen("ClusterQueue", queue())
     assert not catalogue.count_users()
 
@@ -57,7 +57,7 @@ def test_users_are_counted_only_while_a_queue_waits_to_be_deleted():
 
 
 def test_what_a_new_list_does_not_show_is_gone_and_what_it_shows_stays_known_meanwhile():
-    catalogue = Catalogue()
+    catalogue = ObjectCache()
     for name in ("a", "b"):
         catalogue.seen("ResourceFlavor", obj("ResourceFlavor", name))
     catalogue.seen("LocalQueue", local_queue())
@@ -72,14 +72,14 @@ def test_what_a_new_list_does_not_show_is_gone_and_what_it_shows_stays_known_mea
 
 
 def test_what_was_never_seen_can_go_without_waking_anybody():
-    catalogue = Catalogue()
+    catalogue = ObjectCache()
     catalogue.gone("Topology", "", "racks")
     catalogue.gone("PodGroup", "team", "a")
     assert catalogue.version == 0
 
 
 async def test_a_waiter_gets_the_version_it_has_not_seen():
-    catalogue = Catalogue()
+    catalogue = ObjectCache()
     waiting = asyncio.ensure_future(catalogue.changed(0))
     await asyncio.sleep(0)
     assert not waiting.done()

@@ -7,8 +7,8 @@ import asyncio
 from aiohttp import web
 
 from tests.kube.conftest import serving
-from tutti.controller.catalogue import Catalogue
 from tutti.controller.conditions import ConditionKeeper
+from tutti.controller.object_cache import ObjectCache
 from tutti.kube.fencing import unfenced
 from tutti.kube.statuses import StatusWriter
 
@@ -25,7 +25,7 @@ EXCEEDED = {
 async def test_until_somebody_has_looked_it_stands_that_a_queue_uses_too_much():
     """A new leader said for a moment that it did not any more, and that it did since just now."""
     queue = {"metadata": {"name": "cq", "uid": "u", "generation": 1}, "status": {"conditions": [EXCEEDED]}}
-    catalogue, overused = Catalogue(), None
+    catalogue, overused = ObjectCache(), None
     catalogue.seen("ClusterQueue", queue)
     written = asyncio.Queue()
 

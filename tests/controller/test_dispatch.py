@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.kube.conftest import serving, status
 from tutti.controller.dispatch import Dispatch, composed
-from tutti.controller.gang_times import GangTimes
 from tutti.controller.metrics import Metrics
+from tutti.controller.progress import GangTimes
 from tutti.engine.records.decisions import (
     Bind,
     CreatePodGroup,

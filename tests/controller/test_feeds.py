@@ -10,11 +10,11 @@ import pytest
 
 from tests.controller.objects import obj
 from tests.controller.process import until
-from tutti.api.labels import LabelSelector, LabelSelectorRequirement
+from tutti.api.selectors import LabelSelector, LabelSelectorRequirement
 from tutti.cluster.label_index import PodSelecting
-from tutti.controller.catalogue import Catalogue
-from tutti.controller.feeds import Feeds
 from tutti.controller.health import Check
+from tutti.controller.informers import Informers
+from tutti.controller.object_cache import ObjectCache
 from tutti.engine.records.observations import AnyObservation, BudgetGone, BudgetSeen, SelectingGone, SelectingSeen
 from tutti.kube.fencing import LeadershipLost
 from tutti.kube.resources import POD_DISRUPTION_BUDGETS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
@@ -31,11 +31,11 @@ def seen() -> list[AnyObservation]:
 
 @pytest.fixture(autouse=True)
 async def feeds(cluster, seen):
-    feeds = Feeds(
+    feeds = Informers(
         cluster.client,
         observe=seen.append,
         forget=lambda *_: None,
-        catalogue=Catalogue(dict),
+        catalogue=ObjectCache(dict),
     )
     running = asyncio.create_task(feeds.run())
     await feeds.synced.wait()
@@ -142,7 +142,7 @@ async def test_what_happens_to_a_list_that_has_come_does_not_cost_the_lease_whil
 
 
 async def test_a_stream_that_is_interrupted_for_long_is_not_ready_and_says_for_how_long(cluster, seen, monkeypatch):
-    feeds = Feeds(cluster.client, observe=seen.append, forget=lambda *_: None, catalogue=Catalogue(dict))
+    feeds = Informers(cluster.client, observe=seen.append, forget=lambda *_: None, catalogue=ObjectCache(dict))
     task = asyncio.create_task(feeds.run())
     await feeds.synced.wait()
     probe = feeds.probes["informer/nodes"]
@@ -156,7 +156,7 @@ async def test_a_stream_that_is_interrupted_for_long_is_not_ready_and_says_for_h
     await until(interrupted)
     assert probe().ok
     assert probe().detail.startswith("interrupted for 0 s: 403")
-    monkeypatch.setattr("tutti.controller.feeds.LONGEST_INTERRUPTION_SECONDS", -1.0)
+    monkeypatch.setattr("tutti.controller.informers.LONGEST_INTERRUPTION_SECONDS", -1.0)
     assert not probe().ok
     monkeypatch.undo()
     await cluster.client.request("PUT", "/_tutti/faults", body=b'{"rules": []}')

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tutti.api.core import ObjectMeta, Pod, PodSpec, SchedulingGate
-from tutti.controller.gang_times import GangTimes
 from tutti.controller.metrics import Metrics
+from tutti.controller.progress import GangTimes
 from tutti.engine.records.decisions import Bind
 
 

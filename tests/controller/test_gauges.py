@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client import Counter as Counted
 
 from tests.engine.world import GPU, World
-from tutti.controller.catalogue import Catalogue
 from tutti.controller.gauges.collector import StateGauges
+from tutti.controller.object_cache import ObjectCache
 from tutti.engine.records.workloads import Phase
 
 ANY = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
@@ -21,7 +21,7 @@ class Asked:
     """The metrics of a world, and its objects as the controller knows them."""
 
     def __init__(self, world, *, leads=True, **options):
-        self.catalogue = Catalogue()
+        self.catalogue = ObjectCache()
         self.registry = CollectorRegistry()
         self.leads = leads
         for (kind, _, _), raw in world.objects.items():

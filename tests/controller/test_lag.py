@@ -2,8 +2,8 @@
 
 import pytest
 
+from tutti.controller.event_loops import Heartbeat, LongestStall
 from tutti.controller.health import Check
-from tutti.controller.lag import LongestStall, Pulse
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_the_longest_of_this_term_and_the_one_before(stalls, longest):
 
 def test_a_loop_that_has_not_come_round_for_a_minute_is_not_there():
     now = [100.0]
-    pulse = Pulse(lambda: now[0])
+    pulse = Heartbeat(lambda: now[0])
     now[0] += 59
     assert pulse.is_there()
     assert pulse.check().detail == "it has not come round for 59 s"

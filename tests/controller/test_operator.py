@@ -11,15 +11,15 @@ import pytest
 
 from tests.controller.objects import cluster_queue, gang, local_queue, obj, pod
 from tests.controller.process import CRDS, operator, until
-from tutti.controller.crds import RESOURCES
-from tutti.controller.operator import FINALIZER
+from tutti.controller.discovery import OUR_RESOURCES
+from tutti.controller.kopf_handlers import FINALIZER
 from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.kube.fencing import GENERATION_ANNOTATION
 from tutti.kube.resources import EVENTS, LEASES, PODS
 
-QUEUES, FLAVORS, GROUPS = RESOURCES["ClusterQueue"], RESOURCES["ResourceFlavor"], RESOURCES["PodGroup"]
-DOORS, COHORTS = RESOURCES["LocalQueue"], RESOURCES["Cohort"]
+QUEUES, FLAVORS, GROUPS = OUR_RESOURCES["ClusterQueue"], OUR_RESOURCES["ResourceFlavor"], OUR_RESOURCES["PodGroup"]
+DOORS, COHORTS = OUR_RESOURCES["LocalQueue"], OUR_RESOURCES["Cohort"]
 
 LABEL = "scheduling.tutti.dev/queue-name"
 
@@ -53,7 +53,7 @@ async def bound(cluster, prefix):
 async def test_without_the_crds_it_waits_and_says_which_are_missing(bare_cluster, kubeconfig, tmp_path):
     async with operator(kubeconfig, tmp_path) as running:
         said = await running.says("crds_not_installed")
-        assert said["missing"] == sorted(resource.label for resource in RESOURCES.values())
+        assert said["missing"] == sorted(resource.label for resource in OUR_RESOURCES.values())
         status, text = await running.ask("/readyz")
         assert status == 503
         assert "[-]crds: not installed: clusterqueues.scheduling.tutti.dev" in text
@@ -62,7 +62,7 @@ async def test_without_the_crds_it_waits_and_says_which_are_missing(bare_cluster
         await bare_cluster.install_crds()
         await running.says("deciding")
         assert (await running.ask("/readyz"))[0] == 200
-        assert len(await bare_cluster.list(CRDS)) == len(RESOURCES)
+        assert len(await bare_cluster.list(CRDS)) == len(OUR_RESOURCES)
         assert await running.stop() == 0
 
 
@@ -95,7 +95,7 @@ async def test_what_is_written_records_the_lease_and_its_generation(cluster, run
     generation = lease["spec"]["leaseTransitions"]
     fence = {"lease": lease["metadata"]["uid"], "generation": generation}
     assert (await cluster.get(GROUPS, "trio", "default"))["status"]["fence"] == fence
-    assert (await cluster.get(RESOURCES["ClusterQueue"], "cq"))["status"]["fence"] == fence
+    assert (await cluster.get(OUR_RESOURCES["ClusterQueue"], "cq"))["status"]["fence"] == fence
     pod = await cluster.get(PODS, "trio-0", "default")
     assert pod["metadata"]["annotations"][GENERATION_ANNOTATION] == str(generation)
 
@@ -376,7 +376,7 @@ async def test_a_leader_that_was_stopped_and_goes_on_after_its_lease_was_taken_e
         transitions = (await cluster.get(LEASES, "tutti", "kube-system"))["spec"]["leaseTransitions"]
         assert transitions == 1
         for kind, name, namespace in (("PodGroup", "pair", "default"), ("ClusterQueue", "cq", "")):
-            status = (await cluster.get(RESOURCES[kind], name, namespace))["status"]
+            status = (await cluster.get(OUR_RESOURCES[kind], name, namespace))["status"]
             assert status["fence"]["generation"] == transitions
         assert await second.stop() == 0
 

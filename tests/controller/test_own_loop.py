@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from tutti.controller.election import DistantElector
-from tutti.controller.own_loop import OwnLoop
+from tutti.controller.election import Election
+from tutti.controller.event_loops import LoopThread
 from tutti.kube.fencing import LeadershipDoubted, granted
 
 
 @pytest.fixture
 def own():
-    with OwnLoop("own") as loop:
+    with LoopThread("own") as loop:
         yield loop
 
 
@@ -87,7 +87,7 @@ async def test_whoever_is_cancelled_goes_on_though_the_other_loop_had_not_come_t
 
 
 async def test_whoever_is_cancelled_goes_on_though_the_other_does_not_heed_it(own, monkeypatch):
-    monkeypatch.setattr("tutti.controller.own_loop._PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("tutti.controller.event_loops._PATIENCE_SECONDS", 0.01)
     began, over = threading.Event(), asyncio.Event()
 
     async def heedless():
@@ -130,7 +130,7 @@ async def test_a_write_that_is_in_doubt_waits_here_for_what_is_settled_there(own
     async def settle():
         settled.set()
 
-    write = asyncio.ensure_future(granted(DistantElector(Doubtful(), own).check))
+    write = asyncio.ensure_future(granted(Election(Doubtful(), own).check))
     await asyncio.sleep(0)
     await own.run(settle())
     assert await write == 7.0

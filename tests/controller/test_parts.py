@@ -9,16 +9,16 @@ import pytest
 
 from tests.controller.objects import obj, pod
 from tests.controller.process import CRDS, operator, until
-from tutti.controller.crds import RESOURCES
+from tutti.controller.discovery import OUR_RESOURCES
 from tutti.controller.health import Health
+from tutti.controller.kopf_handlers import FINALIZER
 from tutti.controller.metrics import Metrics
-from tutti.controller.operator import FINALIZER
-from tutti.controller.parts import Part, keep_up, until_stopped
-from tutti.kube.backoff import Backoff
+from tutti.controller.supervision import Restartable, keep_up, until_stopped
 from tutti.kube.fencing import LeadershipLost
 from tutti.kube.resources import PODS
+from tutti.kube.retry import Backoff
 
-FLAVORS, TOPOLOGIES = RESOURCES["ResourceFlavor"], RESOURCES["Topology"]
+FLAVORS, TOPOLOGIES = OUR_RESOURCES["ResourceFlavor"], OUR_RESOURCES["Topology"]
 UNSERVED = (
     "Unresolved resources cannot be served (try creating their CRDs): "
     "Selector(group='scheduling.tutti.dev', version='v1alpha1', any_name='topologies')"
@@ -53,7 +53,7 @@ async def kept_up(work, *, gates=False, first=0.001):
     health, metrics = Health(), Metrics()
     backoff = Backoff(first=first, longest=10 * first)
     task = asyncio.ensure_future(
-        keep_up(Part("odd", work, gates=gates), health=health, metrics=metrics, backoff=backoff)
+        keep_up(Restartable("odd", work, gates=gates), health=health, metrics=metrics, backoff=backoff)
     )
     return task, health, metrics
 

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from tests.engine.world import World
 from tutti.controller.metrics import Metrics
-from tutti.controller.progress import Progress
+from tutti.controller.progress import ProgressReporter
 
 
 class Told(World):
@@ -19,7 +19,7 @@ class Told(World):
 
     def _start(self, *, synced):
         super()._start(synced=synced)
-        self.progress = Progress(self.engine, self.metrics)
+        self.progress = ProgressReporter(self.engine, self.metrics)
 
     def decide(self, advance=0.0):
         decisions = super().decide(advance)

@@ -9,7 +9,7 @@ import pytest
 from tests.controller.objects import cluster_queue, gang, local_queue, obj
 from tests.controller.process import operator, until
 from tests.controller.test_busy_engine import install
-from tutti.controller.crds import RESOURCES
+from tutti.controller.discovery import OUR_RESOURCES
 from tutti.engine.journal import ENDED, replay
 from tutti.kube.resources import LEASES, PODS
 
@@ -49,16 +49,16 @@ async def breakable(cluster, kubeconfig, tmp_path, monkeypatch):
     journal = ("--journal", str(tmp_path / "journal"))
     async with operator(kubeconfig, tmp_path, *journal, profiles=profiles) as running:
         await running.says("deciding")
-        await cluster.create(RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
-        await cluster.create(RESOURCES["ClusterQueue"], cluster_queue(cpu="10"))
-        await cluster.create(RESOURCES["LocalQueue"], local_queue())
+        await cluster.create(OUR_RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
+        await cluster.create(OUR_RESOURCES["ClusterQueue"], cluster_queue(cpu="10"))
+        await cluster.create(OUR_RESOURCES["LocalQueue"], local_queue())
         await placed(cluster, "first")
         yield running, broken
 
 
 async def start(cluster, name):
     group, *members = gang(name, 2)
-    await cluster.create(RESOURCES["PodGroup"], group)
+    await cluster.create(OUR_RESOURCES["PodGroup"], group)
     for member in members:
         await cluster.create(PODS, member)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tutti.controller.references import flavor_users, judge, queue_users, topology_users, users
-from tutti.controller.specs import Specs
+from tutti.controller.references import References, active_conditions, flavor_users, queue_users, topology_users, users
 
 
 def cluster_queue(name="cq", *, cohort="", flavors=(), stop="", deleting=False):
@@ -36,14 +35,14 @@ def topology(name):
 
 
 def specs(*objects):
-    known = Specs()
+    known = References()
     for kind, raw in objects:
         known.add(kind, raw)
     return known
 
 
 def verdict(known, kind, name, namespace=""):
-    return dict(judge(known))[kind, namespace, name]
+    return dict(active_conditions(known))[kind, namespace, name]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from tests.controller.objects import local_queue, obj
 from tests.controller.process import API, operator, until
-from tutti.controller.crds import RESOURCES
+from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.certificate import Certificate
 
 
@@ -62,7 +62,7 @@ async def test_a_refusal_names_the_field_and_what_would_be_right(reviews):
 
 
 async def test_a_ring_is_refused_with_the_cohorts_that_exist(reviews, cluster):
-    await cluster.create(RESOURCES["Cohort"], obj("Cohort", "b", {"parentName": "a"}))
+    await cluster.create(OUR_RESOURCES["Cohort"], obj("Cohort", "b", {"parentName": "a"}))
 
     async def refused():
         answer = await reviews("validate-cohort", "cohorts", obj("Cohort", "a", {"parentName": "b"}))
@@ -79,7 +79,7 @@ async def test_a_missing_name_is_a_warning_and_a_default_queue_is_filled_in(revi
     assert "LocalQueue default/nowhere does not exist" in answer["warnings"][0]
 
     assert "patch" not in await reviews("default-workload", "workloads", workload)
-    await cluster.create(RESOURCES["LocalQueue"], local_queue("default"))
+    await cluster.create(OUR_RESOURCES["LocalQueue"], local_queue("default"))
 
     async def filled():
         patch = (await reviews("default-workload", "workloads", workload)).get("patch")

@@ -13,7 +13,7 @@ from tests.controller.recording import LOST, recorded
 from tests.manifests.rbac import allows, asked, granted
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.owners import BUILT_IN, OWNER_KINDS
-from tutti.controller.crds import RESOURCES
+from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.errors import ApiError
 from tutti.kube.resources import (
     EVENTS,
@@ -22,7 +22,7 @@ from tutti.kube.resources import (
     PERSISTENT_VOLUMES,
     PODS,
     STORAGE_CLASSES,
-    Resource,
+    APIResource,
 )
 
 
@@ -124,7 +124,7 @@ async def _volumes(cluster):
 async def _native_gang(cluster):
     """A pod group of Kubernetes' own, which is told in its status what became of it."""
     kind = GANG_KINDS[0]
-    resource = Resource(kind.group, kind.versions[-1], kind.plural)
+    resource = APIResource(kind.group, kind.versions[-1], kind.plural)
     policy = {"schedulingPolicy": {"gang": {"minCount": 1}}}
     await cluster.create(resource, obj("PodGroup", "native", policy, namespace="default"))
     member = pod("native-0")
@@ -141,20 +141,20 @@ async def _native_gang(cluster):
 async def _repeat(cluster):
     """Something that is said twice: why a gang waits, another reason for it, and the first again."""
     group, member = gang("waiting", 1, queue="later")
-    await cluster.create(RESOURCES["PodGroup"], group)
+    await cluster.create(OUR_RESOURCES["PodGroup"], group)
     await cluster.create(PODS, member)
 
     async def says(text):
         async def so():
-            found = await cluster.get(RESOURCES["PodGroup"], "waiting", "default")
+            found = await cluster.get(OUR_RESOURCES["PodGroup"], "waiting", "default")
             return text in str(found.get("status", {}).get("pendingReason"))
 
         await until(so)
 
     await says("does not exist")
-    await cluster.create(RESOURCES["LocalQueue"], local_queue("later", "never"))
+    await cluster.create(OUR_RESOURCES["LocalQueue"], local_queue("later", "never"))
     await says("never")
-    await cluster.delete(RESOURCES["LocalQueue"], "later", "default")
+    await cluster.delete(OUR_RESOURCES["LocalQueue"], "later", "default")
     await says("later does not exist")
 
 
@@ -162,14 +162,14 @@ async def _live(cluster):
     """Everything once: queues, gangs that fit and that do not, annotations, what may not run long, and deletions that
     have to wait.
     """
-    await cluster.create(RESOURCES["Topology"], obj("Topology", "t", {"levels": [{"nodeLabel": "rack"}]}))
-    await cluster.create(RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
-    await cluster.create(RESOURCES["Cohort"], obj("Cohort", "c"))
-    await cluster.create(RESOURCES["ClusterQueue"], cluster_queue(cpu="2"))
-    await cluster.create(RESOURCES["LocalQueue"], local_queue())
+    await cluster.create(OUR_RESOURCES["Topology"], obj("Topology", "t", {"levels": [{"nodeLabel": "rack"}]}))
+    await cluster.create(OUR_RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
+    await cluster.create(OUR_RESOURCES["Cohort"], obj("Cohort", "c"))
+    await cluster.create(OUR_RESOURCES["ClusterQueue"], cluster_queue(cpu="2"))
+    await cluster.create(OUR_RESOURCES["LocalQueue"], local_queue())
     for name in ("first", "second"):
         group, *members = gang(name, 2)
-        await cluster.create(RESOURCES["PodGroup"], group)
+        await cluster.create(OUR_RESOURCES["PodGroup"], group)
         for member in members:
             await cluster.create(PODS, member)
     await _volumes(cluster)
@@ -182,7 +182,7 @@ async def _live(cluster):
     brief = obj(
         "Workload", "brief", {"podGroups": [{"count": 1}], "maximumExecutionTimeSeconds": 1}, namespace="default"
     )
-    await cluster.create(RESOURCES["Workload"], brief)
+    await cluster.create(OUR_RESOURCES["Workload"], brief)
     await cluster.create(PODS, pod("brief-0", labels={"scheduling.tutti.dev/workload": "brief"}))
 
     async def settled():
@@ -190,19 +190,19 @@ async def _live(cluster):
         names = ("first-0", "first-1", "pair-0", "volume-late", "volume-local")
         placed = [pods[name]["spec"].get("nodeName") for name in names]
         waits = await cluster.condition(PODS, "second-0", "default", "PodScheduled")
-        over = (await cluster.get(RESOURCES["Workload"], "brief", "default"))["spec"].get("active") is False
+        over = (await cluster.get(OUR_RESOURCES["Workload"], "brief", "default"))["spec"].get("active") is False
         return over and all(placed) and waits.get("status") == "False" and await cluster.list(EVENTS)
 
     await until(settled)
     for kind, name in (("ClusterQueue", "cq"), ("ResourceFlavor", "f"), ("Topology", "t")):
-        await cluster.delete(RESOURCES[kind], name)
+        await cluster.delete(OUR_RESOURCES[kind], name)
     for one in await cluster.list(PODS):
         with suppress(ApiError):  # one that is told to end by the operator may be gone by now
             await cluster.delete(PODS, one["metadata"]["name"], "default")
 
     async def gone():
-        kept = [await cluster.get(RESOURCES["ClusterQueue"], "cq"), await cluster.list(RESOURCES["Topology"])]
-        pair = [one for one in await cluster.list(RESOURCES["PodGroup"]) if one["metadata"]["name"] == "pair"]
+        kept = [await cluster.get(OUR_RESOURCES["ClusterQueue"], "cq"), await cluster.list(OUR_RESOURCES["Topology"])]
+        pair = [one for one in await cluster.list(OUR_RESOURCES["PodGroup"]) if one["metadata"]["name"] == "pair"]
         return not any(kept) and not pair
 
     await until(gone)

@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.controller.process import operator
 from tests.kube.conftest import serving as api_server
 from tests.kube.conftest import status
-from tutti.controller.scraping import Readers
+from tutti.controller.serving import MetricsReaders
 
 OK, UNAUTHORIZED, FORBIDDEN, TOO_MANY, UNAVAILABLE = 200, 401, 403, 429, 503
 
@@ -52,7 +52,7 @@ async def server(reviews):
 
 
 async def test_who_is_known_and_may_reads_and_nobody_else(reviews, server):
-    readers = Readers(server.client)
+    readers = MetricsReaders(server.client)
     assert await readers.verdict("Bearer reader") == OK
     token, access = reviews.asked
     assert (token["apiVersion"], token["spec"]) == ("authentication.k8s.io/v1", {"token": "reader"})
@@ -69,13 +69,13 @@ async def test_who_is_known_and_may_reads_and_nobody_else(reviews, server):
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic cmVhZGVyOg==", "Bearer " + "x" * 20_000])
 async def test_what_is_no_token_is_asked_of_nobody(reviews, server, header):
-    assert await Readers(server.client).verdict(header) == UNAUTHORIZED
+    assert await MetricsReaders(server.client).verdict(header) == UNAUTHORIZED
     assert reviews.asked == []
 
 
 async def test_what_was_said_of_a_token_holds_for_a_short_time(reviews, server):
     now = [100.0]
-    readers = Readers(server.client, clock=lambda: now[0])
+    readers = MetricsReaders(server.client, clock=lambda: now[0])
     for token, calls, seconds in (("reader", 2, 60), ("other", 2, 10), ("nobody", 1, 10)):
         reviews.asked.clear()
         first = await readers.verdict(f"Bearer {token}")
@@ -88,7 +88,7 @@ async def test_what_was_said_of_a_token_holds_for_a_short_time(reviews, server):
 
 
 async def test_an_api_server_that_does_not_say_lets_nobody_read_and_is_asked_again(reviews, server):
-    readers = Readers(server.client)
+    readers = MetricsReaders(server.client)
     reviews.is_away = True
     assert await readers.verdict("Bearer reader") == UNAVAILABLE
     reviews.is_away = False
@@ -96,7 +96,7 @@ async def test_an_api_server_that_does_not_say_lets_nobody_read_and_is_asked_aga
 
 
 async def test_a_flood_of_tokens_is_no_flood_of_reviews(reviews, server):
-    readers = Readers(server.client)
+    readers = MetricsReaders(server.client)
     reviews.goes_on.clear()
     flood = [asyncio.create_task(readers.verdict(f"Bearer made-up-{at}")) for at in range(50)]
     refused = 0

@@ -20,9 +20,9 @@ from tests.controller.objects import obj
 from tests.controller.process import operator, until
 from tests.controller.recording import recorded
 from tests.manifests.rbac import BASE, asked
-from tutti.api.configuration import SelfSigned, TuttiConfiguration, load
-from tutti.controller.crds import RESOURCES
-from tutti.controller.operator import settings_for
+from tutti.api.configuration import SelfSigned, TuttiConfiguration, load_configuration
+from tutti.controller.discovery import OUR_RESOURCES
+from tutti.controller.kopf_handlers import settings_for
 from tutti.controller.self_signing import CONFIGURATIONS, SECRETS, SelfSigning
 from tutti.kube.certificate import Certificate
 from tutti.kube.client import Client
@@ -288,7 +288,7 @@ async def test_an_api_server_asks_an_operator_with_a_certificate_of_its_own(clus
         async def refused():
             bad = obj("Cohort", "a", {"parentName": "a"})
             try:
-                await cluster.create(RESOURCES["Cohort"], bad)
+                await cluster.create(OUR_RESOURCES["Cohort"], bad)
             except ApiError as error:
                 return error if "connect" not in str(error) else None
             return None
@@ -296,7 +296,7 @@ async def test_an_api_server_asks_an_operator_with_a_certificate_of_its_own(clus
         error = await until(refused)
         assert "admission webhook" in str(error)
         assert "spec.parentName" in str(error)
-        await cluster.create(RESOURCES["Cohort"], obj("Cohort", "b"))
+        await cluster.create(OUR_RESOURCES["Cohort"], obj("Cohort", "b"))
         assert await running.stop() == 0
 
 
@@ -346,7 +346,7 @@ async def test_it_needs_every_right_that_its_component_grants_and_no_other(bare,
 
 
 def test_the_component_says_what_the_operator_takes_for_granted():
-    configuration = load((COMPONENT / "tutti.yaml").read_text())
+    configuration = load_configuration((COMPONENT / "tutti.yaml").read_text())
     own = configuration.webhook.self_signed
     assert configuration.webhook.enabled
     assert own is not None

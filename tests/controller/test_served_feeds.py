@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 from tests.controller.objects import obj
 from tests.controller.process import PATIENCE, until
 from tutti.api.configuration import Conventions
-from tutti.controller.crds import CRDS
+from tutti.controller.discovery import CRDS
 from tutti.controller.health import Check
-from tutti.controller.served_feeds import PATIENCE_SECONDS, ServedFeeds
+from tutti.controller.informers import PATIENCE_SECONDS, OptionalInformers
 from tutti.engine.records.observations import (
     AnyObservation,
     GangObjectGone,
@@ -22,10 +22,10 @@ from tutti.engine.records.observations import (
     OwnerKindFollowed,
     OwnerSeen,
 )
-from tutti.kube.resources import Resource
+from tutti.kube.resources import APIResource
 
 GROUP = "scheduling.x-k8s.io"
-POD_GROUPS = Resource(GROUP, "v1alpha1", "podgroups")
+POD_GROUPS = APIResource(GROUP, "v1alpha1", "podgroups")
 NAME = f"podgroups.{GROUP}"
 SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
 DEFINITION = {
@@ -58,7 +58,7 @@ async def following(bare_cluster):
             if owners is isinstance(one, OwnerSeen | OwnerGone | OwnerKindFollowed):
                 observed.append(one)
 
-        feeds = ServedFeeds(
+        feeds = OptionalInformers(
             bare_cluster.client,
             Conventions(**conventions),
             observe=observe,
@@ -178,7 +178,7 @@ async def test_a_convention_that_is_off_is_not_followed(bare_cluster, following)
     assert await following(scheduler_plugins=False) == []
 
 
-JOBS = Resource("batch", "v1", "jobs")
+JOBS = APIResource("batch", "v1", "jobs")
 QUEUE = {"kueue.x-k8s.io/queue-name": "team", "app": "train"}
 
 

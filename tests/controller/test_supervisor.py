@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from tutti.controller.health import Health
-from tutti.controller.supervisor import Supervisor, first_of
+from tutti.controller.supervision import Supervisor, first_of
 from tutti.kube.fencing import LeadershipLost
 
 

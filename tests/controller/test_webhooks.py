@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tutti.controller import reviews, webhooks
-from tutti.controller.specs import Specs
+from tutti.controller import kopf_handlers, reviews
+from tutti.controller.references import References
 from tutti.engine.reading.catalog import Catalog
 
 CLASSES = Catalog()  # no class of priority is there
@@ -16,7 +16,7 @@ def review(kind, raw, old, specs, classes=CLASSES):
 
 
 def defaults(kind, raw, specs, queue="default"):
-    return webhooks.defaults(kind, raw, specs, queue=queue)
+    return kopf_handlers.spec_defaults(kind, raw, specs, queue=queue)
 
 
 API = "scheduling.tutti.dev/v1alpha1"
@@ -39,7 +39,7 @@ def quota(flavor, cpu="4"):
 
 
 def known(*objects):
-    specs = Specs()
+    specs = References()
     for one in objects:
         specs.add(one["kind"], one)
     return specs
@@ -74,7 +74,7 @@ def workload(**spec):
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_path_and_what_would_be_right(raw, path, said):
-    found = review(raw["kind"], raw, None, Specs())
+    found = review(raw["kind"], raw, None, References())
 
     assert [problem.path for problem in found.problems] == [path]
     assert said in found.problems[0].message
@@ -112,7 +112,7 @@ def test_a_cohort_below_a_ring_that_exists_already_is_only_warned_of():
     ],
 )
 def test_a_name_that_nothing_bears_yet_is_warned_of_and_not_refused(raw, said):
-    found = review(raw["kind"], raw, None, Specs())
+    found = review(raw["kind"], raw, None, References())
 
     assert found.problems == []
     assert said in found.warnings[0]
@@ -130,10 +130,13 @@ def test_an_object_that_is_stored_already_is_refused_only_where_its_spec_changes
     bad = obj("ClusterQueue", spec={"cohort": "x"})
     worse = obj("ClusterQueue", spec={"cohort": "y"})
 
-    assert review("ClusterQueue", bad | {"metadata": {"name": "a", "labels": {"l": "1"}}}, bad, Specs()).problems == []
-    assert review("ClusterQueue", worse, bad, Specs()).problems != []
+    assert (
+        review("ClusterQueue", bad | {"metadata": {"name": "a", "labels": {"l": "1"}}}, bad, References()).problems
+        == []
+    )
+    assert review("ClusterQueue", worse, bad, References()).problems != []
     leaving = obj("ClusterQueue", spec={"cohort": "y"}, deletionTimestamp="2026-01-01T00:00:00Z")
-    assert review("ClusterQueue", leaving, bad, Specs()).problems == []
+    assert review("ClusterQueue", leaving, bad, References()).problems == []
 
 
 def test_a_workload_without_a_queue_goes_to_the_default_queue_of_its_namespace():
@@ -143,7 +146,7 @@ def test_a_workload_without_a_queue_goes_to_the_default_queue_of_its_namespace()
     assert defaults("Workload", workload(), specs, queue="main") == {}
     assert defaults("Workload", workload(), specs, queue="") == {}
     assert defaults("Workload", workload(queueName="other"), specs) == {}
-    assert defaults("Workload", workload(), Specs()) == {}
+    assert defaults("Workload", workload(), References()) == {}
     assert defaults("LocalQueue", obj("LocalQueue", namespace="team"), specs) == {}
 
 
@@ -216,9 +219,9 @@ def test_a_class_of_priority_that_is_not_there_is_warned_of():
     high, low = ({"name": name} for name in ("high", "low"))
     cluster_wide = {"name": "high", "kind": "PriorityClass", "group": "scheduling.k8s.io"}
 
-    assert review("Workload", workload(priorityClassRef=high), None, Specs(), known_classes).warnings == []
+    assert review("Workload", workload(priorityClassRef=high), None, References(), known_classes).warnings == []
     for ref in (low, cluster_wide):
-        (said,) = review("Workload", workload(priorityClassRef=ref), None, Specs(), known_classes).warnings
+        (said,) = review("Workload", workload(priorityClassRef=ref), None, References(), known_classes).warnings
         assert said.startswith("spec.priorityClassRef.name: ")
         assert "does not exist" in said
 

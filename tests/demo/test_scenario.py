@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tutti.api.configuration import Conventions
-from tutti.api.conventions import claim_of
+from tutti.api.conventions import membership_of
 from tutti.api.core import Pod
 from tutti.api.kinds import KINDS
 from tutti_demo.performance import operator_configuration
@@ -115,7 +115,7 @@ def test_a_definition_is_installed_for_every_kind():
 def test_pods_say_which_gang_and_queue_they_belong_to(name: str, group: str, queue: str):
     job = next(job for job in compose().jobs if job.name == name)
     read = msgspec.convert(pod(job, job.pods[0], pinned_to=("node-a", "node-b")), Pod)
-    claim = claim_of(read, Conventions())
+    claim = membership_of(read, Conventions())
 
     assert (claim.group, claim.queue) == (group, queue)
     assert (read.spec.affinity is not None) is job.pinned
@@ -123,8 +123,8 @@ def test_pods_say_which_gang_and_queue_they_belong_to(name: str, group: str, que
 
 
 def test_the_operator_is_given_a_valid_configuration():
-    from tutti.api.configuration import load
+    from tutti.api.configuration import load_configuration
 
-    configuration = load(operator_configuration())
+    configuration = load_configuration(operator_configuration())
     assert not configuration.leader_election.enabled
     assert configuration.profiles[0].scoring_strategy.type == "MostAllocated"

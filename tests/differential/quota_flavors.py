@@ -8,9 +8,8 @@ import msgspec
 
 from tests.differential.quota_reading import Record, count_left, policy, quotas, tree, usage
 from tests.differential.quota_rules import Answer, fungibility, in_units
-from tutti.api.labels import LabelSelector, NodeSelector
-from tutti.api.resources import amounts
-from tutti.api.taints import Taint, Toleration
+from tutti.api.resources import parse_amounts
+from tutti.api.selectors import LabelSelector, NodeSelector, Taint, Toleration
 from tutti.placement.topology.request import LevelRequest, Slice, Together
 from tutti.quota.assigner import FlavorAssigner
 from tutti.quota.assignment import AssignmentMode, FlavorAttempt, PodSetAssignment, assignment_mode
@@ -83,7 +82,7 @@ def pod_set(said: Record, count: int) -> PodSet:
     return PodSet(
         said["name"],
         count,
-        amounts(said.get("requests", {})),
+        parse_amounts(said.get("requests", {})),
         said.get("nodeSelector", {}),
         None if affinity is None else msgspec.convert(affinity, NodeSelector),
         tuple(msgspec.convert(said.get("tolerations", []), list[Toleration])),

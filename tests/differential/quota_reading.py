@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from tutti.api.quantity import parse
+from tutti.api.quantity import parse_quantity
 from tutti.api.resources import from_milli
 from tutti.quota.ordering import Requeuing, queued_at
 from tutti.quota.policy import Preemptible, PreemptionPolicy
@@ -20,7 +20,7 @@ def amount(resource: str, text: str | None) -> int | None:
     """An amount in scheduling units; None where there is none."""
     if text is None:
         return None
-    return UNLIMITED if text == "unlimited" else from_milli(resource, parse(text))
+    return UNLIMITED if text == "unlimited" else from_milli(resource, parse_quantity(text))
 
 
 def usage(by_flavor: dict[str, dict[str, str]] | None) -> Usage:
@@ -45,7 +45,7 @@ def quotas(node: Record) -> dict[FlavorResource, Quota]:
 
 
 def weights(nodes: Iterable[Record]) -> dict[str, int]:
-    return {node["name"]: parse(node["weight"]) for node in nodes if "weight" in node}
+    return {node["name"]: parse_quantity(node["weight"]) for node in nodes if "weight" in node}
 
 
 def tree(case: Record) -> QuotaTree:

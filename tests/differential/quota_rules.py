@@ -15,7 +15,7 @@ from tests.differential.quota_reading import (
     usage,
     when,
 )
-from tutti.api.quantity import parse
+from tutti.api.quantity import parse_quantity
 from tutti.quota.assigner import largest_counts
 from tutti.quota.fair_reclaim import TargetQueueOrdering
 from tutti.quota.fair_sharing import fair_share
@@ -205,12 +205,12 @@ def entry_order(case: Record, expect: Record) -> tuple[Answer, Answer]:
 
 
 def in_whole(amounts: Record | None) -> dict[str, float]:
-    return {resource: parse(text) / 1000 for resource, text in (amounts or {}).items()}
+    return {resource: parse_quantity(text) / 1000 for resource, text in (amounts or {}).items()}
 
 
 def queue_order(case: Record, expect: Record) -> tuple[Answer, Answer]:
     by_usage = case["clusterQueues"][0].get("admissionMode") == "UsageBasedAdmissionFairSharing"
-    weight = {one["name"]: parse(one.get("weight", "1")) / 1000 for one in case.get("localQueues", [])}
+    weight = {one["name"]: parse_quantity(one.get("weight", "1")) / 1000 for one in case.get("localQueues", [])}
     factors = (case["options"].get("admissionFairSharing") or {}).get("resourceWeights") or {}
     used = {
         name: local_usage(in_whole(consumed), {}, weight=weight[name], resource_weights=factors)

@@ -21,8 +21,8 @@ from tests.differential.quota_reading import Record, count_left
 from tests.engine.world import START, World
 from tutti.api.conditions import timestamp
 from tutti.api.core import Namespace, Node, ObjectMeta, Pod
-from tutti.api.quantity import parse
-from tutti.api.resources import amounts
+from tutti.api.quantity import parse_quantity
+from tutti.api.resources import parse_amounts
 from tutti.engine.records.observations import NamespaceSeen, NodeSeen, ObjectSeen, PodSeen, Synced
 from tutti.engine.records.workloads import Workload
 from tutti.placement.topology.request import HOSTNAME
@@ -153,7 +153,7 @@ def _tell_nodes(scene: Scene) -> None:
             "status": {"allocatable": said["allocatable"]},
         }
         scene.nodes[said["name"]] = said["labels"]
-        scene.free[said["name"]] = dict(amounts(said["allocatable"]))
+        scene.free[said["name"]] = dict(parse_amounts(said["allocatable"]))
         scene.world.tell(NodeSeen(msgspec.convert(raw, Node)))
 
 
@@ -208,7 +208,7 @@ def _quota(one: Record, *, limits: bool) -> Record:
     for key in ("borrowingLimit", "lendingLimit"):
         if limits and one.get(key) not in (None, "unlimited"):
             quota[key] = one[key]
-    if "lendingLimit" in quota and parse(quota["lendingLimit"]) > parse(quota["nominalQuota"]):
+    if "lendingLimit" in quota and parse_quantity(quota["lendingLimit"]) > parse_quantity(quota["nominalQuota"]):
         quota["lendingLimit"] = quota["nominalQuota"]  # to lend more than all says no more; our validation refuses it
     return quota
 
@@ -373,9 +373,9 @@ def _nodes_of(scene: Scene, said: Record, pods: Record) -> list[str]:
 def _admitted(pods: Record) -> int:
     """With how many pods a workload runs: `usage` decides where the counts say otherwise."""
     for resource, text in pods.get("usage", {}).items():
-        per_pod = parse(pods.get("requests", {}).get(resource, "0"))
-        if per_pod and parse(text) % per_pod == 0:
-            return parse(text) // per_pod
+        per_pod = parse_quantity(pods.get("requests", {}).get(resource, "0"))
+        if per_pod and parse_quantity(text) % per_pod == 0:
+            return parse_quantity(text) // per_pod
     return int(pods.get("admittedCount", pods["count"]))
 
 
@@ -394,7 +394,7 @@ def _of_flavors(scene: Scene, names: set[str]) -> list[str]:
 
 def _take(scene: Scene, names: list[str], pods: Record) -> str:
     """The first of some nodes with room for one more pod; the first of all where none has."""
-    need = {**amounts(pods.get("requests", {})), "pods": 1}
+    need = {**parse_amounts(pods.get("requests", {})), "pods": 1}
     fit = (name for name in names if all(scene.free[name].get(r, 0) >= amount for r, amount in need.items()))
     name = next(fit, names[0] if names else "gone")
     for resource, amount in need.items():

@@ -10,9 +10,9 @@ import msgspec
 from tests.placement.naive_preemption import World, ours
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
-from tutti.api.disruption import PodDisruptionBudget
-from tutti.api.labels import LabelSelector
-from tutti.api.selecting import SERVICE
+from tutti.api.limits import PodDisruptionBudget
+from tutti.api.owners import SERVICE
+from tutti.api.selectors import LabelSelector
 from tutti.api.storage import (
     CSIDriver,
     CSINode,

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import msgspec
 
 from tests.engine.storage import Storage
-from tutti.api.allowances import AllowanceName, AllowanceSpec, AllowanceStatus, ResourceQuota
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import (
     ClaimSource,
@@ -25,6 +24,7 @@ from tutti.api.core import (
     NodeSpec,
     NodeStatus,
     ObjectMeta,
+    ObjectName,
     OwnerReference,
     Pod,
     PodCondition,
@@ -33,8 +33,9 @@ from tutti.api.core import (
     SchedulingGate,
     Volume,
 )
+from tutti.api.limits import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
 from tutti.api.owners import OWNER_KINDS, OwnerObject, owner_object
-from tutti.api.taints import Taint, Toleration
+from tutti.api.selectors import Taint, Toleration
 from tutti.engine.engine import Engine
 from tutti.engine.journal import JournalWriter, Replay, Share, replay
 from tutti.engine.records.decisions import (
@@ -197,7 +198,7 @@ class World:
         """A ResourceQuota; `_` in the name of a resource stands for what Python takes in no name: `requests_cpu`."""
         said = {key.replace("_", ".", 1): str(value) for key, value in hard.items()}
         had = {key.replace("_", ".", 1): str(value) for key, value in (used or {}).items()}
-        quota = ResourceQuota(AllowanceName(name, namespace), AllowanceSpec(said), AllowanceStatus(said, had))
+        quota = ResourceQuota(ObjectName(name, namespace), ResourceQuotaSpec(said), ResourceQuotaStatus(said, had))
         self.allowances[namespace, name] = quota
         self.tell(AllowanceSeen(quota))
 

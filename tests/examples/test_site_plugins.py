@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 from tests.engine.world import GPU, START, World
 from tutti.api.configuration import ConfigurationError
-from tutti.api.configuration import load as read
+from tutti.api.configuration import load_configuration as read
 from tutti.cli.replay import command
-from tutti.controller.plugins import load
+from tutti.controller.plugins import load_plugins
 
 HERE = Path(__file__).parents[2] / "examples" / "site-plugins"
 CONFIGURATION = """
@@ -56,7 +56,7 @@ def site(installed, monkeypatch):
 
 def world(text: str = CONFIGURATION) -> World:
     configuration = read(text)
-    return World(plugins=load(configuration), profiles=configuration.profiles)
+    return World(plugins=load_plugins(configuration), profiles=configuration.profiles)
 
 
 def test_its_own_tests_pass(installed):
@@ -84,7 +84,7 @@ def test_its_own_tests_pass(installed):
 
 
 def test_the_plugins_of_the_readme_are_enabled_with_their_arguments(site):
-    (enabled,) = load(read(CONFIGURATION)).values()
+    (enabled,) = load_plugins(read(CONFIGURATION)).values()
     assert [(one.name, one.weight) for one in enabled] == [
         ("maintenance", 1),
         ("power", 2),
@@ -92,7 +92,7 @@ def test_the_plugins_of_the_readme_are_enabled_with_their_arguments(site):
         ("budget", 1),
     ]
     readme = (HERE / "README.md").read_text("utf-8").split("```yaml\n")[1].split("```")[0]
-    (enabled,) = load(read(readme)).values()
+    (enabled,) = load_plugins(read(readme)).values()
     assert len(enabled) == 4
 
 
@@ -129,7 +129,7 @@ def test_a_day_with_all_four(site):
 )
 def test_what_cannot_be_enabled_says_where_and_why(site, use, path, said):
     with pytest.raises(ConfigurationError) as error:
-        load(read(f"profiles: [{{userPlugins: [{use}]}}]"))
+        load_plugins(read(f"profiles: [{{userPlugins: [{use}]}}]"))
     (problem,) = error.value.problems
     assert problem.path.startswith(f"profiles[0].{path}")
     assert said in problem.message
@@ -138,13 +138,13 @@ def test_what_cannot_be_enabled_says_where_and_why(site, use, path, said):
 def test_profiles_that_sort_differently_are_refused(site):
     text = "profiles: [{schedulerName: a, userPlugins: [{name: deadline}]}, {schedulerName: b}]"
     with pytest.raises(ConfigurationError, match="must be the same, with the same args, in every profile"):
-        load(read(text))
-    load(read(text.replace("{schedulerName: b}", "{schedulerName: b, userPlugins: [{name: deadline}]}")))
+        load_plugins(read(text))
+    load_plugins(read(text.replace("{schedulerName: b}", "{schedulerName: b, userPlugins: [{name: deadline}]}")))
 
 
 def test_a_plugin_of_a_package_that_is_not_there_is_refused():
     with pytest.raises(ConfigurationError, match="no package offers a plugin 'maintenance'"):
-        load(read("profiles: [{userPlugins: [{name: maintenance}]}]"))
+        load_plugins(read("profiles: [{userPlugins: [{name: maintenance}]}]"))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_plugin_that_cannot_be_made_is_refused(tmp_path, monkeypatch, code, sa
     (info / "entry_points.txt").write_text(f"[tutti.plugins]\nodd = {name}:Plugin\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigurationError, match=said):
-        load(read("profiles: [{userPlugins: [{name: odd}]}]"))
+        load_plugins(read("profiles: [{userPlugins: [{name: odd}]}]"))
 
 
 def test_two_packages_that_offer_one_name_are_refused(site, tmp_path, monkeypatch):
@@ -174,7 +174,7 @@ def test_two_packages_that_offer_one_name_are_refused(site, tmp_path, monkeypatc
     (info / "entry_points.txt").write_text("[tutti.plugins]\npower = rival:Power\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigurationError, match="offered by several packages: rival, tutti-site-plugins"):
-        load(read("profiles: [{userPlugins: [{name: power}]}]"))
+        load_plugins(read("profiles: [{userPlugins: [{name: power}]}]"))
 
 
 def test_a_replay_needs_the_plugins_of_its_configuration(site, installed, tmp_path, monkeypatch):

@@ -20,14 +20,14 @@ import tutti.placement
 from tests.api.manifests import RIGHT, manifest
 from tests.hostile.shapes import ENTRY, Path, Shape, shape_in_table, shape_of, together
 from tutti.api.configuration import Conventions
-from tutti.api.conventions import gang_objects, keys_read, reading
+from tutti.api.conventions import gang_objects, membership_keys, reading
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.core import ObjectMeta, Pod
 from tutti.api.kinds import KINDS
 from tutti.api.owners import OWNER_KINDS, OwnerView
-from tutti.controller.streams import STREAMS
+from tutti.controller.watch_list import WATCH_LIST
 from tutti.engine.records.members import ADMITTED_CONDITION, PodAdmission
-from tutti.kube.resources import Resource
+from tutti.kube.resources import APIResource
 
 Json = dict[str, Any]
 
@@ -52,7 +52,7 @@ class Target:
 
     name: str
     kind: str
-    resource: Resource
+    resource: APIResource
     shape: Shape
     bases: Mapping[str, Json]
 
@@ -276,7 +276,7 @@ def targets() -> tuple[Target, ...]:
 
 
 def _built_in() -> Iterator[Target]:
-    for stream in STREAMS:
+    for stream in WATCH_LIST:
         if stream.kind in KINDS:
             continue
         theirs = _frame() if stream.kind in _SELECTING else shape_in_table(stream.kind)
@@ -290,7 +290,7 @@ def _ours() -> Iterator[Target]:
         Shape("record", fields=lambda: {"metadata": (shape_of(ObjectMeta), False), "spec": (_spec_of_pods(), False)}),
         shape_in_table("PodTemplateSpec"),
     )
-    for stream in STREAMS:
+    for stream in WATCH_LIST:
         if stream.kind not in KINDS:
             continue
         honest = {name: manifest(kind, spec) for name, (kind, spec) in RIGHT.items() if kind == stream.kind}
@@ -332,7 +332,7 @@ def _of_gangs() -> Iterator[Target]:
     for kind in GANG_KINDS:
         full = f"{kind.kind}.{kind.group}"
         name, honest = _OF_GANGS[full]
-        resource = Resource(kind.group, kind.versions[0], kind.plural)
+        resource = APIResource(kind.group, kind.versions[0], kind.plural)
         yield Target(full, kind.kind, resource, shape, {"plain": {"metadata": _meta(name), "spec": honest}})
 
 
@@ -340,7 +340,7 @@ def _owners() -> Iterator[Target]:
     """Whatever controls pods, of which only the metadata is read; each is controlled in its turn."""
     for kind in OWNER_KINDS:
         meta = _meta("owner", labels={"kueue.x-k8s.io/queue-name": QUEUE}, uid=OWNER, ownerReferences=[_CONTROLLER])
-        resource = Resource(kind.group, kind.versions[0], kind.plural)
+        resource = APIResource(kind.group, kind.versions[0], kind.plural)
         shape = together(shape_of(OwnerView), _frame())
         yield Target(f"{kind.kind}.{kind.group}", kind.kind, resource, shape, {"plain": {"metadata": meta}})
 
@@ -357,7 +357,7 @@ def _modules(*packages: ModuleType) -> Iterator[ModuleType]:
 @cache
 def keys() -> tuple[str, ...]:
     """Every key of a label or an annotation that anybody reads, and more that only look like one."""
-    found = set(keys_read(Conventions()))
+    found = set(membership_keys(Conventions()))
     for module in _modules(tutti.api, tutti.cluster, tutti.placement, tutti.engine):
         for value in vars(module).values():
             texts = value if isinstance(value, tuple | frozenset | list) else (value,)
@@ -370,15 +370,17 @@ def _is_key(text: str) -> bool:
     return "." in domain and name.replace("-", "").replace("_", "").replace(".", "").isalnum() and " " not in domain
 
 
+JSON = {"_GANGS_JSON": "koordinator", "_TASK_GROUPS_JSON": "yunikorn", "_LAYERS": "kueue"}
+"""The convention of each decoder of JSON in an annotation."""
+
+
 @cache
 def texts_of_json() -> Mapping[str, Shape]:
     """What the JSON of annotations may be, by the key of the annotation."""
     found: dict[str, Shape] = {"scheduling.tutti.dev/admission": shape_of(PodAdmission)}
     for module in _modules(importlib.import_module("tutti.api.conventions")):
-        convention = module.__name__.rpartition(".")[2]
-        of = next((name for name in reading.KEYS if convention.startswith(name)), "")
-        for value in vars(module).values():
-            if isinstance(value, msgspec.json.Decoder) and of:
+        for name, value in vars(module).items():
+            if isinstance(value, msgspec.json.Decoder):
                 shape = shape_of(value.type)
-                found.update({key: shape for key in reading.KEYS[of](Conventions()) if key not in found})
+                found.update({key: shape for key in reading.KEYS[JSON[name]](Conventions()) if key not in found})
     return found

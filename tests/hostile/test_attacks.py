@@ -19,7 +19,7 @@ import pytest_asyncio
 
 from tests.controller.objects import cluster_queue, local_queue, obj
 from tests.controller.process import Cluster, Operator, operator, until
-from tutti.controller.crds import RESOURCES
+from tutti.controller.discovery import OUR_RESOURCES
 from tutti.engine.records.members import ADMITTED_CONDITION
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
@@ -58,8 +58,8 @@ class Town(Cluster):
         group = queue["spec"]["resourceGroups"][0]
         group["coveredResources"].append(GPU)
         group["flavors"][0]["resources"].append({"name": GPU, "nominalQuota": gpus})
-        await self.create(RESOURCES["ClusterQueue"], queue)
-        await self.create(RESOURCES["LocalQueue"], local_queue(name, f"{namespace}-{name}", namespace))
+        await self.create(OUR_RESOURCES["ClusterQueue"], queue)
+        await self.create(OUR_RESOURCES["LocalQueue"], local_queue(name, f"{namespace}-{name}", namespace))
 
     async def node_of(self, namespace: str, name: str) -> str:
         found = await self.get(PODS, name, namespace)
@@ -125,7 +125,7 @@ async def town(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Town]:
         async with Client(Credentials.fixed(access)) as client:
             town = Town(client, embedded, folder / "kubeconfig")
             await town.install_crds()
-            await town.create(RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
+            await town.create(OUR_RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
             await town.create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
             yield town
 
@@ -166,7 +166,7 @@ async def test_texts_of_annotations_end_nothing(town, running):
     for name, notes in BOMBS.items():
         await town.create(PODS, pod_of("c1", name, node=node, notes=notes))
     for depth in (100, 400):
-        await town.create(RESOURCES["Workload"], nested(f"deep-{depth}", depth))
+        await town.create(OUR_RESOURCES["Workload"], nested(f"deep-{depth}", depth))
     await town.places("c1", "honest", node=node)
     assert "nested deeper" in await town.waits("c1", "brackets-in-pairs")
     assert "write at most 65536" in await town.waits("c1", "brackets")
@@ -246,12 +246,12 @@ async def test_a_class_that_a_pod_group_names_takes_nobody_out(town, running):
     await town.places("h3-victim", "works", node=node, gpus=GPUS)
     for name in ("system-node-critical", "high"):
         spec = {"schedulingPolicy": {"gang": {"minCount": 1}}, "priorityClassName": name}
-        await town.create(RESOURCES["PodGroup"], obj("PodGroup", name, spec, namespace="h3-attacker"))
+        await town.create(OUR_RESOURCES["PodGroup"], obj("PodGroup", name, spec, namespace="h3-attacker"))
         labels = {f"{GROUP}/pod-group": name}
         await town.create(PODS, pod_of("h3-attacker", name, node=node, gpus=GPUS, labels=labels))
 
     async def refused() -> bool:
-        told = await town.condition(RESOURCES["PodGroup"], "system-node-critical", "h3-attacker", "Scheduled")
+        told = await town.condition(OUR_RESOURCES["PodGroup"], "system-node-critical", "h3-attacker", "Scheduled")
         return told.get("reason") == "SystemPriorityClass"
 
     await until(refused)
@@ -268,8 +268,8 @@ async def test_a_promise_without_a_pod_holds_no_room(town, running):
     await town.create(RESOURCE_QUOTAS, quota)
     template = {"spec": pod_of("h4-attacker", "x", node=node, gpus=GPUS)["spec"]}
     spec = {"podGroups": [{"name": "ghosts", "count": 1, "template": template}]}
-    await town.create(RESOURCES["Workload"], obj("Workload", "hold", spec, namespace="h4-attacker"))
-    await until(lambda: town.condition(RESOURCES["Workload"], "hold", "h4-attacker", "Admitted"))
+    await town.create(OUR_RESOURCES["Workload"], obj("Workload", "hold", spec, namespace="h4-attacker"))
+    await until(lambda: town.condition(OUR_RESOURCES["Workload"], "hold", "h4-attacker", "Admitted"))
     await town.places("h4-honest", "works", node=node, gpus=GPUS)
 
 
@@ -322,7 +322,7 @@ async def test_nobody_goes_round_the_queue_that_is_his_by_default(town, running)
     await town.open("m5", 0, name="default")
     spec = {"schedulingPolicy": {"gang": {"minCount": 1}}}
     made = obj("PodGroup", "mine", spec, namespace="m5", labels={f"{GROUP}/implicit": "volcano"})
-    await town.create(RESOURCES["PodGroup"], made)
+    await town.create(OUR_RESOURCES["PodGroup"], made)
     await town.create(PODS, pod_of("m5", "member", node=node, gpus=1, labels={f"{GROUP}/pod-group": "mine"}))
     await town.create(PODS, pod_of("m5", "alone", node=node, gpus=1))
     assert "m5-default" in await town.waits("m5", "alone")
@@ -340,7 +340,7 @@ async def test_what_a_tenant_does_to_what_runs_frees_no_quota_at_the_next_start(
         await town.open(name, 1)
         spec = {"schedulingPolicy": {"gang": {"minCount": 1}}, "queueName": "lq"}
         if group:
-            await town.create(RESOURCES["PodGroup"], obj("PodGroup", group, spec, namespace=name))
+            await town.create(OUR_RESOURCES["PodGroup"], obj("PodGroup", group, spec, namespace=name))
         labels = {f"{GROUP}/pod-group": group} if group else {f"{GROUP}/queue-name": "lq"}
         await town.places(name, "first", node=nodes[name], gpus=1, labels=labels)
         await town.kept(name, "first")
@@ -349,7 +349,7 @@ async def test_what_a_tenant_does_to_what_runs_frees_no_quota_at_the_next_start(
     other = operator(town.kubeconfig, tmp_path / "next", leaderElection={"enabled": False})
     await town.patch(PODS, "first", "h2-labels", metadata={"labels": {f"{GROUP}/queue-name": None}})
     await town.patch(PODS, "first", "h2-notes", metadata={"annotations": {f"{GROUP}/admission": forged}})
-    await town.patch(RESOURCES["PodGroup"], "g", "h2-group", spec={"queueName": None})
+    await town.patch(OUR_RESOURCES["PodGroup"], "g", "h2-group", spec={"queueName": None})
     async with other as following:
         await following.says("deciding")
         for name in tenants:

@@ -19,13 +19,12 @@ from tests.hostile.kinds import GANGS, Target, targets, texts_of_json
 from tests.hostile.shapes import Shape, shape_of
 from tests.hostile.ward import Ward, harm, treat
 from tutti.api.configuration import Conventions
-from tutti.api.conventions import keys_read, reading
+from tutti.api.conventions import membership_keys, reading
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.core import Pod
 from tutti.api.owners import OWNER_KINDS
 from tutti.cluster.cluster import Cluster
-from tutti.controller.other_kinds import other_kinds
-from tutti.controller.streams import STREAMS
+from tutti.controller.watch_list import WATCH_LIST, optional_kinds
 
 AT_ONCE = 100
 MOST = 400
@@ -72,10 +71,10 @@ def test_pods_of_all_conventions_are_read_and_refused():
 
 def test_every_kind_that_is_watched_is_tried_and_every_label_that_is_read():
     others = {f"{one.kind}.{one.group}" for one in (*GANG_KINDS, *OWNER_KINDS)}
-    assert TARGETS.keys() == {stream.kind for stream in STREAMS} | others
-    assert {target.resource.label for target in TARGETS.values()} >= {one.name for one in other_kinds(Conventions())}
+    assert TARGETS.keys() == {stream.kind for stream in WATCH_LIST} | others
+    assert {target.resource.label for target in TARGETS.values()} >= {one.name for one in optional_kinds(Conventions())}
     found = set(kinds.keys())
-    assert keys_read(Conventions()) <= found
+    assert membership_keys(Conventions()) <= found
     assert {"scheduling.tutti.dev/admission", "scheduling.tutti.dev/admission-gate"} <= found
     assert "volume.kubernetes.io/selected-node" in found
     assert texts_of_json()["yunikorn.apache.org/task-groups"].of.members.keys() >= {"minMember", "affinity"}

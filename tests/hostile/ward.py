@@ -18,13 +18,12 @@ from tests.engine.world import World
 from tests.hostile.cases import Case
 from tests.hostile.kinds import NAMESPACE, QUEUE, targets
 from tutti.api.configuration import Conventions
-from tutti.api.conventions import ConventionError, claim_of
+from tutti.api.conventions import ConventionError, membership_of
 from tutti.api.core import Pod
-from tutti.api.taints import Taint, Toleration
-from tutti.controller.catalogue import Catalogue
-from tutti.controller.other_kinds import other_kinds
-from tutti.controller.references import judge
-from tutti.controller.streams import STREAMS
+from tutti.api.selectors import Taint, Toleration
+from tutti.controller.object_cache import ObjectCache
+from tutti.controller.references import active_conditions
+from tutti.controller.watch_list import WATCH_LIST, optional_kinds
 from tutti.engine.records.decisions import CreatePodGroup, Deactivate, NoteFault
 from tutti.engine.records.observations import (
     AllowanceSeen,
@@ -39,12 +38,11 @@ from tutti.engine.records.observations import (
     PodSeen,
     StorageSeen,
 )
-from tutti.kube.changes import Change, Gone, Seen, Unread
 from tutti.kube.metrics import WireMetrics
-from tutti.kube.mirror import Mirror
+from tutti.kube.store import Change, Deletion, ObjectStore, Unreadable, Upsert
 
-_STREAMS = {stream.kind: stream for stream in STREAMS}
-_SERVED = {one.name: one for one in other_kinds(Conventions())}
+_STREAMS = {stream.kind: stream for stream in WATCH_LIST}
+_SERVED = {one.name: one for one in optional_kinds(Conventions())}
 _OTHERS = {one.name: (_SERVED[one.resource.label], one.resource) for one in targets() if one.name not in _STREAMS}
 _HONEST = "honest"
 
@@ -67,12 +65,12 @@ class Ward(World):
         self.slowest = 0.0
         self._others: dict[tuple[str, str, str], AnyObservation] = {}
         self._honest = 0
-        self._catalogue = Catalogue()
+        self._catalogue = ObjectCache()
         metrics = WireMetrics(CollectorRegistry())
-        self._mirrors: dict[str, Mirror[Any]] = {}
+        self._mirrors: dict[str, ObjectStore[Any]] = {}
         for target in targets():
             stream = _STREAMS.get(target.name)
-            self._mirrors[target.name] = Mirror(
+            self._mirrors[target.name] = ObjectStore(
                 target.resource,
                 metrics,
                 view=stream.view if stream else _OTHERS[target.name][0].view,
@@ -100,7 +98,7 @@ class Ward(World):
     def _deliver(self, name: str, changes: Sequence[Change[Any]]) -> None:
         stream, other = _STREAMS.get(name), _OTHERS.get(name)
         for change in changes:
-            if isinstance(change, Gone):
+            if isinstance(change, Deletion):
                 self._forget(name, change)
             elif other is not None:
                 self._believe(change, other[0].seen(other[1], change.obj))
@@ -109,11 +107,11 @@ class Ward(World):
                 if isinstance(change.obj, dict):
                     self._catalogue.seen(stream.kind, change.obj)
 
-    def _unread(self, name: str, found: Unread) -> None:
+    def _unread(self, name: str, found: Unreadable) -> None:
         if name in _STREAMS:
             self.tell(ObjectUnread(_STREAMS[name].kind, *found.key, found.problem))
 
-    def _believe(self, change: Seen[Any], observation: AnyObservation) -> None:
+    def _believe(self, change: Upsert[Any], observation: AnyObservation) -> None:
         """Remember an object, so that it can be listed again, and tell the engine."""
         key, obj = change.key, change.obj
         match observation:
@@ -138,7 +136,7 @@ class Ward(World):
                 self._others[type(observation).__name__, *key] = observation
         self.tell(observation)
 
-    def _forget(self, name: str, gone: Gone) -> None:
+    def _forget(self, name: str, gone: Deletion) -> None:
         key, stream, other = gone.key, _STREAMS.get(name), _OTHERS.get(name)
         if other is not None:
             self.gang_objects.pop((other[1].api_version, name.partition(".")[0], *key), None)
@@ -158,7 +156,7 @@ class Ward(World):
 
     def _count(self, found: Pod) -> None:
         try:
-            self.claims[claim_of(found, Conventions()).convention or "none"] += 1
+            self.claims[membership_of(found, Conventions()).convention or "none"] += 1
         except ConventionError:
             self.claims["refused"] += 1
 
@@ -200,7 +198,7 @@ class Ward(World):
             self.pod(name, queue=queue, tolerations=tolerations, gpus=0)
         self.run(turns=200)
         self.until(5.0)
-        dict(judge(self._catalogue.specs))
+        dict(active_conditions(self._catalogue.specs))
         where = self.where(_HONEST)
         if lost := [name for name in names if name not in where]:
             raise HarmError(f"{lost[0]} is not placed: {self.why('Pod', lost[0])}")

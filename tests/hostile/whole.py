@@ -24,7 +24,7 @@ from tests.hostile.values import written
 from tests.hostile.ward import HarmError
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.owners import BUILT_IN, OWNER_KINDS
-from tutti.controller.crds import RESOURCES
+from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.errors import WireError
@@ -145,10 +145,10 @@ async def besieged(folder: Path) -> AsyncIterator[Siege]:
             await cluster.install_crds()
             await serve_other_projects(cluster)
             await cluster.create(NAMESPACES, obj("Namespace", NAMESPACE))
-            await cluster.create(RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
+            await cluster.create(OUR_RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
             for name, namespace in ((HONEST, "default"), (QUEUE, NAMESPACE)):
-                await cluster.create(RESOURCES["ClusterQueue"], cluster_queue(name))
-                await cluster.create(RESOURCES["LocalQueue"], local_queue(name, name, namespace))
+                await cluster.create(OUR_RESOURCES["ClusterQueue"], cluster_queue(name))
+                await cluster.create(OUR_RESOURCES["LocalQueue"], local_queue(name, name, namespace))
             async with operator(kubeconfig, folder) as running:
                 await running.says("deciding")
                 yield Siege(embedded, cluster, running)

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from tutti.kube.backoff import Backoff
-from tutti.kube.changes import Gone, Key, Seen
+from tutti.kube.decoding import Meta
 from tutti.kube.informer import Informer
 from tutti.kube.resources import PODS
-from tutti.kube.watching import Meta
+from tutti.kube.retry import Backoff
+from tutti.kube.store import Deletion, ObjectKey, Upsert
 
 
 class Thing(msgspec.Struct):
@@ -26,8 +26,8 @@ class World:
     """What a consumer makes of the changes, refusing any that contradict what it was told before."""
 
     def __init__(self) -> None:
-        self.things: dict[Key, tuple[str, int]] = {}
-        self.history: list[Seen[Thing] | Gone] = []
+        self.things: dict[ObjectKey, tuple[str, int]] = {}
+        self.history: list[Upsert[Thing] | Deletion] = []
         self._changed = asyncio.Event()
 
     def deliver(self, changes) -> None:
@@ -35,7 +35,7 @@ class World:
         for change in changes:
             self.history.append(change)
             held = self.things.get(change.key)
-            if isinstance(change, Gone):
+            if isinstance(change, Deletion):
                 assert held is None or held[0] == change.uid
                 self.things.pop(change.key, None)
             else:

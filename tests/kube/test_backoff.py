@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.kube.backoff import Backoff
 from tutti.kube.errors import ApiError, retry_after
+from tutti.kube.retry import Backoff
 
 
 @given(st.integers(0, 200), st.integers())

@@ -5,11 +5,13 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from tutti.kube.backoff import Backoff
-from tutti.kube.binder import Binder, Binding, BindOutcome
-from tutti.kube.fencing import LeadershipLost, unfenced
+from tutti.engine.records.decisions import Bind
+from tutti.engine.records.observations import BindAnswer
+from tutti.kube.binder import Binder, BindOutcome
+from tutti.kube.fencing import GENERATION_ANNOTATION, LeadershipLost, LeaseTerm, unfenced
+from tutti.kube.retry import Backoff
 
-ASKED = Binding("default", "p", "uid-p", "n1")
+ASKED = Bind("default", "p", "uid-p", "n1")
 
 
 class Pods:
@@ -97,7 +99,7 @@ async def test_the_state_of_the_pod_decides(serve, kube, pod, outcome, message):
     result = await binder(await serve(pods.handle)).bind(ASKED)
     assert result.outcome is outcome
     assert message in result.message
-    assert (result.namespace, result.name, result.uid, result.node) == ("default", "p", "uid-p", "n1")
+    assert (outcome.answer is BindAnswer.BOUND) == (pods.pods["p"].get("node") == "n1")
 
 
 async def test_a_pod_that_is_no_more(serve, kube):
@@ -162,19 +164,25 @@ async def test_an_unreachable_server_binds_nothing(serve, kube, unused_tcp_port)
 
 async def test_annotations_go_with_the_binding(serve, kube):
     pods = Pods(kube)
-    bound = Binding("default", "p", "uid-p", "n1", annotations={"a": "b"})
-    assert (await binder(await serve(pods.handle)).bind(bound)).outcome.on_node
+    bound = Bind("default", "p", "uid-p", "n1", annotations={"a": "b"})
+    assert (await binder(await serve(pods.handle)).bind(bound)).outcome.answer is BindAnswer.BOUND
     assert pods.pods["p"]["annotations"] == {"a": "b"}
+
+
+async def test_the_generation_of_the_lease_goes_with_the_binding(serve, kube):
+    pods = Pods(kube)
+    one = binder(await serve(pods.handle), term=lambda: LeaseTerm("uid-lease", 7))
+    assert (await one.bind(Bind("default", "p", "uid-p", "n1", annotations={"a": "b"}))).outcome is BindOutcome.BOUND
+    assert pods.pods["p"]["annotations"] == {"a": "b", GENERATION_ANNOTATION: "7"}
 
 
 async def test_many_bindings_at_once_keep_their_limit(serve, kube):
     pods = Pods(kube)
     pods.pods = {f"p{n}": {"uid": f"u{n}"} for n in range(40)}
     del pods.pods["p7"]
-    asked = [Binding("default", f"p{n}", f"u{n}", f"n{n}") for n in range(40)]
+    asked = [Bind("default", f"p{n}", f"u{n}", f"n{n}") for n in range(40)]
     server = await serve(pods.handle, concurrency=6)
     results = await bind_all(binder(server), asked)
-    assert [result.name for result in results] == [binding.name for binding in asked]
     assert [n for n, result in enumerate(results) if result.outcome is not BindOutcome.BOUND] == [7]
     assert pods.most_in_flight <= 6
     assert server.client.metrics.writes.labels("bind", "bound")._value.get() == 39
@@ -191,7 +199,7 @@ async def test_a_deposed_leader_sends_nothing_more(serve, kube):
             raise LeadershipLost("another leads")
         return 30.0
 
-    asked = [Binding("default", f"p{n}", f"u{n}", "n") for n in range(20)]
+    asked = [Bind("default", f"p{n}", f"u{n}", "n") for n in range(20)]
     server = await serve(pods.handle, concurrency=2)
     with pytest.raises(ExceptionGroup) as crash:
         await bind_all(binder(server, fence=fence), asked)

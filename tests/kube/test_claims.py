@@ -7,7 +7,8 @@ import json
 import msgspec
 import pytest
 
-from tutti.kube.claims import ClaimWriter
+from tutti.engine.records.decisions import ReserveVolume, SelectNode
+from tutti.kube.binder import ClaimWriter
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.fencing import LeadershipLost, unfenced
@@ -65,7 +66,7 @@ async def test_the_chosen_node_is_written_on_the_claim(client):
     meta = (await claim(client))["metadata"]
 
     result = await ClaimWriter(client, fence=unfenced).select_node(
-        "default", "d", meta["uid"], "n1", version=meta["resourceVersion"]
+        SelectNode("default", "d", meta["uid"], "n1", version=meta["resourceVersion"])
     )
 
     now = (await read(client, PATH))["metadata"]
@@ -78,7 +79,7 @@ async def test_a_claim_that_has_changed_otherwise_is_written_all_the_same(client
     await patch(client, PATH, {"metadata": {"labels": {"changed": "yes"}}})
 
     result = await ClaimWriter(client, fence=unfenced).select_node(
-        "default", "d", meta["uid"], "n1", version=meta["resourceVersion"]
+        SelectNode("default", "d", meta["uid"], "n1", version=meta["resourceVersion"])
     )
 
     now = (await read(client, PATH))["metadata"]
@@ -100,7 +101,7 @@ async def test_what_others_have_decided_about_a_claim_stays(client, change, done
     before = await patch(client, PATH, change)
 
     result = await ClaimWriter(client, fence=unfenced).select_node(
-        "default", "d", meta["uid"], "n1", version=meta["resourceVersion"]
+        SelectNode("default", "d", meta["uid"], "n1", version=meta["resourceVersion"])
     )
 
     assert (result.done, result.message) == (done, message)
@@ -110,14 +111,18 @@ async def test_what_others_have_decided_about_a_claim_stays(client, change, done
 async def test_the_successor_of_a_claim_is_left_alone(client):
     await claim(client)
 
-    result = await ClaimWriter(client, fence=unfenced).select_node("default", "d", "another-uid", "n1", version="1")
+    result = await ClaimWriter(client, fence=unfenced).select_node(
+        SelectNode("default", "d", "another-uid", "n1", version="1")
+    )
 
     assert not result.done
     assert SELECTED not in (await read(client, PATH))["metadata"].get("annotations", {})
 
 
 async def test_a_claim_that_is_gone_is_said_to_be(client):
-    result = await ClaimWriter(client, fence=unfenced).select_node("default", "no", "uid", "n1", version="1")
+    result = await ClaimWriter(client, fence=unfenced).select_node(
+        SelectNode("default", "no", "uid", "n1", version="1")
+    )
 
     assert not result.done
     assert "404" in result.message
@@ -128,7 +133,7 @@ async def test_a_volume_is_given_to_a_claim(client):
     free = await volume(client)
 
     result = await ClaimWriter(client, fence=unfenced).reserve_volume(
-        "default", "d", owner["uid"], "v", version=free["metadata"]["resourceVersion"]
+        ReserveVolume("default", "d", owner["uid"], "v", version=free["metadata"]["resourceVersion"])
     )
 
     now = await read(client, PERSISTENT_VOLUMES.path(None, "v"))
@@ -150,7 +155,9 @@ async def test_a_volume_that_another_claim_has_is_left_to_it(client, reference, 
     owner = (await claim(client))["metadata"]
     await volume(client, claimRef=reference)
 
-    result = await ClaimWriter(client, fence=unfenced).reserve_volume("default", "d", owner["uid"], "v", version="1")
+    result = await ClaimWriter(client, fence=unfenced).reserve_volume(
+        ReserveVolume("default", "d", owner["uid"], "v", version="1")
+    )
 
     assert (result.done, result.message) == (False, message)
 
@@ -159,7 +166,9 @@ async def test_a_volume_that_is_reserved_by_name_gets_the_uid(client):
     owner = (await claim(client))["metadata"]
     await volume(client, claimRef={"namespace": "default", "name": "d"})
 
-    result = await ClaimWriter(client, fence=unfenced).reserve_volume("default", "d", owner["uid"], "v", version="1")
+    result = await ClaimWriter(client, fence=unfenced).reserve_volume(
+        ReserveVolume("default", "d", owner["uid"], "v", version="1")
+    )
 
     assert result.done
     now = await read(client, PERSISTENT_VOLUMES.path(None, "v"))
@@ -173,6 +182,6 @@ async def test_a_deposed_leader_writes_nothing(client):
     meta = (await claim(client))["metadata"]
     with pytest.raises(LeadershipLost):
         await ClaimWriter(client, fence=fence).select_node(
-            "default", "d", meta["uid"], "n1", version=meta["resourceVersion"]
+            SelectNode("default", "d", meta["uid"], "n1", version=meta["resourceVersion"])
         )
     assert SELECTED not in (await read(client, PATH))["metadata"].get("annotations", {})

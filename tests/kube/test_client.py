@@ -11,7 +11,7 @@ from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.credentials import Access, Credentials, CredentialsError
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
 from tutti.kube.fencing import unfenced
-from tutti.kube.lanes import Lane
+from tutti.kube.flow_control import PriorityLevel
 
 
 async def test_a_request_carries_body_type_and_query(serve):
@@ -123,7 +123,7 @@ async def post(client):
 
 
 async def bind(client):
-    return await client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=unfenced)
+    return await client.write(PriorityLevel.BIND, "POST", "/x", body=b"{}", fence=unfenced)
 
 
 sent_either_way = pytest.mark.parametrize("send", [post, bind])

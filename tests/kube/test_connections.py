@@ -20,11 +20,10 @@ from hypothesis import strategies as st
 from tutti.kube.client import Client
 from tutti.kube.connections import Connections, Request
 from tutti.kube.credentials import Access, Credentials
-from tutti.kube.deadlines import Deadlines
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
-from tutti.kube.exchange import Connection, CutOff
 from tutti.kube.fencing import LeadershipLost
-from tutti.kube.lanes import Lane
+from tutti.kube.flow_control import PriorityLevel
+from tutti.kube.http1 import Connection, CutOff, Deadlines
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CUT = "cut"
@@ -403,7 +402,7 @@ async def test_a_proxy_is_gone_through():
     ):
         assert await client.request("POST", "/x", body=b"{}") == b"ok"
         with pytest.raises(ApiError) as caught:
-            await client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=lambda: 7.0)
+            await client.write(PriorityLevel.BIND, "POST", "/x", body=b"{}", fence=lambda: 7.0)
     assert (caught.value.status, caught.value.retry_after) == (409, 3.0)
     assert [request.split(b" ")[1] for request in server.requests] == [
         b"http://api.test/x",
@@ -414,7 +413,7 @@ async def test_a_proxy_is_gone_through():
 async def test_the_server_hears_how_long_a_write_may_take():
     async with talking([[OK], [OK]]) as (server, client):
         for seconds in (5.0, 99.0):
-            await client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=lambda: seconds)  # noqa: B023 - called at once
+            await client.write(PriorityLevel.BIND, "POST", "/x", body=b"{}", fence=lambda: seconds)  # noqa: B023 - called at once
     told = [int(re.search(rb"\?timeout=(\d+)ms ", request)[1]) for request in server.requests]
     assert 4000 < told[0] <= 5000 < told[1] <= 30_000
 
@@ -430,7 +429,7 @@ async def test_time_that_credentials_take_is_not_time_to_write_in(refused):
             return Access(server.url)
 
         async with Client(Credentials(slow, source="a plugin", clock=iter(range(0, 10_000, 100)).__next__)) as client:
-            await client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=lambda: left[0])
+            await client.write(PriorityLevel.BIND, "POST", "/x", body=b"{}", fence=lambda: left[0])
     assert int(re.search(rb"\?timeout=(\d+)ms ", server.requests[-1])[1]) <= 4000
 
 
@@ -450,7 +449,7 @@ async def test_nothing_is_written_where_the_lease_is_lost_while_credentials_are_
 
         async with Client(Credentials(slow, source="a plugin")) as client:
             with pytest.raises(LeadershipLost):
-                await client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=fence)
+                await client.write(PriorityLevel.BIND, "POST", "/x", body=b"{}", fence=fence)
     assert server.opened == 0
 
 

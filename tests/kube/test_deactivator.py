@@ -3,14 +3,17 @@
 import pytest
 from aiohttp import web
 
-from tutti.controller.crds import RESOURCES
+from tutti.controller.discovery import OUR_RESOURCES
+from tutti.engine.records.decisions import Deactivate
 from tutti.kube.client import MERGE_PATCH
-from tutti.kube.deactivator import GONE, Deactivator
+from tutti.kube.evictor import PAST_ALL_GENERATIONS, Deactivator
 from tutti.kube.fencing import LeadershipLost, unfenced
+
+WANTED = Deactivate("default", "w", "uid-w")
 
 
 def deactivator(server, fence=unfenced):
-    return Deactivator(server.client, RESOURCES["Workload"], fence=fence)
+    return Deactivator(server.client, OUR_RESOURCES["Workload"], fence=fence)
 
 
 async def test_it_is_told_the_generation_from_which_on_the_object_is_inactive(serve):
@@ -18,7 +21,7 @@ async def test_it_is_told_the_generation_from_which_on_the_object_is_inactive(se
         return web.json_response({"metadata": {"name": "w", "generation": 7}})
 
     server = await serve(handle)
-    assert await deactivator(server).deactivate("default", "w", "uid-w") == 7
+    assert (await deactivator(server).deactivate(WANTED)).generation == 7
     (call,) = server.calls
     assert (call.method, call.headers["Content-Type"]) == ("PATCH", MERGE_PATCH)
     assert call.path.endswith("/namespaces/default/workloads/w")
@@ -31,7 +34,7 @@ async def test_an_object_that_is_no_more_needs_nothing(serve, kube, code):
         return kube.status(code, "Gone")
 
     server = await serve(handle)
-    assert await deactivator(server).deactivate("default", "w", "uid-w") == GONE
+    assert (await deactivator(server).deactivate(WANTED)).generation == PAST_ALL_GENERATIONS
 
 
 async def test_what_the_server_refuses_is_to_be_asked_for_again(serve, kube):
@@ -39,7 +42,7 @@ async def test_what_the_server_refuses_is_to_be_asked_for_again(serve, kube):
         return kube.status(403, "Forbidden", "no")
 
     server = await serve(handle)
-    assert await deactivator(server).deactivate("default", "w", "uid-w") == 0
+    assert (await deactivator(server).deactivate(WANTED)).generation == 0
 
 
 async def test_nothing_is_sent_without_the_lease(serve):
@@ -51,5 +54,5 @@ async def test_nothing_is_sent_without_the_lease(serve):
 
     server = await serve(handle)
     with pytest.raises(LeadershipLost):
-        await deactivator(server, fence=lost).deactivate("default", "w", "uid-w")
+        await deactivator(server, fence=lost).deactivate(WANTED)
     assert server.calls == []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.simulation.loop import VirtualLoop
 from tutti.kube.connections import Connections, Request
 from tutti.kube.credentials import Access
-from tutti.kube.deadlines import Deadlines
+from tutti.kube.http1 import Deadlines
 
 
 class Patient:

@@ -10,26 +10,26 @@ import pytest
 import yaml
 
 from tutti.api.core import Node, Pod
-from tutti.kube.binder import Binder, Binding, BindOutcome
-from tutti.kube.changes import Gone, Key
+from tutti.engine.records.decisions import Bind, EmitEvent, Evict
+from tutti.kube.binder import Binder, BindOutcome
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
 from tutti.kube.errors import ApiError
 from tutti.kube.events import EventRecorder
-from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
+from tutti.kube.evictor import Evictor, EvictOutcome
 from tutti.kube.fencing import LeadershipLost, unfenced
-from tutti.kube.happenings import Happening, Reference
 from tutti.kube.informer import Informer
 from tutti.kube.lease import Elector
-from tutti.kube.resources import EVENTS, LEASES, NAMESPACES, NODES, PODS, Resource
-from tutti.kube.statuses import PodVerdict, StatusWriter, Target
+from tutti.kube.resources import EVENTS, LEASES, NAMESPACES, NODES, PODS, APIResource
+from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
+from tutti.kube.store import Deletion, ObjectKey
 from tutti_sim.cluster import EmbeddedCluster
 
-CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+CRDS = APIResource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 LOCAL_QUEUE_CRD = yaml.safe_load(
     (Path(__file__).parents[2] / "crds" / "scheduling.tutti.dev_localqueues.yaml").read_text(encoding="utf-8")
 )
-QUEUES = Resource("scheduling.tutti.dev", "v1alpha1", "localqueues")
+QUEUES = APIResource("scheduling.tutti.dev", "v1alpha1", "localqueues")
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ class Watched:
 
     def deliver(self, changes):
         for change in changes:
-            if isinstance(change, Gone):
+            if isinstance(change, Deletion):
                 self.objects.pop(change.key, None)
             else:
                 self.objects[change.key] = change.obj
@@ -101,11 +101,11 @@ async def test_pods_and_nodes_are_listed_and_followed(cluster):
         assert len(nodes.objects) == 3
         assert all(node.status.allocatable["cpu"] for node in nodes.objects.values())
         second = await cluster.make_pod("second")
-        await pods.until(lambda held: Key("default", "second") in held)
+        await pods.until(lambda held: ObjectKey("default", "second") in held)
         assert pods.objects["default", "second"].metadata.uid == second.metadata.uid
         await cluster.client.request("DELETE", PODS.path("default", "second"))
-        await pods.until(lambda held: Key("default", "second") not in held)
-        assert Key("default", "first") in pods.objects
+        await pods.until(lambda held: ObjectKey("default", "second") not in held)
+        assert ObjectKey("default", "first") in pods.objects
 
 
 async def test_pods_of_a_scheduler_are_selected_on_the_server(cluster):
@@ -130,7 +130,7 @@ async def test_bindings_of_every_kind(cluster):
     binder = Binder(cluster.client, fence=unfenced)
 
     async def outcome(name, uid, to=node):
-        return (await binder.bind(Binding("default", name, uid, to))).outcome
+        return (await binder.bind(Bind("default", name, uid, to))).outcome
 
     assert await outcome("free", "not-its-uid") is BindOutcome.GONE
     assert await outcome("free", free.metadata.uid) is BindOutcome.BOUND
@@ -143,12 +143,12 @@ async def test_bindings_of_every_kind(cluster):
 async def test_a_victim_leaves_and_its_namesake_stays(cluster):
     pod = await cluster.make_pod("p")
     node = await cluster.node()
-    await Binder(cluster.client, fence=unfenced).bind(Binding("default", "p", pod.metadata.uid, node))
+    await Binder(cluster.client, fence=unfenced).bind(Bind("default", "p", pod.metadata.uid, node))
     evictor = Evictor(cluster.client, fence=unfenced)
-    result = await evictor.evict(Eviction("default", "p", "not-its-uid"))
+    result = await evictor.evict(Evict("default", "p", "not-its-uid", "PreemptionByScheduler", "for a gang"))
     assert result.outcome is EvictOutcome.GONE
     assert "deletionTimestamp" not in (await cluster.get(PODS, "default", "p"))["metadata"]
-    result = await evictor.evict(Eviction("default", "p", pod.metadata.uid, message="for a gang", grace_seconds=3600))
+    result = await evictor.evict(Evict("default", "p", pod.metadata.uid, "PreemptionByScheduler", "for a gang"))
     assert result.outcome is EvictOutcome.LEAVING
     leaving = await cluster.get(PODS, "default", "p")
     assert "deletionTimestamp" in leaving["metadata"]
@@ -156,25 +156,19 @@ async def test_a_victim_leaves_and_its_namesake_stays(cluster):
     assert (target["reason"], target["message"]) == ("PreemptionByScheduler", "for a gang")
 
 
-async def test_a_polite_eviction_is_accepted(cluster):
-    pod = await cluster.make_pod("p")
-    result = await Evictor(cluster.client, fence=unfenced).evict(
-        Eviction("default", "p", pod.metadata.uid, polite=True)
-    )
-    assert result.outcome is EvictOutcome.LEAVING
-
-
 async def test_a_pods_condition_is_merged_by_type(cluster):
     pod = await cluster.make_pod("p")
     writer = StatusWriter(cluster.client, fence=unfenced, spacing_seconds=0.0)
     async with background(writer.run()):
         for kind in ("PodScheduled", "Other"):
-            verdict = PodVerdict(kind, "False", "Unschedulable", f"about {kind}")
+            verdict = PodConditionUpdate(kind, "False", "Unschedulable", f"about {kind}")
             writer.put_pod_condition("default", "p", pod.metadata.uid, verdict=verdict)
         writer.put_pod_condition(
-            "default", "gone", "uid", verdict=PodVerdict("PodScheduled", "False", "Unschedulable", "")
+            "default", "gone", "uid", verdict=PodConditionUpdate("PodScheduled", "False", "Unschedulable", "")
         )
-        writer.put_pod_condition("default", "p", "not-its-uid", verdict=PodVerdict("PodScheduled", "True", "Wrong", ""))
+        writer.put_pod_condition(
+            "default", "p", "not-its-uid", verdict=PodConditionUpdate("PodScheduled", "True", "Wrong", "")
+        )
         assert await writer.flush() == 0
     conditions = (await cluster.get(PODS, "default", "p"))["status"]["conditions"]
     assert {c["type"]: c["message"] for c in conditions} == {
@@ -199,7 +193,7 @@ async def test_a_kind_is_awaited_until_its_crd_is_there_and_its_status_is_writte
             "spec": {"clusterQueue": "cq"},
         }
         await cluster.client.request("POST", QUEUES.path("default"), body=msgspec.json.encode(queue))
-        await queues.until(lambda held: Key("default", "q") in held)
+        await queues.until(lambda held: ObjectKey("default", "q") in held)
         writer = StatusWriter(cluster.client, fence=unfenced)
         condition = {
             "type": "Active",
@@ -210,7 +204,7 @@ async def test_a_kind_is_awaited_until_its_crd_is_there_and_its_status_is_writte
         }
         async with background(writer.run()):
             uid = queues.objects["default", "q"]["metadata"]["uid"]
-            writer.put(Target(QUEUES, "default", "q", uid), {"conditions": [condition]})
+            writer.put(StatusTarget(QUEUES, "default", "q", uid), {"conditions": [condition]})
             assert await writer.flush() == 0
         await queues.until(lambda held: "status" in held["default", "q"])
         assert queues.objects["default", "q"]["status"]["conditions"][0]["type"] == "Active"
@@ -219,10 +213,12 @@ async def test_a_kind_is_awaited_until_its_crd_is_there_and_its_status_is_writte
 async def test_an_event_and_its_series(cluster):
     pod = await cluster.make_pod("p")
     recorder = EventRecorder(cluster.client, fence=unfenced, controller="scheduling.tutti.dev/tutti", instance="i")
-    about = Reference("v1", "Pod", "p", "default", pod.metadata.uid)
+    waits = EmitEvent(
+        "v1", "Pod", "default", "p", pod.metadata.uid, "Warning", "FailedScheduling", "Scheduling", "0/3 nodes"
+    )
     async with background(recorder.run()):
         for _ in range(3):
-            recorder.record(Happening(about, "FailedScheduling", "0/3 nodes", "Scheduling", "Warning"))
+            recorder.record(waits)
             assert await recorder.flush() == 0
     (event,) = [e for e in (await cluster.get(EVENTS, "default"))["items"] if e["reason"] == "FailedScheduling"]
     assert event["series"]["count"] == 3

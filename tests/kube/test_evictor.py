@@ -3,12 +3,13 @@
 import pytest
 from aiohttp import web
 
-from tutti.kube.backoff import Backoff
+from tutti.engine.records.decisions import Evict
 from tutti.kube.client import STRATEGIC_MERGE_PATCH
-from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
+from tutti.kube.evictor import Evictor, EvictOutcome
 from tutti.kube.fencing import LeadershipLost, unfenced
+from tutti.kube.retry import Backoff
 
-VICTIM = Eviction("default", "p", "uid-p", message="preempted by team-a/train")
+VICTIM = Evict("default", "p", "uid-p", "PreemptionByScheduler", "preempted by team-a/train")
 
 
 class Victim:
@@ -42,7 +43,7 @@ def evictor(server, fence=unfenced):
 
 async def test_a_victim_is_marked_and_then_deleted_with_its_uid(serve, kube):
     server = await serve(Victim(kube).handle)
-    result = await evictor(server).evict(Eviction("default", "p", "uid-p", message="m", grace_seconds=5))
+    result = await evictor(server).evict(VICTIM)
     assert result.outcome is EvictOutcome.LEAVING
     mark, removal = server.calls
     assert mark.path.endswith("/pods/p/status")
@@ -52,26 +53,11 @@ async def test_a_victim_is_marked_and_then_deleted_with_its_uid(serve, kube):
     assert (condition["type"], condition["reason"], condition["message"]) == (
         "DisruptionTarget",
         "PreemptionByScheduler",
-        "m",
+        "preempted by team-a/train",
     )
     assert removal.method == "DELETE"
     assert removal.body["preconditions"] == {"uid": "uid-p"}
-    assert removal.body["gracePeriodSeconds"] == 5
-
-
-async def test_the_grace_period_is_the_pods_own_unless_said(serve, kube):
-    server = await serve(Victim(kube).handle)
-    await evictor(server).evict(VICTIM)
-    assert "gracePeriodSeconds" not in server.sent("DELETE")[0].body
-
-
-async def test_a_polite_eviction_asks_the_eviction_api(serve, kube):
-    server = await serve(Victim(kube).handle)
-    result = await evictor(server).evict(Eviction("default", "p", "uid-p", polite=True))
-    assert result.outcome is EvictOutcome.LEAVING
-    (call,) = server.calls
-    assert (call.method, call.path) == ("POST", "/api/v1/namespaces/default/pods/p/eviction")
-    assert call.body["deleteOptions"]["preconditions"] == {"uid": "uid-p"}
+    assert "gracePeriodSeconds" not in removal.body  # it ends within its own
 
 
 @pytest.mark.parametrize(
@@ -87,23 +73,15 @@ async def test_a_polite_eviction_asks_the_eviction_api(serve, kube):
 )
 async def test_answers_are_told_apart(serve, kube, answers, outcome, tries):
     server = await serve(Victim(kube, *answers).handle)
-    result = await evictor(server).evict(Eviction("default", "p", "uid-p", polite=True))
+    result = await evictor(server).evict(VICTIM)
     assert result.outcome is outcome
-    assert len(server.sent("POST")) == tries
+    assert len(server.sent("DELETE")) == tries
 
 
 async def test_another_pod_of_the_same_name_is_left_alone(serve, kube):
     server = await serve(Victim(kube, uid="another").handle)
     assert (await evictor(server).evict(VICTIM)).outcome is EvictOutcome.GONE
     assert len(server.sent("DELETE")) == 1
-
-
-async def test_a_budget_blocks_and_says_when_to_ask_again(serve, kube):
-    budget = refusing(429, "TooManyRequests", causes=[{"reason": "DisruptionBudget"}], retryAfterSeconds=10)
-    server = await serve(Victim(kube, budget).handle)
-    result = await evictor(server).evict(Eviction("default", "p", "uid-p", polite=True))
-    assert (result.outcome, result.retry_after) == (EvictOutcome.BLOCKED, 10.0)
-    assert len(server.sent("POST")) == 1
 
 
 async def test_a_victim_that_cannot_be_marked_is_evicted_all_the_same(serve, kube):

@@ -12,11 +12,11 @@ from aiohttp import web
 
 from tutti.api.extensions import Extender
 from tutti.kube.certificate import Certificate
-from tutti.kube.extender import Candidates, ExtenderClient, ExtenderError
+from tutti.kube.extender import ExtenderArgs, ExtenderClient, ExtenderError
 
 POD = b'{"metadata":{"name":"p","annotations":{"only":"they read this"}}}'
 NODES = [b'{"metadata":{"name":"n1"},"status":{"capacity":{"x":"1"}}}', b'{"metadata":{"name":"n2"}}']
-CANDIDATES = Candidates(POD, ["n1", "n2"], NODES)
+CANDIDATES = ExtenderArgs(POD, ["n1", "n2"], NODES)
 
 
 class Service:

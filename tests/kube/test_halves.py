@@ -10,10 +10,9 @@ import pytest
 from aiohttp import web
 
 from tutti.api.core import Node
+from tutti.kube.decoding import Reader, replace_half_surrogates
 from tutti.kube.errors import WireError
-from tutti.kube.halves import without_halves
-from tutti.kube.listing import Scope, fetch_page
-from tutti.kube.reading import Reader
+from tutti.kube.fetching import ListScope, fetch_page
 
 # encoding/json of Go 1.26: TestUnmarshal, "invalid UTF-16 surrogates".
 READ = {
@@ -30,7 +29,7 @@ READ = {
 
 @pytest.mark.parametrize("written", READ)
 def test_half_a_pair_is_the_replacement_character(written):
-    assert msgspec.json.decode(without_halves(f'"{written}"'.encode())) == READ[written]
+    assert msgspec.json.decode(replace_half_surrogates(f'"{written}"'.encode())) == READ[written]
 
 
 def named(name: str, **labels: str) -> str:
@@ -52,7 +51,7 @@ async def test_a_page_that_holds_one_is_read(serve):
         return web.Response(text=f'{{"metadata":{{}},"items":[{named("n1", a=chr(0xDFFF))},{named("n2")}]}}')
 
     server = await serve(answer)
-    page = await fetch_page(server.client, Scope("/api/v1/nodes"), limit=0)
+    page = await fetch_page(server.client, ListScope("/api/v1/nodes"), limit=0)
     assert [json.loads(bytes(raw))["metadata"]["name"] for raw in page.items] == ["n1", "n2"]
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.drawing import examples
 from tests.kube.consumer import Named, Thing, World, anew, informing, metric
-from tutti.kube.changes import Gone, Key, Seen
+from tutti.kube.fetching import FIRST_PAGE
 from tutti.kube.informer import Informer
-from tutti.kube.listing import FIRST_PAGE
 from tutti.kube.resources import PODS
+from tutti.kube.store import Deletion, ObjectKey, Upsert
 
 
 async def test_what_is_there_is_listed_and_then_changes_flow(serve, collection):
@@ -87,7 +87,7 @@ async def test_what_vanished_during_a_gap_is_reported_gone(serve, collection, ho
     assert metric(server, "relists") == 2
     assert metric(server, "watch_errors") == 1
     after = world.history[3:]
-    assert [(type(change), change.key.name) for change in after] == [(Gone, "b"), (Seen, "b"), (Gone, "a")]
+    assert [(type(change), change.key.name) for change in after] == [(Deletion, "b"), (Upsert, "b"), (Deletion, "a")]
 
 
 async def test_an_expired_continue_token_starts_the_list_over_and_then_asks_for_all_at_once(serve, kube):
@@ -274,11 +274,11 @@ async def test_what_happens_during_a_streaming_list_is_told_in_its_order(serve):
         while len(asked) == 1:  # noqa: ASYNC110 - the server is in this loop
             await asyncio.sleep(0)
     assert [(type(change), change.key.name) for change in world.history] == [
-        (Seen, "a"),
-        (Seen, "b"),
-        (Gone, "b"),
-        (Seen, "a"),
-        (Seen, "c"),
+        (Upsert, "a"),
+        (Upsert, "b"),
+        (Deletion, "b"),
+        (Upsert, "a"),
+        (Upsert, "c"),
     ]
     assert asked[1]["resourceVersion"] == "10"
 
@@ -306,7 +306,7 @@ async def test_an_object_that_cannot_be_decoded_stops_no_other(serve, collection
     async with informing(server, world, view) as informer:
         await informer.synced.wait()
         assert world.values() == {"good": 1}
-        assert informer.keys == {Key("default", "bad"), Key("default", "good")}
+        assert informer.keys == {ObjectKey("default", "bad"), ObjectKey("default", "good")}
         collection.put("worse", value={})
         collection.put("better", value=2)
         await world.until({"good": 1, "better": 2})
@@ -316,7 +316,7 @@ async def test_an_object_that_cannot_be_decoded_stops_no_other(serve, collection
         collection.delete("worse")
         collection.delete("good")
         await world.until({"better": 2, "bad": 3})
-    assert Gone in {type(change) for change in world.history if change.key.name == "worse"}
+    assert Deletion in {type(change) for change in world.history if change.key.name == "worse"}
 
 
 async def test_an_object_without_a_name_is_counted_and_left_out(serve, collection):

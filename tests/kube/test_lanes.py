@@ -14,8 +14,7 @@ from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.errors import ApiError, UnknownOutcome
 from tutti.kube.fencing import LeadershipDoubted, LeadershipLost, unfenced
-from tutti.kube.lanes import Lane, Lanes
-from tutti.kube.pace import Pace
+from tutti.kube.flow_control import ConcurrencyLimiter, PriorityLevel, PriorityLevels
 
 
 async def settle():
@@ -28,7 +27,7 @@ class Crowd:
     """Writes that enter, and stay until they are told to leave."""
 
     def __init__(self, limit):
-        self.lanes = Lanes(Pace(limit, first=limit))
+        self.lanes = PriorityLevels(ConcurrencyLimiter(limit, first=limit))
         self.inside = []
         self.tasks = []
 
@@ -55,106 +54,113 @@ class Crowd:
 
 async def test_a_bind_overtakes_whatever_else_waits():
     crowd = Crowd(2)
-    await crowd.ask(Lane.EVENT, Lane.STATUS)
-    await crowd.ask(Lane.EVENT, Lane.STATUS, Lane.EVICT, Lane.BIND, Lane.BIND)
-    assert crowd.inside == [Lane.EVENT, Lane.STATUS, Lane.EVICT, Lane.BIND]  # each lane may have one
-    await crowd.leave(Lane.EVICT)
-    await crowd.leave(Lane.STATUS)
-    await crowd.leave(Lane.BIND)
-    assert sorted(crowd.inside) == [Lane.BIND, Lane.STATUS, Lane.EVENT]
+    await crowd.ask(PriorityLevel.EVENT, PriorityLevel.STATUS)
+    await crowd.ask(
+        PriorityLevel.EVENT, PriorityLevel.STATUS, PriorityLevel.EVICT, PriorityLevel.BIND, PriorityLevel.BIND
+    )
+    assert crowd.inside == [
+        PriorityLevel.EVENT,
+        PriorityLevel.STATUS,
+        PriorityLevel.EVICT,
+        PriorityLevel.BIND,
+    ]  # each lane may have one
+    await crowd.leave(PriorityLevel.EVICT)
+    await crowd.leave(PriorityLevel.STATUS)
+    await crowd.leave(PriorityLevel.BIND)
+    assert sorted(crowd.inside) == [PriorityLevel.BIND, PriorityLevel.STATUS, PriorityLevel.EVENT]
     await crowd.end()
 
 
 async def test_a_lane_of_low_rank_trickles_however_much_waits_before_it():
     crowd = Crowd(4)
-    await crowd.ask(*[Lane.BIND] * 20, *[Lane.EVENT] * 3)
-    assert crowd.inside.count(Lane.BIND) == 4
-    assert crowd.inside.count(Lane.EVENT) == 1
-    await crowd.leave(Lane.EVENT)
-    assert crowd.inside.count(Lane.EVENT) == 0  # not at once
+    await crowd.ask(*[PriorityLevel.BIND] * 20, *[PriorityLevel.EVENT] * 3)
+    assert crowd.inside.count(PriorityLevel.BIND) == 4
+    assert crowd.inside.count(PriorityLevel.EVENT) == 1
+    await crowd.leave(PriorityLevel.EVENT)
+    assert crowd.inside.count(PriorityLevel.EVENT) == 0  # not at once
     async with asyncio.timeout(10):
         await crowd.tasks[-2]  # nobody leaves, and yet the next one enters
-    assert (crowd.lanes.waiting(Lane.BIND), crowd.lanes.waiting(Lane.EVENT)) == (16, 1)
+    assert (crowd.lanes.waiting(PriorityLevel.BIND), crowd.lanes.waiting(PriorityLevel.EVENT)) == (16, 1)
     await crowd.end()
 
 
 async def test_what_trickled_flows_again_when_nothing_more_important_waits():
     crowd = Crowd(4)
-    await crowd.ask(*[Lane.BIND] * 5, *[Lane.EVENT] * 3)
-    await crowd.leave(Lane.EVENT)
-    assert crowd.inside == [Lane.BIND] * 4
-    await crowd.leave(Lane.BIND)
-    assert sorted(crowd.inside) == [Lane.BIND] * 4 + [Lane.EVENT]
+    await crowd.ask(*[PriorityLevel.BIND] * 5, *[PriorityLevel.EVENT] * 3)
+    await crowd.leave(PriorityLevel.EVENT)
+    assert crowd.inside == [PriorityLevel.BIND] * 4
+    await crowd.leave(PriorityLevel.BIND)
+    assert sorted(crowd.inside) == [PriorityLevel.BIND] * 4 + [PriorityLevel.EVENT]
     await crowd.end()
 
 
 async def test_one_event_at_a_time_is_written_while_a_bind_is_under_way():
     crowd = Crowd(8)
-    await crowd.ask(Lane.BIND, *[Lane.EVENT] * 3)
-    assert crowd.inside == [Lane.BIND, Lane.EVENT]
-    await crowd.leave(Lane.BIND)
-    assert crowd.inside == [Lane.EVENT] * 3
+    await crowd.ask(PriorityLevel.BIND, *[PriorityLevel.EVENT] * 3)
+    assert crowd.inside == [PriorityLevel.BIND, PriorityLevel.EVENT]
+    await crowd.leave(PriorityLevel.BIND)
+    assert crowd.inside == [PriorityLevel.EVENT] * 3
     await crowd.end()
 
 
 async def test_evictions_need_not_wait_for_binds_that_are_under_way():
     crowd = Crowd(8)
-    await crowd.ask(Lane.BIND, *[Lane.EVICT] * 3)
-    assert crowd.inside == [Lane.BIND, *[Lane.EVICT] * 3]
+    await crowd.ask(PriorityLevel.BIND, *[PriorityLevel.EVICT] * 3)
+    assert crowd.inside == [PriorityLevel.BIND, *[PriorityLevel.EVICT] * 3]
     await crowd.end()
 
 
 async def test_events_use_the_whole_limit_once_nothing_more_important_waits():
     crowd = Crowd(4)
-    await crowd.ask(*[Lane.EVENT] * 10)
+    await crowd.ask(*[PriorityLevel.EVENT] * 10)
     assert len(crowd.inside) == 4
     await crowd.end()
 
 
 async def test_a_write_given_up_while_it_waits_costs_nobody_a_turn():
     crowd = Crowd(1)
-    await crowd.ask(Lane.BIND)
-    (given_up,) = await crowd.ask(Lane.BIND)
-    await crowd.ask(Lane.BIND)
+    await crowd.ask(PriorityLevel.BIND)
+    (given_up,) = await crowd.ask(PriorityLevel.BIND)
+    await crowd.ask(PriorityLevel.BIND)
     given_up.cancel()
     await settle()
-    await crowd.leave(Lane.BIND)
-    assert crowd.inside == [Lane.BIND]
+    await crowd.leave(PriorityLevel.BIND)
+    assert crowd.inside == [PriorityLevel.BIND]
     await crowd.end()
 
 
 async def test_writes_given_up_in_the_moment_of_their_turn_pass_it_on():
     crowd = Crowd(1)
-    await crowd.ask(Lane.BIND)
-    given_up = await crowd.ask(*[Lane.BIND] * 3)
-    await crowd.ask(Lane.BIND)
+    await crowd.ask(PriorityLevel.BIND)
+    given_up = await crowd.ask(*[PriorityLevel.BIND] * 3)
+    await crowd.ask(PriorityLevel.BIND)
     for task in given_up:
         task.cancel()
     crowd.lanes.leave(crowd.inside.pop())  # before any of them has heard of it
     await settle()
-    assert crowd.inside == [Lane.BIND]
-    assert crowd.lanes.waiting(Lane.BIND) == 0
+    assert crowd.inside == [PriorityLevel.BIND]
+    assert crowd.lanes.waiting(PriorityLevel.BIND) == 0
     await crowd.end()
 
 
 async def test_a_turn_that_comes_together_with_the_cancellation_is_given_on():
     crowd = Crowd(1)
-    await crowd.ask(Lane.BIND)
-    (unlucky,) = await crowd.ask(Lane.BIND)
-    await crowd.ask(Lane.BIND)
+    await crowd.ask(PriorityLevel.BIND)
+    (unlucky,) = await crowd.ask(PriorityLevel.BIND)
+    await crowd.ask(PriorityLevel.BIND)
     crowd.lanes.leave(crowd.inside.pop())  # its turn comes
     unlucky.cancel()  # before it could take it
     await settle()
-    assert crowd.inside == [Lane.BIND]
+    assert crowd.inside == [PriorityLevel.BIND]
     await crowd.end()
 
 
-@given(st.integers(1, 8), st.lists(st.tuples(st.sampled_from(list(Lane)), st.integers(0, 3)), max_size=60))
+@given(st.integers(1, 8), st.lists(st.tuples(st.sampled_from(list(PriorityLevel)), st.integers(0, 3)), max_size=60))
 async def test_the_limit_holds_and_everybody_has_a_turn(limit, asked):
     crowd = Crowd(limit)
     for lane, leaving in asked:
         await crowd.ask(lane)
-        assert len(crowd.inside) <= limit + len(Lane)
+        assert len(crowd.inside) <= limit + len(PriorityLevel)
         for _ in range(min(leaving, len(crowd.inside))):
             await crowd.leave(crowd.inside[0])
     while crowd.inside:
@@ -184,7 +190,7 @@ def limit_of(server):
 
 
 async def write(server, fence=unfenced):
-    await server.client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=fence)
+    await server.client.write(PriorityLevel.BIND, "POST", "/x", body=b"{}", fence=fence)
 
 
 async def test_a_server_that_refuses_is_asked_for_less(serve, kube):
@@ -236,9 +242,9 @@ def test_what_a_write_waits_for_beside_the_server_is_no_sign_of_a_slow_one(crede
         async with Clockwork(Slow(credentials), concurrency=64) as client:
             asked = doubting(fence)
             for _ in range(10):
-                writes = (client.write(Lane.BIND, "POST", "/x", body=b"{}", fence=asked) for _ in range(96))
+                writes = (client.write(PriorityLevel.BIND, "POST", "/x", body=b"{}", fence=asked) for _ in range(96))
                 await asyncio.gather(*writes)
-            return client._lanes.limit
+            return client._levels.limit
 
     loop = VirtualLoop(random.Random(0))
     assert loop.run_until_complete(story()) == 64  # all that may be, for the server is as quick as ever

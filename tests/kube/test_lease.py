@@ -7,7 +7,7 @@ import pytest
 import structlog
 from aiohttp import web
 
-from tutti.kube.fencing import LeadershipDoubted, LeadershipLost, Term, granted
+from tutti.kube.fencing import LeadershipDoubted, LeadershipLost, LeaseTerm, granted
 from tutti.kube.lease import Elector, LeaseTimes
 
 MICRO_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
@@ -124,16 +124,16 @@ async def test_a_term_is_told_by_the_lease_and_how_often_it_has_changed_hands(sc
     first, second = elector("one"), elector("two")
     assert first.term is None
     assert await first.try_acquire()
-    assert first.term == Term("uid-lease", 0)
+    assert first.term == LeaseTerm("uid-lease", 0)
     await first.renew()
-    assert first.term == Term("uid-lease", 0)
+    assert first.term == LeaseTerm("uid-lease", 0)
     await first.end(under_way=False)
     assert first.term is None
     assert await second.try_acquire()
     assert not await first.try_acquire()
     clock.now += 15.0
     assert await first.try_acquire()
-    assert (second.term, first.term) == (Term("uid-lease", 1), Term("uid-lease", 2))
+    assert (second.term, first.term) == (LeaseTerm("uid-lease", 1), LeaseTerm("uid-lease", 2))
 
 
 async def test_expiry_counts_from_when_this_candidate_saw_the_record_change(scene):

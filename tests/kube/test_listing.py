@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from tests.kube.consumer import World, informing
+from tutti.kube.decoding import read_meta
 from tutti.kube.errors import ApiError
-from tutti.kube.listing import FIRST_PAGE, PAGE_BYTES, ListMeta, Page, Scope, fetch_all, next_limit
-from tutti.kube.watching import read_meta
+from tutti.kube.fetching import FIRST_PAGE, PAGE_BYTES, ListMeta, ListPage, ListScope, fetch_all, next_limit
 
-PODS = Scope("/api/v1/pods")
+PODS = ListScope("/api/v1/pods")
 
 
 async def names(client, page_size: int = 2) -> list[str]:
@@ -64,7 +64,7 @@ async def test_a_refusal_is_not_hidden(serve, kube, where: str):
     ],
 )
 def test_a_page_has_as_many_objects_as_the_last_one_lets_expect_to_be_small_enough(limit, count, size, expected):
-    page = Page(ListMeta(), [msgspec.Raw(b"{}")] * count, size)
+    page = ListPage(ListMeta(), [msgspec.Raw(b"{}")] * count, size)
     assert next_limit(limit, page, most=2_000) == expected
     assert expected <= 1 or expected == 2_000 or expected * size // count <= PAGE_BYTES
 

@@ -3,9 +3,9 @@
 import asyncio
 
 from tests.kube.consumer import Thing, World, anew, informing, metric
-from tutti.kube.backoff import Backoff
 from tutti.kube.informer import Informer
 from tutti.kube.resources import PODS
+from tutti.kube.retry import Backoff
 
 
 async def test_a_list_asked_for_tells_what_an_open_watch_has_not(serve, collection):

@@ -15,16 +15,14 @@ from prometheus_client import CollectorRegistry
 
 from tests.engine.world import World
 from tutti.api.core import Node
-from tutti.controller.streams import STREAMS
+from tutti.controller.watch_list import WATCH_LIST
 from tutti.engine.records.observations import NodeSeen, ObjectUnread
-from tutti.kube.changes import Gone, Seen, Unread
-from tutti.kube.depth import DEEPEST, cut
+from tutti.kube.decoding import DEEPEST, Reader, cut_depth, object_decoder
 from tutti.kube.metrics import WireMetrics
-from tutti.kube.mirror import Mirror
-from tutti.kube.reading import Reader, object_decoder
 from tutti.kube.resources import NODES
+from tutti.kube.store import Deletion, ObjectStore, Unreadable, Upsert
 
-VIEWS = {stream.kind: stream.view for stream in STREAMS if stream.view != dict[str, Any]}
+VIEWS = {stream.kind: stream.view for stream in WATCH_LIST if stream.view != dict[str, Any]}
 IDENTITY = {("metadata",)} | {("metadata", name) for name in ("name", "namespace", "uid", "resourceVersion")}
 """What Go never writes as null, and an object is known by."""
 
@@ -113,14 +111,14 @@ def node(version: int, **said: Any) -> bytes:
 
 def test_an_object_that_can_no_longer_be_read_has_changed():
     told: list[Any] = []
-    mirror = Mirror(NODES, WireMetrics(CollectorRegistry()), view=Node, deliver=told.extend, unread=told.append)
+    mirror = ObjectStore(NODES, WireMetrics(CollectorRegistry()), view=Node, deliver=told.extend, unread=told.append)
     mirror.take_lines([node(1), node(2, spec={"unschedulable": "perhaps"}), node(3)])
-    assert [type(one) for one in told] == [Seen, Unread, Seen]
+    assert [type(one) for one in told] == [Upsert, Unreadable, Upsert]
     assert (told[1].key.name, told[1].uid) == ("n1", "u")
     assert "Expected `bool`" in told[1].problem
     mirror.begin_list()
     mirror.end_list("9")
-    assert isinstance(told[-1], Gone)
+    assert isinstance(told[-1], Deletion)
 
 
 def test_a_node_that_can_no_longer_be_read_takes_no_new_pods_until_it_can():
@@ -158,7 +156,7 @@ def test_what_is_nested_without_end_is_cut_and_the_rest_is_read(depth):
 
 @pytest.mark.parametrize("text", [b'{"a": "\\"', b'"\\', b"[" * 300, b"]" * 300, b'{"a' + b"[{" * 200])
 def test_what_is_no_json_is_cut_as_well(text):
-    assert len(cut(text)) <= len(text) + 4
+    assert len(cut_depth(text)) <= len(text) + 4
 
 
 def test_who_wrote_which_field_is_not_kept():

@@ -5,8 +5,8 @@ import asyncio
 import structlog
 
 from tests.kube.consumer import World, informing
-from tutti.kube.backoff import Backoff
 from tutti.kube.resources import NODES
+from tutti.kube.retry import Backoff
 
 
 class Drawn(Backoff):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.kube.pace import Pace
+from tutti.kube.flow_control import ConcurrencyLimiter
 
 QUICK = 0.005
 
@@ -26,7 +26,7 @@ def answers_at_once(width):
 
 
 def test_what_is_answered_as_quickly_as_ever_grows_by_a_quarter_a_round():
-    assert rounds(Pace(64, first=16), 7, answers_at_once(1000)) == [20, 25, 31, 38, 47, 58, 64]
+    assert rounds(ConcurrencyLimiter(64, first=16), 7, answers_at_once(1000)) == [20, 25, 31, 38, 47, 58, 64]
 
 
 @pytest.mark.parametrize(
@@ -39,19 +39,19 @@ def test_what_is_answered_as_quickly_as_ever_grows_by_a_quarter_a_round():
     ],
 )
 def test_a_server_is_kept_busy_and_its_queue_short(width, least, most):
-    pace = Pace(256, first=4)
+    pace = ConcurrencyLimiter(256, first=4)
     limits = rounds(pace, 60, answers_at_once(width))
     assert all(least <= limit <= most for limit in limits[-20:]), limits
 
 
 def test_a_server_that_becomes_slower_is_asked_for_less():
-    pace = Pace(64, first=16)
+    pace = ConcurrencyLimiter(64, first=16)
     rounds(pace, 20, answers_at_once(1000))
     assert rounds(pace, 20, answers_at_once(8))[-1] <= 40
 
 
 def test_a_quiet_hour_shows_anew_how_quick_a_server_is_that_has_moved_away():
-    pace = Pace(64, first=16)
+    pace = ConcurrencyLimiter(64, first=16)
     rounds(pace, 20, answers_at_once(1000))
     assert rounds(pace, 20, lambda limit: 10 * QUICK)[-1] < 64
     rounds(pace, 1, lambda limit: 10 * QUICK, pressed=False)
@@ -59,11 +59,11 @@ def test_a_quiet_hour_shows_anew_how_quick_a_server_is_that_has_moved_away():
 
 
 def test_a_limit_that_nobody_waits_for_stays():
-    assert rounds(Pace(64, first=16), 10, answers_at_once(1000), pressed=False)[-1] == 16
+    assert rounds(ConcurrencyLimiter(64, first=16), 10, answers_at_once(1000), pressed=False)[-1] == 16
 
 
 def test_refusals_halve_the_limit_once_for_all_that_were_sent_together():
-    pace = Pace(64, first=16)
+    pace = ConcurrencyLimiter(64, first=16)
     rounds(pace, 10, answers_at_once(1000))
     for _ in range(5):
         pace.refused()
@@ -76,7 +76,7 @@ def test_refusals_halve_the_limit_once_for_all_that_were_sent_together():
 
 @pytest.mark.parametrize(("most", "least"), [(64, 4), (4, 4), (1, 1)])
 def test_a_limit_that_is_refused_again_and_again_keeps_its_floor(most, least):
-    pace = Pace(most)
+    pace = ConcurrencyLimiter(most)
     for _ in range(10):
         pace.refused()
         rounds(pace, 1, answers_at_once(1000), pressed=False)
@@ -88,7 +88,7 @@ def test_a_limit_that_is_refused_again_and_again_keeps_its_floor(most, least):
     st.lists(st.one_of(st.none(), st.tuples(st.floats(0, 60), st.booleans())), max_size=300),
 )
 def test_whatever_is_answered_the_limit_stays_within_its_bounds(most, happenings):
-    pace = Pace(most)
+    pace = ConcurrencyLimiter(most)
     for happening in happenings:
         if happening is None:
             pace.refused()

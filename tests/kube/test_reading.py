@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from tutti.api.core import ObjectMeta, Pod
+from tutti.kube.decoding import Bookmark, BrokenStream, Meta, Reader
 from tutti.kube.errors import ApiError
-from tutti.kube.reading import Reader
-from tutti.kube.watching import Bookmark, BrokenStream, Meta
 
 
 class Whole(msgspec.Struct):

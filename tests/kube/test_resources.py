@@ -2,9 +2,9 @@
 
 import pytest
 
-from tutti.kube.resources import LEASES, NODES, PODS, Resource
+from tutti.kube.resources import LEASES, NODES, PODS, APIResource
 
-QUEUES = Resource("scheduling.tutti.dev", "v1alpha1", "clusterqueues", namespaced=False)
+QUEUES = APIResource("scheduling.tutti.dev", "v1alpha1", "clusterqueues", namespaced=False)
 
 
 @pytest.mark.parametrize(

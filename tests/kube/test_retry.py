@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tutti.kube.backoff import Backoff
 from tutti.kube.errors import ApiError, NotSent, WireError
-from tutti.kube.retry import retrying, settling
+from tutti.kube.retry import Backoff, retrying, settling
 
 AT_ONCE = {"first": 0.0, "longest": 0.0}
 

@@ -6,15 +6,17 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from tutti.kube.backoff import Backoff
 from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from tutti.kube.fencing import LeadershipLost, Term, unfenced
-from tutti.kube.resources import Resource
-from tutti.kube.statuses import PodVerdict, StatusWriter, Target
+from tutti.kube.fencing import LeadershipLost, LeaseTerm, unfenced
+from tutti.kube.resources import APIResource
+from tutti.kube.retry import Backoff
+from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
 
-WORKLOADS = Resource("scheduling.tutti.dev", "v1alpha1", "workloads")
-TARGET = Target(WORKLOADS, "team-a", "train", "uid-train")
-VERDICT = PodVerdict("PodScheduled", "False", "Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.", 2)
+WORKLOADS = APIResource("scheduling.tutti.dev", "v1alpha1", "workloads")
+TARGET = StatusTarget(WORKLOADS, "team-a", "train", "uid-train")
+VERDICT = PodConditionUpdate(
+    "PodScheduled", "False", "Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.", 2
+)
 
 
 class Statuses:
@@ -62,9 +64,11 @@ async def test_a_status_is_a_merge_patch_bound_to_its_object(serve, kube):
 
 async def test_a_status_of_ours_records_the_lease_and_its_generation(serve, kube):
     """The status of another project has no field for it, and no rule that would look."""
-    foreign = Target(Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups"), "team-a", "theirs", "uid-theirs")
+    foreign = StatusTarget(
+        APIResource("scheduling.x-k8s.io", "v1alpha1", "podgroups"), "team-a", "theirs", "uid-theirs"
+    )
     server = await serve(Statuses(kube).handle)
-    async with writing(server, term=lambda: Term("uid-lease", 3)) as writer:
+    async with writing(server, term=lambda: LeaseTerm("uid-lease", 3)) as writer:
         writer.put(TARGET, {"members": 3})
         writer.put(foreign, {"phase": "Running"})
         await writer.flush()
@@ -171,7 +175,7 @@ async def test_writes_of_one_object_are_spaced_and_a_flush_does_not_wait_for_tha
     server = await serve(Statuses(kube).handle)
     async with writing(server, spacing_seconds=3600.0) as writer:
         writer.put(TARGET, {"n": 0})
-        other = Target(WORKLOADS, "team-a", "other")
+        other = StatusTarget(WORKLOADS, "team-a", "other")
         await writer.flush()
         writer.put(TARGET, {"n": 1})
         writer.put(TARGET, {"n": 2})
@@ -247,7 +251,7 @@ async def test_one_object_in_trouble_holds_up_no_other(serve, kube):
     server = await serve(statuses.handle)
     async with writing(server, concurrency=1) as writer:
         for n in range(5):
-            writer.put(Target(WORKLOADS, "team-a", f"w{n}"), {"n": n})
+            writer.put(StatusTarget(WORKLOADS, "team-a", f"w{n}"), {"n": n})
         assert await writer.flush() == 0
     assert [call.path.split("/")[-2] for call in server.calls] == ["w0", "w1", "w2", "w3", "w4", "w0"]
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tutti.kube.decoding import LONGEST_LINE_BYTES, BrokenStream, LineSplitter, read_error, read_event, read_meta
 from tutti.kube.errors import ApiError
-from tutti.kube.watching import LONGEST_LINE_BYTES, BrokenStream, LineSplitter, read_error, read_event, read_meta
 
 lines_of_bytes = st.lists(st.binary(max_size=20).map(lambda b: b.replace(b"\n", b" ")), max_size=10)
 

@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from tests.manifests.rbac import BASE, allows, asked, documents, rules
-from tutti.api.configuration import TuttiConfiguration, load
+from tutti.api.configuration import TuttiConfiguration, load_configuration
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.kinds import KINDS
 from tutti.api.model import GROUP
 from tutti.api.owners import OWNER_KINDS
-from tutti.controller.crds import RESOURCES
-from tutti.controller.deletion import HELD
+from tutti.controller.discovery import OUR_RESOURCES
+from tutti.controller.kopf_handlers import GUARDED_KINDS
 from tutti.kube.resources import (
     EVENTS,
     NAMESPACES,
@@ -28,7 +28,7 @@ from tutti.kube.resources import (
     REPLICATION_CONTROLLERS,
     SERVICES,
     STATEFUL_SETS,
-    Resource,
+    APIResource,
 )
 
 ROOT = BASE.parents[1]
@@ -47,10 +47,10 @@ WATCHED = (
 )
 
 
-GANGS = [Resource(one.group, one.versions[0], one.plural) for one in (*GANG_KINDS, *OWNER_KINDS)]
+GANGS = [APIResource(one.group, one.versions[0], one.plural) for one in (*GANG_KINDS, *OWNER_KINDS)]
 
 
-@pytest.mark.parametrize("resource", [*WATCHED, *RESOURCES.values(), *GANGS])
+@pytest.mark.parametrize("resource", [*WATCHED, *OUR_RESOURCES.values(), *GANGS])
 @pytest.mark.parametrize("verb", ["list", "watch"])
 def test_everything_that_is_watched_may_be(resource, verb):
     assert allows(resource.group, resource.plural, verb)
@@ -70,7 +70,7 @@ def test_everything_that_is_watched_may_be(resource, verb):
         (GROUP, "podgroups", "create"),
         (GROUP, "podgroups", "delete"),
         *((GROUP, f"{KINDS[kind].PLURAL}/status", "patch") for kind in KINDS if kind != "WorkloadPriorityClass"),
-        *((GROUP, KINDS[kind].PLURAL, "patch") for kind in HELD),
+        *((GROUP, KINDS[kind].PLURAL, "patch") for kind in GUARDED_KINDS),
     ],
 )
 def test_every_write_is_allowed(group, resource, verb):
@@ -78,7 +78,7 @@ def test_every_write_is_allowed(group, resource, verb):
 
 
 def test_the_lease_of_the_configuration_is_the_one_that_may_be_written():
-    election = load((BASE / "tutti.yaml").read_text()).leader_election
+    election = load_configuration((BASE / "tutti.yaml").read_text()).leader_election
     where = {"namespace": election.lease_namespace, "name": election.lease_name}
 
     assert allows("coordination.k8s.io", "leases", "get", **where)
@@ -98,7 +98,7 @@ def test_nothing_is_allowed_by_a_wildcard_and_nothing_that_no_scheduler_needs():
 
 
 def test_the_configuration_can_be_read_and_changes_nothing_but_where_the_lease_is_and_who_reads_metrics():
-    shipped, default = load((BASE / "tutti.yaml").read_text()), TuttiConfiguration()
+    shipped, default = load_configuration((BASE / "tutti.yaml").read_text()), TuttiConfiguration()
 
     here = default.leader_election.model_copy(update={"lease_namespace": "tutti-system"})
     metrics = default.metrics.model_copy(update={"secure_bind_address": ":8443"})
@@ -124,7 +124,7 @@ def test_probes_ask_where_the_configuration_serves_them():
     (deployment,) = documents("deployment.yaml")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    configuration = load((BASE / "tutti.yaml").read_text())
+    configuration = load_configuration((BASE / "tutti.yaml").read_text())
 
     for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
         assert container[probe]["httpGet"] == {"path": path, "port": "probes"}
@@ -135,7 +135,7 @@ def test_probes_ask_where_the_configuration_serves_them():
 
 def test_the_crds_of_all_kinds_are_installed():
     names = {document["metadata"]["name"] for document in _built(ROOT / "crds")}
-    assert names == {resource.label for resource in RESOURCES.values()}
+    assert names == {resource.label for resource in OUR_RESOURCES.values()}
 
 
 def test_kubectl_apply_takes_the_folder_of_crds_as_it_is():

@@ -9,7 +9,7 @@ import pytest
 
 from tests.manifests.check import ROOT, overlays, rendered
 from tests.manifests.pod_security import restricted_violations
-from tutti.api.configuration import load
+from tutti.api.configuration import load_configuration
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
 
@@ -94,7 +94,7 @@ def test_webhooks_are_called_only_where_the_configuration_serves_them_and_traffi
     (configured,) = objects["ConfigMap"]
     called = "ValidatingWebhookConfiguration" in objects
 
-    configuration = load(configured["data"]["tutti.yaml"])
+    configuration = load_configuration(configured["data"]["tutti.yaml"])
     assert configuration.webhook.enabled == called
     assert configuration.metrics.secure_bind_address == ":8443"
     opened = [
@@ -132,7 +132,7 @@ def test_high_availability_is_two_replicas_on_two_nodes_of_which_one_stays_in_a_
     # A rollout makes a pod beside two that are spread already: each revision is spread by itself.
     assert hard[0]["matchLabelKeys"] == ["pod-template-hash"]
     (configured,) = objects["ConfigMap"]
-    assert load(configured["data"]["tutti.yaml"]).leader_election.enabled
+    assert load_configuration(configured["data"]["tutti.yaml"]).leader_election.enabled
 
 
 def test_monitoring_finds_the_port_that_metrics_are_served_on():

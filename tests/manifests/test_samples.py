@@ -9,7 +9,7 @@ import pytest
 
 from tests.controller.process import Cluster, operator, until
 from tests.manifests.check import ROOT, SAMPLES, documents, samples
-from tutti.controller.crds import RESOURCES
+from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.resources import PODS
@@ -63,7 +63,7 @@ class Told:
 
     async def waits(self, group: str, namespace: str, gate: str) -> None:
         async def so():
-            found = await self.cluster.get(RESOURCES["PodGroup"], group, namespace) or {}
+            found = await self.cluster.get(OUR_RESOURCES["PodGroup"], group, namespace) or {}
             reasons = (found.get("status", {}).get("pendingReason") or {}).get("reasons") or [{}]
             return reasons[0].get("gate") == gate
 
@@ -135,7 +135,7 @@ async def test_objects_of_a_topology_are_in_use_and_its_gang_waits_for_its_membe
     await told.apply("topology.yaml")
 
     async def active():
-        condition = await told.cluster.condition(RESOURCES["ClusterQueue"], "training-racks")
+        condition = await told.cluster.condition(OUR_RESOURCES["ClusterQueue"], "training-racks")
         return condition.get("status") == "True"
 
     await until(active)

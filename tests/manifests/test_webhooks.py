@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.manifests.rbac import BASE
-from tutti.api.configuration import TuttiConfiguration, load
+from tutti.api.configuration import TuttiConfiguration, load_configuration
 from tutti.api.kinds import KINDS
 from tutti.api.model import GROUP
 
@@ -51,7 +51,7 @@ def test_whoever_takes_a_finalizer_off_is_not_held_up_while_the_operator_is_away
 
 
 def test_the_configuration_turns_webhooks_on_and_changes_nothing_else_of_the_base():
-    base, overlay = (load((folder / "tutti.yaml").read_text()) for folder in (BASE, COMPONENT))
+    base, overlay = (load_configuration((folder / "tutti.yaml").read_text()) for folder in (BASE, COMPONENT))
     assert overlay == base.model_copy(update={"webhook": base.webhook.model_copy(update={"enabled": True})})
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
-from tutti.api.disruption import PodDisruptionBudget
+from tutti.api.limits import PodDisruptionBudget
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.label_index import PodSelecting
 from tutti.cluster.storage import StorageObject

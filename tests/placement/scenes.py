@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.placement.single_decision import decide
 from tutti.api.core import Node, Pod
-from tutti.api.labels import LabelSelector
-from tutti.api.selecting import SERVICE
+from tutti.api.owners import SERVICE
+from tutti.api.selectors import LabelSelector
 from tutti.cluster.classes import PodClass
 from tutti.cluster.cluster import Cluster
 from tutti.cluster.label_index import PodSelecting

@@ -19,7 +19,7 @@ from tests.drawing import examples
 from tests.placement.scenes import KEYS, LABELS, ZONES, clusters, pod, specs
 from tests.placement.single_decision import decide
 from tutti.api.core import ContainerImage, ContainerPort, ObjectMeta, OwnerReference, Pod, PodSpec
-from tutti.api.selecting import owner_of
+from tutti.api.owners import owner_of
 from tutti.cluster.classes import PodClass, _new_class
 from tutti.cluster.cluster import Cluster
 from tutti.placement.spec_limits import unsupported_fields

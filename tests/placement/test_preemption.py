@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.drawing import examples
 from tests.placement.scenes import LABELS, clusters, node, pod, specs
-from tutti.api.labels import LabelSelector
+from tutti.api.selectors import LabelSelector
 from tutti.cluster.cluster import Cluster
 from tutti.placement.gang import Ask
 from tutti.placement.preemption.units import VictimUnits

@@ -12,7 +12,7 @@ import pytest
 
 from tests.placement.scenes import node, pod
 from tutti.api.core import Node
-from tutti.api.taints import Toleration
+from tutti.api.selectors import Toleration
 from tutti.cluster.cluster import Cluster
 from tutti.placement.framework import NO_FLAVOR, FlavorConstraints
 from tutti.placement.gang import Ask, place_ask

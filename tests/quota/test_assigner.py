@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tutti.api.labels import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from tutti.api.taints import Taint, Toleration
+from tutti.api.selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
 from tutti.placement.topology.request import LevelRequest, Together
 from tutti.quota.assigner import FlavorAssigner
 from tutti.quota.assignment import AssignmentMode, NoFit

@@ -5,7 +5,7 @@ Rules: Kueue 0.20, pkg/scheduler/flavorassigner.
 
 from __future__ import annotations
 
-from tutti.api.taints import Taint, Toleration
+from tutti.api.selectors import Taint, Toleration
 from tutti.quota.flavors import Flavor, FlavorGroup, Queue, flavor_assignments, tolerated, uncovered, usage_of, where_of
 
 SPOT = Flavor("spot", (("kind", "spot"),), (Taint("spot", "true", "NoSchedule"),))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.controller.objects import cluster_queue, gang, local_queue, obj
 from tests.controller.process import Cluster, operator, until
-from tutti.controller.crds import RESOURCES
+from tutti.controller.discovery import OUR_RESOURCES
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
@@ -52,9 +52,9 @@ async def cluster(embedded):
     async with Client(Credentials.fixed(access), user_agent="test", timeout_seconds=5) as client:
         found = Cluster(client)
         await found.install_crds()
-        await found.create(RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
-        await found.create(RESOURCES["ClusterQueue"], cluster_queue(cpu=str(SIZE)))
-        await found.create(RESOURCES["LocalQueue"], local_queue())
+        await found.create(OUR_RESOURCES["ResourceFlavor"], obj("ResourceFlavor", "f"))
+        await found.create(OUR_RESOURCES["ClusterQueue"], cluster_queue(cpu=str(SIZE)))
+        await found.create(OUR_RESOURCES["LocalQueue"], local_queue())
         yield found
 
 
@@ -75,7 +75,7 @@ async def nodes_of(cluster, name):
 
 async def start(cluster, name):
     group, *members = gang(name, SIZE)
-    await cluster.create(RESOURCES["PodGroup"], group)
+    await cluster.create(OUR_RESOURCES["PodGroup"], group)
     for member in members:
         await cluster.create(PODS, member)
     return set(await nodes_of(cluster, name))
@@ -84,7 +84,7 @@ async def start(cluster, name):
 async def start_patiently(cluster, name):
     """Create a gang on a server that comes and goes; what was created without our hearing of it is there already."""
     group, *members = gang(name, SIZE)
-    for resource, document in [(RESOURCES["PodGroup"], group), *((PODS, member) for member in members)]:
+    for resource, document in [(OUR_RESOURCES["PodGroup"], group), *((PODS, member) for member in members)]:
         await until(lambda resource=resource, document=document: answered(created(cluster, resource, document)))
     return set(await until(lambda: answered(nodes_of(cluster, name))))
 
@@ -112,7 +112,7 @@ async def whole(cluster, name):
 
 
 async def scheduled(cluster, name):
-    condition = await cluster.condition(RESOURCES["PodGroup"], name, "default", "Scheduled")
+    condition = await cluster.condition(OUR_RESOURCES["PodGroup"], name, "default", "Scheduled")
     return condition.get("status") == "True"
 
 

@@ -19,11 +19,11 @@ from tests.simulation.wire import Network, Wire
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.controller.cycle import Journal
+from tutti.controller.engine_run import OperatorContext
 from tutti.controller.health import Health
+from tutti.controller.leader_session import LeaderSession
 from tutti.controller.metrics import Metrics
-from tutti.controller.room import Room
-from tutti.controller.supervisor import leaves
-from tutti.controller.surroundings import Surroundings
+from tutti.controller.supervision import leaves
 from tutti.engine.engine import Engine
 from tutti.engine.records.decisions import AnyDecision, Bind, Evict, NoteFault
 from tutti.engine.records.observations import AnyObservation, BindAnswer, BindFinished, NodeGone
@@ -239,7 +239,7 @@ class Operator:
         self.name = ""
         self.lives = 0
         self.engine: CheckedEngine | None = None
-        self.room: Room | None = None
+        self.room: LeaderSession | None = None
         self._network = network
         self._loop = loop
         self._complain = complain
@@ -302,10 +302,10 @@ class Operator:
         metrics = Metrics()
         wire: Any = Wire(self._network, self.name, WireMetrics(metrics.registry))
         journal = self._journals(self._configuration) if self._journals is not None else None
-        around = Surroundings(
+        around = OperatorContext(
             wire, self._configuration, Health(), metrics, journal, clock=self._loop.wall, ticks=self._loop.time
         )
-        self.room = Room(self._make_engine, around)
+        self.room = LeaderSession(self._make_engine, around)
         self.identify(self.room)
         try:
             await self.room.run(self._stop)
@@ -326,7 +326,7 @@ class Operator:
         )
         return self.engine
 
-    def identify(self, room: Room) -> None:
+    def identify(self, room: LeaderSession) -> None:
         """Give the process a name that is the same in every run of a seed."""
         if room._elector is not None:
             room._elector.identity = self.name

@@ -19,7 +19,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.server import Json
 from tests.simulation.world import World
 from tutti.api.configuration import TuttiConfiguration
-from tutti.controller.supervisor import leaves
+from tutti.controller.supervision import leaves
 from tutti.kube.fencing import LeadershipLost
 
 PATIENCE_SECONDS = 900.0

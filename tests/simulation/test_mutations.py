@@ -25,10 +25,9 @@ from tutti.engine.queue.scheduling_queue import SchedulingQueue
 from tutti.engine.records import pod_sets
 from tutti.engine.records.queue_entries import PendingQueue
 from tutti.engine.records.workloads import Phase
-from tutti.kube.changes import Change, Gone
 from tutti.kube.lease import Elector
-from tutti.kube.mirror import Mirror
 from tutti.kube.statuses import StatusWriter
+from tutti.kube.store import Change, Deletion, ObjectStore
 from tutti.quota.tree import QuotaNode
 
 SEEDS = 60
@@ -120,12 +119,12 @@ def bound_pods_take_no_room(patch: pytest.MonkeyPatch) -> None:
 
 def deletions_go_unseen(patch: pytest.MonkeyPatch) -> None:
     """Nothing is said of what is gone."""
-    hand_over = Mirror._hand_over
+    hand_over = ObjectStore._hand_over
 
     def wrongly(mirror: Any, changes: Sequence[Change[Any]]) -> None:
-        hand_over(mirror, [one for one in changes if not isinstance(one, Gone)])
+        hand_over(mirror, [one for one in changes if not isinstance(one, Deletion)])
 
-    patch.setattr(Mirror, "_hand_over", wrongly)
+    patch.setattr(ObjectStore, "_hand_over", wrongly)
 
 
 def sends_twice(patch: pytest.MonkeyPatch) -> None:
@@ -146,7 +145,7 @@ def what_vanished_unwatched_is_not_missed(patch: pytest.MonkeyPatch) -> None:
     def wrongly(mirror: Any, version: str) -> None:
         mirror._listed, mirror.version = None, version
 
-    patch.setattr(Mirror, "end_list", wrongly)
+    patch.setattr(ObjectStore, "end_list", wrongly)
 
 
 def successors_come_one_by_one(patch: pytest.MonkeyPatch) -> None:

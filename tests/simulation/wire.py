@@ -21,10 +21,9 @@ from tests.simulation.server import HttpRequest, Server
 from tutti.kube.client import JSON
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError
 from tutti.kube.fencing import Fence, granted
-from tutti.kube.lanes import Lane, Lanes
+from tutti.kube.flow_control import ConcurrencyLimiter, PriorityLevel, PriorityLevels
 from tutti.kube.metrics import WireMetrics
-from tutti.kube.pace import Pace
-from tutti.kube.recovery import Recovery
+from tutti.kube.retry import Recovery
 from tutti_sim.faults.rules import Refusal
 from tutti_sim.faults.shell import refusal
 from tutti_sim.http import lists, rendering, request
@@ -171,10 +170,10 @@ class Wire:
         self._network = network
         self._owner = owner
         self._seconds = 30.0
-        self._lanes = Lanes(Pace(64))
+        self._lanes = PriorityLevels(ConcurrencyLimiter(64))
 
     async def write(
-        self, lane: Lane, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
+        self, lane: PriorityLevel, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
     ) -> bytes:
         await self._lanes.enter(lane)
         try:

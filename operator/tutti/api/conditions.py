@@ -35,19 +35,24 @@ def timestamp(seconds: float) -> str:
     return _written(int(seconds))
 
 
+def micro_timestamp(seconds: float) -> str:
+    """Unix seconds as a meta/v1 MicroTime: exactly six fractional digits, or kube-apiserver answers 400."""
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 @lru_cache(maxsize=1024)  # what is told in one turn is told of one time
 def _written(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def find(conditions: Iterable[Condition], kind: str) -> Condition | None:
+def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | None:
     """The condition of a type, if there is one."""
     return next((condition for condition in conditions if condition.type == kind), None)
 
 
 def is_true(conditions: Iterable[Condition], kind: str) -> bool:
     """Whether the condition of a type is there and true."""
-    found = find(conditions, kind)
+    found = find_condition(conditions, kind)
     return found is not None and found.status == "True"
 
 
@@ -55,7 +60,7 @@ Json = dict[str, Any]
 """A condition as it stands in a status."""
 
 
-def legible(status: object) -> list[Mapping[str, Any]]:
+def legible_conditions(status: object) -> list[Mapping[str, Any]]:
     """The conditions in a status that have a type and a status; whatever else stands there is no condition."""
     told = status.get("conditions") if isinstance(status, Mapping) else None
     conditions = told if isinstance(told, list) else []
@@ -66,13 +71,15 @@ def _is_text(condition: Mapping[str, Any], key: str) -> bool:
     return isinstance(condition.get(key), str)
 
 
-def as_json(kind: str, status: Status, reason: str, message: str = "", *, generation: int | None = None) -> Json:
+def condition_json(kind: str, status: Status, reason: str, message: str = "", *, generation: int | None = None) -> Json:
     """A condition as it stands in a status, without a time; a reason may not be empty there: the type stands in."""
     said: Json = {"type": kind, "status": status, "reason": reason or kind, "message": message, SINCE: ""}
     return said if generation is None else {**said, "observedGeneration": generation}
 
 
-def merge(conditions: Iterable[Mapping[str, Any]], news: Iterable[Json], *, now: float) -> list[Mapping[str, Any]]:
+def merge_conditions(
+    conditions: Iterable[Mapping[str, Any]], news: Iterable[Json], *, now: float
+) -> list[Mapping[str, Any]]:
     """The conditions of a status with `news` in place of those of the same type, new types last.
 
     A condition keeps its `lastTransitionTime` while its status stays; otherwise it gets `now` (Unix seconds). The

@@ -14,8 +14,8 @@ from tutti.api.extensions import Extender, clashes
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.model import API_VERSION, LabelKey, Model, Name, ResourceName
-from tutti.api.problems import Problem, problems_of
-from tutti.api.profiles import Profile
+from tutti.api.problems import FieldProblem, problems_of
+from tutti.api.profiles import SchedulerProfile
 
 KIND = "TuttiConfiguration"
 
@@ -26,13 +26,13 @@ Address = Annotated[str, Field(pattern=r"^[^\s]*:[0-9]{1,5}$")]
 class ConfigurationError(ValueError):
     """A configuration that cannot be used; `problems` say where and what would be right."""
 
-    def __init__(self, origin: str, problems: list[Problem]) -> None:
+    def __init__(self, origin: str, problems: list[FieldProblem]) -> None:
         super().__init__(f"{origin}: " + "; ".join(str(problem) for problem in problems))
         self.origin = origin
         self.problems = problems
 
 
-class Backoff(Model):
+class BackoffSettings(Model):
     """How long a workload waits after a failed attempt: from base, doubled each time, up to max."""
 
     base_seconds: Positive = 1
@@ -41,14 +41,14 @@ class Backoff(Model):
     """At most."""
 
     @model_validator(mode="after")
-    def check_order(self) -> Backoff:
+    def check_order(self) -> BackoffSettings:
         """Base cannot be above max."""
         if self.base_seconds > self.max_seconds:
             raise ValueError("maxSeconds cannot be below baseSeconds")
         return self
 
 
-class FairSharing(Model):
+class FairSharingSettings(Model):
     """Whether queues of a cohort are served by fair shares, and by which rules they take from one another (Kueue)."""
 
     enable: bool = False
@@ -67,7 +67,7 @@ class FairSharing(Model):
     has no more than its part and owes nothing; 0: no turns, as with Kueue."""
 
     @model_validator(mode="after")
-    def check_strategies(self) -> FairSharing:
+    def check_strategies(self) -> FairSharingSettings:
         """One strategy, or both in the order in which they make sense: the stricter one first."""
         given = self.preemption_strategies
         both = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
@@ -149,7 +149,7 @@ class LeaderElection(Model):
         return self
 
 
-class Metrics(Model):
+class MetricsSettings(Model):
     """Where /metrics, /healthz and /readyz are served."""
 
     bind_address: Address = ":8080"
@@ -176,7 +176,7 @@ class SelfSigned(Model):
     """How long each lasts; it is renewed after two thirds of that."""
 
 
-class Webhook(Model):
+class WebhookSettings(Model):
     """The validating webhook: off unless certificates are there for it."""
 
     enabled: bool = False
@@ -203,7 +203,7 @@ class TuttiConfiguration(Model):
 
     api_version: Literal["scheduling.tutti.dev/v1alpha1"] = "scheduling.tutti.dev/v1alpha1"
     kind: Literal["TuttiConfiguration"] = "TuttiConfiguration"
-    profiles: Annotated[list[Profile], Field(min_length=1)] = [Profile()]
+    profiles: Annotated[list[SchedulerProfile], Field(min_length=1)] = [SchedulerProfile()]
     """The `schedulerName`s whose pods are ours, and how those are placed; left out: `tutti`, as kube-scheduler does."""
     require_queue: bool = False
     """Whether a workload that names no queue waits until it names one; otherwise it needs no quota."""
@@ -221,16 +221,16 @@ class TuttiConfiguration(Model):
     """What becomes of a gang that runs and has lost members, where it does not say itself."""
     victims_timeout_seconds: Positive = 300
     """How long room and quota are held for whom others are being taken out."""
-    backoff: Backoff = Backoff()
-    fair_sharing: FairSharing = FairSharing()
+    backoff: BackoffSettings = BackoffSettings()
+    fair_sharing: FairSharingSettings = FairSharingSettings()
     admission_fair_sharing: AdmissionFairSharing = AdmissionFairSharing()
     seed: int = 0
     """What random choices begin with, so that a recorded run replays: the jitter of timeouts and backoffs."""
     client_connection: ClientConnection = ClientConnection()
     conventions: Conventions = Conventions()
     leader_election: LeaderElection = LeaderElection()
-    metrics: Metrics = Metrics()
-    webhook: Webhook = Webhook()
+    metrics: MetricsSettings = MetricsSettings()
+    webhook: WebhookSettings = WebhookSettings()
     logging: Logging = Logging()
 
     @model_validator(mode="after")
@@ -254,7 +254,7 @@ class TuttiConfiguration(Model):
         return [profile.scheduler_name for profile in self.profiles]
 
 
-def load(text: str, origin: str = "configuration") -> TuttiConfiguration:
+def load_configuration(text: str, origin: str = "configuration") -> TuttiConfiguration:
     """The configuration in a YAML text; an empty text gives the defaults. `origin` is named in errors.
 
     Raises:
@@ -263,12 +263,12 @@ def load(text: str, origin: str = "configuration") -> TuttiConfiguration:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigurationError(origin, [Problem("", f"this is not YAML: {error}")]) from error
+        raise ConfigurationError(origin, [FieldProblem("", f"this is not YAML: {error}")]) from error
     if document is None:
         return TuttiConfiguration()
     if not isinstance(document, dict):
         message = f"must be a mapping that starts with apiVersion: {API_VERSION} and kind: {KIND}"
-        raise ConfigurationError(origin, [Problem("", message)])
+        raise ConfigurationError(origin, [FieldProblem("", message)])
     try:
         return TuttiConfiguration.model_validate(without_nulls(document))
     except ValidationError as error:

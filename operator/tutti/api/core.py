@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tutti.api.labels import LabelSelector, NodeSelector, NodeSelectorTerm
-from tutti.api.taints import Taint, Toleration
+from tutti.api.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Taint, Toleration
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 """A number as the API server keeps it. Templates of ours are kept as they are written, and have it from here."""
@@ -52,6 +51,13 @@ class ObjectMeta(View, frozen=True):
     def created(self) -> float:
         """Creation as Unix seconds; 0 where the server has not set it."""
         return self.creation_timestamp.timestamp() if self.creation_timestamp else 0.0
+
+
+class ObjectName(View, frozen=True):
+    """The only metadata that is kept of an object that is known by its name."""
+
+    name: str = ""
+    namespace: str = ""
 
 
 class ResourceRequirements(View, frozen=True):

@@ -115,13 +115,13 @@ class Extender(Model):
     @model_validator(mode="after")
     def check_timeout(self) -> Self:
         """The timeout is a duration as Go writes it; 0 stands for the default, as upstream."""
-        seconds_of(self.http_timeout)
+        duration_seconds(self.http_timeout)
         return self
 
     @property
     def timeout_seconds(self) -> float:
         """How long one call may take."""
-        return seconds_of(self.http_timeout) or seconds_of(_DEFAULT_TIMEOUT)
+        return duration_seconds(self.http_timeout) or duration_seconds(_DEFAULT_TIMEOUT)
 
     @property
     def manages(self) -> frozenset[str]:
@@ -129,7 +129,7 @@ class Extender(Model):
         return frozenset(one.name for one in self.managed_resources)
 
 
-def seconds_of(duration: str) -> float:
+def duration_seconds(duration: str) -> float:
     """Return a duration such as `1m30s` or `100ms` in seconds.
 
     Raises:

@@ -1,14 +1,14 @@
 """The frame of everything users write: strict, immutable, camelCase, with rules that the API server checks too.
 
-A `Rule` is stated twice, in Python for whoever reads an object and in CEL for the API server, and tests hold the two
-together; so an object that was stored before a rule existed is still told what is wrong with it.
+A `ValidationRule` is stated twice, in Python for whoever reads an object and in CEL for the API server, and tests hold
+the two together; so an object that was stored before a rule existed is still told what is wrong with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import msgspec
 from pydantic import (
@@ -59,7 +59,7 @@ LABEL_PATTERN = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ValidationRule:
     """Something that must hold between the fields of one object.
 
     `holds` decides it in Python; None where only the API server can (it compares with the old object).
@@ -82,7 +82,7 @@ class Model(BaseModel):
     """A part of what users write; an unknown field is an error, and `RULES` are checked after the fields."""
 
     model_config = STRICT
-    RULES: ClassVar[tuple[Rule, ...]] = ()
+    RULES: ClassVar[tuple[ValidationRule, ...]] = ()
 
     @model_validator(mode="after")
     def check_rules(self) -> Self:
@@ -107,16 +107,6 @@ class Lenient(BaseModel):
     model_config = LENIENT
 
 
-class OwnerReference(Lenient):
-    """An owner of an object."""
-
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool = False
-
-
 class Metadata(Lenient):
     """The metadata that is read; the rest (managedFields, ...) is left to the API server."""
 
@@ -130,7 +120,6 @@ class Metadata(Lenient):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     finalizers: list[str] = []
-    owner_references: list[OwnerReference] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +162,7 @@ ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
 
 Quantity = Annotated[
     int,
-    BeforeValidator(quantity.parse),
+    BeforeValidator(quantity.parse_quantity),
     Field(ge=0),
     PlainSerializer(quantity.shortest),
     WithJsonSchema(QUANTITY_SCHEMA | {"minimum": 0}),
@@ -197,3 +186,31 @@ LabelKey = Annotated[str, Field(max_length=317, pattern=LABEL_PATTERN)]
 
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 """A number of things, as int32."""
+
+
+class PrinterColumn(NamedTuple):
+    """A column of `kubectl get`; one of priority 1 is shown with `-o wide` only."""
+
+    name: str
+    path: str
+    type: str = "string"
+    priority: int = 0
+    description: str = ""
+
+
+AGE_COLUMN = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
+
+
+class Object(BaseModel):
+    """The frame of a kind: what it is called, whether it lives in a namespace, how `kubectl get` shows it."""
+
+    model_config = STRICT
+    KIND: ClassVar[str]
+    PLURAL: ClassVar[str]
+    SHORT_NAMES: ClassVar[tuple[str, ...]] = ()
+    NAMESPACED: ClassVar[bool] = False
+    COLUMNS: ClassVar[tuple[PrinterColumn, ...]] = (AGE_COLUMN,)
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: Metadata = Metadata()

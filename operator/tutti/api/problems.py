@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
-class Problem(NamedTuple):
+class FieldProblem(NamedTuple):
     """One thing that is wrong: where it stands (`spec.podGroups[0].count`), and what would be right."""
 
     path: str
@@ -27,9 +27,9 @@ class Problem(NamedTuple):
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-def problems_of(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
+def problems_of(error: ValidationError, model: type[BaseModel]) -> list[FieldProblem]:
     """Everything that is wrong with an input of `model`, in the order of its fields."""
-    return [Problem(path_of(detail["loc"]), _message(detail, model)) for detail in error.errors()]
+    return [FieldProblem(path_of(detail["loc"]), _message(detail, model)) for detail in error.errors()]
 
 
 def path_of(location: Sequence[str | int]) -> str:

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from tutti.api import core
 from tutti.api.extensions import PluginUse
 from tutti.api.kinds.matching import NodeAffinityText
-from tutti.api.model import LabelKey, Model, Name, Record, ResourceName, Rule
+from tutti.api.model import LabelKey, Model, Name, Record, ResourceName, ValidationRule
 from tutti.api.problems import nearest
 
 SCORE_PLUGINS = (
@@ -77,7 +77,7 @@ class RequestedToCapacityRatio(Model):
     shape: Annotated[list[ShapePoint], Field(min_length=1)]
     """The points, by rising utilization."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="the utilization of each point of the shape must be above that of the point before",
             holds=lambda it: _is_rising([point.utilization for point in it.shape]),
         ),
@@ -96,11 +96,11 @@ class ScoringStrategy(Model):
     """The resources that count."""
     requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="requestedToCapacityRatio.shape goes with type RequestedToCapacityRatio, and only with it",
             holds=lambda it: (it.requested_to_capacity_ratio is not None) == (it.type == "RequestedToCapacityRatio"),
         ),
-        Rule(
+        ValidationRule(
             message="a resource stands in resources twice; give it one weight",
             holds=lambda it: _are_different([one.name for one in it.resources]),
         ),
@@ -116,7 +116,7 @@ class BalancedResource(Model):
     """kube-scheduler has this field and allows 1 only."""
 
 
-class BalancedAllocation(Model):
+class BalancedAllocationArgs(Model):
     """Arguments of NodeResourcesBalancedAllocation."""
 
     resources: Annotated[list[BalancedResource], Field(min_length=1)] = [
@@ -125,14 +125,14 @@ class BalancedAllocation(Model):
     ]
     """The resources that count."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="a resource stands in resources twice",
             holds=lambda it: _are_different([one.name for one in it.resources]),
         ),
     )
 
 
-class NodeAffinity(Model):
+class NodeAffinityArgs(Model):
     """Arguments of NodeAffinity."""
 
     added_affinity: Annotated[core.NodeAffinity, Record(core.NodeAffinity, NodeAffinityText)] | None = None
@@ -155,7 +155,7 @@ class SpreadConstraintText(Model):
     node_taints_policy: Literal["Honor", "Ignore"] = "Ignore"
     """Whether only nodes count whose taints the pod tolerates."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="minDomains goes with whenUnsatisfiable DoNotSchedule only",
             holds=lambda it: it.min_domains is None or it.when_unsatisfiable == "DoNotSchedule",
         ),
@@ -165,7 +165,7 @@ class SpreadConstraintText(Model):
 SpreadConstraint = Annotated[core.TopologySpreadConstraint, Record(core.TopologySpreadConstraint, SpreadConstraintText)]
 
 
-class PodTopologySpread(Model):
+class PodTopologySpreadArgs(Model):
     """Arguments of PodTopologySpread: how pods are spread that have no constraints of their own."""
 
     defaulting_type: Literal["System", "List"] = "System"
@@ -173,11 +173,11 @@ class PodTopologySpread(Model):
     default_constraints: list[SpreadConstraint] = []
     """The constraints, with defaultingType List."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="defaultConstraints needs defaultingType List; with System it must be empty",
             holds=lambda it: it.defaulting_type == "List" or not it.default_constraints,
         ),
-        Rule(
+        ValidationRule(
             message="two defaultConstraints have the same topologyKey and whenUnsatisfiable; keep one",
             holds=lambda it: _are_different(
                 [(one.topology_key, one.when_unsatisfiable) for one in it.default_constraints]
@@ -186,7 +186,7 @@ class PodTopologySpread(Model):
     )
 
 
-class InterPodAffinity(Model):
+class InterPodAffinityArgs(Model):
     """Arguments of InterPodAffinity."""
 
     hard_pod_affinity_weight: Annotated[int, Field(ge=0, le=100)] = 1
@@ -195,7 +195,7 @@ class InterPodAffinity(Model):
     """Whether preferences of pods on nodes count only for pods that have preferences themselves."""
 
 
-class ScorePlugin(Model):
+class EnabledPlugin(Model):
     """A score that counts, with how much."""
 
     name: str
@@ -214,7 +214,7 @@ class DisabledPlugin(Model):
 class ScorePlugins(Model):
     """Which scores count: all, each with its usual weight, unless said otherwise."""
 
-    enabled: list[ScorePlugin] = []
+    enabled: list[EnabledPlugin] = []
     """These count with these weights."""
     disabled: list[DisabledPlugin] = []
     """These do not count."""
@@ -247,7 +247,7 @@ IgnoredResource = Annotated[
 """An extended resource; only such can be ignored."""
 
 
-class AcceleratorPacking(Model):
+class AcceleratorPackingArgs(Model):
     """Keeps whole nodes of accelerators free: single pods fill holes, a gang takes the fewest nodes.
 
     For pods that ask for one of the resources it stands in for NodeResourcesFit's and BalancedAllocation's scores.
@@ -266,14 +266,14 @@ class AcceleratorPacking(Model):
     weight: Weight = 10
     """Against the other scores, of which each has up to 100 points by its own weight."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="packs accelerators: a resource here has a domain, such as example.com/gpu or example.com/*",
             holds=lambda it: all("/" in one for one in it.resources),
         ),
     )
 
 
-class Profile(Model):
+class SchedulerProfile(Model):
     """How the pods of one `schedulerName` are placed."""
 
     scheduler_name: Name = "tutti"
@@ -283,17 +283,17 @@ class Profile(Model):
     """Extended resources that nodes need not offer: another scheduler's part, or an extender's."""
     ignored_resource_groups: list[Name] = []
     """The same for all of a domain: `example.com` stands for example.com/a and example.com/b."""
-    balanced_allocation: BalancedAllocation = BalancedAllocation()
-    node_affinity: NodeAffinity = NodeAffinity()
-    pod_topology_spread: PodTopologySpread = PodTopologySpread()
-    inter_pod_affinity: InterPodAffinity = InterPodAffinity()
-    accelerator_packing: AcceleratorPacking | None = None
+    balanced_allocation: BalancedAllocationArgs = BalancedAllocationArgs()
+    node_affinity: NodeAffinityArgs = NodeAffinityArgs()
+    pod_topology_spread: PodTopologySpreadArgs = PodTopologySpreadArgs()
+    inter_pod_affinity: InterPodAffinityArgs = InterPodAffinityArgs()
+    accelerator_packing: AcceleratorPackingArgs | None = None
     """Left out, pods that ask for accelerators are scored as all others, as kube-scheduler does."""
     plugins: Plugins = Plugins()
     user_plugins: list[PluginUse] = []
     """Plugins of users, in the order in which they are asked."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="a plugin stands in userPlugins twice; enable it once",
             holds=lambda it: _are_different([one.name for one in it.user_plugins]),
         ),

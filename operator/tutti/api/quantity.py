@@ -1,4 +1,4 @@
-"""Kubernetes quantities as integers of milli-units, so that no amount is ever a float or a decimal.
+"""Kubernetes quantities as integers of milli-units, so that no amount is ever a float or a decimal; and percentages.
 
 Grammar, rounding and canonical form: Kubernetes 1.36, apimachinery/pkg/api/resource/quantity.go. One milli-unit is
 the finest step kept here, because it is the finest that scheduling reads (`MilliValue`); finer text rounds away from
@@ -8,6 +8,7 @@ zero.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
 MAX_UNITS = 2**63 - 1
@@ -37,7 +38,7 @@ class QuantityError(ValueError):
         self.text = text
 
 
-def parse(value: str | float) -> int:
+def parse_quantity(value: str | float) -> int:
     """Milli-units of a quantity as it stands in YAML or JSON: text, or a bare number.
 
     Rounds away from zero to whole milli-units and caps at the int64 of whole units, in both directions.
@@ -46,14 +47,14 @@ def parse(value: str | float) -> int:
         QuantityError: `value` does not follow the grammar.
     """
     if isinstance(value, str):
-        return _parse(value)
+        return _milli_of(value)
     if isinstance(value, bool):
         raise QuantityError(value)
-    return _parse(repr(value))
+    return _milli_of(repr(value))
 
 
 @lru_cache(maxsize=16384)
-def _parse(text: str) -> int:
+def _milli_of(text: str) -> int:
     form = _FORM.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if form is None:
         raise QuantityError(text)
@@ -106,3 +107,36 @@ def _factor(number: int, *, base: int, limit: int) -> tuple[int, int]:
         number //= base
         step += 1
     return number, step
+
+
+PERCENTAGE_PATTERN = r"(100(\.0{1,2})?|[0-9]{1,2}(\.[0-9]{1,2})?)%"
+"""What `parse` takes, as a regular expression: 0% to 100%, with at most two decimals."""
+
+_PERCENTAGE = re.compile(PERCENTAGE_PATTERN, re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Percentage:
+    """So many hundredths of a percent."""
+
+    hundredths: int
+
+    def of(self, amount: int) -> int:
+        """Return this part of an amount, rounded down."""
+        return amount * self.hundredths // 10_000
+
+    def __str__(self) -> str:
+        whole, rest = divmod(self.hundredths, 100)
+        return f"{whole}.{rest:02}".rstrip("0").rstrip(".") + "%"
+
+
+def parse_percentage(text: str) -> Percentage:
+    """Read a percentage.
+
+    Raises:
+        ValueError: It is not one from 0% to 100% with at most two decimals.
+    """
+    if _PERCENTAGE.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a percentage: write 0% to 100%, with at most two decimals, such as 80%")
+    whole, _, rest = text.removesuffix("%").partition(".")
+    return Percentage(int(whole) * 100 + int(rest.ljust(2, "0")))

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from tutti.api import quantity
+from tutti.api.messages import escape_controls
 from tutti.api.model import LABEL_PATTERN
-from tutti.api.printable import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ class AmountError(ValueError):
         self.resource = resource
 
 
-def amounts(quantities: Mapping[str, str | int | float]) -> Amounts:
+def parse_amounts(quantities: Mapping[str, str | int | float]) -> Amounts:
     """Quantities by resource name, in scheduling units.
 
     Raises:
@@ -48,13 +48,13 @@ def amounts(quantities: Mapping[str, str | int | float]) -> Amounts:
     result: Amounts = {}
     for resource, text in quantities.items():
         try:
-            result[resource] = from_milli(resource, quantity.parse(text))
+            result[resource] = from_milli(resource, quantity.parse_quantity(text))
         except quantity.QuantityError as error:
             raise AmountError(resource, str(error)) from error
     return result
 
 
-def amounts_from_zero(quantities: Mapping[str, str | int | float]) -> Amounts:
+def parse_requests(quantities: Mapping[str, str | int | float]) -> Amounts:
     """Quantities of what is asked for or offered, in scheduling units: none of them is less than nothing.
 
     The API server refuses negative ones of pods and nodes, and names that are none (Kubernetes 1.36,
@@ -67,8 +67,8 @@ def amounts_from_zero(quantities: Mapping[str, str | int | float]) -> Amounts:
     for resource in quantities:
         if not _is_name(resource):
             right = "is no name of a resource: write one such as cpu or nvidia.com/gpu"
-            raise AmountError(shown(repr(resource[:_MOST_SHOWN])), right)
-    result = amounts(quantities)
+            raise AmountError(escape_controls(repr(resource[:_MOST_SHOWN])), right)
+    result = parse_amounts(quantities)
     for resource, amount in result.items():
         if amount < 0:
             raise AmountError(resource, f"{quantities[resource]!r} is below zero: write 0 or more")
@@ -98,7 +98,7 @@ def in_bytes(resource: str) -> bool:
 
 
 @lru_cache(maxsize=4096)  # queues and those that wait in them speak of the same few amounts over and over
-def describe(resource: str, amount: int) -> str:
+def format_amount(resource: str, amount: int) -> str:
     """An amount as a person writes it, exactly: `1500m` of cpu, `64Gi` of memory, `8` of a device.
 
     Bytes are written in whichever of the binary and decimal suffixes is shorter.

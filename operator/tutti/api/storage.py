@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from tutti.api import quantity
 from tutti.api.core import Int32, ObjectMeta, ResourceRequirements, View
-from tutti.api.labels import LabelSelector, NodeSelector
 from tutti.api.resources import from_milli
+from tutti.api.selectors import LabelSelector, NodeSelector
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """On a claim: the node that a scheduler has chosen for its pod; a provisioner takes it off where it cannot serve it."""
@@ -266,6 +266,6 @@ class VolumeAttachment(View, frozen=True):
 
 def _bytes(text: str | float) -> int | None:
     try:
-        return from_milli(_STORAGE, quantity.parse(text))
+        return from_milli(_STORAGE, quantity.parse_quantity(text))
     except quantity.QuantityError:
         return None

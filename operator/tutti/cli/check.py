@@ -12,10 +12,10 @@ from pathlib import Path
 import click
 
 from tutti.api.configuration import ConfigurationError
-from tutti.api.configuration import load as read
-from tutti.api.problems import Problem
+from tutti.api.configuration import load_configuration as read
+from tutti.api.problems import FieldProblem
 from tutti.cli.terminal import echo
-from tutti.controller.plugins import load
+from tutti.controller.plugins import load_plugins
 
 _USAGE = 2
 """Exit code of what the caller has to mend, as click's own."""
@@ -41,14 +41,14 @@ def command(file: Path, output: str) -> None:
     sys.exit(_USAGE if problems else 0)
 
 
-def _refused(file: Path) -> tuple[str, list[Problem]]:
+def _refused(file: Path) -> tuple[str, list[FieldProblem]]:
     """Return why an operator would not start with a file, in one line and one by one; nothing where it would."""
     try:
-        load(read(file.read_text("utf-8"), str(file)))
+        load_plugins(read(file.read_text("utf-8"), str(file)))
     except ConfigurationError as error:
         return str(error), error.problems
     except OSError as error:
-        return f"{file} cannot be read: {error.strerror}", [Problem("", f"cannot be read: {error.strerror}")]
+        return f"{file} cannot be read: {error.strerror}", [FieldProblem("", f"cannot be read: {error.strerror}")]
     except UnicodeDecodeError as error:
-        return f"{file}: {error}", [Problem("", str(error))]
+        return f"{file}: {error}", [FieldProblem("", str(error))]
     return "", []

@@ -12,9 +12,9 @@ import click
 import msgspec
 
 from tutti.api.configuration import ConfigurationError
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 from tutti.cli.terminal import Terminal
-from tutti.controller.plugins import load
+from tutti.controller.plugins import load_plugins
 from tutti.engine.journal import Difference, JournalError, Replay, replay
 
 SHOWN = 5
@@ -32,7 +32,7 @@ def command(journal: tuple[Path, ...], output: str) -> None:
     """
     try:
         with fileinput.input(journal, mode="rb") as lines:
-            found = replay(lines, load)
+            found = replay(lines, load_plugins)
     except (JournalError, ConfigurationError) as error:
         said = f"{', '.join(map(str, journal))}: {error}"
         Terminal(stderr=True, highlight=False, soft_wrap=True).print(said, style="red", markup=False)

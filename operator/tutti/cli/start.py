@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from tutti.api.configuration import ConfigurationError, TuttiConfiguration
-from tutti.api.configuration import load as read
+from tutti.api.configuration import load_configuration as read
 from tutti.cli.terminal import echo
 from tutti.controller import logs
-from tutti.controller.main import Launch, run
-from tutti.controller.plugins import load
+from tutti.controller.main import Launch, run_operator
+from tutti.controller.plugins import load_plugins
 from tutti.kube.credentials import CredentialsError
 
 _PORT = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
@@ -42,8 +42,8 @@ def start(options: RunOptions) -> NoReturn:
     logging = configuration.logging
     logs.configure(options.log_format or logging.format, level=logging.level)
     try:
-        plugins = partial(load, configuration)
-        sys.exit(run(Launch(configuration, options.kubeconfig, options.context, options.journal, plugins)))
+        plugins = partial(load_plugins, configuration)
+        sys.exit(run_operator(Launch(configuration, options.kubeconfig, options.context, options.journal, plugins)))
     except ConfigurationError as error:
         _fail(f"configuration {error}")
     except CredentialsError as error:

@@ -13,7 +13,7 @@ import click
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from tutti.api.printable import shown
+from tutti.api.messages import escape_controls
 
 
 class Terminal(Console):
@@ -22,9 +22,9 @@ class Terminal(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield what is drawn, with control characters made visible; lines end where they ended."""
         for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else shown(text), style, control)
+            yield Segment(text if control else escape_controls(text), style, control)
 
 
 def echo(text: str, **options: Any) -> None:
     """Write a line that may hold texts of users."""
-    click.echo(shown(text), **options)
+    click.echo(escape_controls(text), **options)

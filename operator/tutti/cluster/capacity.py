@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tutti.api.core import Node
 from tutti.api.quantity import MAX_UNITS
-from tutti.api.taints import HARD_EFFECTS, Taint, Toleration, untolerated
+from tutti.api.selectors import HARD_EFFECTS, Taint, Toleration, untolerated
 from tutti.cluster.nodes import NodeColumns
 
 UNSCHEDULABLE_TAINTS = frozenset(

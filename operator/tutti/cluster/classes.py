@@ -16,9 +16,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from tutti.api.core import Container, PodSpec
-from tutti.api.labels import LabelSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tutti.api.owners import Owner
 from tutti.api.resources import AmountError, Amounts
-from tutti.api.selecting import Owner
+from tutti.api.selectors import LabelSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.cluster.requests import Scored, pod_requests, scored_requests, scored_weight
 from tutti.cluster.signatures import (
     NO_LABELS,

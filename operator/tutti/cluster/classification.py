@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tutti.api.core import Pod
-from tutti.api.selecting import owner_of
+from tutti.api.owners import owner_of
 from tutti.api.storage import PersistentVolumeClaim
 from tutti.cluster.classes import ClassBook, PodClass
 from tutti.cluster.pods import PodKey, PodRecord

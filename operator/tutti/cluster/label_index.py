@@ -16,13 +16,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.api.labels import LabelSelector
-from tutti.api.selecting import SERVICE, Owner
+from tutti.api.owners import SERVICE, Owner
+from tutti.api.selectors import LabelSelector
 from tutti.cluster.signatures import NO_LABELS, UNCONSTRAINED, PodQuery, PodSignature
 
 
 class PodSelecting(msgspec.Struct, frozen=True):
-    """An object that selects pods by label: a Service, or an owner of pods (`tutti.api.selecting`)."""
+    """An object that selects pods by label: a Service, or an owner of pods (`tutti.api.owners`)."""
 
     kind: str
     namespace: str

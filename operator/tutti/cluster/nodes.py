@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import ContainerImage, Node
-from tutti.api.labels import integer
 from tutti.api.resources import Amounts
-from tutti.api.taints import Taint
+from tutti.api.selectors import Taint, parse_integer
 from tutti.cluster.columns import MOST_AMOUNT, UNKNOWN_RESOURCE, ResourceIndex, bounded, longer, wider
 from tutti.cluster.label_index import LabelIndex, NamespaceIndex
 from tutti.cluster.volume_needs import VolumeState
@@ -93,7 +92,7 @@ class LabelColumn:
     @property
     def integers(self) -> Sequence[int | None]:
         """What each of `values` is as an integer, None where it is none; each is read once."""
-        self._integers.extend(map(integer, self.values[len(self._integers) :]))
+        self._integers.extend(map(parse_integer, self.values[len(self._integers) :]))
         return self._integers
 
     def put(self, row: int, value: str | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tutti.api.core import ObjectMeta, Pod
-from tutti.api.resources import AmountError, Amounts, amounts_from_zero
+from tutti.api.resources import AmountError, Amounts, parse_requests
 from tutti.cluster.classes import PodClass
 from tutti.cluster.requests import Scored, occupied, scored_occupied
 from tutti.cluster.signatures import PodSignature
@@ -184,7 +184,7 @@ def readable_amounts(quantities: Mapping[str, str | int | float], problems: list
     out: Amounts = {}
     for name, quantity in quantities.items():
         try:
-            out |= amounts_from_zero({name: quantity})
+            out |= parse_requests({name: quantity})
         except AmountError as error:
             problems.append(str(error))
     return out

@@ -12,7 +12,7 @@ import msgspec
 
 from tutti.api.core import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
 from tutti.api.quantity import MAX_UNITS
-from tutti.api.resources import Amounts, amounts_from_zero
+from tutti.api.resources import Amounts, parse_requests
 
 POD_LEVEL = ("cpu", "memory")
 DEFAULT_REQUESTS: Mapping[str, int] = {"cpu": 100, "memory": 200 * 1024 * 1024}
@@ -104,7 +104,7 @@ def _held_total(pod: Pod, statuses: Mapping[str, ContainerStatus], unsaid: Mappi
     infeasible = any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions)
     total = _pod_total(pod.spec, statuses, spec_counts=not infeasible, unsaid=unsaid)
     if pod.spec.resources is not None and pod.status.resources is not None:
-        _raise_to(total, amounts_from_zero(pod.status.resources.requests))
+        _raise_to(total, parse_requests(pod.status.resources.requests))
     return total
 
 
@@ -136,27 +136,27 @@ def _pod_total(
     _add(running, sidecars)
     _raise_to(running, peak)
     _replace(running, spec.resources if pod_level else None)
-    _add(running, amounts_from_zero(spec.overhead))
+    _add(running, parse_requests(spec.overhead))
     running["pods"] = 1
     return running
 
 
 def _held(container: Container, statuses: Mapping[str, ContainerStatus], spec_counts: bool) -> Amounts:
-    asked = amounts_from_zero(container.resources.requests)
+    asked = parse_requests(container.resources.requests)
     status = statuses.get(container.name)
     if status is None:
         return asked
     held = asked if spec_counts else {}
     if status.resources is not None:
-        _raise_to(held, amounts_from_zero(status.resources.requests))
-    _raise_to(held, amounts_from_zero(status.allocated_resources))
+        _raise_to(held, parse_requests(status.resources.requests))
+    _raise_to(held, parse_requests(status.allocated_resources))
     return held
 
 
 def _replace(total: Amounts, pod_level: ResourceRequirements | None) -> None:
     if pod_level is None:
         return
-    for name, amount in amounts_from_zero(pod_level.requests).items():
+    for name, amount in parse_requests(pod_level.requests).items():
         if name in POD_LEVEL or name.startswith("hugepages-"):
             total[name] = amount
 

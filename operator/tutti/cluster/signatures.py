@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tutti.api.core import Affinity, PodAffinityTerm, PodSpec, Volume, WeightedPodAffinityTerm
-from tutti.api.labels import LabelSelector
+from tutti.api.selectors import LabelSelector
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 

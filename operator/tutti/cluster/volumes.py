@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from tutti.api.core import PodSpec
-from tutti.api.labels import LabelSelector, NodeSelector
+from tutti.api.selectors import LabelSelector, NodeSelector
 
 ClaimKey = tuple[str, str]
 """Namespace and name."""

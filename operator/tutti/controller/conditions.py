@@ -14,12 +14,11 @@ from typing import Any
 import structlog
 
 from tutti.api.conditions import timestamp
-from tutti.controller.catalogue import Catalogue, Stored
-from tutti.controller.crds import RESOURCES
-from tutti.controller.references import Verdict, judge
-from tutti.controller.specs import ObjectKey
+from tutti.controller.discovery import OUR_RESOURCES
+from tutti.controller.object_cache import CachedObject, ObjectCache
+from tutti.controller.references import ActiveCondition, KindKey, active_conditions
 from tutti.engine.status.queue_statuses import QUOTA_EXCEEDED
-from tutti.kube.statuses import StatusWriter, Target
+from tutti.kube.statuses import StatusTarget, StatusWriter
 
 log = structlog.get_logger(__name__)
 
@@ -59,10 +58,10 @@ class ConditionKeeper:
 
     def __init__(
         self,
-        catalogue: Catalogue,
+        catalogue: ObjectCache,
         statuses: StatusWriter,
         *,
-        overused: Callable[[], Mapping[ObjectKey, str] | None] = dict,
+        overused: Callable[[], Mapping[KindKey, str] | None] = dict,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Keep them by what is known, and written by a writer.
@@ -78,7 +77,7 @@ class ConditionKeeper:
         self._statuses = statuses
         self._overused = overused
         self._clock = clock
-        self._said: dict[ObjectKey, _Said] = {}
+        self._said: dict[KindKey, _Said] = {}
 
     async def run(self) -> None:
         """Keep conditions true until cancelled; to be started once everything is listed and this process leads."""
@@ -90,7 +89,7 @@ class ConditionKeeper:
     def _review(self) -> None:
         self._catalogue.count_users()
         overused = self._overused()
-        for key, verdict in judge(self._catalogue.specs):
+        for key, verdict in active_conditions(self._catalogue.specs):
             stored = self._catalogue.stored.get(key)
             if stored is not None:
                 readable = key not in self._catalogue.specs.broken
@@ -99,7 +98,7 @@ class ConditionKeeper:
         for key in self._said.keys() - self._catalogue.stored.keys():
             self._statuses.forget(_target(key, self._said.pop(key).uid))
 
-    def _say(self, key: ObjectKey, stored: Stored, wanted: tuple[_Wanted, ...]) -> None:
+    def _say(self, key: KindKey, stored: CachedObject, wanted: tuple[_Wanted, ...]) -> None:
         before = tuple(stored.condition(one.kind) for one in wanted)
         said = _Said(stored.uid, stored.generation, wanted, instead_of=before)
         if all(_is_said(stored, one) for one in wanted):
@@ -114,11 +113,11 @@ class ConditionKeeper:
         self._statuses.put(_target(key, stored.uid), {"conditions": _with(stored, wanted, now=self._clock())})
 
 
-def _active(verdict: Verdict) -> _Wanted:
+def _active(verdict: ActiveCondition) -> _Wanted:
     return _Wanted(ACTIVE, verdict.active, verdict.reason, verdict.message)
 
 
-def _exceeded(stored: Stored, message: str, *, readable: bool) -> tuple[_Wanted, ...]:
+def _exceeded(stored: CachedObject, message: str, *, readable: bool) -> tuple[_Wanted, ...]:
     """Return what is to be said of quota: nothing of an object where there has never been anything to say."""
     if message:
         return (_Wanted(QUOTA_EXCEEDED, True, "MoreInUse", message),)
@@ -127,7 +126,7 @@ def _exceeded(stored: Stored, message: str, *, readable: bool) -> tuple[_Wanted,
     return ()
 
 
-def _is_said(stored: Stored, wanted: _Wanted) -> bool:
+def _is_said(stored: CachedObject, wanted: _Wanted) -> bool:
     """Whether a condition of an object already says this about its current generation."""
     condition = stored.condition(wanted.kind)
     return (
@@ -138,13 +137,13 @@ def _is_said(stored: Stored, wanted: _Wanted) -> bool:
     )
 
 
-def _with(stored: Stored, wanted: Sequence[_Wanted], *, now: float) -> list[Mapping[str, Any]]:
+def _with(stored: CachedObject, wanted: Sequence[_Wanted], *, now: float) -> list[Mapping[str, Any]]:
     """Return an object's conditions with those that are wanted in place; a time moves only when the status does."""
     kinds = [one.kind for one in wanted]
     return [*(c for c in stored.conditions if c.get("type") not in kinds), *(_put(stored, one, now) for one in wanted)]
 
 
-def _put(stored: Stored, wanted: _Wanted, now: float) -> Mapping[str, Any]:
+def _put(stored: CachedObject, wanted: _Wanted, now: float) -> Mapping[str, Any]:
     before = stored.condition(wanted.kind)
     same = before.get("status") == str(wanted.status)
     return {
@@ -157,7 +156,7 @@ def _put(stored: Stored, wanted: _Wanted, now: float) -> Mapping[str, Any]:
     }
 
 
-def _log(key: ObjectKey, wanted: _Wanted) -> None:
+def _log(key: KindKey, wanted: _Wanted) -> None:
     kind, namespace, name = key
     said = {"active": wanted.status} if wanted.kind == ACTIVE else {"condition": wanted.kind, "status": wanted.status}
     log.info(
@@ -171,6 +170,6 @@ def _log(key: ObjectKey, wanted: _Wanted) -> None:
     )
 
 
-def _target(key: ObjectKey, uid: str) -> Target:
+def _target(key: KindKey, uid: str) -> StatusTarget:
     kind, namespace, name = key
-    return Target(RESOURCES[kind], namespace, name, uid)
+    return StatusTarget(OUR_RESOURCES[kind], namespace, name, uid)

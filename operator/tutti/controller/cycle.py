@@ -1,9 +1,14 @@
 """The driver: feeds the engine what was seen, asks it when something may have changed, hands on what it decides.
 
-    streams ── observe() ──▶ buffer ──▶ engine.observe ──▶ engine.decide(now) ──▶ carry out ── results ──▶ observe()
+    informers ── observe() ──▶ buffer ──▶ engine.observe ──▶ engine.decide(now) ──▶ carry out ── results ──▶ observe()
 
 It sleeps only until something is observed or the engine's own wake-up time; it has no period of its own, only a least
 distance between two turns.
+
+The engine is told the time of day, but going on as evenly as a clock that nobody sets. The time of day can be set: by
+hours when a machine learns it after its start, or wrongly for a moment. All limits, backoffs and deadlines of what runs
+would be over at once, or would wait until the former time has come again. So time goes on with a clock that counts
+seconds, and is brought to the time of day bit by bit.
 """
 
 from __future__ import annotations
@@ -14,14 +19,70 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, get_args
 
+import structlog
+
 from tutti.controller.logs import tell_decisions
 from tutti.controller.metrics import Metrics
-from tutti.controller.steady_time import SteadyTime
 from tutti.engine.journal import Share
 from tutti.engine.records.decisions import AnyDecision
 from tutti.engine.records.observations import AnyObservation, Synced
 from tutti.kube.fencing import Fence, LeadershipDoubted, unfenced
 from tutti.kube.lease import boot_clock
+
+FOLLOWED_SECONDS = 1.0
+"""A time of day that is ahead by no more than this is followed at once."""
+
+SLEW = 0.1
+"""Where it is ahead by more, or behind, so much more or less time passes in a second until both are one again."""
+
+TOLD_SECONDS = 60.0
+"""From which difference on a line is logged."""
+
+_NOISE_SECONDS = 0.001
+
+log = structlog.get_logger(__name__)
+
+
+class SteadyTime:
+    """Unix seconds that never go back, stand still or leap.
+
+    Args:
+        clock: The time of day, in Unix seconds.
+        ticks: Seconds that go on while the machine sleeps, from any beginning, and that nobody sets.
+    """
+
+    def __init__(self, clock: Callable[[], float], ticks: Callable[[], float]) -> None:
+        self._clock = clock
+        self._ticks = ticks
+        self._last: tuple[float, float] | None = None
+        self._told = False
+
+    def __call__(self) -> float:
+        """Return the time now; at the first call it is the time of day."""
+        wall, tick = self._clock(), self._ticks()
+        if self._last is None:
+            self._last = wall, tick
+            return wall
+        before, last = self._last
+        passed = max(0.0, tick - last)
+        ahead = wall - (before + passed)
+        if -_NOISE_SECONDS <= ahead <= FOLLOWED_SECONDS:
+            now = max(before, wall)
+        else:
+            now = before + passed + max(-SLEW * passed, min(SLEW * passed, ahead))
+        self._last = now, tick
+        self._tell(wall - now)
+        return now
+
+    def _tell(self, ahead: float) -> None:
+        """Log a line when the time of day has been set, and when that has been caught up with."""
+        if not self._told and abs(ahead) > TOLD_SECONDS:
+            self._told = True
+            log.warning("clock_was_set", ahead_seconds=round(ahead), caught_up_in_seconds=round(abs(ahead) / SLEW))
+        elif self._told and abs(ahead) <= FOLLOWED_SECONDS:
+            self._told = False
+            log.info("clock_caught_up")
+
 
 # After each slice of work the loop serves everything else: leases, streams, probes, and above all the binds that were
 # decided last, so that the API server works while the engine does. So the engine is asked although more has been

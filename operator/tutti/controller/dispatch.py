@@ -17,11 +17,11 @@ import structlog
 from tutti.api.conventions.gang_objects import GANG_KINDS
 from tutti.api.extensions import Extender
 from tutti.api.model import API_VERSION
-from tutti.controller.crds import RESOURCES
-from tutti.controller.extending import Extending
-from tutti.controller.gang_times import GangTimes
+from tutti.controller.discovery import OUR_RESOURCES
+from tutti.controller.extender_calls import ExtenderCalls
 from tutti.controller.logs import details_are_told
 from tutti.controller.metrics import Metrics
+from tutti.controller.progress import GangTimes
 from tutti.engine.records.decisions import (
     AnyDecision,
     AskExtender,
@@ -50,33 +50,20 @@ from tutti.engine.records.observations import (
     ExtenderAnswered,
     PodGroupWritten,
 )
-from tutti.kube.binder import Binder, Binding, BindOutcome
-from tutti.kube.claims import ClaimWriter
+from tutti.kube.binder import Binder, ClaimWriter
 from tutti.kube.client import Client
-from tutti.kube.deactivator import Deactivator
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.events import EventRecorder
-from tutti.kube.evictor import Eviction, Evictor, EvictOutcome
-from tutti.kube.fencing import GENERATION_ANNOTATION, Fence, LeadershipDoubted, LeadershipLost, Term, no_term
-from tutti.kube.happenings import Happening, Reference
-from tutti.kube.lanes import Lane
-from tutti.kube.resources import Resource
+from tutti.kube.evictor import Deactivator, Evictor, EvictOutcome
+from tutti.kube.fencing import Fence, LeadershipDoubted, LeadershipLost, LeaseTerm, no_term
+from tutti.kube.flow_control import PriorityLevel
+from tutti.kube.resources import APIResource
 from tutti.kube.retry import retrying
-from tutti.kube.statuses import PodVerdict, StatusWriter, Target
+from tutti.kube.statuses import PodConditionUpdate, StatusTarget, StatusWriter
 
 log = structlog.get_logger(__name__)
 
-_POD_GROUPS = RESOURCES["PodGroup"]
-_ANSWERS: Mapping[BindOutcome, BindAnswer] = {
-    BindOutcome.BOUND: BindAnswer.BOUND,
-    BindOutcome.ALREADY_HERE: BindAnswer.BOUND,
-    BindOutcome.ELSEWHERE: BindAnswer.BOUND_ELSEWHERE,
-    BindOutcome.GONE: BindAnswer.GONE,
-    BindOutcome.GATED: BindAnswer.GATED,
-    BindOutcome.REFUSED: BindAnswer.FAILED,
-    BindOutcome.FAILED: BindAnswer.FAILED,
-    BindOutcome.UNKNOWN: BindAnswer.UNKNOWN,
-}
+_POD_GROUPS = OUR_RESOURCES["PodGroup"]
 _BOUND: Final = BindAnswer.BOUND  # looked up once: a member of an enum takes longer to find than to compare
 
 
@@ -107,24 +94,23 @@ class Dispatch:
         metrics: Metrics,
         times: GangTimes,
         instance: str,
-        term: Callable[[], Term | None] = no_term,
+        term: Callable[[], LeaseTerm | None] = no_term,
         extenders: Sequence[Extender] = (),
     ) -> None:
         self._client = client
         self._fence = fence
-        self._term = term
         self._observe = observe
         self._metrics = metrics
         self._times = times
-        self._binder = Binder(client, fence=fence)
+        self._binder = Binder(client, fence=fence, term=term)
         self._evictor = Evictor(client, fence=fence)
-        self._deactivator = Deactivator(client, RESOURCES["Workload"], fence=fence)
+        self._deactivator = Deactivator(client, OUR_RESOURCES["Workload"], fence=fence)
         self._claims = ClaimWriter(client, fence=fence)
         self._statuses = StatusWriter(client, fence=fence, term=term)
         self._events = EventRecorder(client, fence=fence, controller="tutti", instance=instance)
-        self._extending = Extending(client, extenders, observe=observe, metrics=metrics)
-        self._bind_answers = {outcome: (answer, metrics.binds.labels(answer)) for outcome, answer in _ANSWERS.items()}
-        self._wanted: dict[Target, dict[str, Any]] = {}
+        self._extending = ExtenderCalls(client, extenders, observe=observe, metrics=metrics)
+        self._binds = {answer: metrics.binds.labels(answer) for answer in BindAnswer}
+        self._wanted: dict[StatusTarget, dict[str, Any]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._under_way: set[asyncio.Task[None]] = set()
 
@@ -196,12 +182,11 @@ class Dispatch:
             say = log.info if warning else log.debug  # what went well is logged as what it is
             fields = {"reason": event.reason, "kind": event.kind, "namespace": event.namespace, "name": event.name}
             say("told", **fields, note=event.note)
-        about = Reference(event.api_version, event.kind, event.name, event.namespace, event.uid)
-        self._events.record(Happening(about, event.reason, event.note, event.action, event.type))
+        self._events.record(event)
 
-    def forget(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
+    def forget(self, resource: APIResource, namespace: str, name: str, uid: str) -> None:
         """Drop what is remembered of an object that is gone: one whose status is written here."""
-        target = Target(resource, namespace, name, uid)
+        target = StatusTarget(resource, namespace, name, uid)
         self._wanted.pop(target, None)
         self._statuses.forget(target, parts=("", "PodScheduled", ADMITTED_CONDITION))
 
@@ -246,50 +231,41 @@ class Dispatch:
             self._observe(answer)
 
     async def _bind(self, bind: Bind) -> None:
-        term = self._term()
-        annotations = bind.annotations
-        if term is not None:
-            annotations = {**annotations, GENERATION_ANNOTATION: str(term.generation)}
-        binding = Binding(bind.namespace, bind.name, bind.uid, bind.node, annotations)
-        result = await self._binder.bind(binding)
-        answer, count = self._bind_answers[result.outcome]
-        count.inc()
+        outcome, message = await self._binder.bind(bind)
+        answer = outcome.answer
+        self._binds[answer].inc()
         self._times.answered(bind, bound=answer is _BOUND)
-        self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, result.message))
+        self._observe(BindFinished(bind.namespace, bind.name, bind.uid, bind.node, answer, message))
 
     async def _choose(self, choice: SelectNode | ReserveVolume) -> None:
-        claim = (choice.namespace, choice.name, choice.uid)
         if isinstance(choice, SelectNode):
-            target = choice.node
-            result = await self._claims.select_node(*claim, target, version=choice.version)
+            self._observe(await self._claims.select_node(choice))
         else:
-            target = choice.volume
-            result = await self._claims.reserve_volume(*claim, target, version=choice.version)
-        self._observe(ClaimWritten(*claim, target, result.done, result.version, result.message))
+            self._observe(await self._claims.reserve_volume(choice))
 
     async def _evict(self, evict: Evict) -> None:
-        wanted = Eviction(evict.namespace, evict.name, evict.uid, evict.reason, evict.message)
-        result = await self._evictor.evict(wanted)
-        done = result.outcome in (EvictOutcome.LEAVING, EvictOutcome.GONE)
+        outcome, message = await self._evictor.evict(evict)
+        done = outcome in (EvictOutcome.LEAVING, EvictOutcome.GONE)
         self._metrics.evictions.labels(str(done).lower()).inc()
-        self._observe(EvictFinished(evict.namespace, evict.name, evict.uid, done, result.message))
+        self._observe(EvictFinished(evict.namespace, evict.name, evict.uid, done, message))
 
     async def _deactivate(self, wanted: Deactivate) -> None:
-        result = await self._deactivator.deactivate(wanted.namespace, wanted.name, wanted.uid)
-        self._observe(Deactivated(wanted.namespace, wanted.name, wanted.uid, result))
+        self._observe(await self._deactivator.deactivate(wanted))
 
     def _put_condition(self, decision: SetPodCondition | KeepAdmission) -> None:
         about = (decision.namespace, decision.name, decision.uid)
         if isinstance(decision, KeepAdmission):
-            kept = PodVerdict(ADMITTED_CONDITION, "True", "Admitted", decision.admission)
+            kept = PodConditionUpdate(ADMITTED_CONDITION, "True", "Admitted", decision.admission)
             self._statuses.put_pod_condition(*about, verdict=kept, once=True)
             return
-        verdict = PodVerdict("PodScheduled", "False", decision.reason, decision.message, decision.observed_generation)
+        verdict = PodConditionUpdate(
+            "PodScheduled", "False", decision.reason, decision.message, decision.observed_generation
+        )
         self._statuses.put_pod_condition(*about, verdict=verdict, nominated_node=decision.nominated_node)
 
     def _put_status(self, patch: PatchStatus) -> None:
         """Want the sum of all patches so far: the writer sends only the newest, and none of them may be lost."""
-        target = Target(_resource(patch), patch.namespace, patch.name, patch.uid)
+        target = StatusTarget(_resource(patch), patch.namespace, patch.name, patch.uid)
         wanted = self._wanted[target] = composed(self._wanted.get(target, {}), patch.status)
         self._statuses.put(target, wanted)
 
@@ -325,7 +301,7 @@ class Dispatch:
         body = msgspec.json.encode(document)
 
         async def attempt() -> bytes:
-            return await self._client.write(Lane.STATUS, method, path, body=body, fence=self._fence)
+            return await self._client.write(PriorityLevel.STATUS, method, path, body=body, fence=self._fence)
 
         try:
             await retrying(attempt)
@@ -360,13 +336,13 @@ def _unwritten(decision: AnyDecision, why: str) -> AnyObservation | None:
             return None
 
 
-def _resource(patch: PatchStatus) -> Resource:
+def _resource(patch: PatchStatus) -> APIResource:
     """Return where the object of a status is served."""
     group, _, version = patch.api_version.partition("/")
     if not group:
-        return RESOURCES[patch.kind]
+        return OUR_RESOURCES[patch.kind]
     kind = next(one for one in GANG_KINDS if (one.group, one.kind) == (group, patch.kind))
-    return Resource(group, version, kind.plural)
+    return APIResource(group, version, kind.plural)
 
 
 def composed(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The election as a room sees it: in its own loop, or in another, where the lease is renewed while this one is busy.
+"""The election as the leader's session sees it: in its own loop, or in another, which renews while this one is busy.
 
 The fence stays what it was: it goes by the moment until which the lease is known to be held, which whoever renews
 moves on, and a loop that was busy asks it before each write, after it was busy.
@@ -7,67 +7,20 @@ moves on, and a loop that was busy asks it before each write, after it was busy.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any
 
 from tutti.api.configuration import TuttiConfiguration
-from tutti.controller.lag import Pulse
-from tutti.controller.own_loop import OwnLoop
+from tutti.controller.event_loops import Heartbeat, LoopThread
 from tutti.kube.client import Client
-from tutti.kube.fencing import LeadershipDoubted, Term
+from tutti.kube.fencing import LeadershipDoubted
 from tutti.kube.lease import Elector, LeaseTimes
 
 
-class Election(Protocol):
-    """What a room needs of an `Elector`, wherever that works."""
-
-    @property
-    def identity(self) -> str:
-        """The name under which this process stands."""
-
-    @property
-    def alone(self) -> bool:
-        """Whether nobody else can have led since `look`."""
-
-    @property
-    def term(self) -> Term | None:
-        """What writes of this process record."""
-
-    @property
-    def leading(self) -> bool:
-        """Whether this process may act now."""
-
-    @property
-    def doubted(self) -> bool:
-        """Whether this process has led, and has to find out whether it still does."""
-
-    @property
-    def told(self) -> str:
-        """How it stands, in words."""
-
-    def leave(self) -> None:
-        """Say that this process wants to end: a lease that could not be renewed in time is lost at once."""
-
-    def check(self) -> float:
-        """Return how many seconds what is sent now may be worked on (`Elector.check`)."""
-
-    async def look(self) -> None:
-        """Note whether anybody holds the lease."""
-
-    async def acquire(self) -> None:
-        """Wait until this process is the leader."""
-
-    async def hold(self) -> None:
-        """Renew the lease until it is lost."""
-
-    async def end(self, *, under_way: bool) -> None:
-        """Stop acting, and give the lease up."""
-
-
 @dataclass(frozen=True, slots=True)
-class Aside:
+class ElectionThread:
     """A loop in a thread of its own, and what is needed there to hold a lease.
 
     Attributes:
@@ -75,51 +28,22 @@ class Aside:
         pulse: Of the loop that acts: where that is stuck for good, its lease is not renewed.
     """
 
-    loop: OwnLoop
+    loop: LoopThread
     client: Client
-    pulse: Pulse
+    pulse: Heartbeat
 
 
-class DistantElector:
-    """An elector that works in another loop."""
+class Election:
+    """Asks an elector in the loop that it works in.
 
-    def __init__(self, elector: Elector, loop: OwnLoop) -> None:
-        self._elector = elector
+    Attributes:
+        elector: What it knows may be read from any loop: its identity, its term, whether it leads, and so on.
+    """
+
+    def __init__(self, elector: Elector, loop: LoopThread | None = None) -> None:
+        """Ask this one; `loop` is where it works, None: here."""
+        self.elector = elector
         self._loop = loop
-
-    @property
-    def identity(self) -> str:
-        """The name under which this process stands."""
-        return self._elector.identity
-
-    @property
-    def alone(self) -> bool:
-        """Whether nobody else can have led since `look`."""
-        return self._elector.alone
-
-    @property
-    def term(self) -> Term | None:
-        """What writes of this process record."""
-        return self._elector.term
-
-    @property
-    def leading(self) -> bool:
-        """Whether this process may act now."""
-        return self._elector.leading
-
-    @property
-    def doubted(self) -> bool:
-        """Whether this process has led, and has to find out whether it still does."""
-        return self._elector.doubted
-
-    @property
-    def told(self) -> str:
-        """How it stands, in words."""
-        return self._elector.told
-
-    def leave(self) -> None:
-        """Say that this process wants to end."""
-        self._elector.leave()
 
     def check(self) -> float:
         """Return how many seconds what is sent now may be worked on.
@@ -129,18 +53,18 @@ class DistantElector:
             LeadershipLost: Nothing may be sent, or not any more.
         """
         try:
-            return self._elector.check()
+            return self.elector.check()
         except LeadershipDoubted as doubt:
             there = doubt.settled
-            raise LeadershipDoubted(str(doubt), settled=lambda: self._loop.run(_waited(there))) from doubt
+            raise LeadershipDoubted(str(doubt), settled=lambda: self._there(_waited(there))) from doubt
 
     async def look(self) -> None:
         """Note whether anybody holds the lease."""
-        await self._loop.run(self._elector.look())
+        await self._there(self.elector.look())
 
     async def acquire(self) -> None:
         """Wait until this process is the leader."""
-        await self._loop.run(self._elector.acquire())
+        await self._there(self.elector.acquire())
 
     async def hold(self) -> None:
         """Renew the lease until it is lost.
@@ -148,37 +72,42 @@ class DistantElector:
         Raises:
             LeadershipLost: It is.
         """
-        await self._loop.run(self._elector.hold())
+        await self._there(self.elector.hold())
 
     async def end(self, *, under_way: bool) -> None:
         """Stop acting, and give the lease up."""
-        await self._loop.run(self._elector.end(under_way=under_way))
+        await self._there(self.elector.end(under_way=under_way))
+
+    async def _there(self, work: Coroutine[Any, Any, None]) -> None:
+        await (work if self._loop is None else self._loop.run(work))
 
 
 async def _waited(settled: Callable[[], Awaitable[object]]) -> None:
     await settled()
 
 
-def elector_in(aside: Aside, client: Client, configuration: TuttiConfiguration) -> DistantElector:
-    """Return an elector that works aside, and renews for as long as the loop that acts comes round.
+def election_of(
+    configuration: TuttiConfiguration, client: Client, aside: ElectionThread | None, *, clock: Callable[[], float]
+) -> Election | None:
+    """Return the election that a process takes part in; None where it needs no lease.
 
-    What `client` finds out here of a server that is back is told there, and the other way round.
+    An elector that works aside renews for as long as the loop that acts comes round. What `client` finds out here of a
+    server that is back is told there, and the other way round.
     """
+    election = configuration.leader_election
+    if not election.enabled:
+        return None
+    lease, times = (election.lease_namespace, election.lease_name), lease_times(configuration)
+    if aside is None:
+        return Election(Elector(client, namespace=lease[0], name=lease[1], times=times, clock=clock))
     client.recovery.tell_also(partial(aside.loop.soon, aside.client.recovery.hear))
     here = asyncio.get_running_loop()
     aside.client.recovery.tell_also(lambda: here.call_soon_threadsafe(client.recovery.hear))
-    election = configuration.leader_election
-    elector = Elector(
-        aside.client,
-        namespace=election.lease_namespace,
-        name=election.lease_name,
-        times=times_of(configuration),
-        acts=aside.pulse.is_there,
-    )
-    return DistantElector(elector, aside.loop)
+    elector = Elector(aside.client, namespace=lease[0], name=lease[1], times=times, acts=aside.pulse.is_there)
+    return Election(elector, aside.loop)
 
 
-def times_of(configuration: TuttiConfiguration) -> LeaseTimes:
+def lease_times(configuration: TuttiConfiguration) -> LeaseTimes:
     """Return how long a lease lasts, when its holder gives up, and how often both sides try."""
     election = configuration.leader_election
     return LeaseTimes(election.lease_duration_seconds, election.renew_deadline_seconds, election.retry_period_seconds)

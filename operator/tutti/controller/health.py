@@ -56,7 +56,7 @@ class Health:
         self.alive[name] = lambda: Check(ok=False, detail=detail)
 
 
-def asked(probes: Mapping[str, Probe]) -> dict[str, Check]:
+def run_probes(probes: Mapping[str, Probe]) -> dict[str, Check]:
     """Ask every probe once; may be called in another thread than the one that registers them.
 
     A probe that raises has failed: what it asks about is not as it should be.
@@ -71,7 +71,7 @@ def _asked(probe: Probe) -> Check:
         return Check(ok=False, detail=f"it cannot be told: {error!r}")
 
 
-def report(checks: Mapping[str, Check]) -> str:
+def probe_report(checks: Mapping[str, Check]) -> str:
     """One line per check, failing ones first, in the format that API server probes use."""
     ordered = sorted(checks.items(), key=lambda item: (item[1].ok, item[0]))
     return "".join(f"[{'+' if check.ok else '-'}]{name}: {check.detail}\n" for name, check in ordered)

@@ -17,7 +17,7 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor
 
-from tutti.api.printable import shown
+from tutti.api.messages import escape_controls
 from tutti.engine.records.decisions import AnyDecision
 
 log = structlog.get_logger(__name__)
@@ -110,7 +110,10 @@ def _renderers(log_format: LogFormat, *, colors: bool) -> list[Processor]:
 
 def _show_controls(_: object, __: str, event: EventDict) -> EventDict:
     """Have what users have written obey no terminal, and begin no line of its own."""
-    return {key: shown(value).replace("\n", "\\n") if isinstance(value, str) else value for key, value in event.items()}
+    return {
+        key: escape_controls(value).replace("\n", "\\n") if isinstance(value, str) else value
+        for key, value in event.items()
+    }
 
 
 def configure(log_format: LogFormat, *, level: str = "info", stream: TextIO | None = None) -> None:

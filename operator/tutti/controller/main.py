@@ -29,23 +29,18 @@ from prometheus_client import disable_created_metrics
 
 from tutti import __version__
 from tutti.api.configuration import TuttiConfiguration
-from tutti.controller.certificates import own_certificate
-from tutti.controller.deletion import Holder
-from tutti.controller.election import Aside
+from tutti.controller.election import ElectionThread
+from tutti.controller.engine_run import OperatorContext
+from tutti.controller.event_loops import Heartbeat, LoopThread, OtherLoop, measure_lag
 from tutti.controller.health import Health
 from tutti.controller.journaling import journal_at
-from tutti.controller.lag import Pulse, measure_lag
+from tutti.controller.kopf_handlers import DeletionGuard, Reviewer, holding, reviewing, run_kopf, settings_for
+from tutti.controller.leader_session import LeaderSession
 from tutti.controller.logs import tell_loop_error
 from tutti.controller.metrics import Metrics
-from tutti.controller.operator import holding, reviewing, run_kopf, settings_for
-from tutti.controller.own_loop import Elsewhere, OwnLoop
-from tutti.controller.parts import Part, keep_up, until_stopped
-from tutti.controller.room import Room
-from tutti.controller.scraping import Readers
-from tutti.controller.serving import application, guarded, serving
-from tutti.controller.supervisor import Supervisor, is_lost_lease, leaves
-from tutti.controller.surroundings import Surroundings
-from tutti.controller.webhooks import Reviewer
+from tutti.controller.self_signing import own_certificate
+from tutti.controller.serving import MetricsReaders, application, guarded, serving
+from tutti.controller.supervision import Restartable, Supervisor, is_lost_lease, keep_up, leaves, until_stopped
 from tutti.engine.engine import Engine
 from tutti.engine.records.plugins import Plugins
 from tutti.kube.client import Client
@@ -123,12 +118,12 @@ async def operate(
     credentials = await Credentials.load(launch.kubeconfig, launch.context)
     stop = asyncio.Event()
     health, metrics = Health(), Metrics(local_queues=configuration.metrics.local_queues)
-    wire, pulse = WireMetrics(metrics.registry), Pulse()
+    wire, pulse = WireMetrics(metrics.registry), Heartbeat()
     health.alive["loop"] = pulse.check
     with (
         _signals(stop),
         journal_at(launch.journal, configuration, metrics.journal_failures) as journal,
-        OwnLoop("lease and probes", _loop_factory()) as own,
+        LoopThread("lease and probes", _loop_factory()) as own,
     ):
         lasting = await own.run(Credentials.load(launch.kubeconfig, launch.context))
         async with (
@@ -141,11 +136,11 @@ async def operate(
             log.info("started", version=__version__, cluster=credentials.source, port=port)
             if serves_at is not None:
                 serves_at(port)
-            aside = Aside(own, holder, pulse)
-            around = Surroundings(client, configuration, health, metrics, journal, aside=aside)
+            aside = ElectionThread(own, holder, pulse)
+            context = OperatorContext(client, configuration, health, metrics, journal, aside=aside)
             try:
-                room = Room(engines, around, once_synced=once_synced)
-                await _operate(room, around, credentials, stop, pulse=pulse)
+                session = LeaderSession(engines, context, once_synced=once_synced)
+                await _operate(session, context, credentials, stop, pulse=pulse)
             except Exception as error:
                 said = dict.fromkeys(str(leaf) or repr(leaf) for leaf in leaves(error))
                 raise Crashed(", ".join(said)) from error
@@ -153,22 +148,22 @@ async def operate(
 
 
 async def _operate(
-    room: Room, around: Surroundings, credentials: Credentials, stop: asyncio.Event, *, pulse: Pulse
+    session: LeaderSession, context: OperatorContext, credentials: Credentials, stop: asyncio.Event, *, pulse: Heartbeat
 ) -> None:
     """Run the engine, and beside it what may fail by itself."""
-    supervisor = Supervisor(lambda: room.run(stop), stop=stop, health=around.health)
+    supervisor = Supervisor(lambda: session.run(stop), stop=stop, health=context.health)
     with ExitStack() as loops:
-        loop = loops.enter_context(OwnLoop("deletions", _loop_factory()))
-        parts = [_deletions(room, credentials, around.configuration, loop)]
-        if around.configuration.webhook.enabled:
-            loop = loops.enter_context(OwnLoop("webhooks", _loop_factory()))
-            parts.append(_webhooks(room, credentials, around, loop))
+        loop = loops.enter_context(LoopThread("deletions", _loop_factory()))
+        parts = [_deletions(session, credentials, context.configuration, loop)]
+        if context.configuration.webhook.enabled:
+            loop = loops.enter_context(LoopThread("webhooks", _loop_factory()))
+            parts.append(_webhooks(session, credentials, context, loop))
         supervisor.start()
         try:
             await until_stopped(
                 stop,
-                measure_lag(around.metrics, pulse),
-                _once_synced(room, around, parts),
+                measure_lag(context.metrics, pulse),
+                _once_synced(session, context, parts),
             )
         finally:
             stop.set()
@@ -176,39 +171,43 @@ async def _operate(
     supervisor.result()
 
 
-async def _once_synced(room: Room, around: Surroundings, parts: Sequence[Part]) -> None:
+async def _once_synced(session: LeaderSession, context: OperatorContext, parts: Sequence[Restartable]) -> None:
     """Keep up what goes by what was listed."""
-    await room.synced.wait()
+    await session.synced.wait()
     async with asyncio.TaskGroup() as group:
         for part in parts:
-            group.create_task(keep_up(part, health=around.health, metrics=around.metrics), name=part.name)
+            group.create_task(keep_up(part, health=context.health, metrics=context.metrics), name=part.name)
 
 
-def _deletions(room: Room, credentials: Credentials, configuration: TuttiConfiguration, loop: OwnLoop) -> Part:
+def _deletions(
+    session: LeaderSession, credentials: Credentials, configuration: TuttiConfiguration, loop: LoopThread
+) -> Restartable:
     """Return the part that holds deletions of what is in use."""
-    holder = Holder(room.catalogue, deciding=room.deciding, record=room.record)
-    there = Elsewhere(asyncio.get_running_loop())
+    holder = DeletionGuard(session.catalogue, deciding=session.deciding, record=session.record)
+    there = OtherLoop(asyncio.get_running_loop())
 
     async def work() -> None:
         await loop.run(run_kopf(holding(credentials, holder, there), settings_for(configuration)))
 
-    return Part("deletions", work)
+    return Restartable("deletions", work)
 
 
-def _webhooks(room: Room, credentials: Credentials, around: Surroundings, loop: OwnLoop) -> Part:
+def _webhooks(
+    session: LeaderSession, credentials: Credentials, context: OperatorContext, loop: LoopThread
+) -> Restartable:
     """Return the part that serves reviews; without it, the API server must not ask this process."""
-    configuration = around.configuration
-    reviewer = Reviewer(room.catalogue, room.classes, default_queue=configuration.default_local_queue)
-    there = Elsewhere(asyncio.get_running_loop())
+    configuration = context.configuration
+    reviewer = Reviewer(session.catalogue, session.classes, default_queue=configuration.default_local_queue)
+    there = OtherLoop(asyncio.get_running_loop())
 
     async def work() -> None:
         ended = asyncio.Event()
-        async with own_certificate(configuration.webhook, around.client, ended) as certificate:
+        async with own_certificate(configuration.webhook, context.client, ended) as certificate:
             settings = settings_for(configuration, certificate, serves=True)
             kopf = loop.run(run_kopf(reviewing(credentials, reviewer, there), settings))
             await until_stopped(ended, kopf)
 
-    return Part("webhooks", work, gates=True)
+    return Restartable("webhooks", work, gates=True)
 
 
 def _server(
@@ -217,7 +216,7 @@ def _server(
     """Return what serves probes and metrics, in whatever loop it is begun; metrics are read in this one."""
     registry = metrics.registry if configuration.metrics.secure_bind_address is None else None
     host, port = _address(configuration.metrics.bind_address)
-    app = application(health, registry, measured_in=Elsewhere(asyncio.get_running_loop()))
+    app = application(health, registry, measured_in=OtherLoop(asyncio.get_running_loop()))
     return lambda: serving(app, host=host, port=port)
 
 
@@ -231,7 +230,7 @@ def _readers_server(
         client: Asks who may; of the loop that it is begun in.
         metrics: What is measured.
     """
-    here = Elsewhere(asyncio.get_running_loop())
+    here = OtherLoop(asyncio.get_running_loop())
 
     @asynccontextmanager
     async def begun() -> AsyncIterator[None]:
@@ -244,7 +243,7 @@ def _readers_server(
 
         host, port = _address(address)
         context = Certificate.make([host or "localhost"], lasts=_CERTIFICATE_LASTS).context()
-        app = guarded(metrics.registry, Readers(client), measured_in=here)
+        app = guarded(metrics.registry, MetricsReaders(client), measured_in=here)
         async with serving(app, host=host, port=port, context=context) as served:
             log.info("serving_metrics", port=served)
             yield
@@ -274,7 +273,7 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-def run(launch: Launch) -> int:
+def run_operator(launch: Launch) -> int:
     """Run the operator in a loop of its own and return the exit code of the process.
 
     Raises:

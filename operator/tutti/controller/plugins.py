@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from tutti.api.configuration import ConfigurationError, TuttiConfiguration
 from tutti.api.extensions import PluginUse
-from tutti.api.problems import Problem, nearest, problems_of
+from tutti.api.problems import FieldProblem, nearest, problems_of
 from tutti.engine.records.plugins import Enabled, PermitPlugin, Plugins, SortPlugin
 from tutti.placement.extension import FilterPlugin, ScorePlugin
 
@@ -27,18 +27,18 @@ _POINTS = (FilterPlugin, ScorePlugin, SortPlugin, PermitPlugin)
 class _Unusable(Exception):  # noqa: N818 - it says what the plugin is
     """A plugin that cannot be made; says why."""
 
-    def __init__(self, *problems: Problem) -> None:
+    def __init__(self, *problems: FieldProblem) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
         self.problems = problems
 
 
-def load(configuration: TuttiConfiguration) -> Plugins:
+def load_plugins(configuration: TuttiConfiguration) -> Plugins:
     """Return the plugins that the profiles enable, made with their arguments.
 
     Raises:
         ConfigurationError: One is not installed, cannot be made with its arguments, or does not fit the others.
     """
-    problems: list[Problem] = []
+    problems: list[FieldProblem] = []
     plugins: dict[str, list[Enabled]] = {}
     installed = _installed() if any(profile.user_plugins for profile in configuration.profiles) else {}
     for index, profile in enumerate(configuration.profiles):
@@ -48,7 +48,7 @@ def load(configuration: TuttiConfiguration) -> Plugins:
             try:
                 enabled.append(Enabled(use.name, _made(use, installed), use.weight))
             except _Unusable as error:
-                problems += [Problem(f"{path}.{one.path}", one.message) for one in error.problems]
+                problems += [FieldProblem(f"{path}.{one.path}", one.message) for one in error.problems]
     problems += _unsorted(configuration, plugins)
     if problems:
         raise ConfigurationError("plugins", problems)
@@ -71,19 +71,21 @@ def _made(use: PluginUse, installed: Mapping[str, list[EntryPoint]]) -> object:
     offers = installed.get(use.name, [])
     if not offers:
         known = nearest(use.name, sorted(installed)) if installed else "none is installed"
-        raise _Unusable(Problem("name", f"no package offers a plugin {use.name!r} (entry points {GROUP}); {known}"))
+        raise _Unusable(
+            FieldProblem("name", f"no package offers a plugin {use.name!r} (entry points {GROUP}); {known}")
+        )
     if len(offers) > 1:
         who = ", ".join(sorted(one.dist.name if one.dist else one.value for one in offers))
-        raise _Unusable(Problem("name", f"{use.name!r} is offered by several packages: {who}; keep one"))
+        raise _Unusable(FieldProblem("name", f"{use.name!r} is offered by several packages: {who}; keep one"))
     try:
         factory = offers[0].load()
     except Exception as error:  # foreign code: whatever its import ends with is what the administrator must know
-        raise _Unusable(Problem("name", f"{offers[0].value} cannot be imported: {error!r}")) from error
+        raise _Unusable(FieldProblem("name", f"{offers[0].value} cannot be imported: {error!r}")) from error
     plugin = _called(factory, use.args)
     if not isinstance(plugin, _POINTS):
-        raise _Unusable(Problem("name", f"{offers[0].value} has no method filter, score, sort or permit"))
+        raise _Unusable(FieldProblem("name", f"{offers[0].value} has no method filter, score, sort or permit"))
     if use.weight != 1 and not isinstance(plugin, ScorePlugin):
-        raise _Unusable(Problem("weight", f"counts only for a plugin that scores, and {use.name} does not"))
+        raise _Unusable(FieldProblem("weight", f"counts only for a plugin that scores, and {use.name} does not"))
     return plugin
 
 
@@ -97,13 +99,13 @@ def _called(factory: Callable[..., object], args: Mapping[str, Any]) -> object:
         return factory(msgspec.convert(args, model))
     except ValidationError as error:
         found = problems_of(error, model or BaseModel)
-        problems = [Problem(f"args.{one.path}" if one.path else "args", one.message) for one in found]
+        problems = [FieldProblem(f"args.{one.path}" if one.path else "args", one.message) for one in found]
         raise _Unusable(*problems) from error
     except (ValueError, TypeError) as error:  # msgspec's errors are ValueErrors, too
-        raise _Unusable(Problem("args", str(error))) from error
+        raise _Unusable(FieldProblem("args", str(error))) from error
 
 
-def _unsorted(configuration: TuttiConfiguration, plugins: Plugins) -> Iterator[Problem]:
+def _unsorted(configuration: TuttiConfiguration, plugins: Plugins) -> Iterator[FieldProblem]:
     """Yield what is wrong with the sort plugins: there is one queue order, so all profiles must have the same one."""
     orders = []
     for index, profile in enumerate(configuration.profiles):
@@ -111,7 +113,7 @@ def _unsorted(configuration: TuttiConfiguration, plugins: Plugins) -> Iterator[P
         uses = [(use.name, use.args) for use in profile.user_plugins if use.name in sorting]
         if len(uses) > 1:
             names = ", ".join(name for name, _ in uses)
-            yield Problem(f"profiles[{index}].userPlugins", f"only one plugin can sort, not {names}")
+            yield FieldProblem(f"profiles[{index}].userPlugins", f"only one plugin can sort, not {names}")
         orders.append(uses)
     if any(one != orders[0] for one in orders):
-        yield Problem("profiles", "a plugin that sorts must be the same, with the same args, in every profile")
+        yield FieldProblem("profiles", "a plugin that sorts must be the same, with the same args, in every profile")

@@ -1,22 +1,201 @@
-"""Which objects can be used: the `Active` condition of each, and what holds up the deletion of some.
+"""What our kinds say about one another, which of them can be used, and what holds up the deletion of some.
 
-What is wrong with a queue, a cohort or a flavor is the quota room's rule, the one the engine admits by; here it is put
-beside what only conditions say: that an object is stopped, or on its way out and still used. Reasons of LocalQueues
-and of stopped queues are Kueue's (0.20, pkg/controller/core), so that what watches for them keeps working.
+The names are taken from raw objects and tolerant of malformed ones, because a reference can be checked, and a deletion
+held, whatever else is wrong with an object. What is wrong with a queue, a cohort or a flavor is the quota room's rule,
+the one the engine admits by; here it is put beside what only conditions say: that an object is stopped, or on its way
+out and still used. Reasons of LocalQueues and of stopped queues are Kueue's (0.20, pkg/controller/core), so that what
+watches for them keeps working.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
 
-from tutti.controller.specs import ClusterQueueSpec, CohortSpec, FlavorSpec, LocalQueueSpec, ObjectKey, Specs
 from tutti.quota.flavors import FlavorGroup, Queue, QuotaProblem
 from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, ring_problem, rings
 
+Raw: TypeAlias = Mapping[str, Any]
+KindKey: TypeAlias = tuple[str, str, str]
+"""Kind, namespace (empty where there is none) and name."""
+K = TypeVar("K")
+V = TypeVar("V")
+
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FlavorReferences:
+    """A ResourceFlavor's reference: the Topology it is spread over, or empty."""
+
+    name: str
+    topology: str = ""
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CohortReferences:
+    """A Cohort's references: its parent, or empty, and the flavors it shares."""
+
+    name: str
+    parent: str = ""
+    flavors: tuple[str, ...] = ()
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQueueReferences:
+    """A ClusterQueue's references: its cohort, or empty, and its flavors in the order they are tried."""
+
+    name: str
+    cohort: str = ""
+    flavors: tuple[str, ...] = ()
+    stop_policy: str = ""
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQueueReferences:
+    """A LocalQueue's reference: the ClusterQueue it leads to."""
+
+    namespace: str
+    name: str
+    cluster_queue: str = ""
+    stop_policy: str = ""
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyReferences:
+    """A Topology refers to nothing; only whether it is going matters."""
+
+    name: str
+    deleting: bool = False
+
+
+@dataclass(slots=True)
+class References:
+    """All specs of the kinds that refer to one another, by name.
+
+    Attributes:
+        admitted: Which ClusterQueue's quota each workload holds; filled in while a ClusterQueue is being deleted.
+        broken: What is wrong with each object that cannot be read.
+    """
+
+    topologies: dict[str, TopologyReferences] = field(default_factory=dict)
+    flavors: dict[str, FlavorReferences] = field(default_factory=dict)
+    cohorts: dict[str, CohortReferences] = field(default_factory=dict)
+    cluster_queues: dict[str, ClusterQueueReferences] = field(default_factory=dict)
+    local_queues: dict[tuple[str, str], LocalQueueReferences] = field(default_factory=dict)
+    admitted: Mapping[KindKey, str] = field(default_factory=dict)
+    broken: dict[KindKey, str] = field(default_factory=dict)
+
+    def with_object(self, kind: str, raw: Raw) -> References:
+        """Return a copy in which the object is as given and can be read, as if it had been accepted."""
+        copy = References(
+            dict(self.topologies),
+            dict(self.flavors),
+            dict(self.cohorts),
+            dict(self.cluster_queues),
+            dict(self.local_queues),
+            self.admitted,
+        )
+        copy.add(kind, raw)
+        return copy
+
+    def add(self, kind: str, raw: Raw) -> bool:
+        """Take in, or replace, an object of any of our kinds, and say whether that changed anything here.
+
+        Kinds that nothing here refers to, and everything but references in the others, change nothing.
+        """
+        name, namespace = text_at(raw, "metadata", "name"), text_at(raw, "metadata", "namespace")
+        deleting = bool(text_at(raw, "metadata", "deletionTimestamp"))
+        match kind:
+            case "Topology":
+                return _put(self.topologies, name, TopologyReferences(name, deleting))
+            case "ResourceFlavor":
+                return _put(self.flavors, name, FlavorReferences(name, text_at(raw, "spec", "topologyName"), deleting))
+            case "Cohort":
+                parent = text_at(raw, "spec", "parentName")
+                return _put(self.cohorts, name, CohortReferences(name, parent, flavor_names(raw), deleting))
+            case "ClusterQueue":
+                cohort, stop = text_at(raw, "spec", "cohortName"), text_at(raw, "spec", "stopPolicy")
+                return _put(
+                    self.cluster_queues, name, ClusterQueueReferences(name, cohort, flavor_names(raw), stop, deleting)
+                )
+            case "LocalQueue":
+                queue, stop = text_at(raw, "spec", "clusterQueue"), text_at(raw, "spec", "stopPolicy")
+                spec = LocalQueueReferences(namespace, name, queue, stop, deleting)
+                return _put(self.local_queues, (namespace, name), spec)
+            case _:
+                return False
+
+    def remove(self, kind: str, namespace: str, name: str) -> bool:
+        """Forget an object, and say whether that changed anything here."""
+        match kind:
+            case "Topology":
+                return self.topologies.pop(name, None) is not None
+            case "ResourceFlavor":
+                return self.flavors.pop(name, None) is not None
+            case "Cohort":
+                return self.cohorts.pop(name, None) is not None
+            case "ClusterQueue":
+                return self.cluster_queues.pop(name, None) is not None
+            case "LocalQueue":
+                return self.local_queues.pop((namespace, name), None) is not None
+            case _:
+                return False
+
+    def is_leaving(self, kind: str, name: str) -> bool:
+        """Whether a ClusterQueue, ResourceFlavor or Topology is known to be on its way out."""
+        tables: Mapping[str, Mapping[str, ClusterQueueReferences | FlavorReferences | TopologyReferences]] = {
+            "ClusterQueue": self.cluster_queues,
+            "ResourceFlavor": self.flavors,
+            "Topology": self.topologies,
+        }
+        spec = tables[kind].get(name)
+        return spec is not None and spec.deleting
+
+    @property
+    def queue_is_leaving(self) -> bool:
+        """Whether any ClusterQueue is being deleted, which is when it matters who holds quota."""
+        return any(queue.deleting for queue in self.cluster_queues.values())
+
+
+def _put(table: dict[K, V], key: K, value: V) -> bool:
+    """Store a value and say whether it differs from what was there."""
+    changed = table.get(key) != value
+    table[key] = value
+    return changed
+
+
+def text_at(raw: Raw, *path: str) -> str:
+    """Return the string at `path`, or empty where there is none."""
+    value: Any = raw
+    for step in path:
+        if not isinstance(value, Mapping):
+            return ""
+        value = value.get(step)
+    return value if isinstance(value, str) else ""
+
+
+def flavor_names(raw: Raw) -> tuple[str, ...]:
+    """Return the names of all flavors in `spec.resourceGroups`, in their order, each once."""
+    names: dict[str, None] = {}
+    for group in _records(raw.get("spec"), "resourceGroups"):
+        for flavor in _records(group, "flavors"):
+            name = text_at(flavor, "name")
+            if name:
+                names[name] = None
+    return tuple(names)
+
+
+def _records(raw: Any, key: str) -> list[Raw]:
+    values = raw.get(key) if isinstance(raw, Mapping) else None
+    return [value for value in values if isinstance(value, Mapping)] if isinstance(values, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveCondition:
     """Whether an object is active, and why (a condition without its times)."""
 
     active: bool
@@ -27,16 +206,16 @@ class Verdict:
 # How many users a message names; the rest is counted, because messages are read by people and stored at each change.
 _NAMED = 5
 
-_READY_TO_ADMIT = Verdict(active=True, reason="Ready", message="Can admit new workloads")
-_READY_TO_QUEUE = Verdict(active=True, reason="Ready", message="Can submit new workloads to its ClusterQueue")
-_READY = Verdict(active=True, reason="Ready", message="Everything it refers to exists")
+_READY_TO_ADMIT = ActiveCondition(active=True, reason="Ready", message="Can admit new workloads")
+_READY_TO_QUEUE = ActiveCondition(active=True, reason="Ready", message="Can submit new workloads to its ClusterQueue")
+_READY = ActiveCondition(active=True, reason="Ready", message="Everything it refers to exists")
 
 
-def _inactive(reason: str, message: str) -> Verdict:
-    return Verdict(active=False, reason=reason, message=message)
+def _inactive(reason: str, message: str) -> ActiveCondition:
+    return ActiveCondition(active=False, reason=reason, message=message)
 
 
-def _of(problem: QuotaProblem | None, otherwise: Verdict) -> Verdict:
+def _unless(problem: QuotaProblem | None, otherwise: ActiveCondition) -> ActiveCondition:
     return otherwise if problem is None else _inactive(problem.reason, problem.message)
 
 
@@ -44,7 +223,7 @@ def _of(problem: QuotaProblem | None, otherwise: Verdict) -> Verdict:
 class _World:
     """What verdicts depend on, worked out once for all of them."""
 
-    specs: Specs
+    specs: References
     caught: Mapping[str, tuple[str, ...]]
     flavors: frozenset[str]
     topologies: frozenset[str]
@@ -54,7 +233,7 @@ class _World:
         return {name: wrong for (one, _, name), wrong in self.specs.broken.items() if one == kind}
 
 
-def judge(specs: Specs) -> Iterator[tuple[ObjectKey, Verdict]]:
+def active_conditions(specs: References) -> Iterator[tuple[KindKey, ActiveCondition]]:
     """Yield the verdict on every object that has an `Active` condition, by (kind, namespace, name).
 
     An object that cannot be read counts as absent for those that refer to it, as it does for the engine.
@@ -66,15 +245,15 @@ def judge(specs: Specs) -> Iterator[tuple[ObjectKey, Verdict]]:
         flavors=frozenset(name for name in specs.flavors if ("ResourceFlavor", "", name) not in broken),
         topologies=frozenset(name for name in specs.topologies if ("Topology", "", name) not in broken),
     )
-    queues: dict[str, Verdict] = {}
-    for key, verdict in _verdicts(world, queues):
+    queues: dict[str, ActiveCondition] = {}
+    for key, verdict in _conditions(world, queues):
         told = _inactive("Invalid", broken[key]) if key in broken else verdict
         if key[0] == "ClusterQueue":
             queues[key[2]] = told
         yield key, told
 
 
-def _verdicts(world: _World, queues: Mapping[str, Verdict]) -> Iterator[tuple[ObjectKey, Verdict]]:
+def _conditions(world: _World, queues: Mapping[str, ActiveCondition]) -> Iterator[tuple[KindKey, ActiveCondition]]:
     """Yield verdicts of readable and unreadable objects alike; `queues` fills up before local queues are judged."""
     specs = world.specs
     for topology in specs.topologies.values():
@@ -90,32 +269,32 @@ def _verdicts(world: _World, queues: Mapping[str, Verdict]) -> Iterator[tuple[Ob
         yield ("LocalQueue", local.namespace, local.name), _judge_local_queue(local, queues)
 
 
-def verdict_on(key: ObjectKey, specs: Specs) -> Verdict | None:
+def active_condition(key: KindKey, specs: References) -> ActiveCondition | None:
     """Return the verdict on one object, or None where there is none of that name."""
-    return dict(judge(specs)).get(key)
+    return dict(active_conditions(specs)).get(key)
 
 
-def caught_cohorts(specs: Specs) -> dict[str, tuple[str, ...]]:
+def caught_cohorts(specs: References) -> dict[str, tuple[str, ...]]:
     """Return each cohort that is in a ring of cohorts, or below one, with that ring."""
     return rings({cohort.name: cohort.parent for cohort in specs.cohorts.values()})
 
 
-def _judge_flavor(flavor: FlavorSpec, world: _World) -> Verdict:
+def _judge_flavor(flavor: FlavorReferences, world: _World) -> ActiveCondition:
     if flavor.deleting:
         return _terminating(flavor_users(flavor.name, world.specs))
-    return _of(flavor_problem(flavor.topology, world.topologies, unreadable=world.unreadable("Topology")), _READY)
+    return _unless(flavor_problem(flavor.topology, world.topologies, unreadable=world.unreadable("Topology")), _READY)
 
 
-def _judge_cohort(cohort: CohortSpec, world: _World) -> Verdict:
+def _judge_cohort(cohort: CohortReferences, world: _World) -> ActiveCondition:
     """A parent without an object is no problem: it is a root without quota of its own."""
     if cohort.name in world.caught:
-        return _of(ring_problem(world.caught[cohort.name]), _READY)
+        return _unless(ring_problem(world.caught[cohort.name]), _READY)
     shared = Queue(cohort.name, groups=(FlavorGroup((), cohort.flavors),))
     problem = queue_problem(shared, world.flavors, {}, unreadable=world.unreadable("ResourceFlavor"))
-    return _of(problem or _spread(cohort.flavors, world), _READY)
+    return _unless(problem or _spread(cohort.flavors, world), _READY)
 
 
-def _judge_cluster_queue(queue: ClusterQueueSpec, world: _World) -> Verdict:
+def _judge_cluster_queue(queue: ClusterQueueReferences, world: _World) -> ActiveCondition:
     if queue.deleting:
         return _terminating(queue_users(queue.name, world.specs))
     if queue.stop_policy not in ("", "None"):
@@ -125,10 +304,10 @@ def _judge_cluster_queue(queue: ClusterQueueSpec, world: _World) -> Verdict:
     problem = problem or _spread(queue.flavors, world)
     parents = {cohort.name: cohort.parent for cohort in world.specs.cohorts.values()}
     problem = problem or cohort_problem(queue.cohort, parents, unreadable=world.unreadable("Cohort"))
-    return _of(problem, _READY_TO_ADMIT)
+    return _unless(problem, _READY_TO_ADMIT)
 
 
-def _judge_local_queue(local: LocalQueueSpec, queues: Mapping[str, Verdict]) -> Verdict:
+def _judge_local_queue(local: LocalQueueReferences, queues: Mapping[str, ActiveCondition]) -> ActiveCondition:
     if local.stop_policy not in ("", "None"):
         return _inactive("Stopped", f"spec.stopPolicy is {local.stop_policy}; set it to None to submit workloads")
     if not local.cluster_queue:
@@ -141,24 +320,24 @@ def _judge_local_queue(local: LocalQueueSpec, queues: Mapping[str, Verdict]) -> 
     return _READY_TO_QUEUE
 
 
-def queue_users(name: str, specs: Specs) -> list[str]:
+def queue_users(name: str, specs: References) -> list[str]:
     """Return the workloads that hold quota of ClusterQueue `name`, as `Kind/namespace/name`, sorted."""
     return sorted("/".join(key) for key, queue in specs.admitted.items() if queue == name)
 
 
-def flavor_users(name: str, specs: Specs) -> list[str]:
+def flavor_users(name: str, specs: References) -> list[str]:
     """Return the ClusterQueues and Cohorts that list flavor `name`, as `Kind/name`, sorted."""
     queues = [f"ClusterQueue/{queue.name}" for queue in specs.cluster_queues.values() if name in queue.flavors]
     cohorts = [f"Cohort/{cohort.name}" for cohort in specs.cohorts.values() if name in cohort.flavors]
     return sorted(queues + cohorts)
 
 
-def topology_users(name: str, specs: Specs) -> list[str]:
+def topology_users(name: str, specs: References) -> list[str]:
     """Return the ResourceFlavors spread over topology `name`, as `Kind/name`, sorted."""
     return sorted(f"ResourceFlavor/{flavor.name}" for flavor in specs.flavors.values() if flavor.topology == name)
 
 
-def users(kind: str, name: str, specs: Specs) -> list[str]:
+def users(kind: str, name: str, specs: References) -> list[str]:
     """Return what still uses a ClusterQueue, ResourceFlavor or Topology and so holds up its deletion."""
     find = {"ClusterQueue": queue_users, "ResourceFlavor": flavor_users, "Topology": topology_users}[kind]
     return find(name, specs)
@@ -174,13 +353,13 @@ def _spread(flavors: tuple[str, ...], world: _World) -> QuotaProblem | None:
     return None
 
 
-def _terminating(used_by: list[str]) -> Verdict:
+def _terminating(used_by: list[str]) -> ActiveCondition:
     if not used_by:
         return _inactive("Terminating", "It is being deleted; nothing uses it any more")
-    return _inactive("Terminating", f"It is being deleted once nothing uses it; still used by {listed(used_by)}")
+    return _inactive("Terminating", f"It is being deleted once nothing uses it; still used by {listed_users(used_by)}")
 
 
-def listed(used_by: list[str]) -> str:
+def listed_users(used_by: list[str]) -> str:
     """Return the first few of many users in words, and how many more there are."""
     more = len(used_by) - _NAMED
     return ", ".join(used_by[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -24,10 +24,9 @@ from tutti.api.kinds import (
     Workload,
     parse_object,
 )
-from tutti.api.percentage import Percentage
-from tutti.api.problems import Problem
-from tutti.controller.references import caught_cohorts, verdict_on
-from tutti.controller.specs import ObjectKey, Raw, Specs, text
+from tutti.api.problems import FieldProblem
+from tutti.api.quantity import Percentage
+from tutti.controller.references import KindKey, Raw, References, active_condition, caught_cohorts, text_at
 from tutti.quota.references import ring_problem
 
 # Reasons that say what an administrator has chosen, not what he may have overlooked.
@@ -51,71 +50,71 @@ class Classes(Protocol):
 class Review:
     """What is to be said about a write: it is refused if there are problems."""
 
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[FieldProblem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
-class Reference(NamedTuple):
+class NameReference(NamedTuple):
     """A name that an object gives: where, of what, and what becomes of the object while nothing bears it."""
 
     path: str
-    of: ObjectKey
+    of: KindKey
     meanwhile: str
 
 
-def review(kind: str, raw: Raw, old: Raw | None, specs: Specs, *, classes: Classes) -> Review:
+def review(kind: str, raw: Raw, old: Raw | None, specs: References, *, classes: Classes) -> Review:
     """Review the creation of an object, or its change from `old`, among the others as they are known.
 
     An object whose spec stays as it is, or that is being deleted, is never refused: it is stored already, and whoever
     removes a finalizer from it must not have to mend it first.
     """
-    if text(raw, "metadata", "deletionTimestamp") or (old is not None and old.get("spec") == raw.get("spec")):
+    if text_at(raw, "metadata", "deletionTimestamp") or (old is not None and old.get("spec") == raw.get("spec")):
         return Review()
     try:
         found = parse_object(kind, raw)
     except ObjectError as error:
         return Review(problems=error.problems)
-    name = text(raw, "metadata", "name")
+    name = text_at(raw, "metadata", "name")
     written = specs.with_object(kind, raw)
     if kind == "Cohort":
         ring = caught_cohorts(written).get(name, ())
         if name in ring:
-            return Review(problems=[Problem("spec.parentName", ring_problem(ring).message)])
-    warnings = [_missing(one, specs) for one in references(found) if not _is_there(one.of, specs, classes)]
-    warnings = warnings or list(_unusable((kind, text(raw, "metadata", "namespace"), name), written))
+            return Review(problems=[FieldProblem("spec.parentName", ring_problem(ring).message)])
+    warnings = [_missing(one, specs) for one in references_of(found) if not _is_there(one.of, specs, classes)]
+    warnings = warnings or list(_unusable((kind, text_at(raw, "metadata", "namespace"), name), written))
     if old is not None and isinstance(found, ClusterQueue):
         warnings += list(shrunk(found, old))
     return Review(warnings=warnings)
 
 
-def references(found: Object) -> Iterator[Reference]:
+def references_of(found: Object) -> Iterator[NameReference]:
     """Yield every name of another object that an object gives."""
     namespace = found.metadata.namespace
     match found:
         case Workload(spec=spec):
             if spec.queue_name:
-                yield Reference("spec.queueName", ("LocalQueue", namespace, spec.queue_name), _WAITS)
+                yield NameReference("spec.queueName", ("LocalQueue", namespace, spec.queue_name), _WAITS)
             if spec.priority_class_ref is not None:
                 ref = spec.priority_class_ref
-                yield Reference("spec.priorityClassRef.name", (ref.kind, "", ref.name), _BY_PODS)
+                yield NameReference("spec.priorityClassRef.name", (ref.kind, "", ref.name), _BY_PODS)
         case PodGroup(spec=spec):
             if spec.queue_name:
-                yield Reference("spec.queueName", ("LocalQueue", namespace, spec.queue_name), _WAITS)
+                yield NameReference("spec.queueName", ("LocalQueue", namespace, spec.queue_name), _WAITS)
         case LocalQueue(spec=spec):
-            yield Reference("spec.clusterQueue", ("ClusterQueue", "", spec.cluster_queue), _INACTIVE)
+            yield NameReference("spec.clusterQueue", ("ClusterQueue", "", spec.cluster_queue), _INACTIVE)
         case ClusterQueue(spec=spec) | Cohort(spec=spec):
             for number, group in enumerate(spec.resource_groups):
                 for at, flavor in enumerate(group.flavors):
                     path = f"spec.resourceGroups[{number}].flavors[{at}].name"
-                    yield Reference(path, ("ResourceFlavor", "", flavor.name), _INACTIVE)
+                    yield NameReference(path, ("ResourceFlavor", "", flavor.name), _INACTIVE)
         case ResourceFlavor(spec=spec):
             if spec.topology_name:
-                yield Reference("spec.topologyName", ("Topology", "", spec.topology_name), _INACTIVE)
+                yield NameReference("spec.topologyName", ("Topology", "", spec.topology_name), _INACTIVE)
         case _:
             pass  # Topologies and classes name nothing
 
 
-def _is_there(key: ObjectKey, specs: Specs, classes: Classes) -> bool:
+def _is_there(key: KindKey, specs: References, classes: Classes) -> bool:
     kind, namespace, name = key
     match kind:
         case "WorkloadPriorityClass":
@@ -126,7 +125,7 @@ def _is_there(key: ObjectKey, specs: Specs, classes: Classes) -> bool:
             return name in _names(kind, namespace, specs)
 
 
-def _names(kind: str, namespace: str, specs: Specs) -> list[str]:
+def _names(kind: str, namespace: str, specs: References) -> list[str]:
     """Return the names that objects of a kind have."""
     tables: Mapping[str, Iterable[str]] = {
         "Topology": specs.topologies,
@@ -137,7 +136,7 @@ def _names(kind: str, namespace: str, specs: Specs) -> list[str]:
     return list(tables.get(kind, ()))
 
 
-def _missing(one: Reference, specs: Specs) -> str:
+def _missing(one: NameReference, specs: References) -> str:
     kind, namespace, name = one.of
     whole = f"{namespace}/{name}" if namespace else name
     near = difflib.get_close_matches(name, _names(kind, namespace, specs), n=1)
@@ -145,9 +144,9 @@ def _missing(one: Reference, specs: Specs) -> str:
     return f"{one.path}: {kind} {whole} does not exist{meant}; {one.meanwhile}"
 
 
-def _unusable(key: ObjectKey, specs: Specs) -> Iterator[str]:
+def _unusable(key: KindKey, specs: References) -> Iterator[str]:
     """Yield why an object all of whose names are borne cannot be used nevertheless."""
-    verdict = verdict_on(key, specs)
+    verdict = active_condition(key, specs)
     if verdict is not None and not verdict.active and verdict.reason not in _INTENDED:
         yield f"{verdict.message}; it stays inactive until then"
 
@@ -187,10 +186,10 @@ def _nominal(found: ClusterQueue) -> dict[tuple[str, str], int | None]:
 def _used(found: ClusterQueue) -> dict[tuple[str, str], int]:
     """Return what is in use by the status of a queue, in milli-units."""
     return {
-        (flavor.name, one.name): quantity.parse(one.total)
+        (flavor.name, one.name): quantity.parse_quantity(one.total)
         for flavor in found.status.flavors_reservation
         for one in flavor.resources
-        if quantity.parse(one.total)
+        if quantity.parse_quantity(one.total)
     }
 
 

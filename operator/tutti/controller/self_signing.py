@@ -13,28 +13,31 @@ import binascii
 import json
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import structlog
 
-from tutti.api.configuration import SelfSigned
-from tutti.kube.backoff import Backoff
+from tutti.api.configuration import SelfSigned, WebhookSettings
+from tutti.controller.supervision import first_of
 from tutti.kube.certificate import Certificate, spelled
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
-from tutti.kube.resources import Resource
+from tutti.kube.resources import APIResource
+from tutti.kube.retry import Backoff
 
 log = structlog.get_logger(__name__)
 
-SECRETS: Final = Resource("", "v1", "secrets")
+SECRETS: Final = APIResource("", "v1", "secrets")
 _GROUP = "admissionregistration.k8s.io"
 CONFIGURATIONS: Final = tuple(
-    Resource(_GROUP, "v1", f"{kind}webhookconfigurations", namespaced=False) for kind in ("validating", "mutating")
+    APIResource(_GROUP, "v1", f"{kind}webhookconfigurations", namespaced=False) for kind in ("validating", "mutating")
 )
 # How often it is looked whether another replica has renewed it, or somebody has changed what is trusted.
 _LOOK_SECONDS = 60.0
@@ -132,7 +135,7 @@ class SelfSigning:
         other = set(certificate.hosts) != set(spelled(self._wanted.hosts))
         return other or self._clock() >= certificate.ends - self._lasts / 3
 
-    async def _trust(self, resource: Resource, bundle: bytes) -> None:
+    async def _trust(self, resource: APIResource, bundle: bytes) -> None:
         """Have all webhooks of a configuration trust a bundle."""
         path = resource.path(None, self._wanted.configuration_name)
         found = json.loads(await self._client.request("GET", path))
@@ -172,3 +175,35 @@ def _read(data: dict[str, str]) -> _Kept | None:
     except (KeyError, ValueError, binascii.Error, ssl.SSLError):
         return None
     return _Kept(certificate, trusted) if usable else None
+
+
+# How long a start waits for a certificate that the API server trusts.
+_PATIENCE_SECONDS = 10.0
+
+
+@asynccontextmanager
+async def own_certificate(webhook: WebhookSettings, client: Client, stop: asyncio.Event) -> AsyncIterator[Path | None]:
+    """Keep a certificate for the webhooks inside the block, and yield its file; None where it is not ours to make.
+
+    Nothing waits for it for long: without one that is trusted, writes of our kinds are refused, and all else goes on.
+    What ends the keeping sets `stop`, and is raised at the end of the block.
+    """
+    if not webhook.enabled or webhook.self_signed is None:
+        yield None
+        return
+
+    with TemporaryDirectory() as folder:
+        signing, ready = SelfSigning(client, webhook.self_signed, Path(folder)), asyncio.Event()
+        keeping = asyncio.create_task(signing.run(ready), name="certificate")
+        keeping.add_done_callback(lambda _: stop.set())
+        try:
+            with suppress(TimeoutError):  # what is wrong has been logged
+                await asyncio.wait_for(first_of(ready, stop), _PATIENCE_SECONDS)
+            if not ready.is_set():
+                signing.stand_in()
+            yield signing.file
+        finally:
+            keeping.cancel()
+            await asyncio.wait({keeping})
+        if not keeping.cancelled():
+            keeping.result()

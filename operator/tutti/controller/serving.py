@@ -1,34 +1,145 @@
 """Probes and metrics: /healthz, /readyz and /metrics over plain HTTP, or /metrics over HTTPS to those who may read it.
 
 A server of our own and not kopf's, whose one endpoint caches its answer and knows no readiness. It is served in a loop
-of its own (`own_loop.py`), so that probes are answered while the engine is busy; metrics are read in the loop that
+of its own (`event_loops.py`), so that probes are answered while the engine is busy; metrics are read in the loop that
 changes what they tell.
+
+Who may read metrics is asked as controller-runtime's filter asks it (0.22, pkg/metrics/filters,
+WithAuthenticationAndAuthorization): a TokenReview, then a SubjectAccessReview of a path that is no resource. What the
+API server says is kept for a short time, under a digest of the token; how many are asked about at once is bounded, so
+that nobody floods the API server through this.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import cast
+from typing import Any, Final, cast
 
+import msgspec
+import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from tutti.controller.health import Check, Health, asked, report
-from tutti.controller.own_loop import Elsewhere
-from tutti.controller.scraping import PATH, Readers
+from tutti.controller.event_loops import OtherLoop
+from tutti.controller.health import Check, Health, probe_report, run_probes
+from tutti.kube.client import Client
+from tutti.kube.errors import WireError
+
+log = structlog.get_logger(__name__)
+
+PATH: Final = "/metrics"
+_TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
+_ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_KEPT_SECONDS: Final = {HTTPStatus.OK: 60.0, HTTPStatus.FORBIDDEN: 10.0, HTTPStatus.UNAUTHORIZED: 10.0}
+_MOST_KEPT: Final = 256
+_MOST_AT_ONCE: Final = 8
+_LONGEST_TOKEN: Final = 16 * 1024
+
+
+class _User(msgspec.Struct, frozen=True):
+    """Who somebody is (authentication.k8s.io/v1, UserInfo)."""
+
+    username: str = ""
+    uid: str = ""
+    groups: list[str] | None = None
+    extra: dict[str, list[str]] | None = None
+
+
+class _Known(msgspec.Struct, frozen=True):
+    authenticated: bool = False
+    user: _User = _User()
+
+
+class _Token(msgspec.Struct, frozen=True):
+    status: _Known = _Known()
+
+
+class _Allowed(msgspec.Struct, frozen=True):
+    allowed: bool = False
+
+
+class _Access(msgspec.Struct, frozen=True):
+    status: _Allowed = _Allowed()
+
+
+class MetricsReaders:
+    """Tells who may read metrics, and remembers it for a while."""
+
+    def __init__(self, client: Client, *, clock: Callable[[], float] | None = None) -> None:
+        self._client = client
+        self._clock = clock or asyncio.get_running_loop().time
+        self._kept: dict[bytes, tuple[float, HTTPStatus]] = {}
+        self._asking = 0
+
+    async def verdict(self, authorization: str) -> HTTPStatus:
+        """Return with which status to answer whoever sends this header: 200, or why not.
+
+        401 without a token that is known, 403 for those who may not, 429 while too many are asked about, and 503 where
+        the API server does not say.
+        """
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not 0 < len(token) <= _LONGEST_TOKEN:
+            return HTTPStatus.UNAUTHORIZED
+        digest = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+        until, kept = self._kept.get(digest, (0.0, HTTPStatus.OK))
+        if self._clock() < until:
+            return kept
+        if self._asking >= _MOST_AT_ONCE:
+            return HTTPStatus.TOO_MANY_REQUESTS
+        self._asking += 1
+        try:
+            found = await self._asked(token)
+        except (WireError, msgspec.MsgspecError) as error:
+            log.warning("metrics_not_authorized", error=str(error))
+            return HTTPStatus.SERVICE_UNAVAILABLE
+        finally:
+            self._asking -= 1
+        self._keep(digest, found)
+        return found
+
+    async def _asked(self, token: str) -> HTTPStatus:
+        """Ask the API server whose a token is, and whether he may."""
+        answer = await self._review(_TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
+        known = msgspec.json.decode(answer, type=_Token).status
+        if not known.authenticated:
+            return HTTPStatus.UNAUTHORIZED
+        user = known.user
+        spec = {
+            "user": user.username,
+            "uid": user.uid,
+            "groups": user.groups or [],
+            "extra": user.extra or {},
+            "nonResourceAttributes": {"path": PATH, "verb": "get"},
+        }
+        answer = await self._review(_ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
+        allowed = msgspec.json.decode(answer, type=_Access).status.allowed
+        return HTTPStatus.OK if allowed else HTTPStatus.FORBIDDEN
+
+    async def _review(self, path: str, version: str, kind: str, spec: dict[str, Any]) -> bytes:
+        body = json.dumps({"apiVersion": version, "kind": kind, "spec": spec}).encode()
+        return await self._client.request("POST", path, body=body)
+
+    def _keep(self, digest: bytes, found: HTTPStatus) -> None:
+        """Remember a verdict, and no more than so many."""
+        self._kept.pop(digest, None)
+        while len(self._kept) >= _MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        self._kept[digest] = (self._clock() + _KEPT_SECONDS[found], found)
 
 
 def _answer(checks: dict[str, Check], *, passed: bool) -> web.Response:
-    return web.Response(text=report(checks) + ("ok\n" if passed else "failed\n"), status=200 if passed else 503)
+    return web.Response(text=probe_report(checks) + ("ok\n" if passed else "failed\n"), status=200 if passed else 503)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +165,7 @@ async def rendered(registry: CollectorRegistry) -> bytes:
 
 
 def application(
-    health: Health, registry: CollectorRegistry | None, *, measured_in: Elsewhere | None = None
+    health: Health, registry: CollectorRegistry | None, *, measured_in: OtherLoop | None = None
 ) -> web.Application:
     """Return what probes ask; every answer is computed from what `health` and `registry` hold at that moment.
 
@@ -66,12 +177,12 @@ def application(
 
     async def healthz(_: web.Request) -> web.Response:
         """Whether the process should go on."""
-        checks = asked(health.alive)
+        checks = run_probes(health.alive)
         return _answer(checks, passed=all(check.ok for check in checks.values()))
 
     async def readyz(_: web.Request) -> web.Response:
         """Whether it does its work."""
-        checks = asked(health.ready)
+        checks = run_probes(health.ready)
         # Nothing announced yet is the first moment of a start, not readiness.
         return _answer(checks, passed=bool(checks) and all(check.ok for check in checks.values()))
 
@@ -89,7 +200,9 @@ def application(
     return app
 
 
-def guarded(registry: CollectorRegistry, readers: Readers, *, measured_in: Elsewhere | None = None) -> web.Application:
+def guarded(
+    registry: CollectorRegistry, readers: MetricsReaders, *, measured_in: OtherLoop | None = None
+) -> web.Application:
     """Return metrics for those alone who may read them; `measured_in` as above."""
 
     async def metrics(request: web.Request) -> web.Response:
@@ -105,7 +218,7 @@ def guarded(registry: CollectorRegistry, readers: Readers, *, measured_in: Elsew
     return app
 
 
-async def _metrics(registry: CollectorRegistry, measured_in: Elsewhere | None) -> web.Response:
+async def _metrics(registry: CollectorRegistry, measured_in: OtherLoop | None) -> web.Response:
     """Everything measured, in Prometheus' text format."""
     if measured_in is None:
         body = await rendered(registry)

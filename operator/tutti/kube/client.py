@@ -27,12 +27,11 @@ from tutti import __version__
 from tutti.kube.connections import CannotConnect, Connections, Request
 from tutti.kube.credentials import Access, Credentials, CredentialsError
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome
-from tutti.kube.exchange import REFUSED, CutOff, probe
 from tutti.kube.fencing import Fence, LeadershipDoubted, granted
-from tutti.kube.lanes import Lane, Lanes
+from tutti.kube.flow_control import ConcurrencyLimiter, PriorityLevel, PriorityLevels
+from tutti.kube.http1 import REFUSED, CutOff, probe
 from tutti.kube.metrics import WireMetrics
-from tutti.kube.pace import Pace
-from tutti.kube.recovery import Recovery
+from tutti.kube.retry import Recovery
 
 log = structlog.get_logger(__name__)
 P = ParamSpec("P")
@@ -73,8 +72,8 @@ class Client:
         self.metrics = metrics or WireMetrics()
         self.recovery = Recovery()
         self._clock = asyncio.get_running_loop().time
-        self._lanes = Lanes(Pace(concurrency))
-        self.metrics.follow(self._lanes)
+        self._levels = PriorityLevels(ConcurrencyLimiter(concurrency))
+        self.metrics.follow(self._levels)
         self._timeout_seconds = timeout_seconds
         # Compression would cost more CPU than it saves within a cluster's network.
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
@@ -83,7 +82,7 @@ class Client:
         self._counters: dict[tuple[str, str | int], Counter] = {}
 
     async def __aenter__(self) -> Self:
-        # Lanes bound what is written at once, so no pool of connections does.
+        # Priority levels bound what is written at once, so no pool of connections does.
         self._opened = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_CONNECTION_SECONDS),
             headers=self._headers,
@@ -129,7 +128,7 @@ class Client:
         return await self._authorized(self._ask, Request(method, target, body, content_type, seconds, bounded=bounded))
 
     async def write(
-        self, lane: Lane, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
+        self, level: PriorityLevel, method: str, path: str, *, body: bytes, fence: Fence, content_type: str = JSON
     ) -> bytes:
         """Send a write when it is its turn and the fence still allows it, and return the body of the answer.
 
@@ -143,8 +142,8 @@ class Client:
             NotSent: There was no connection.
             UnknownOutcome: The connection broke or the time ran out after sending.
         """
-        lanes, renewed = self._lanes, False
-        await lanes.enter(lane)
+        levels, renewed = self._levels, False
+        await levels.enter(level)
         try:
             access = self.credentials.held or await self.credentials.access()
             while True:
@@ -158,15 +157,15 @@ class Client:
                     answer = await self._ask(access, request)
                 except (ApiError, NotSent) as error:
                     if isinstance(error, ApiError):
-                        lanes.refused(error)
+                        levels.refused(error)
                     if renewed:
                         raise
                     access, renewed = await self._renewed(error), True
                 else:
-                    lanes.answered(self._clock() - sent)
+                    levels.answered(self._clock() - sent)
                     return answer
         finally:
-            lanes.leave(lane)
+            levels.leave(level)
 
     @asynccontextmanager
     async def stream(self, path: str, *, query: Query, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:

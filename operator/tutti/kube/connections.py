@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tutti.kube.credentials import Access
-from tutti.kube.deadlines import Deadlines
-from tutti.kube.exchange import Answer, Connection, CutOff
+from tutti.kube.http1 import Connection, CutOff, Deadlines, Response
 
 _IDLE_SECONDS: Final = 60.0  # kube-apiserver closes them after 90
 _CONNECT_SECONDS: Final = 10.0
@@ -110,7 +109,7 @@ class Connections:
             self._sweep.cancel()
             self._sweep = None
 
-    async def send(self, access: Access, request: Request) -> Answer:
+    async def send(self, access: Access, request: Request) -> Response:
         """Send a request and return its whole answer.
 
         One that may be repeated (GET, PUT, DELETE; never POST or PATCH) and dies unheard on a kept connection is sent

@@ -9,25 +9,46 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import structlog
 
-from tutti.kube.backoff import Backoff
+from tutti.api.conditions import micro_timestamp
+from tutti.engine.records.decisions import EmitEvent
 from tutti.kube.client import MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError
 from tutti.kube.fencing import Fence, LeadershipLost
-from tutti.kube.happenings import Happening, Reference, cut
-from tutti.kube.lanes import Lane
+from tutti.kube.flow_control import PriorityLevel
 from tutti.kube.resources import EVENTS
-from tutti.kube.retry import retrying
-from tutti.kube.timestamps import micro_time, now
+from tutti.kube.retry import Backoff, retrying
+
+LONGEST_NOTE: Final = 1024
+"""kube-apiserver refuses longer notes (core validation, NoteLengthLimit)."""
+
+
+_Regarding: TypeAlias = tuple[str, str, str, str, str]
+"""The object that an event is about."""
+_REFERENCE: Final = ("apiVersion", "kind", "name", "namespace", "uid")
+"""Its fields in a core/v1 ObjectReference."""
+
+
+def _regarding(event: EmitEvent) -> _Regarding:
+    return event.api_version, event.kind, event.name, event.namespace, event.uid
+
+
+def cut_note(note: str) -> str:
+    """Return the note within the server's limit, which counts bytes; a cut one ends in an ellipsis."""
+    encoded = note.encode()
+    if len(encoded) <= LONGEST_NOTE:
+        return note
+    return encoded[: LONGEST_NOTE - 3].decode("utf-8", "ignore") + "..."
+
 
 log = structlog.get_logger(__name__)
 
@@ -55,10 +76,10 @@ class RecorderLimits:
 class _Series:
     """An event and its repeats."""
 
-    happening: Happening
+    event: EmitEvent
     name: str
-    first_at: datetime
-    last_at: datetime
+    first_at: float
+    last_at: float
     last_heard: float
     count: int = 1
     written: int = 0
@@ -68,7 +89,7 @@ class _Series:
     @property
     def namespace(self) -> str:
         """Where the event lives: with its object, and in `default` for cluster-scoped objects."""
-        return self.happening.regarding.namespace or "default"
+        return self.event.namespace or "default"
 
 
 @dataclass(slots=True)
@@ -100,28 +121,28 @@ class EventRecorder:
         self._concurrency = concurrency
         self._limits = limits or RecorderLimits()
         self._backoff = backoff
-        self._series: OrderedDict[Happening, _Series] = OrderedDict()
-        self._buckets: OrderedDict[Reference, _Bucket] = OrderedDict()
+        self._series: OrderedDict[EmitEvent, _Series] = OrderedDict()
+        self._buckets: OrderedDict[_Regarding, _Bucket] = OrderedDict()
         self._queue: asyncio.Queue[_Series] = asyncio.Queue()
         self._work_left = _Outstanding()
         self._hurry = False
 
-    def record(self, happening: Happening) -> None:
+    def record(self, event: EmitEvent) -> None:
         """Take note of an event; it is written later, added to an earlier one, or dropped and counted."""
         heard = asyncio.get_running_loop().time()
         self._forget(heard)
-        known = self._series.get(happening)
+        known = self._series.get(event)
         if known is not None and heard - known.last_heard < _SERIES_SECONDS:
             known.count += 1
-            known.last_at, known.last_heard = now(), heard
-            self._series.move_to_end(happening)
+            known.last_at, known.last_heard = time.time(), heard
+            self._series.move_to_end(event)
             self._schedule(known)
-        elif not self._admit(happening.regarding, heard):
+        elif not self._admit(_regarding(event), heard):
             self._drop("flood")
         elif self._queue.qsize() >= self._limits.waiting:
             self._drop("queue_full")
         else:
-            self._begin(happening, heard)
+            self._begin(event, heard)
 
     async def run(self) -> None:
         """Write until cancelled.
@@ -160,7 +181,7 @@ class EventRecorder:
         while self._buckets and at - next(iter(self._buckets.values())).filled_at >= full:
             self._buckets.popitem(last=False)
 
-    def _admit(self, regarding: Reference, at: float) -> bool:
+    def _admit(self, regarding: _Regarding, at: float) -> bool:
         """Take a token of the object's bucket, if there is one."""
         limits = self._limits
         bucket = self._buckets.setdefault(regarding, _Bucket(limits.burst, at))
@@ -174,14 +195,14 @@ class EventRecorder:
         bucket.tokens -= 1
         return True
 
-    def _begin(self, happening: Happening, heard: float) -> None:
+    def _begin(self, event: EmitEvent, heard: float) -> None:
         """Start a series with its first event, to be written at once."""
-        moment = now()
+        moment = time.time()
         tail = f".{secrets.token_hex(8)}"
-        name = happening.regarding.name[: _LONGEST_NAME - len(tail)].rstrip(".-") + tail
-        series = _Series(happening, name, moment, moment, heard)
-        self._series[happening] = series
-        self._series.move_to_end(happening)
+        name = event.name[: _LONGEST_NAME - len(tail)].rstrip(".-") + tail
+        series = _Series(event, name, moment, moment, heard)
+        self._series[event] = series
+        self._series.move_to_end(event)
         if len(self._series) > _TRACKED:
             self._series.popitem(last=False)
         self._enqueue(series)
@@ -217,16 +238,16 @@ class EventRecorder:
                 await self._write(series)
             except WireError as error:
                 self._drop("error")
-                self._series.pop(series.happening, None)
-                log.debug("event_not_written", reason=series.happening.reason, error=str(error))
+                self._series.pop(series.event, None)
+                log.debug("event_not_written", reason=series.event.reason, error=str(error))
             except LeadershipLost:
                 raise
             except Exception:
                 self._drop("raised")
-                self._series.pop(series.happening, None)
-                log.exception("event_not_written", reason=series.happening.reason)
+                self._series.pop(series.event, None)
+                log.exception("event_not_written", reason=series.event.reason)
             series.busy = False
-            if self._series.get(series.happening) is series and series.count > series.written:
+            if self._series.get(series.event) is series and series.count > series.written:
                 self._schedule(series)
             self._work_left.remove()
 
@@ -260,29 +281,28 @@ class EventRecorder:
 
         async def attempt() -> bytes:
             return await self._client.write(
-                Lane.EVENT, method, path, body=body, fence=self._fence, content_type=content_type
+                PriorityLevel.EVENT, method, path, body=body, fence=self._fence, content_type=content_type
             )
 
         await retrying(attempt, tries=3, backoff=self._backoff())
 
     def _document(self, series: _Series, count: int) -> dict[str, Any]:
         """Return the event as it is created."""
-        said = series.happening
+        event = series.event
+        regarding = dict(zip(_REFERENCE, _regarding(event), strict=True))
         document: dict[str, Any] = {
             "apiVersion": EVENTS.api_version,
             "kind": "Event",
             "metadata": {"name": series.name, "namespace": series.namespace},
-            "eventTime": micro_time(series.first_at),
+            "eventTime": micro_timestamp(series.first_at),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
-            "regarding": said.regarding.as_dict(),
-            "reason": said.reason,
-            "action": said.action,
-            "type": said.type,
-            "note": cut(said.note),
+            "regarding": {field: value for field, value in regarding.items() if value},
+            "reason": event.reason,
+            "action": event.action,
+            "type": event.type,
+            "note": cut_note(event.note),
         }
-        if said.related is not None:
-            document["related"] = said.related.as_dict()
         return {**document, **_as_series(series, count)} if count > 1 else document
 
 
@@ -310,4 +330,4 @@ class _Outstanding:
 
 def _as_series(series: _Series, count: int) -> dict[str, Any]:
     """Return the part of an event that says how often it has happened, and when last."""
-    return {"series": {"count": count, "lastObservedTime": micro_time(series.last_at)}}
+    return {"series": {"count": count, "lastObservedTime": micro_timestamp(series.last_at)}}

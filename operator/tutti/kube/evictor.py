@@ -1,25 +1,26 @@
-"""Takes running members out: by deletion, as kube-scheduler does with its victims, or politely by the Eviction API."""
+"""Takes running members out, by deletion as kube-scheduler does with its victims; and sets Workloads inactive."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 import structlog
 
-from tutti.kube.backoff import Backoff
-from tutti.kube.client import STRATEGIC_MERGE_PATCH, Client
-from tutti.kube.errors import DISRUPTION_BUDGET, ApiError, WireError, is_retryable, retry_after
+from tutti.api.conditions import timestamp
+from tutti.engine.records.decisions import Deactivate, Evict
+from tutti.engine.records.observations import Deactivated
+from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
+from tutti.kube.errors import ApiError, WireError, is_retryable
 from tutti.kube.fencing import Fence
-from tutti.kube.lanes import Lane
-from tutti.kube.pods import read_pod
-from tutti.kube.resources import PODS
-from tutti.kube.retry import settling
-from tutti.kube.timestamps import now, second_time
+from tutti.kube.fetching import read_pod
+from tutti.kube.flow_control import PriorityLevel
+from tutti.kube.resources import PODS, APIResource
+from tutti.kube.retry import Backoff, retrying, settling
 
 log = structlog.get_logger(__name__)
 
@@ -27,41 +28,21 @@ log = structlog.get_logger(__name__)
 class EvictOutcome(Enum):
     """What became of an eviction.
 
-    LEAVING: accepted, the pod ends within its grace period. GONE: it, or the one with this uid, was no more. BLOCKED: a
-    disruption budget forbids it for now. REFUSED: the server does not allow it. FAILED: not accepted, or not known to
-    be, after all tries.
+    LEAVING: accepted, the pod ends within its grace period. GONE: it, or the one with this uid, was no more. REFUSED:
+    the server does not allow it. FAILED: not accepted, or not known to be, after all tries.
     """
 
     LEAVING = "leaving"
     GONE = "gone"
-    BLOCKED = "blocked"
     REFUSED = "refused"
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
-    """Which pod is to leave, and why; `polite` asks the disruption budgets, `grace_seconds` None is the pod's own."""
+class EvictResult(NamedTuple):
+    """What became of an eviction; `message` explains anything but LEAVING to people."""
 
-    namespace: str
-    name: str
-    uid: str
-    reason: str = "PreemptionByScheduler"
-    message: str = ""
-    grace_seconds: int | None = None
-    polite: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class EvictResult:
-    """What became of an eviction; `retry_after` is set where a budget says when to ask again."""
-
-    namespace: str
-    name: str
-    uid: str
     outcome: EvictOutcome
     message: str = ""
-    retry_after: float | None = None
 
 
 class Evictor:
@@ -83,108 +64,135 @@ class Evictor:
         self._tries = tries
         self._backoff = backoff
 
-    async def evict(self, eviction: Eviction) -> EvictResult:
+    async def evict(self, evict: Evict) -> EvictResult:
         """Evict one pod.
 
         Raises:
             LeadershipLost: Before anything, or anything more, was sent.
         """
-        if not eviction.polite:  # the Eviction API sets the condition itself
-            await self._mark(eviction)
-        result = await self._settle(eviction)
+        await self._mark(evict)
+        result = await self._settle(evict)
         self._client.metrics.writes.labels("evict", result.outcome.value).inc()
         log.info(
             "pod_evicted" if result.outcome is EvictOutcome.LEAVING else "pod_not_evicted",
-            namespace=eviction.namespace,
-            name=eviction.name,
-            reason=eviction.reason,
+            namespace=evict.namespace,
+            name=evict.name,
+            reason=evict.reason,
             outcome=result.outcome.value,
             message=result.message,
         )
         return result
 
-    async def _mark(self, eviction: Eviction) -> None:
+    async def _mark(self, evict: Evict) -> None:
         """Set DisruptionTarget; the eviction goes on without it where that fails."""
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
-            "reason": eviction.reason,
-            "message": eviction.message,
-            "lastTransitionTime": second_time(now()),
+            "reason": evict.reason,
+            "message": evict.message,
+            "lastTransitionTime": timestamp(time.time()),
         }
-        patch = {"metadata": {"uid": eviction.uid}, "status": {"conditions": [condition]}}
+        patch = {"metadata": {"uid": evict.uid}, "status": {"conditions": [condition]}}
         try:
             await self._client.write(
-                Lane.EVICT,
+                PriorityLevel.EVICT,
                 "PATCH",
-                PODS.path(eviction.namespace, eviction.name, "status"),
+                PODS.path(evict.namespace, evict.name, "status"),
                 body=msgspec.json.encode(patch),
                 content_type=STRATEGIC_MERGE_PATCH,
                 fence=self._fence,
             )
         except WireError as error:
-            log.warning("victim_not_marked", namespace=eviction.namespace, name=eviction.name, error=str(error))
+            log.warning("victim_not_marked", namespace=evict.namespace, name=evict.name, error=str(error))
 
-    async def _settle(self, eviction: Eviction) -> EvictResult:
+    async def _settle(self, evict: Evict) -> EvictResult:
         """Try until accepted or refused; repeating is safe, for the uid is a precondition."""
 
         async def send() -> EvictResult:
-            await self._send(eviction)
-            return EvictResult(eviction.namespace, eviction.name, eviction.uid, EvictOutcome.LEAVING)
+            await self._send(evict)
+            return EvictResult(EvictOutcome.LEAVING)
 
         async def judge(error: WireError) -> EvictResult | None:
-            verdict = await self._judge(eviction, error)
-            return None if verdict is None else _result(eviction, verdict, error)
+            outcome = await self._judge(evict, error)
+            return None if outcome is None else EvictResult(outcome, str(error))
 
         try:
             return await settling(send, judge, tries=self._tries, backoff=self._backoff())
         except WireError as error:
-            return _result(eviction, EvictOutcome.FAILED, error)
+            return EvictResult(EvictOutcome.FAILED, str(error))
 
-    async def _send(self, eviction: Eviction) -> None:
-        """Delete the pod, or ask the Eviction API to."""
-        options: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": eviction.uid},
-        }
-        if eviction.grace_seconds is not None:
-            options["gracePeriodSeconds"] = eviction.grace_seconds
-        if not eviction.polite:
-            path = PODS.path(eviction.namespace, eviction.name)
-            await self._client.write(Lane.EVICT, "DELETE", path, body=msgspec.json.encode(options), fence=self._fence)
-            return
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": eviction.name, "namespace": eviction.namespace},
-            "deleteOptions": options,
-        }
-        path = PODS.path(eviction.namespace, eviction.name, "eviction")
-        await self._client.write(Lane.EVICT, "POST", path, body=msgspec.json.encode(body), fence=self._fence)
+    async def _send(self, evict: Evict) -> None:
+        """Delete the pod."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": evict.uid}}
+        path, body = PODS.path(evict.namespace, evict.name), msgspec.json.encode(options)
+        await self._client.write(PriorityLevel.EVICT, "DELETE", path, body=body, fence=self._fence)
 
-    async def _judge(self, eviction: Eviction, error: WireError) -> EvictOutcome | None:
+    async def _judge(self, evict: Evict, error: WireError) -> EvictOutcome | None:
         """Say what an error means; None where another try is in order."""
         if not isinstance(error, ApiError):
             return None
         if error.status == HTTPStatus.NOT_FOUND:
             return EvictOutcome.GONE
-        if any(cause.reason == DISRUPTION_BUDGET for cause in error.details.causes or ()):
-            return EvictOutcome.BLOCKED
         if error.status == HTTPStatus.CONFLICT:
-            return await self._look(eviction)
+            return await self._look(evict)
         return None if error.retryable else EvictOutcome.REFUSED
 
-    async def _look(self, eviction: Eviction) -> EvictOutcome | None:
-        """Tell another pod of the same name from a passing conflict, which evictions have on their budget."""
+    async def _look(self, evict: Evict) -> EvictOutcome | None:
+        """Tell another pod of the same name from a passing conflict."""
         try:
-            pod = await read_pod(self._client, eviction.namespace, eviction.name, uid=eviction.uid, tries=2)
+            pod = await read_pod(self._client, evict.namespace, evict.name, uid=evict.uid, tries=2)
         except WireError as unread:
             return None if is_retryable(unread) else EvictOutcome.FAILED
         return EvictOutcome.GONE if pod is None else None
 
 
-def _result(eviction: Eviction, outcome: EvictOutcome, error: WireError) -> EvictResult:
-    """Record an outcome together with the error it was learnt from."""
-    wait = retry_after(error) if outcome is EvictOutcome.BLOCKED else None
-    return EvictResult(eviction.namespace, eviction.name, eviction.uid, outcome, str(error), wait)
+PAST_ALL_GENERATIONS = 2**31 - 1
+"""The generation told of an object that is no more, or is another one by now: every later one is past it."""
+
+
+class _Metadata(msgspec.Struct):
+    generation: int = 0
+
+
+class _Answer(msgspec.Struct):
+    metadata: _Metadata
+
+
+class Deactivator:
+    """Writes `spec.active: false`; repeating it is safe, for the uid is a precondition and the value is the same."""
+
+    def __init__(self, client: Client, resource: APIResource, *, fence: Fence) -> None:
+        self._client = client
+        self._resource = resource
+        self._fence = fence
+
+    async def deactivate(self, wanted: Deactivate) -> Deactivated:
+        """Set one object inactive.
+
+        Returns:
+            The generation that it has then; `PAST_ALL_GENERATIONS` where it is no more, 0 where it was not written.
+
+        Raises:
+            LeadershipLost: Before anything, or anything more, was sent.
+        """
+        return Deactivated(wanted.namespace, wanted.name, wanted.uid, await self._generation(wanted))
+
+    async def _generation(self, wanted: Deactivate) -> int:
+        path = self._resource.path(wanted.namespace, wanted.name)
+        body = msgspec.json.encode({"metadata": {"uid": wanted.uid}, "spec": {"active": False}})
+
+        async def attempt() -> bytes:
+            """Write once."""
+            return await self._client.write(
+                PriorityLevel.EVICT, "PATCH", path, body=body, fence=self._fence, content_type=MERGE_PATCH
+            )
+
+        try:
+            answer = await retrying(attempt)
+        except WireError as error:
+            if isinstance(error, ApiError) and error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+                return PAST_ALL_GENERATIONS
+            log.error("workload_not_deactivated", namespace=wanted.namespace, name=wanted.name, error=str(error))  # noqa: TRY400 - the reason is in the answer
+            return 0
+        log.info("workload_deactivated", namespace=wanted.namespace, name=wanted.name)
+        return msgspec.json.decode(answer, type=_Answer).metadata.generation

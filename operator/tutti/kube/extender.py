@@ -32,7 +32,7 @@ class ExtenderError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class ExtenderArgs:
     """The nodes that an extender is asked about, and the pod, as the API server has them.
 
     Attributes:
@@ -47,7 +47,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class ExtenderFilterResult:
     """What an extender has left of the candidates, and why not the others."""
 
     nodes: list[str]
@@ -73,7 +73,7 @@ class ExtenderClient:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def filter(self, candidates: Candidates) -> Filtered:
+    async def filter(self, candidates: ExtenderArgs) -> ExtenderFilterResult:
         """Ask which of the candidates the pod may go to.
 
         Raises:
@@ -86,7 +86,7 @@ class ExtenderClient:
         if said.get("error"):
             raise ExtenderError(str(said["error"]))
         try:
-            return Filtered(
+            return ExtenderFilterResult(
                 _left(said),
                 msgspec.convert(said.get("failednodes") or {}, dict[str, str]),
                 msgspec.convert(said.get("failedandunresolvablenodes") or {}, dict[str, str]),
@@ -94,7 +94,7 @@ class ExtenderClient:
         except msgspec.ValidationError as error:
             raise ExtenderError(f"{self._url(self.extender.filter_verb)} answered wrongly: {error}") from error
 
-    async def prioritize(self, candidates: Candidates) -> dict[str, int]:
+    async def prioritize(self, candidates: ExtenderArgs) -> dict[str, int]:
         """Ask how good each of the candidates is; returns 0 to 10 by name.
 
         Raises:
@@ -112,7 +112,7 @@ class ExtenderClient:
                 raise ExtenderError(f"{self.extender.url_prefix} gave {host} the score {score}; it must be 0 to 10")
         return scores
 
-    async def _ask(self, verb: str, candidates: Candidates) -> Any:
+    async def _ask(self, verb: str, candidates: ExtenderArgs) -> Any:
         if self._session is None:
             raise RuntimeError("the client is not open: use it within `async with`")
         url = self._url(verb)
@@ -139,7 +139,7 @@ class ExtenderClient:
         return f"{self.extender.url_prefix.rstrip('/')}/{verb}"
 
 
-def _arguments(candidates: Candidates, *, names_only: bool) -> bytes:
+def _arguments(candidates: ExtenderArgs, *, names_only: bool) -> bytes:
     """Return ExtenderArgs."""
     nodes = None if names_only else {"metadata": {}, "items": [msgspec.Raw(one) for one in candidates.objects]}
     names = list(candidates.names) if names_only else None

@@ -41,7 +41,7 @@ class LeadershipDoubted(LeadershipLost):
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class LeaseTerm:
     """What is recorded on writes: the uid of the lease, and how often it had changed hands."""
 
     lease: str
@@ -66,6 +66,6 @@ async def granted(fence: Fence) -> float:
             await doubt.settled()
 
 
-def no_term() -> Term | None:
+def no_term() -> LeaseTerm | None:
     """Return the term of a process that holds no lease: none."""
     return None

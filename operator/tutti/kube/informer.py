@@ -21,14 +21,13 @@ from typing import Final, Generic, TypeVar
 import msgspec
 import structlog
 
-from tutti.kube.backoff import Backoff
-from tutti.kube.changes import Change, Key, Unread
 from tutti.kube.client import Client
+from tutti.kube.decoding import BrokenStream, LineSplitter
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError, is_retryable, retry_after
-from tutti.kube.listing import FIRST_PAGE, Page, Scope, fetch_page, next_limit
-from tutti.kube.mirror import Mirror
-from tutti.kube.resources import Resource
-from tutti.kube.watching import BrokenStream, LineSplitter
+from tutti.kube.fetching import FIRST_PAGE, ListPage, ListScope, fetch_page, next_limit
+from tutti.kube.resources import APIResource
+from tutti.kube.retry import Backoff
+from tutti.kube.store import Change, ObjectKey, ObjectStore, Unreadable
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -63,11 +62,11 @@ class Informer(Generic[T]):
     def __init__(
         self,
         client: Client,
-        resource: Resource,
+        resource: APIResource,
         *,
         view: type[T],
         deliver: Callable[[Sequence[Change[T]]], None],
-        unread: Callable[[Unread], None] = lambda _: None,
+        unread: Callable[[Unreadable], None] = lambda _: None,
         trim: Callable[[T], T] = lambda found: found,
         namespace: str | None = None,
         label_selector: str = "",
@@ -85,8 +84,8 @@ class Informer(Generic[T]):
         self.refused = False
         self._interrupted_at = 0.0  # when the problem began, by the clock of the loop
         self._client = client
-        self._mirror = Mirror(resource, client.metrics, view=view, deliver=deliver, unread=unread, trim=trim)
-        self._scope = Scope(resource.path(namespace), label_selector, field_selector)
+        self._store = ObjectStore(resource, client.metrics, view=view, deliver=deliver, unread=unread, trim=trim)
+        self._scope = ListScope(resource.path(namespace), label_selector, field_selector)
         self._page_size = page_size
         self._most = page_size  # less after pages did not come in time
         self._watch_seconds = watch_seconds
@@ -109,9 +108,9 @@ class Informer(Generic[T]):
         self._synced_gauge = client.metrics.synced.labels(resource.label)
 
     @property
-    def keys(self) -> frozenset[Key]:
+    def keys(self) -> frozenset[ObjectKey]:
         """The objects known to exist, including those that could not be decoded."""
-        return self._mirror.keys
+        return self._store.keys
 
     @property
     def interrupted_seconds(self) -> float:
@@ -146,10 +145,10 @@ class Informer(Generic[T]):
     async def _go_round(self) -> None:
         """Watch, after a list where one is needed, until the stream ends or fails."""
         if self._answered < self._asked:
-            self._mirror.version = None
+            self._store.version = None
         self._begun = self._asked
         try:
-            if self._mirror.version is None and self._in_pages:
+            if self._store.version is None and self._in_pages:
                 await self._list()
             await self._watch()
         except WireError as error:
@@ -157,7 +156,7 @@ class Informer(Generic[T]):
 
     async def _recover(self, error: WireError) -> None:
         """Decide where to go on after an error, and wait: not after the first 410, else longer and longer."""
-        lists, streams = self._mirror.version is None, not self._in_pages
+        lists, streams = self._store.version is None, not self._in_pages
         refused = isinstance(error, ApiError) and error.status in _NO_STREAMING_LISTS
         if lists and streams and refused:
             self._in_pages, self._has_streaming_lists = True, False
@@ -172,7 +171,7 @@ class Informer(Generic[T]):
         if isinstance(error, ApiError):
             self._note_answer()
         if isinstance(error, ApiError) and error.status == HTTPStatus.GONE:
-            self._mirror.version = None
+            self._store.version = None
             self._expired_lists += lists
             before, self._expired = self._expired, True
             if not before:
@@ -184,7 +183,7 @@ class Informer(Generic[T]):
         self._away = isinstance(error, NotSent)
         # A server that is away needs no new list when it is back; one that answers and keeps failing may.
         if self._backoff.failures >= _RELIST_AFTER_FAILURES and not self._away:
-            self._mirror.version = None
+            self._store.version = None
         asked = retry_after(error)
         wait = self._backoff.next(asked, at_most=_LONGEST_AWAY_SECONDS if self._away else math.inf)
         self._report(str(error), passing=self._expired or is_retryable(error))
@@ -220,7 +219,7 @@ class Informer(Generic[T]):
     async def _list(self) -> None:
         """Deliver a whole snapshot page by page, then what is known but not in it as Gone."""
         self._relists.inc()
-        self._mirror.begin_list()
+        self._store.begin_list()
         # A list so long that its snapshot expires between pages is asked for in one piece.
         limit = min(self._most, FIRST_PAGE) if self._expired_lists < _PAGED_ATTEMPTS else 0
         page = await fetch_page(self._client, self._scope, limit=limit)
@@ -237,10 +236,10 @@ class Informer(Generic[T]):
                 raise found
             page = found
         await self._take_items(page.items or ())
-        self._mirror.end_list(page.metadata.resource_version)
+        self._store.end_list(page.metadata.resource_version)
         self._note_listed()
 
-    async def _after(self, cursor: str, limit: int) -> Page | WireError:
+    async def _after(self, cursor: str, limit: int) -> ListPage | WireError:
         """Return the page that a cursor leads to, or why there is none."""
         try:
             return await fetch_page(self._client, self._scope, limit=limit, cursor=cursor)
@@ -250,7 +249,7 @@ class Informer(Generic[T]):
     async def _take_items(self, items: Sequence[msgspec.Raw]) -> None:
         """Take the objects of a page, leaving the loop to others now and then."""
         for start in range(0, len(items), _SLICE):
-            self._mirror.take_items(items[start : start + _SLICE])
+            self._store.take_items(items[start : start + _SLICE])
             await asyncio.sleep(0)
 
     def _note_listed(self) -> None:
@@ -260,7 +259,7 @@ class Informer(Generic[T]):
         self._in_pages = not (self._streams and self._has_streaming_lists)
         self._report(None)
         if not self.synced.is_set():
-            log.info("informer_synced", resource=self.resource.label, objects=len(self._mirror))
+            log.info("informer_synced", resource=self.resource.label, objects=len(self._store))
             self.synced.set()
             self._synced_gauge.set(1)
         self._answered = self._begun
@@ -278,7 +277,7 @@ class Informer(Generic[T]):
         clock = loop.time
         async with self._client.stream(self._scope.path, query=self._query(seconds), idle_seconds=stall) as chunks:
             splitter = LineSplitter()
-            heard = self._mirror.version is None
+            heard = self._store.version is None
             self._note_answer()
             if heard:
                 await self._take_list(chunks, splitter)
@@ -299,7 +298,7 @@ class Informer(Generic[T]):
 
     def _query(self, seconds: int) -> dict[str, str]:
         """Return the query of a watch from the last version on, or of one that begins with all that exists."""
-        version = self._mirror.version
+        version = self._store.version
         begin = {"resourceVersion": version or ""}
         if version is None:
             begin = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
@@ -312,7 +311,7 @@ class Informer(Generic[T]):
             WireError: The stream broke, ended or fell silent before.
         """
         self._relists.inc()
-        self._mirror.begin_list()
+        self._store.begin_list()
         clock = asyncio.get_running_loop().time
         longest = self._stall_seconds or _LIST_SILENCE_SECONDS
         try:
@@ -320,7 +319,7 @@ class Informer(Generic[T]):
                 async for chunk in chunks:
                     silence.reschedule(clock() + longest)
                     await self._take(splitter.feed(chunk))
-                    if self._mirror.version is not None:
+                    if self._store.version is not None:
                         self._note_listed()
                         return
         except TimeoutError as error:
@@ -331,7 +330,7 @@ class Informer(Generic[T]):
         """Apply a chunk's events, leaving the loop to others now and then; returns whether there were any."""
         for start in range(0, len(lines), _SLICE):
             few = lines[start : start + _SLICE]
-            self._mirror.take_lines(few)
+            self._store.take_lines(few)
             self._in_turn += len(few)
             if self._in_turn >= _SLICE:
                 self._in_turn = 0
@@ -344,7 +343,7 @@ class Informer(Generic[T]):
         A server restored from a backup has older versions than we do and would keep such a watch open and silent.
         """
         page = await fetch_page(self._client, self._scope, limit=1)
-        ours, theirs = self._mirror.version or "", page.metadata.resource_version
+        ours, theirs = self._store.version or "", page.metadata.resource_version
         if ours.isdecimal() and theirs.isdecimal() and int(theirs) < int(ours):
             log.warning("informer_rewound", resource=self.resource.label, version=ours, server_version=theirs)
-            self._mirror.version = None
+            self._store.version = None

@@ -28,11 +28,11 @@ from typing import Any
 
 import structlog
 
+from tutti.api.conditions import micro_timestamp
 from tutti.kube.client import Client
 from tutti.kube.errors import ApiError, WireError
-from tutti.kube.fencing import LeadershipDoubted, LeadershipLost, Term
+from tutti.kube.fencing import LeadershipDoubted, LeadershipLost, LeaseTerm
 from tutti.kube.lease_record import NEVER, LeaseRecord
-from tutti.kube.timestamps import micro_time, now
 
 log = structlog.get_logger(__name__)
 
@@ -139,11 +139,11 @@ class Elector:
         return f"leads; the lease was renewed {since:.0f} s ago"
 
     @property
-    def term(self) -> Term | None:
+    def term(self) -> LeaseTerm | None:
         """What writes of this process record; None where it has never led."""
         if not self._record.exists or self._deadline == NEVER:
             return None
-        return Term(self._record.uid, self._record.transitions)
+        return LeaseTerm(self._record.uid, self._record.transitions)
 
     def check(self) -> float:
         """Return how many seconds what is sent now may be worked on; cheap enough for before every write.
@@ -276,7 +276,7 @@ class Elector:
             await self._read()
             if not self._proven_own():
                 self._lose("another has taken it, or it was deleted")
-        await self._write({**self._record.spec(), "renewTime": micro_time(now())})
+        await self._write({**self._record.spec(), "renewTime": micro_timestamp(time.time())})
 
     async def end(self, *, under_way: bool) -> None:
         """Stop acting at once, and give the lease up so that the next leader need not wait; best effort.
@@ -312,7 +312,7 @@ class Elector:
 
     def _given_up(self) -> dict[str, Any]:
         """The record of a lease that nobody holds any more."""
-        moment = micro_time(now())
+        moment = micro_timestamp(time.time())
         nobody = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": moment, "acquireTime": moment}
         return {**self._record.spec(), **nobody}
 
@@ -343,7 +343,7 @@ class Elector:
     def _claim(self) -> dict[str, Any]:
         """Return the record that makes this process the holder, leaving fields of others as they are."""
         spec = self._record.spec()
-        moment = micro_time(now())
+        moment = micro_timestamp(time.time())
         transitions = self._record.transitions
         changed = self._record.exists and spec.get("holderIdentity") != self.identity
         return {

@@ -6,7 +6,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from tutti.kube.lanes import Lane, Lanes
+from tutti.kube.flow_control import PriorityLevel, PriorityLevels
 
 
 class WireMetrics:
@@ -48,8 +48,8 @@ class WireMetrics:
         )
         self.leader = Gauge("tutti_leader", "1 while this process holds the lease", registry=into)
 
-    def follow(self, lanes: Lanes) -> None:
-        """Show the state of these lanes whenever somebody asks."""
-        self.write_limit.set_function(lambda: lanes.limit)
-        for lane in Lane:
-            self.writes_waiting.labels(lane.name.lower()).set_function(partial(lanes.waiting, lane))
+    def follow(self, levels: PriorityLevels) -> None:
+        """Show the state of these priority levels whenever somebody asks."""
+        self.write_limit.set_function(lambda: levels.limit)
+        for level in PriorityLevel:
+            self.writes_waiting.labels(level.name.lower()).set_function(partial(levels.waiting, level))

@@ -11,7 +11,7 @@ _PLAIN: Final = re.compile("[a-zA-Z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class APIResource:
     """A kind of object as the API serves it; `group` is empty for the core group."""
 
     group: str
@@ -60,22 +60,22 @@ def _escaped(part: str, *, safe: str) -> str:
     return part if _PLAIN.fullmatch(part) else quote(part, safe=safe)
 
 
-RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas")
-PODS: Final = Resource("", "v1", "pods")
-NODES: Final = Resource("", "v1", "nodes", namespaced=False)
-NAMESPACES: Final = Resource("", "v1", "namespaces", namespaced=False)
-LEASES: Final = Resource("coordination.k8s.io", "v1", "leases")
-EVENTS: Final = Resource("events.k8s.io", "v1", "events")
-SERVICES: Final = Resource("", "v1", "services")
-REPLICATION_CONTROLLERS: Final = Resource("", "v1", "replicationcontrollers")
-REPLICA_SETS: Final = Resource("apps", "v1", "replicasets")
-STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets")
-POD_DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets")
-PERSISTENT_VOLUMES: Final = Resource("", "v1", "persistentvolumes", namespaced=False)
-PERSISTENT_VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims")
-STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", namespaced=False)
-CSI_NODES: Final = Resource("storage.k8s.io", "v1", "csinodes", namespaced=False)
-CSI_DRIVERS: Final = Resource("storage.k8s.io", "v1", "csidrivers", namespaced=False)
-CSI_STORAGE_CAPACITIES: Final = Resource("storage.k8s.io", "v1", "csistoragecapacities")
-VOLUME_ATTACHMENTS: Final = Resource("storage.k8s.io", "v1", "volumeattachments", namespaced=False)
-PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
+RESOURCE_QUOTAS: Final = APIResource("", "v1", "resourcequotas")
+PODS: Final = APIResource("", "v1", "pods")
+NODES: Final = APIResource("", "v1", "nodes", namespaced=False)
+NAMESPACES: Final = APIResource("", "v1", "namespaces", namespaced=False)
+LEASES: Final = APIResource("coordination.k8s.io", "v1", "leases")
+EVENTS: Final = APIResource("events.k8s.io", "v1", "events")
+SERVICES: Final = APIResource("", "v1", "services")
+REPLICATION_CONTROLLERS: Final = APIResource("", "v1", "replicationcontrollers")
+REPLICA_SETS: Final = APIResource("apps", "v1", "replicasets")
+STATEFUL_SETS: Final = APIResource("apps", "v1", "statefulsets")
+POD_DISRUPTION_BUDGETS: Final = APIResource("policy", "v1", "poddisruptionbudgets")
+PERSISTENT_VOLUMES: Final = APIResource("", "v1", "persistentvolumes", namespaced=False)
+PERSISTENT_VOLUME_CLAIMS: Final = APIResource("", "v1", "persistentvolumeclaims")
+STORAGE_CLASSES: Final = APIResource("storage.k8s.io", "v1", "storageclasses", namespaced=False)
+CSI_NODES: Final = APIResource("storage.k8s.io", "v1", "csinodes", namespaced=False)
+CSI_DRIVERS: Final = APIResource("storage.k8s.io", "v1", "csidrivers", namespaced=False)
+CSI_STORAGE_CAPACITIES: Final = APIResource("storage.k8s.io", "v1", "csistoragecapacities")
+VOLUME_ATTACHMENTS: Final = APIResource("storage.k8s.io", "v1", "volumeattachments", namespaced=False)
+PRIORITY_CLASSES: Final = APIResource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)

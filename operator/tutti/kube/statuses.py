@@ -9,6 +9,7 @@ leader before is refused by the object itself, which knows under which lease it 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -18,14 +19,14 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from tutti.api.conditions import timestamp
 from tutti.api.model import GROUP
-from tutti.kube.backoff import Backoff
 from tutti.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Client
 from tutti.kube.errors import ApiError, WireError, is_retryable, retry_after
-from tutti.kube.fencing import Fence, LeadershipLost, Term, no_term
-from tutti.kube.lanes import Lane
-from tutti.kube.resources import PODS, Resource
-from tutti.kube.timestamps import now, second_time
+from tutti.kube.fencing import Fence, LeadershipLost, LeaseTerm, no_term
+from tutti.kube.flow_control import PriorityLevel
+from tutti.kube.resources import PODS, APIResource
+from tutti.kube.retry import Backoff
 
 log = structlog.get_logger(__name__)
 
@@ -35,17 +36,17 @@ _UID: Final = "metadata.uid"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class StatusTarget:
     """The object a status belongs to; with a uid, never another object of the same name."""
 
-    resource: Resource
+    resource: APIResource
     namespace: str
     name: str
     uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class PodVerdict:
+class PodConditionUpdate:
     """A condition of a pod, as scheduling decides it; `since` is only written, never compared."""
 
     type: str
@@ -65,7 +66,7 @@ class PodVerdict:
         }
         if self.observed_generation:
             fields["observedGeneration"] = self.observed_generation
-        return {**fields, "lastTransitionTime": self.since or second_time(now())}
+        return {**fields, "lastTransitionTime": self.since or timestamp(time.time())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class _Slot:
     once: bool = False  # nothing of it need be known once it is written
 
 
-_Key = tuple[Target, str]  # the part of the status is a condition's type for pods, empty for everything else
+_Key = tuple[StatusTarget, str]  # the part of the status is a condition's type for pods, empty for everything else
 
 
 class StatusWriter:
@@ -101,7 +102,7 @@ class StatusWriter:
         client: Client,
         *,
         fence: Fence,
-        term: Callable[[], Term | None] = no_term,
+        term: Callable[[], LeaseTerm | None] = no_term,
         concurrency: int = 8,
         spacing_seconds: float = 1.0,
         backoff: Callable[[], Backoff] = lambda: Backoff(first=0.5),
@@ -119,7 +120,7 @@ class StatusWriter:
         self._finished.set()
         self._hurry = False
 
-    def put(self, target: Target, status: Mapping[str, Any]) -> None:
+    def put(self, target: StatusTarget, status: Mapping[str, Any]) -> None:
         """Want these fields in the object's status; fields not named are left alone (merge patch, RFC 7386)."""
         term = self._term() if target.resource.group == GROUP else None
         recorded = {**status, "fence": term} if term is not None else status
@@ -133,7 +134,7 @@ class StatusWriter:
         name: str,
         uid: str,
         *,
-        verdict: PodVerdict,
+        verdict: PodConditionUpdate,
         nominated_node: str | None = None,
         once: bool = False,
     ) -> None:
@@ -141,17 +142,17 @@ class StatusWriter:
 
         One that is wanted `once` is remembered until it is written, and not as long as the pod exists.
         """
-        target = Target(PODS, namespace, name, uid)
+        target = StatusTarget(PODS, namespace, name, uid)
         status: dict[str, Any] = {"conditions": [verdict.as_patch()]}
         if nominated_node is not None:
             status["nominatedNodeName"] = nominated_node or None
         body = msgspec.json.encode({**_precondition(target), "status": status})
-        digest = _verdict_digest(verdict, nominated_node)
+        digest = _condition_digest(verdict, nominated_node)
         key = target, verdict.type
         self._want(key, _Write(body, STRATEGIC_MERGE_PATCH, digest))
         self._slots[key].once = once
 
-    def forget(self, target: Target, *, parts: Sequence[str] = ("",)) -> None:
+    def forget(self, target: StatusTarget, *, parts: Sequence[str] = ("",)) -> None:
         """Drop what is known and wanted of an object that is gone; `parts` are its condition types."""
         for part in parts:
             slot = self._slots.pop((target, part), None)
@@ -255,7 +256,7 @@ class StatusWriter:
         target, _ = key
         try:
             await self._client.write(
-                Lane.STATUS,
+                PriorityLevel.STATUS,
                 "PATCH",
                 target.resource.path(target.namespace, target.name, "status"),
                 body=write.body,
@@ -279,7 +280,7 @@ class StatusWriter:
         self._count("written")
         return 0.0
 
-    def _after_error(self, target: Target, slot: _Slot, write: _Write, error: WireError) -> float:
+    def _after_error(self, target: StatusTarget, slot: _Slot, write: _Write, error: WireError) -> float:
         """Keep the value for another try where that may help; drop it where the object is gone or refuses it.
 
         A conflict says that others were faster each time the server tried: it passes, and ends with the object at last.
@@ -314,7 +315,7 @@ def _is_gone(error: ApiError) -> bool:
     return error.status == HTTPStatus.NOT_FOUND or any(cause.field == _UID for cause in causes)
 
 
-def _precondition(target: Target) -> dict[str, Any]:
+def _precondition(target: StatusTarget) -> dict[str, Any]:
     """Return the metadata that keeps a patch off another object of the same name."""
     return {"metadata": {"uid": target.uid}} if target.uid else {}
 
@@ -324,7 +325,7 @@ def _digest(told: bytes) -> bytes:
     return blake2b(told, digest_size=_DIGEST_BYTES).digest()
 
 
-def _verdict_digest(verdict: PodVerdict, nominated_node: str | None) -> bytes:
+def _condition_digest(verdict: PodConditionUpdate, nominated_node: str | None) -> bytes:
     """Return the fingerprint of a condition without its time."""
     fields = (verdict.type, verdict.status, verdict.reason, verdict.message, verdict.observed_generation)
     return _digest(msgspec.json.encode((*fields, nominated_node)))

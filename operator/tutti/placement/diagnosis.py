@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tutti.api.resources import describe
-from tutti.api.wording import all_of
+from tutti.api.messages import all_of
+from tutti.api.resources import format_amount
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction
 from tutti.placement.gang import Ask, feasible_capacity, place_ask
@@ -215,7 +215,7 @@ def _never_fits(nodes: NodeColumns, ask: Ask) -> str:
         for claim in (ask.klass.volumes.once if ask.required > 1 else ())
     ]
     for name, largest in too_large(nodes, ask.klass.requests).items():
-        asks, offers = describe(name, ask.klass.requests[name]), describe(name, largest)
+        asks, offers = format_amount(name, ask.klass.requests[name]), format_amount(name, largest)
         parts.append(f"a pod asks for {asks} {name}; the largest node offers {offers}")
     return "; ".join(parts)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tutti.api.core import PodSpec
 from tutti.api.resources import Amounts
-from tutti.api.taints import Taint
+from tutti.api.selectors import Taint
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import ABSENT, NodeColumns
 from tutti.placement.framework import Mask, Scores

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.api.taints import Toleration
+from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.transaction import Transaction

@@ -15,8 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tutti.api.labels import LabelSelector, NodeSelector, NodeSelectorTerm
-from tutti.api.taints import HARD_EFFECTS, Taint, Toleration, untolerated
+from tutti.api.selectors import (
+    HARD_EFFECTS,
+    LabelSelector,
+    NodeSelector,
+    NodeSelectorTerm,
+    Taint,
+    Toleration,
+    untolerated,
+)
 from tutti.placement.framework import FlavorConstraints
 from tutti.placement.topology.request import LevelRequest
 from tutti.quota.policy import DEFAULT_FUNGIBILITY, NOBODY, Fungibility, PreemptionPolicy

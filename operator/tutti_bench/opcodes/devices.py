@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tutti.kube.resources import NODES, Resource
+from tutti.kube.resources import NODES, APIResource
 from tutti_bench.objects import Refused
 from tutti_bench.opcodes.objects import create_many
 from tutti_bench.operations.objects import AllocResourceClaims, CreateResourceClaims, CreateResourceDriver
@@ -17,7 +17,7 @@ from tutti_bench.run import Run
 from tutti_bench.templates import Object
 
 _VERSION: Final = "resource.k8s.io/v1"
-_CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims")
+_CLAIMS: Final = APIResource("resource.k8s.io", "v1", "resourceclaims")
 
 
 class _Exactly(msgspec.Struct, frozen=True):

@@ -6,8 +6,8 @@ import asyncio
 import uuid
 from typing import Final
 
-from tutti.kube.backoff import Backoff
-from tutti.kube.resources import Resource
+from tutti.kube.resources import APIResource
+from tutti.kube.retry import Backoff
 from tutti_bench.objects import Refused
 from tutti_bench.opcodes.pods import paced
 from tutti_bench.operations.objects import (
@@ -227,5 +227,5 @@ async def _until_there(namespace: str, count: int, run: Run) -> None:
         await asyncio.sleep(backoff.next())
 
 
-async def _number(resource: Resource, namespace: str, run: Run) -> int:
+async def _number(resource: APIResource, namespace: str, run: Run) -> int:
     return len(await run.objects.names(resource, namespace))

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from tutti.kube.resources import Resource
+from tutti.kube.resources import APIResource
 from tutti_bench.objects import Refused
 from tutti_bench.opcodes import devices, objects, pods
 from tutti_bench.operations.any import Barrier, Churn, Sleep, StartCollecting, StopCollecting
@@ -49,7 +49,7 @@ async def _recreate(operation: Churn, run: Run, namespace: str, templates: Seque
     """Create so many objects of each template, one every so often, delete them the same way, and begin again."""
     interval = operation.interval_milliseconds / 1e3
     while True:
-        made: list[list[tuple[Resource, str]]] = []
+        made: list[list[tuple[APIResource, str]]] = []
         for round_ in range(operation.number):
             made.append([await _one(run, namespace, template, round_) for template in templates])
             await asyncio.sleep(interval)
@@ -60,7 +60,7 @@ async def _recreate(operation: Churn, run: Run, namespace: str, templates: Seque
             await asyncio.sleep(interval)
 
 
-async def _one(run: Run, namespace: str, template: Template, round_: int) -> tuple[Resource, str]:
+async def _one(run: Run, namespace: str, template: Template, round_: int) -> tuple[APIResource, str]:
     document: Object = template.object({"Index": round_, "Count": round_ + 1})
     is_pod = document.get("kind") == "Pod" and document.get("apiVersion") == "v1"
     resource = await run.objects.resource(document)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from tutti.api.problems import Problem, nearest, problems_of
+from tutti.api.problems import FieldProblem, nearest, problems_of
 from tutti_bench.operations.frame import Operation, Whole
 from tutti_bench.operations.objects import (
     AllocResourceClaims,
@@ -104,16 +104,16 @@ OPERATIONS: Mapping[str, type[Operation]] = MappingProxyType(
 """The records of the operations by their opcode."""
 
 
-def read_operation(value: Any) -> Operation | list[Problem]:
+def read_operation(value: Any) -> Operation | list[FieldProblem]:
     """Read one operation as it stands in a file; or tell all that is wrong with it."""
     if isinstance(value, Operation):
         return value
     if not isinstance(value, dict):
-        return [Problem("", f"an operation has an opcode and its fields; this is {value!r}")]
+        return [FieldProblem("", f"an operation has an opcode and its fields; this is {value!r}")]
     opcode = next((entry for key, entry in value.items() if str(key).lower() == "opcode"), None)
     kind = OPERATIONS.get(str(opcode))
     if kind is None:
-        return [Problem("opcode", f"there is no opcode {opcode!r}; {nearest(str(opcode), list(OPERATIONS))}")]
+        return [FieldProblem("opcode", f"there is no opcode {opcode!r}; {nearest(str(opcode), list(OPERATIONS))}")]
     try:
         return kind.model_validate(value)
     except ValidationError as error:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from tutti.api.taints import NO_EXECUTE, NO_SCHEDULE, Taint, Toleration
+from tutti.api.selectors import NO_EXECUTE, NO_SCHEDULE, Taint, Toleration
 from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.hollow.nodes import is_off
 from tutti_sim.kinds.resource import Resource

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from tutti.api.labels import NodeSelector
+from tutti.api.selectors import NodeSelector
 from tutti_sim.controllers.worker import Place, Tended, Worker
 from tutti_sim.kinds.resource import Resource
 from tutti_sim.meta import Json, selectors

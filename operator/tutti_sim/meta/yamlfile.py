@@ -8,7 +8,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tutti.api.configuration import ConfigurationError
-from tutti.api.problems import Problem, problems_of
+from tutti.api.problems import FieldProblem, problems_of
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -22,12 +22,12 @@ def read_yaml(text: str, model: type[M], origin: str) -> M:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigurationError(origin, [Problem("", f"this is not YAML: {error}")]) from error
+        raise ConfigurationError(origin, [FieldProblem("", f"this is not YAML: {error}")]) from error
     if document is None:
         document = {}
     if not isinstance(document, dict):
         keys = ", ".join(field.alias or name for name, field in model.model_fields.items())
-        raise ConfigurationError(origin, [Problem("", f"must be a mapping with keys out of: {keys}")])
+        raise ConfigurationError(origin, [FieldProblem("", f"must be a mapping with keys out of: {keys}")])
     try:
         return model.model_validate(document)
     except ValidationError as error:

@@ -14,7 +14,7 @@ from tests.cli.migrate.golden import FOLDER, NAMES, migrated, report
 from tests.cli.migrate.golden import given as manifest
 from tests.drawing import examples
 from tutti.api.kinds import KINDS, parse_object
-from tutti.api.kinds.unsupported import Unsupported
+from tutti.api.kinds.parsing import UnsupportedField
 from tutti.api.model import API_VERSION
 from tutti.cli.migrate.editing import Loader
 from tutti.cli.migrate.kueue.jobs import Run
@@ -162,8 +162,10 @@ spec:
     admissionMode: UsageBasedAdmissionFairSharing
 """
     table = (
-        Unsupported("ClusterQueue", "cohortName", (), "cohorts are not supported yet: leave cohortName out"),
-        Unsupported("ClusterQueue", "admissionScope.admissionMode", (), "scopes are not supported yet: leave it out"),
+        UnsupportedField("ClusterQueue", "cohortName", (), "cohorts are not supported yet: leave cohortName out"),
+        UnsupportedField(
+            "ClusterQueue", "admissionScope.admissionMode", (), "scopes are not supported yet: leave it out"
+        ),
     )
     found = kueue(text, unsupported=table)
 

@@ -15,9 +15,9 @@ import msgspec
 
 from tutti.cli.views.listing import Listed
 from tutti.cli.views.what_if import ObservedCluster
-from tutti.controller.streams import STREAMS
+from tutti.controller.watch_list import WATCH_LIST
 from tutti.kube.client import Client
-from tutti.kube.resources import Resource
+from tutti.kube.resources import APIResource
 
 Json = dict[str, Any]
 
@@ -25,7 +25,7 @@ GPU = "nvidia.com/gpu"
 MODEL = "nvidia.com/gpu.product"
 RACK = "topology.example.com/rack"
 TUTTI = "scheduling.tutti.dev"
-STREAM_OF = {stream.kind: stream for stream in STREAMS}
+STREAM_OF = {stream.kind: stream for stream in WATCH_LIST}
 AT = 1_700_000_000.0
 """When the scene is, for those who are told it without a cluster."""
 
@@ -180,7 +180,7 @@ async def create(client: Client, made: Json) -> None:
     """Create an object, and then give it the status that it is said to have."""
     group, _, version = made["apiVersion"].rpartition("/")
     meta, namespace = made["metadata"], made["metadata"].get("namespace", "")
-    resource = Resource(group, version, f"{made['kind'].lower()}s", namespaced=bool(namespace))
+    resource = APIResource(group, version, f"{made['kind'].lower()}s", namespaced=bool(namespace))
     if made["kind"] in STREAM_OF and STREAM_OF[made["kind"]].resource.group == group:
         resource = STREAM_OF[made["kind"]].resource
     await client.request("POST", resource.path(namespace), body=json.dumps(made).encode())

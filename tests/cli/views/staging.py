@@ -16,7 +16,7 @@ from tests.cli.views import scene
 from tutti.api.crds import crd
 from tutti.api.kinds import KINDS
 from tutti.cli.main import cli
-from tutti.controller.crds import CRDS
+from tutti.controller.discovery import CRDS
 from tutti.kube.client import Client
 from tutti.kube.credentials import Access, Credentials
 from tutti_sim.cluster import EmbeddedCluster

@@ -14,7 +14,7 @@ import pytest
 
 from tests.engine.world import World
 from tutti.api.core import OwnerReference
-from tutti.api.labels import LabelSelector, LabelSelectorRequirement
+from tutti.api.selectors import LabelSelector, LabelSelectorRequirement
 from tutti.cluster.label_index import PodSelecting
 from tutti.engine.records.observations import SelectingGone, SelectingSeen
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.world import GPU, World
-from tutti.api.taints import Taint, Toleration
+from tutti.api.selectors import Taint, Toleration
 from tutti.engine.admission.shortages import _shortage
 from tutti.quota.policy import Preemptible, PreemptionPolicy
 

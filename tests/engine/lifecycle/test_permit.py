@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.world import World
-from tutti.api.taints import Toleration
+from tutti.api.selectors import Toleration
 from tutti.engine.records.decisions import Evict
 
 TEMPLATE = {

@@ -11,7 +11,7 @@ from tests.engine.storage import ZONE
 from tests.engine.world import World, replaced
 from tests.placement.storage import HOSTNAME, at, claim, csi_node, storage_class, volume
 from tutti.api.core import Affinity, PodAffinity, PodAffinityTerm
-from tutti.api.labels import LabelSelector
+from tutti.api.selectors import LabelSelector
 from tutti.engine.records.decisions import ReserveVolume, SelectNode
 
 ONCE = ("ReadWriteOncePod",)

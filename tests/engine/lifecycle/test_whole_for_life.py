@@ -7,7 +7,7 @@ import pytest
 from tests.engine.admission.test_extenders import FILTER, tell
 from tests.engine.world import GPU, World, replaced
 from tutti.api.core import PodCondition
-from tutti.api.taints import Taint
+from tutti.api.selectors import Taint
 from tutti.engine.lifecycle.member_loss import kept_from
 from tutti.engine.records.decisions import Evict
 from tutti.engine.records.observations import NodeSeen

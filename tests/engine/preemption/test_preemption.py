@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.engine.world import World, replaced
-from tutti.api.core import ObjectMeta, PriorityClass
-from tutti.api.disruption import BudgetName, BudgetSpec, BudgetStatus, PodDisruptionBudget
-from tutti.api.labels import LabelSelector
+from tutti.api.core import ObjectMeta, ObjectName, PriorityClass
+from tutti.api.limits import DisruptionBudgetSpec, DisruptionBudgetStatus, PodDisruptionBudget
+from tutti.api.selectors import LabelSelector
 from tutti.engine.records.decisions import Evict
 from tutti.engine.records.observations import BudgetSeen, PriorityClassSeen
 
@@ -350,8 +350,8 @@ def test_a_budget_is_spared_where_others_will_do():
         meta = replaced(pod.metadata, labels={"app": name})
         world.put(replaced(pod, metadata=meta))
     world.run()
-    selector = BudgetSpec(LabelSelector({"app": "kept"}))
-    world.tell(BudgetSeen(PodDisruptionBudget(BudgetName("b", "default"), selector, BudgetStatus(0))))
+    selector = DisruptionBudgetSpec(LabelSelector({"app": "kept"}))
+    world.tell(BudgetSeen(PodDisruptionBudget(ObjectName("b", "default"), selector, DisruptionBudgetStatus(0))))
     world.pod("high", priority=10)
     world.run()
     assert evicted(world) == ["other"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.world import START, World
-from tutti.api.taints import Taint
+from tutti.api.selectors import Taint
 from tutti.engine.records.decisions import Bind, EmitEvent, Evict, PatchStatus, SetPodCondition
 from tutti.engine.records.observations import Synced
 from tutti.engine.records.workloads import Phase

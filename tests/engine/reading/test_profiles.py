@@ -12,7 +12,7 @@ import yaml
 from tests.engine.world import World
 from tests.placement.scenes import node, pod, service
 from tests.placement.single_decision import Decision, decide
-from tutti.api.configuration import load
+from tutti.api.configuration import load_configuration
 from tutti.api.core import Node, NodeStatus, ObjectMeta
 from tutti.cluster.cluster import Cluster
 from tutti.engine.reading.profiles import profile_of
@@ -20,7 +20,7 @@ from tutti.placement.profile import DEFAULT_PROFILE, Profile
 
 
 def profile(text: str = "") -> Profile:
-    return profile_of(load(f"profiles:\n- schedulerName: tutti\n{text}").profiles[0])
+    return profile_of(load_configuration(f"profiles:\n- schedulerName: tutti\n{text}").profiles[0])
 
 
 def decided(cluster: Cluster, one: Any, chosen: Profile) -> Decision:

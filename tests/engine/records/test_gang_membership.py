@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.engine.world import World
 from tutti.api.configuration import Conventions
-from tutti.api.conventions import Claim, ConventionError, claim_of, keys_read
+from tutti.api.conventions import ConventionError, GangMembership, membership_keys, membership_of
 from tutti.api.core import ObjectMeta, OwnerReference, Pod, PodSpec, SchedulingGroup
 from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION, GATE_ANNOTATION, ParsedMemberships
 
@@ -59,11 +59,11 @@ PODS = st.builds(
 )
 
 
-def alone(pod: Pod) -> tuple[Claim, str]:
+def alone(pod: Pod) -> tuple[GangMembership, str]:
     try:
-        return claim_of(pod, SETTINGS), ""
+        return membership_of(pod, SETTINGS), ""
     except ConventionError as error:
-        return Claim(namespace=pod.metadata.namespace), str(error)
+        return GangMembership(namespace=pod.metadata.namespace), str(error)
 
 
 def saying(pod: str, *, uid: str = "u", **annotations: str) -> Pod:
@@ -96,7 +96,7 @@ def test_what_nobody_reads_is_not_said():
 
 
 @pytest.mark.parametrize(
-    "key", [*sorted(keys_read(SETTINGS)), ADMISSION_ANNOTATION, GATE_ANNOTATION, "example.com/noted"]
+    "key", [*sorted(membership_keys(SETTINGS)), ADMISSION_ANNOTATION, GATE_ANNOTATION, "example.com/noted"]
 )
 def test_whatever_anybody_reads_is_said(key):
     sayings = ParsedMemberships(SETTINGS, ["example.com/noted"])

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.lifecycle.test_eviction import stop
 from tests.engine.lifecycle.test_permit import TEMPLATE
 from tests.engine.world import GPU, World
-from tutti.api.taints import Taint
+from tutti.api.selectors import Taint
 from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 from tutti.engine.records.observations import ObjectSeen
 

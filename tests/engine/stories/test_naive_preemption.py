@@ -14,7 +14,7 @@ from tests.placement.naive_preemption import Cleared, World, cost, preempt, prio
 from tests.placement.scenes import KEYS, LABELS, SELECTORS, nodes
 from tests.placement.storage import claim, csi_node, using, volume
 from tutti.api.core import Node, Pod
-from tutti.api.disruption import PodDisruptionBudget
+from tutti.api.limits import PodDisruptionBudget
 from tutti.engine.records.decisions import Bind, Evict, SetPodCondition
 
 DRIVER = "csi.example.com"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.world import World
 from tutti.api.core import Container, ResourceRequirements, Taint, Toleration
-from tutti.api.lengths import LONGEST_TEXT, MOST_ENTRIES
+from tutti.api.messages import LONGEST_TEXT, MOST_ENTRIES
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.gang_membership import ADMISSION_ANNOTATION
 

@@ -1,6 +1,6 @@
-"""How a pod says which gang and queue it belongs to: one module per convention, one claim as the answer."""
+"""How a pod says which gang and queue it belongs to: by which conventions, with one answer."""
 
-from tutti.api.conventions.claim import Claim, ConventionError, TopologyClaim
-from tutti.api.conventions.reading import claim_of, keys_read
+from tutti.api.conventions.membership import ConventionError, GangMembership, PodTopologyRequest
+from tutti.api.conventions.reading import membership_keys, membership_of
 
-__all__ = ["Claim", "ConventionError", "TopologyClaim", "claim_of", "keys_read"]
+__all__ = ["ConventionError", "GangMembership", "PodTopologyRequest", "membership_keys", "membership_of"]

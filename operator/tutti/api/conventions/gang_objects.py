@@ -15,13 +15,13 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from pydantic import ValidationError
 
-from tutti.api.conditions import legible
-from tutti.api.conventions.texts import MOST_MEMBERS
+from tutti.api.conditions import legible_conditions
+from tutti.api.conventions.membership import MOST_MEMBERS
 from tutti.api.kinds.parsing import without_nulls
 from tutti.api.kinds.pod_group import PodGroupSpec
-from tutti.api.lengths import listed
+from tutti.api.messages import join_listed
 from tutti.api.problems import problems_of
-from tutti.api.resources import AmountError, amounts_from_zero
+from tutti.api.resources import AmountError, parse_requests
 
 
 class GangKind(NamedTuple):
@@ -216,9 +216,9 @@ def _gang(convention: str, api_version: str, raw: Mapping[str, Any], said: _Said
     least: Mapping[str, int] = {}
     if not problem:
         try:
-            spec, least = PodGroupSpec.model_validate(said.document), amounts_from_zero(said.min_resources)
+            spec, least = PodGroupSpec.model_validate(said.document), parse_requests(said.min_resources)
         except ValidationError as error:
-            problem = listed(problems_of(error, PodGroupSpec))
+            problem = join_listed(problems_of(error, PodGroupSpec))
         except AmountError as error:
             problem = f"minResources: {error}"
     return GangObject(
@@ -234,6 +234,6 @@ def _gang(convention: str, api_version: str, raw: Mapping[str, Any], said: _Said
         min_resources=least,
         priority=said.priority,
         condition=CONDITIONS.get(api_version, ""),
-        conditions=tuple(legible(raw.get("status"))),
+        conditions=tuple(legible_conditions(raw.get("status"))),
         problem=problem,
     )

@@ -1,15 +1,12 @@
 """The kinds users write, one module each, and the one way to read them."""
 
-from tutti.api.kinds.cluster_queue import ClusterQueue
-from tutti.api.kinds.cohort import Cohort
-from tutti.api.kinds.frame import Object
-from tutti.api.kinds.local_queue import LocalQueue
+from tutti.api.kinds.flavors import ResourceFlavor, Topology
 from tutti.api.kinds.parsing import KINDS, ObjectError, parse_object
 from tutti.api.kinds.pod_group import PodGroup
-from tutti.api.kinds.resource_flavor import ResourceFlavor
-from tutti.api.kinds.topology import Topology
-from tutti.api.kinds.workload import Workload
-from tutti.api.kinds.workload_priority_class import WorkloadPriorityClass
+from tutti.api.kinds.queues import ClusterQueue, LocalQueue
+from tutti.api.kinds.quotas import Cohort
+from tutti.api.kinds.workload import Workload, WorkloadPriorityClass
+from tutti.api.model import Object
 
 __all__ = [
     "KINDS",

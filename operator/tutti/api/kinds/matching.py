@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tutti.api import labels, taints
-from tutti.api.labels import NAME_FIELD
-from tutti.api.model import ATOMIC, LabelKey, Model, Record, Rule
+from tutti.api import selectors
+from tutti.api.model import ATOMIC, LabelKey, Model, Record, ValidationRule
+from tutti.api.selectors import NAME_FIELD
 
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 LabelValue = Annotated[str, Field(max_length=63)]
@@ -35,7 +35,7 @@ class LabelRequirementText(Model):
     values: list[LabelValue] = Field(default=[], max_length=64, json_schema_extra=ATOMIC)
     """The values for In and NotIn."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="In and NotIn need at least one value; Exists and DoesNotExist take none",
             holds=lambda it: bool(it.values) == (it.operator in ("In", "NotIn")),
             cel="(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
@@ -52,7 +52,7 @@ class LabelSelectorText(Model):
     """Expressions that must all hold."""
 
 
-LabelSelector = Annotated[labels.LabelSelector, Record(labels.LabelSelector, LabelSelectorText)]
+LabelSelector = Annotated[selectors.LabelSelector, Record(selectors.LabelSelector, LabelSelectorText)]
 
 
 class TaintText(Model):
@@ -68,7 +68,7 @@ class TaintText(Model):
     """When the taint was added; not used."""
 
 
-Taint = Annotated[taints.Taint, Record(taints.Taint, TaintText)]
+Taint = Annotated[selectors.Taint, Record(selectors.Taint, TaintText)]
 
 
 class TolerationText(Model):
@@ -85,17 +85,17 @@ class TolerationText(Model):
     toleration_seconds: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
     """How long a NoExecute taint is tolerated."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="an empty key needs operator Exists: it tolerates every taint",
             holds=lambda it: bool(it.key) or it.operator == "Exists",
             cel="(has(self.key) && self.key != '') || self.operator == 'Exists'",
         ),
-        Rule(
+        ValidationRule(
             message="operator Exists takes no value: leave value out, or use Equal",
             holds=lambda it: it.operator != "Exists" or not it.value,
             cel="self.operator != 'Exists' || !has(self.value) || self.value == ''",
         ),
-        Rule(
+        ValidationRule(
             message="tolerationSeconds needs effect NoExecute: other effects never evict",
             holds=lambda it: it.toleration_seconds is None or it.effect == "NoExecute",
             cel="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
@@ -103,7 +103,7 @@ class TolerationText(Model):
     )
 
 
-Toleration = Annotated[taints.Toleration, Record(taints.Toleration, TolerationText)]
+Toleration = Annotated[selectors.Toleration, Record(selectors.Toleration, TolerationText)]
 
 
 class NodeRequirementText(Model):
@@ -116,7 +116,7 @@ class NodeRequirementText(Model):
     values: list[LabelValue] = []
     """What it compares with."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="In and NotIn need a value at least, Gt and Lt one integer; Exists and DoesNotExist take none",
             holds=lambda it: _has_right_values(it.operator, it.values),
         ),
@@ -129,11 +129,11 @@ class NodeTermText(Model):
     match_expressions: list[NodeRequirementText] = []
     match_fields: list[NodeRequirementText] = []
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="a term without matchExpressions and matchFields matches no node; give it at least one",
             holds=lambda it: bool(it.match_expressions or it.match_fields),
         ),
-        Rule(
+        ValidationRule(
             message=f"matchFields knows only {NAME_FIELD}, with In or NotIn and one value",
             holds=lambda it: all(
                 one.key == NAME_FIELD and one.operator in ("In", "NotIn") and len(one.values) == 1
@@ -162,7 +162,7 @@ class NodeAffinityText(Model):
     required: NodeSelectorText | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: list[PreferredTermText] = Field(default=[], alias="preferredDuringSchedulingIgnoredDuringExecution")
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="must have required or preferred terms, or be left out",
             holds=lambda it: it.required is not None or bool(it.preferred),
         ),

@@ -6,9 +6,19 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tutti.api.kinds.frame import AGE, Column, Object
-from tutti.api.kinds.statuses import Conditions, KeptMembers, Pending, Written
-from tutti.api.model import ATOMIC, Count, LabelKey, Model, Name, Rule, ShortName
+from tutti.api.kinds.statuses import Conditions, KeptMembers, PendingExplanation, Written
+from tutti.api.model import (
+    AGE_COLUMN,
+    ATOMIC,
+    Count,
+    LabelKey,
+    Model,
+    Name,
+    Object,
+    PrinterColumn,
+    ShortName,
+    ValidationRule,
+)
 
 OnBindFailure = Literal["Rollback", "Retry"]
 """Rollback: bound members are taken out, so that it can start whole. Retry: they stay, and the others are tried on."""
@@ -24,31 +34,31 @@ class OnMemberLoss(Model):
     """How long, from when the loss was seen, quota and room are kept for the successors of what it has lost."""
 
 
-class Gang(Model):
+class GangSchedulingPolicy(Model):
     """All or nothing: at least `minCount` members are placed at once, or none."""
 
     min_count: Annotated[int, Field(ge=1, le=100_000)]
     """How many members must be placed at once."""
 
 
-class Basic(Model):
+class BasicSchedulingPolicy(Model):
     """Members are placed one by one, as if they were in no group."""
 
 
 class SchedulingPolicy(Model):
     """How the members are placed: exactly one of the two."""
 
-    gang: Gang | None = None
+    gang: GangSchedulingPolicy | None = None
     """All or nothing."""
-    basic: Basic | None = None
+    basic: BasicSchedulingPolicy | None = None
     """One by one."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="exactly one policy must be given: gang with a minCount, or basic: {}",
             holds=lambda it: (it.gang is None) != (it.basic is None),
             cel="has(self.gang) != has(self.basic)",
         ),
-        Rule(
+        ValidationRule(
             message="the policy cannot change between gang and basic: make another PodGroup (minCount may change)",
             cel="has(self.gang) == has(oldSelf.gang)",
         ),
@@ -137,7 +147,7 @@ class PodGroupStatus(Written):
     """What it keeps for the successors of members that it has lost."""
     conditions: Conditions = []
     """How far it has come."""
-    pending_reason: Pending | None = None
+    pending_reason: PendingExplanation | None = None
     """Why it waits."""
 
 
@@ -149,16 +159,16 @@ class PodGroup(Object):
     SHORT_NAMES: ClassVar = ("pg",)
     NAMESPACED: ClassVar = True
     COLUMNS: ClassVar = (
-        Column("Queue", ".spec.queueName"),
-        Column("Position", ".status.pendingReason.position", "integer"),
-        Column("Min", ".spec.schedulingPolicy.gang.minCount", "integer"),
-        Column("Members", ".status.members", "integer"),
-        Column("Bound", ".status.bound", "integer"),
-        Column("Phase", ".status.phase"),
-        Column("Degraded", '.status.conditions[?(@.type=="Degraded")].status', priority=1),
-        Column("Starts", ".status.pendingReason.estimatedStart", priority=1),
-        Column("Why", ".status.pendingReason.reasons[0].message"),
-        AGE,
+        PrinterColumn("Queue", ".spec.queueName"),
+        PrinterColumn("Position", ".status.pendingReason.position", "integer"),
+        PrinterColumn("Min", ".spec.schedulingPolicy.gang.minCount", "integer"),
+        PrinterColumn("Members", ".status.members", "integer"),
+        PrinterColumn("Bound", ".status.bound", "integer"),
+        PrinterColumn("Phase", ".status.phase"),
+        PrinterColumn("Degraded", '.status.conditions[?(@.type=="Degraded")].status', priority=1),
+        PrinterColumn("Starts", ".status.pendingReason.estimatedStart", priority=1),
+        PrinterColumn("Why", ".status.pendingReason.reasons[0].message"),
+        AGE_COLUMN,
     )
 
     spec: PodGroupSpec

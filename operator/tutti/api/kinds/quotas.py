@@ -1,4 +1,4 @@
-"""Quotas as ClusterQueues and Cohorts state them, and what must hold between them."""
+"""Quotas as ClusterQueues and Cohorts state them, and the Cohort (Kueue v1beta2 fields)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,22 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from tutti.api import percentage, quantity
-from tutti.api.model import ATOMIC, QUANTITY_SCHEMA, Model, Name, Quantity, ResourceName, Rule, list_map
-from tutti.api.percentage import Percentage
+from tutti.api import quantity
+from tutti.api.kinds.statuses import ConditionsOnly
+from tutti.api.model import (
+    AGE_COLUMN,
+    ATOMIC,
+    QUANTITY_SCHEMA,
+    Model,
+    Name,
+    Object,
+    PrinterColumn,
+    Quantity,
+    ResourceName,
+    ValidationRule,
+    list_map,
+)
+from tutti.api.quantity import Percentage
 
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
@@ -19,8 +32,8 @@ def _nominal(value: Any) -> int | Percentage:
     if isinstance(value, Percentage):
         return value
     if isinstance(value, str) and value.endswith("%"):
-        return percentage.parse(value)
-    milli = quantity.parse(value)
+        return quantity.parse_percentage(value)
+    milli = quantity.parse_quantity(value)
     if milli < 0:
         raise PydanticCustomError("greater_than_equal", "Input should be greater than or equal to 0")
     return milli
@@ -35,12 +48,12 @@ Nominal = Annotated[
     int | Percentage,
     PlainValidator(_nominal),
     PlainSerializer(_nominal_text),
-    WithJsonSchema(QUANTITY_SCHEMA | {"minimum": 0, "pattern": f"^(({_QUANTITY})|({percentage.PATTERN}))$"}),
+    WithJsonSchema(QUANTITY_SCHEMA | {"minimum": 0, "pattern": f"^(({_QUANTITY})|({quantity.PERCENTAGE_PATTERN}))$"}),
 ]
 """An amount in milli-units, or a part of what the nodes of a flavor offer."""
 
 
-class ResourceQuota(Model):
+class FlavorResourceQuota(Model):
     """How much of one resource of one flavor."""
 
     name: ResourceName
@@ -58,7 +71,7 @@ class FlavorQuotas(Model):
 
     name: Name
     """The ResourceFlavor."""
-    resources: list[ResourceQuota] = Field(min_length=1, max_length=64, json_schema_extra=list_map("name"))
+    resources: list[FlavorResourceQuota] = Field(min_length=1, max_length=64, json_schema_extra=list_map("name"))
     """The quota of each covered resource, in the order of coveredResources."""
 
 
@@ -70,7 +83,7 @@ class ResourceGroup(Model):
     flavors: list[FlavorQuotas] = Field(min_length=1, max_length=64, json_schema_extra=list_map("name"))
     """The flavors, in the order in which they are tried."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="every flavor must list exactly the coveredResources, in the same order",
             holds=lambda it: all([r.name for r in f.resources] == it.covered_resources for f in it.flavors),
             cel="self.flavors.all(f, f.resources.map(r, r.name) == self.coveredResources)",
@@ -98,9 +111,9 @@ def has_limit(spec: Any) -> bool:
     )
 
 
-def limits_need(field: str, given: Callable[[Any], str]) -> Rule:
+def limits_need(field: str, given: Callable[[Any], str]) -> ValidationRule:
     """The rule that limits on borrowing and lending need somebody to borrow from: the object that `field` names."""
-    return Rule(
+    return ValidationRule(
         message=f"borrowingLimit and lendingLimit need a {field}: there is nobody to borrow from or lend to",
         holds=lambda it: bool(given(it)) or not has_limit(it),
         cel=f"has(self.{field}) || !has(self.resourceGroups) || self.resourceGroups.all(g, g.flavors.all(f, "
@@ -109,7 +122,7 @@ def limits_need(field: str, given: Callable[[Any], str]) -> Rule:
     )
 
 
-APPEAR_ONCE = Rule(
+APPEAR_ONCE = ValidationRule(
     message="a resource and a flavor may stand in one resource group only, and once: merge the groups",
     holds=appear_once,
 )
@@ -120,3 +133,34 @@ class FairSharing(Model):
 
     weight: Quantity = Field(default=1000, json_schema_extra={"default": 1})
     """The share relative to siblings; one of 0 gives way to all others as soon as it borrows."""
+
+
+class CohortSpec(Model):
+    """Its parent, and the quota that its members share on top of their own."""
+
+    parent_name: Name = ""
+    """The cohort above; left out: none."""
+    resource_groups: ResourceGroups = []
+    """Quota that members share on top of their own."""
+    fair_sharing: FairSharing | None = None
+    """Its weight in the parent."""
+    RULES: ClassVar = (
+        APPEAR_ONCE,
+        limits_need("parentName", lambda it: it.parent_name),
+    )
+
+
+class Cohort(Object):
+    """A group of queues that lend quota to one another."""
+
+    KIND: ClassVar = "Cohort"
+    PLURAL: ClassVar = "cohorts"
+    COLUMNS: ClassVar = (
+        PrinterColumn("Parent", ".spec.parentName"),
+        PrinterColumn("Active", '.status.conditions[?(@.type=="Active")].status'),
+        PrinterColumn("Why", '.status.conditions[?(@.type=="Active")].message', priority=1),
+        AGE_COLUMN,
+    )
+
+    spec: CohortSpec = CohortSpec()
+    status: ConditionsOnly = ConditionsOnly()

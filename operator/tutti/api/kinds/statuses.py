@@ -41,7 +41,7 @@ class FlavorUsage(Lenient):
 Gate = Literal["Gather", "Queue", "Quota", "Placement", "Permit", "Victims"]
 
 
-class Reason(Lenient):
+class PendingReason(Lenient):
     """One thing that keeps a workload waiting: at which gate, why, and the figures."""
 
     gate: Gate
@@ -54,7 +54,7 @@ class Reason(Lenient):
     """The figures behind the message."""
 
 
-class Pending(Lenient):
+class PendingExplanation(Lenient):
     """The one current explanation of why something waits, the most telling reason first."""
 
     position: int | None = None
@@ -63,7 +63,7 @@ class Pending(Lenient):
     """Since when it waits."""
     estimated_start: str = Field(default="", json_schema_extra={"format": "date-time"})
     """When it will start, if nobody else comes and running work ends when it must; left out: nobody knows."""
-    reasons: list[Reason] = Field(default=[], max_length=16, json_schema_extra=ATOMIC)
+    reasons: list[PendingReason] = Field(default=[], max_length=16, json_schema_extra=ATOMIC)
     """Why it waits, the most telling reason first."""
 
 

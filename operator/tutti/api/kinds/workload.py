@@ -1,4 +1,4 @@
-"""Workload: what is queued and admitted as one, made of one or more pod groups."""
+"""Workload: what is queued and admitted as one, made of one or more pod groups; and the classes of its priority."""
 
 from __future__ import annotations
 
@@ -7,11 +7,24 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from tutti.api.kinds.frame import AGE, Column, Object
 from tutti.api.kinds.pod_group import OnBindFailure, OnMemberLoss
-from tutti.api.kinds.statuses import Conditions, KeptMembers, Pending, Written
-from tutti.api.model import ATOMIC, GROUP, Count, LabelKey, Lenient, Model, Name, Rule, ShortName, list_map
-from tutti.api.podschema import template_schema
+from tutti.api.kinds.statuses import Conditions, KeptMembers, PendingExplanation, Written
+from tutti.api.model import (
+    AGE_COLUMN,
+    ATOMIC,
+    GROUP,
+    Count,
+    LabelKey,
+    Lenient,
+    Model,
+    Name,
+    Object,
+    PrinterColumn,
+    ShortName,
+    ValidationRule,
+    list_map,
+)
+from tutti.api.templates import template_schema
 
 Seconds = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Members = Annotated[int, Field(ge=1, le=100_000)]
@@ -27,7 +40,7 @@ class PriorityClassRef(Model):
     name: Name
     """The name of the class."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message=f"kind WorkloadPriorityClass belongs to group {GROUP}, kind PriorityClass to scheduling.k8s.io",
             holds=lambda it: (it.kind == "WorkloadPriorityClass") == (it.group == GROUP),
             cel=f"(self.kind == 'WorkloadPriorityClass') == (self.group == '{GROUP}')",
@@ -64,22 +77,22 @@ class TopologyRequest(Model):
     flavors; mode and level must be the same in all of them. With mode Unconstrained and nothing else it asks for the
     same flavors alone, and no Topology is needed."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="mode Required and Preferred need a level: the node label within one value of which members belong",
             holds=lambda it: it.mode == "Unconstrained" or bool(it.level),
             cel="self.mode == 'Unconstrained' || (has(self.level) && self.level != '')",
         ),
-        Rule(
+        ValidationRule(
             message="sliceSize and sliceLevel belong together: give both, or none",
             holds=lambda it: (it.slice_size is None) == (not it.slice_level),
             cel="has(self.sliceSize) == (has(self.sliceLevel) && self.sliceLevel != '')",
         ),
-        Rule(
+        ValidationRule(
             message="innerSlices are parts of slices: give sliceSize and sliceLevel too",
             holds=lambda it: not it.inner_slices or it.slice_size is not None,
             cel="!has(self.innerSlices) || size(self.innerSlices) == 0 || has(self.sliceSize)",
         ),
-        Rule(
+        ValidationRule(
             message="only with mode Preferred can members be balanced: set mode to Preferred, or leave balanced out",
             holds=lambda it: not it.balanced or it.mode == "Preferred",
             cel="!has(self.balanced) || !self.balanced || self.mode == 'Preferred'",
@@ -104,7 +117,7 @@ class WorkloadPodGroup(Model):
     on_member_loss: OnMemberLoss | None = None
     """What becomes of the workload when this pod group has lost members; left out: what the configuration says."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="minCount cannot be above count: ask for as many members as must run, and at most count of them",
             holds=lambda it: it.min_count is None or it.min_count <= it.count,
             cel="!has(self.minCount) || self.minCount <= self.count",
@@ -128,7 +141,7 @@ class Requeue(Model):
     limit: Count | None = None
     """How often it is requeued before it is set inactive, counted since it was last set active; left out: for ever."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="backoffMaxSeconds cannot be below backoffBaseSeconds",
             holds=lambda it: it.backoff_base_seconds <= it.backoff_max_seconds,
             cel="self.backoffBaseSeconds <= self.backoffMaxSeconds",
@@ -188,11 +201,11 @@ class WorkloadSpec(Model):
     maximum_execution_time_seconds: Seconds | None = None
     """How long it may run, earlier runs that were ended by an eviction included; then it is set inactive."""
     RULES: ClassVar = (
-        Rule(
+        ValidationRule(
             message="each pod group needs a name of its own",
             holds=lambda it: len({group.name for group in it.pod_groups}) == len(it.pod_groups),
         ),
-        Rule(
+        ValidationRule(
             message="pod groups of one groupName go to one domain: give their topology the same mode and level",
             holds=lambda it: _agree(it.pod_groups),
             cel="self.podGroups.all(a, !has(a.topology) || !has(a.topology.groupName) || a.topology.groupName == ''"
@@ -202,7 +215,7 @@ class WorkloadSpec(Model):
             " == (has(a.topology.level) ? a.topology.level : ''))))",
             path=".podGroups",
         ),
-        Rule(
+        ValidationRule(
             message="successPolicy.podGroups must be names of podGroups",
             holds=lambda it: (
                 it.success_policy is None
@@ -212,7 +225,7 @@ class WorkloadSpec(Model):
             " || self.successPolicy.podGroups.all(name, self.podGroups.exists(g, g.name == name))",
             path=".successPolicy",
         ),
-        Rule(
+        ValidationRule(
             message="the names and counts of podGroups cannot be changed: make another Workload",
             cel="self.podGroups.map(g, g.name) == oldSelf.podGroups.map(g, g.name)"
             " && self.podGroups.map(g, g.count) == oldSelf.podGroups.map(g, g.count)",
@@ -261,7 +274,7 @@ class WorkloadStatus(Written):
     """How far it has come."""
     admission: Admission | None = None
     """What it was admitted with."""
-    pending: Pending | None = None
+    pending: PendingExplanation | None = None
     """Why it waits."""
     requeue: RequeueState | None = None
     """When it is tried again."""
@@ -279,14 +292,28 @@ class Workload(Object):
     SHORT_NAMES: ClassVar = ("wl",)
     NAMESPACED: ClassVar = True
     COLUMNS: ClassVar = (
-        Column("Queue", ".spec.queueName"),
-        Column("Position", ".status.pending.position", "integer"),
-        Column("Admitted", '.status.conditions[?(@.type=="Admitted")].status'),
-        Column("Degraded", '.status.conditions[?(@.type=="Degraded")].status', priority=1),
-        Column("Starts", ".status.pending.estimatedStart", priority=1),
-        Column("Why", ".status.pending.reasons[0].message"),
-        AGE,
+        PrinterColumn("Queue", ".spec.queueName"),
+        PrinterColumn("Position", ".status.pending.position", "integer"),
+        PrinterColumn("Admitted", '.status.conditions[?(@.type=="Admitted")].status'),
+        PrinterColumn("Degraded", '.status.conditions[?(@.type=="Degraded")].status', priority=1),
+        PrinterColumn("Starts", ".status.pending.estimatedStart", priority=1),
+        PrinterColumn("Why", ".status.pending.reasons[0].message"),
+        AGE_COLUMN,
     )
 
     spec: WorkloadSpec
     status: WorkloadStatus = WorkloadStatus()
+
+
+class WorkloadPriorityClass(Object):
+    """A priority by name; it has neither spec nor status."""
+
+    KIND: ClassVar = "WorkloadPriorityClass"
+    PLURAL: ClassVar = "workloadpriorityclasses"
+    SHORT_NAMES: ClassVar = ("wpc",)
+    COLUMNS: ClassVar = (PrinterColumn("Value", ".value", "integer"), AGE_COLUMN)
+
+    value: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+    """The priority; higher goes first."""
+    description: Annotated[str, Field(max_length=2048)] = ""
+    """When to use it."""

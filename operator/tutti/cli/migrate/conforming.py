@@ -13,8 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from tutti.api.kinds import KINDS, ObjectError, parse_object
-from tutti.api.kinds.parsing import without_nulls
-from tutti.api.kinds.unsupported import UNSUPPORTED, Unsupported
+from tutti.api.kinds.parsing import UNSUPPORTED, UnsupportedField, without_nulls
 from tutti.api.problems import path_of
 from tutti.cli.migrate.report import NoteLevel, Notes
 
@@ -75,7 +74,7 @@ def _inside(value: Any, step: str) -> Any:
     return None
 
 
-def conform(document: dict[str, Any], notes: Notes, *, unsupported: Sequence[Unsupported] = UNSUPPORTED) -> None:
+def conform(document: dict[str, Any], notes: Notes, *, unsupported: Sequence[UnsupportedField] = UNSUPPORTED) -> None:
     """Take out of an object of ours what this version does not know or not do yet; what is wrong besides is told."""
     kind = document["kind"]
     _drop_unknown(kind, document, notes)

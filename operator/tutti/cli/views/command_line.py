@@ -21,20 +21,20 @@ from click.shell_completion import CompletionItem
 from rich.console import Console, RenderableType
 
 from tutti.api.configuration import ConfigurationError, TuttiConfiguration
-from tutti.api.configuration import load as read
+from tutti.api.configuration import load_configuration as read
 from tutti.cli.terminal import Terminal, echo
 from tutti.cli.views.drawing import WIDE, PageWidth
 from tutti.cli.views.listing import list_cluster
 from tutti.cli.views.what_if import ObservedCluster
 from tutti.controller import logs
-from tutti.controller.crds import RESOURCES
-from tutti.controller.plugins import load
+from tutti.controller.discovery import OUR_RESOURCES
+from tutti.controller.plugins import load_plugins
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials, CredentialsError
+from tutti.kube.decoding import read_meta
 from tutti.kube.errors import ApiError, WireError
-from tutti.kube.listing import Scope, fetch_all
-from tutti.kube.resources import NODES, Resource
-from tutti.kube.watching import read_meta
+from tutti.kube.fetching import ListScope, fetch_all
+from tutti.kube.resources import NODES, APIResource
 
 _PATIENCE_SECONDS = 3.0
 """A shell that waits longer seems to hang."""
@@ -44,7 +44,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 def names(*kinds: str) -> Complete:
     """Return what completes the name of a Node or of an object of ours; with its namespace, where it has one."""
-    resources = [NODES if kind == "Node" else RESOURCES[kind] for kind in kinds]
+    resources = [NODES if kind == "Node" else OUR_RESOURCES[kind] for kind in kinds]
 
     def complete(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
         logs.configure("console", level="critical")
@@ -58,12 +58,12 @@ def names(*kinds: str) -> Complete:
     return complete
 
 
-async def _names(kubeconfig: Path | None, context: str | None, resources: Sequence[Resource]) -> list[str]:
+async def _names(kubeconfig: Path | None, context: str | None, resources: Sequence[APIResource]) -> list[str]:
     credentials = await Credentials.load(kubeconfig, context)
     found: list[str] = []
     async with Client(credentials, timeout_seconds=_PATIENCE_SECONDS) as client:
         for resource in resources:
-            metas = (read_meta(raw) for raw in await fetch_all(client, Scope(resource.path())))
+            metas = (read_meta(raw) for raw in await fetch_all(client, ListScope(resource.path())))
             found += [f"{meta.namespace}/{meta.name}".lstrip("/") for meta in metas if meta is not None]
     return sorted(dict.fromkeys(found))
 
@@ -97,14 +97,14 @@ class ViewOptions:
         logs.configure("console", level="error")
         try:
             configuration = TuttiConfiguration() if self.config is None else _read(self.config)
-            plugins = load(configuration)
+            plugins = load_plugins(configuration)
             listed = asyncio.run(list_cluster(self.kubeconfig, self.context, configuration.conventions, namespace))
         except ConfigurationError as error:
             fail(f"configuration {error}")
         except (CredentialsError, WireError) as error:
             fail(error.message if isinstance(error, ApiError) else str(error))
         if listed.missing:
-            unknown = "any of Tutti's kinds" if len(listed.missing) == len(RESOURCES) else ", ".join(listed.missing)
+            unknown = "any of Tutti's kinds" if len(listed.missing) == len(OUR_RESOURCES) else ", ".join(listed.missing)
             fail(f"the server does not know {unknown}: install Tutti's CRDs (kubectl apply -k crds)")
         for one in listed.unreadable:
             echo(f"left out, as it cannot be read: {one}", err=True)
@@ -113,7 +113,7 @@ class ViewOptions:
     def lacks(self, asked: ObservedCluster) -> str:
         """Return why no answer can be worked out, or "": what could not be listed without which it would be wrong."""
         refused = asked.listed.refused
-        needed = ("pods", "nodes", *(resource.label for resource in RESOURCES.values()))
+        needed = ("pods", "nodes", *(resource.label for resource in OUR_RESOURCES.values()))
         wanting = [label for label in needed if label in refused]
         if not wanting:
             return ""

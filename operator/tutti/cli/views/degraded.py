@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from tutti.api.resources import describe
-from tutti.api.wording import IS, agreeing, counted
+from tutti.api.messages import IS, agreeing, counted
+from tutti.api.resources import format_amount
 from tutti.cli.views.drawing import ago
 from tutti.engine.lifecycle.member_loss import losses_of, restarts_at, short_groups
 from tutti.engine.records.explanation import Explanation
@@ -136,7 +136,7 @@ def degraded_end(found: DegradedGang, now: float) -> str:
 
 def quota_amounts(kept: Iterable[KeptQuota]) -> str:
     """Say how much of which resources in which flavors."""
-    return ", ".join(f"{describe(one.resource, one.amount)} {one.resource} ({one.flavor})" for one in kept)
+    return ", ".join(f"{format_amount(one.resource, one.amount)} {one.resource} ({one.flavor})" for one in kept)
 
 
 def quota_kept_for(state: State, workload: Workload) -> Iterator[KeptQuota]:

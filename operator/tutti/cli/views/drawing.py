@@ -9,7 +9,7 @@ from typing import Literal
 from rich.table import Table
 from rich.text import Text
 
-from tutti.api.resources import describe
+from tutti.api.resources import format_amount
 
 QUIET = "bright_black"
 GOOD = "green"
@@ -96,7 +96,7 @@ def bar(parts: Iterable[tuple[str, str, int]], *, whole: int, cells: int, mark: 
 
 def amount(resource: str, units: int | None) -> str:
     """Return an amount as people write it; `no limit` where there is none."""
-    return "no limit" if units is None else describe(resource, units)
+    return "no limit" if units is None else format_amount(resource, units)
 
 
 def ago(seconds: float) -> str:

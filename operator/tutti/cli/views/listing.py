@@ -16,18 +16,15 @@ from typing import Any
 import msgspec
 
 from tutti.api.configuration import Conventions
-from tutti.controller.crds import RESOURCES
-from tutti.controller.discovery import served_version
-from tutti.controller.other_kinds import OtherKind, other_kinds
-from tutti.controller.streams import STREAMS, Stream
+from tutti.controller.discovery import OUR_RESOURCES, served_version
+from tutti.controller.watch_list import WATCH_LIST, OptionalKind, WatchedKind, optional_kinds
 from tutti.engine.records.observations import AnyObservation
 from tutti.kube.client import Client
 from tutti.kube.credentials import Credentials
+from tutti.kube.decoding import object_decoder, read_meta
 from tutti.kube.errors import ApiError, NotSent, UnknownOutcome, WireError
-from tutti.kube.listing import Scope, fetch_all
-from tutti.kube.reading import object_decoder
-from tutti.kube.resources import Resource
-from tutti.kube.watching import read_meta
+from tutti.kube.fetching import ListScope, fetch_all
+from tutti.kube.resources import APIResource
 
 _AT_ONCE = 8
 
@@ -73,7 +70,7 @@ class _Lister:
     def __init__(self, client: Client, conventions: Conventions, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self._kinds = other_kinds(conventions)
+        self._kinds = optional_kinds(conventions)
         self._turn = asyncio.Semaphore(_AT_ONCE)
         self._refused: dict[str, str] = {}
         self._missing: list[str] = []
@@ -83,7 +80,7 @@ class _Lister:
         try:
             async with asyncio.TaskGroup() as group:
                 others = group.create_task(self._others())
-                tasks = [group.create_task(self._objects(stream)) for stream in STREAMS]
+                tasks = [group.create_task(self._objects(stream)) for stream in WATCH_LIST]
         except* WireError as errors:
             raise _first(errors) from None
         # Before the pods, which come last: what they refer to is to be there first.
@@ -91,16 +88,16 @@ class _Lister:
         seen = [one for part in found for one in part]
         return Listed(seen, self._namespace, self._refused, self._missing, self._unreadable)
 
-    async def _objects(self, stream: Stream) -> list[AnyObservation]:
+    async def _objects(self, stream: WatchedKind) -> list[AnyObservation]:
         raws = await self._raws(stream.resource)
         if raws is None:
-            if stream.kind in RESOURCES and stream.resource.label not in self._refused:
+            if stream.kind in OUR_RESOURCES and stream.resource.label not in self._refused:
                 self._missing.append(stream.resource.label)
             return []
         return self._read(stream.resource, raws, stream.view, stream.seen)
 
     def _read(
-        self, resource: Resource, raws: Sequence[msgspec.Raw], view: Any, seen: Callable[[Any], AnyObservation]
+        self, resource: APIResource, raws: Sequence[msgspec.Raw], view: Any, seen: Callable[[Any], AnyObservation]
     ) -> list[AnyObservation]:
         """Return what is observed of the objects of a kind; what cannot be read is noted and left out."""
         decode = object_decoder(view)
@@ -118,7 +115,7 @@ class _Lister:
         """List what says how large gangs are in other projects, and what owns pods, where the server has it."""
         return [one for part in await asyncio.gather(*map(self._other, self._kinds)) for one in part]
 
-    async def _other(self, kind: OtherKind) -> list[AnyObservation]:
+    async def _other(self, kind: OptionalKind) -> list[AnyObservation]:
         resource = await self._served(kind)
         raws = None if resource is None else await self._raws(resource)
         if resource is None or raws is None:
@@ -126,17 +123,17 @@ class _Lister:
         followed = [] if kind.following is None else [kind.following(True)]
         return followed + self._read(resource, raws, kind.view, partial(kind.seen, resource))
 
-    async def _served(self, kind: OtherKind) -> Resource | None:
+    async def _served(self, kind: OptionalKind) -> APIResource | None:
         async with self._turn:
             version = await served_version(self._client, kind, absent=(HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN))
-        return Resource(kind.group, version, kind.plural) if version else None
+        return APIResource(kind.group, version, kind.plural) if version else None
 
-    async def _raws(self, resource: Resource) -> list[msgspec.Raw] | None:
+    async def _raws(self, resource: APIResource) -> list[msgspec.Raw] | None:
         """Return all objects of a kind, or None where it is not there or may not be listed."""
         for namespace in (None, self._namespace) if resource.namespaced else (None,):
             try:
                 async with self._turn:
-                    return await fetch_all(self._client, Scope(resource.path(namespace)))
+                    return await fetch_all(self._client, ListScope(resource.path(namespace)))
             except ApiError as error:
                 if error.status == HTTPStatus.NOT_FOUND:
                     return None

@@ -19,8 +19,8 @@ import msgspec
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.core import Node, ObjectMeta, Pod, PodStatus
-from tutti.api.labels import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.api.model import GROUP
+from tutti.api.selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tutti.api.storage import (
     BIND_COMPLETED,
     SELECTED_NODE,

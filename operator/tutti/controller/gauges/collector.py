@@ -13,9 +13,10 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from tutti.controller.catalogue import Catalogue
-from tutti.controller.gauges import cohorts, degraded, local_queues, nodes, queues, waiting
-from tutti.controller.references import judge
+from tutti.controller.gauges import nodes, queues, waiting
+from tutti.controller.gauges import queues as queues__
+from tutti.controller.object_cache import ObjectCache
+from tutti.controller.references import active_conditions
 from tutti.engine.state import State
 
 
@@ -33,7 +34,7 @@ class _Statuses:
 
     version: int = -1
     queues: dict[str, str] = field(default_factory=dict)
-    doors: dict[local_queues.Door, bool] = field(default_factory=dict)
+    doors: dict[queues__.LocalQueueName, bool] = field(default_factory=dict)
 
 
 class StateGauges(Collector):
@@ -51,7 +52,7 @@ class StateGauges(Collector):
     def __init__(
         self,
         engine: HasState,
-        catalogue: Catalogue,
+        catalogue: ObjectCache,
         registry: CollectorRegistry,
         *,
         leads: Callable[[], bool],
@@ -84,7 +85,7 @@ class StateGauges(Collector):
         """Return the status of each queue, worked out anew only where objects have changed."""
         if self._statuses.version != self._catalogue.version:
             found = self._statuses = _Statuses(self._catalogue.version)
-            for (kind, namespace, name), verdict in judge(self._catalogue.specs):
+            for (kind, namespace, name), verdict in active_conditions(self._catalogue.specs):
                 if kind == "ClusterQueue":
                     found.queues[name] = "active" if verdict.active else _INACTIVE.get(verdict.reason, "pending")
                 elif kind == "LocalQueue":
@@ -92,21 +93,21 @@ class StateGauges(Collector):
         return self._statuses
 
     def _families(self, state: State | None, statuses: _Statuses) -> Iterator[Metric]:
-        yield from queues.of_workloads(state)
-        yield from queues.of_statuses(statuses.queues)
-        yield from queues.of_quota(state)
-        yield from cohorts.of_cohorts(state)
-        yield from cohorts.of_parents(state)
-        yield from cohorts.of_shares(state)
+        yield from queues.cluster_queue_families(state)
+        yield from queues.cluster_queue_statuses(statuses.queues)
+        yield from queues.quota_families(state)
+        yield from queues.cohort_families(state)
+        yield from queues.parent_families(state)
+        yield from queues.share_families(state)
         if self._local_queues:
-            yield from local_queues.of_doors(state)
-            yield from local_queues.of_door_statuses(statuses.doors)
-        yield from waiting.of_waiting(state)
-        yield from waiting.of_tries(state)
-        yield from waiting.of_partial_gangs(state)
-        yield from degraded.of_degraded(state)
-        yield from waiting.of_cache(state)
-        yield from nodes.of_nodes(state)
+            yield from queues.local_queue_families(state)
+            yield from queues.local_queue_statuses(statuses.doors)
+        yield from waiting.waiting_families(state)
+        yield from waiting.attempt_families(state)
+        yield from waiting.partial_gangs(state)
+        yield from waiting.degraded_gangs(state)
+        yield from waiting.cache_sizes(state)
+        yield from nodes.node_families(state)
 
 
 _INACTIVE = {"Terminating": "terminating"}

@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 
 from tutti.api.resources import EPHEMERAL_STORAGE, PODS
 from tutti.cluster.capacity import free_per_node
-from tutti.controller.gauges.families import Row, gauges, in_units
+from tutti.controller.gauges import Row, gauges, in_units
 from tutti.engine.state import State
 from tutti.placement.topology import tree
 
@@ -22,7 +22,7 @@ Levels = Mapping[tuple[str, str], tree.Fragmentation]
 """By topology and level of it."""
 
 
-def of_nodes(state: State | None) -> Iterator[Metric]:
+def node_families(state: State | None) -> Iterator[Metric]:
     """Yield where each resource goes, and how far what is free lies scattered; no values where there is no state."""
     shares: Iterable[Row] = ()
     levels: Levels = {}

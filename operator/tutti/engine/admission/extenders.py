@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tutti.api.extensions import Extender
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 from tutti.engine.records.consultation import Consultation, ConsultationInputs, ExtenderQuery, interested_extenders
 from tutti.engine.records.explanation import ASKING, Explanation, Gate
 from tutti.engine.records.observations import ExtenderAnswered

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tutti.api.resources import describe
+from tutti.api.resources import format_amount
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.queue_entries import QueueEntry
 from tutti.engine.records.reservations import QuotaHoldback
@@ -159,8 +159,8 @@ def _held_back(
     queue: Queue, owner: QuotaHoldback, name: str, what: FlavorResource, asked: int, free: int
 ) -> Explanation:
     flavor, resource = what
-    text = f"ClusterQueue {queue.name}: needs {describe(resource, asked)} {resource} in {flavor}, which it would "
-    text += f"borrow; {describe(resource, free)} is free, but held back for {name} of ClusterQueue {owner.queue}"
+    text = f"ClusterQueue {queue.name}: needs {format_amount(resource, asked)} {resource} in {flavor}, which it would "
+    text += f"borrow; {format_amount(resource, free)} is free, but held back for {name} of ClusterQueue {owner.queue}"
     text += ", which goes before it" if owner.borrows else ", whose own quota that is"
     details = {"heldBackFor": name}
     return Explanation(Gate.QUOTA, NoFit.WAITING_FOR_QUOTA.reason, text, details)

@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tutti.api.resources import describe
-from tutti.api.wording import HAS, agreeing, counted
+from tutti.api.messages import HAS, agreeing, counted
+from tutti.api.resources import format_amount
 from tutti.cluster.capacity import sum_over_nodes
 from tutti.engine.records.explanation import Explanation, Gate
 from tutti.engine.records.members import MemberGroup
@@ -137,10 +137,10 @@ def _shortage(state: State, queue: Queue, what: FlavorResource, asked: int) -> s
     (flavor, resource), nominal, most = what, node.nominal(what), node.potential(what)
     free, unused = max(0, node.available(what)), nominal - node.usage.get(what, 0)
     own = max(0, min(free, unused))
-    text = f"needs {describe(resource, asked)} {resource} in {flavor}; {describe(resource, free)} free now"
-    text += f" ({describe(resource, own)} of its own {describe(resource, nominal)}"
+    text = f"needs {format_amount(resource, asked)} {resource} in {flavor}; {format_amount(resource, free)} free now"
+    text += f" ({format_amount(resource, own)} of its own {format_amount(resource, nominal)}"
     if most > nominal:
-        text += f", {describe(resource, free - own)} of {describe(resource, most - nominal)} to borrow"
+        text += f", {format_amount(resource, free - own)} of {format_amount(resource, most - nominal)} to borrow"
     text += ")"
     lent = unused - free
     if lent <= 0:
@@ -148,7 +148,7 @@ def _shortage(state: State, queue: Queue, what: FlavorResource, asked: int) -> s
     borrowers = [one.name for one in node.root().leaves() if one is not node and one.borrowed(what)]
     to = f" to {', '.join(borrowers[:MOST_NAMES])}" if borrowers else ""
     to += f" and {len(borrowers) - MOST_NAMES} more" if len(borrowers) > MOST_NAMES else ""
-    return f"{text}, {describe(resource, lent)} lent{to} (reclaimable: {RECLAIMABLE[queue.policy.reclaim]})"
+    return f"{text}, {format_amount(resource, lent)} lent{to} (reclaimable: {RECLAIMABLE[queue.policy.reclaim]})"
 
 
 def misfit(found: FitError, assignment: FlavorByResource, *, tried: int = 0) -> Explanation:
@@ -186,8 +186,8 @@ def short_of_resources(state: State, workload: Workload) -> Explanation | None:
         return None
     name = min(short, key=column)
     wanted, free = workload.min_resources[name], int(found[column(name)])
-    text = f"minResources asks for {describe(name, wanted)} of {name} to be free in the cluster; free now: "
-    text += describe(name, free)
+    text = f"minResources asks for {format_amount(name, wanted)} of {name} to be free in the cluster; free now: "
+    text += format_amount(name, free)
     return Explanation(Gate.PLACEMENT, "Unschedulable", text, {"resource": name, "free": str(free)})
 
 

@@ -147,7 +147,7 @@ def _found(state: State, name: str, found: LocalQueue) -> UsageHistory:
     told = None if said is None else said.admission_fair_sharing_status
     if told is None or not told.last_update:
         return UsageHistory(found.metadata.uid, {}, in_use, state.now)
-    consumed = {one: quantity.parse(text) / 1000 for one, text in told.consumed_resources.items()}
+    consumed = {one: quantity.parse_quantity(text) / 1000 for one, text in told.consumed_resources.items()}
     since = datetime.fromisoformat(told.last_update).timestamp()
     return UsageHistory(found.metadata.uid, consumed, in_use, min(since, state.now))
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
-from tutti.api.allowances import room_of
 from tutti.api.core import Pod
 from tutti.api.kinds import PodGroup
+from tutti.api.limits import remaining
 from tutti.api.owners import OwnerObject
 from tutti.cluster.label_index import PodSelecting
 from tutti.engine.admission import extenders
@@ -125,7 +125,7 @@ def _budget_gone(state: State, gone: observations.BudgetGone) -> None:
 
 def _allowance_seen(state: State, seen: observations.AllowanceSeen) -> None:
     meta = seen.quota.metadata
-    state.allowances.setdefault(meta.namespace, {})[meta.name] = room_of(seen.quota)
+    state.allowances.setdefault(meta.namespace, {})[meta.name] = remaining(seen.quota)
     allowances_changed(state, meta.namespace)
 
 

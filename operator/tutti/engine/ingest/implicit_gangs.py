@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tutti.api.conventions import Claim
+from tutti.api.conventions import GangMembership
 from tutti.api.core import OwnerReference
 from tutti.api.kinds import PodGroup
 from tutti.engine.records.decisions import CreatePodGroup, DeletePodGroup
@@ -88,10 +88,10 @@ def _has_ended(group: MemberGroup) -> bool:
     return not (tally.live or tally.succeeded)
 
 
-def _claims(workload: Workload) -> list[tuple[Claim, str]]:
+def _claims(workload: Workload) -> list[tuple[GangMembership, str]]:
     """Return what members say, each different claim once, with the name of the first that says so."""
-    found: dict[tuple[object, ...], tuple[Claim, str]] = {}
-    ended: dict[tuple[object, ...], tuple[Claim, str]] = {}
+    found: dict[tuple[object, ...], tuple[GangMembership, str]] = {}
+    ended: dict[tuple[object, ...], tuple[GangMembership, str]] = {}
     for member in workload.members():
         claim, pod = member.claim, member.pod
         kind = (claim.role, claim.min_count, claim.roles, claim.timeout_seconds, claim.most)
@@ -101,7 +101,7 @@ def _claims(workload: Workload) -> list[tuple[Claim, str]]:
     return list((found or ended).values())
 
 
-def _timeouts(claims: Iterable[tuple[Claim, str]]) -> dict[str, dict[int, str]]:
+def _timeouts(claims: Iterable[tuple[GangMembership, str]]) -> dict[str, dict[int, str]]:
     """Return the timeouts that members say, where they must be the same (pfnet: the spec of the gang)."""
     said: dict[int, str] = {}
     for claim, who in claims:

@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from tutti.api.conventions import Claim, TopologyClaim, kueue
-from tutti.api.conventions.claim import ConventionError, existing_name, label
-from tutti.api.conventions.texts import within_bounds
-from tutti.api.conventions.tutti import POD_GROUP
+from tutti.api.conventions import GangMembership, PodTopologyRequest, kueue
+from tutti.api.conventions.membership import ConventionError, existing_name, label_path, within_bounds
+from tutti.api.conventions.named_groups import POD_GROUP
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.kinds import PodGroup as PodGroupObject
 from tutti.api.kinds import Workload as WorkloadObject
@@ -52,7 +51,7 @@ def put_member(state: State, pod: Pod) -> None:
         drop_member(state, record.key)
         member = None
     if member is None:
-        member = state.members[record.key] = Member(record, pod.spec.scheduler_name, Claim())
+        member = state.members[record.key] = Member(record, pod.spec.scheduler_name, GangMembership())
     said = state.sayings.of(pod)
     if (heard := hash((pod.metadata.uid, said))) != member.parsed_from:
         member.parsed_from = heard
@@ -150,7 +149,7 @@ def _read(state: State, member: Member, pod: Pod, said: PodTexts) -> None:
         claim, member.problem = state.sayings.read(said, pod)
     except Exception as error:  # noqa: BLE001 - a bulkhead: it is this pod's, and what it has of quota stays charged
         state.out.append(decisions.fault_of(("Pod", *member.pod.key), error, "reading"))
-        claim = Claim(namespace=pod.metadata.namespace)
+        claim = GangMembership(namespace=pod.metadata.namespace)
         member.problem = f"what it says of its gang raises {decisions.error_text(error)}"
     if claim != member.claim:
         _unname(state, member)
@@ -175,7 +174,7 @@ def _unname(state: State, member: Member) -> None:
             del state.naming[name]
 
 
-def _names(claim: Claim) -> dict[tuple[str, str], None]:
+def _names(claim: GangMembership) -> dict[tuple[str, str], None]:
     """Return the namespace and name of each PodGroup or Workload that a claim names."""
     if not (claim.group or claim.workload or claim.object):
         return {}
@@ -191,7 +190,7 @@ def _told(pod: Pod) -> Reported:
     return "", "", 0.0
 
 
-def _group_in(state: State, claim: Claim) -> str:
+def _group_in(state: State, claim: GangMembership) -> str:
     if claim.group:
         return claim.group
     found = state.catalog.get(WorkloadObject, claim.namespace, claim.workload)
@@ -209,7 +208,7 @@ def _unfile(state: State, key: PodKey) -> None:
     state.touch(workload.key)
 
 
-def member_topology(said: TopologyClaim | None) -> PodSetTopology | None:
+def member_topology(said: PodTopologyRequest | None) -> PodSetTopology | None:
     """Read what a pod says itself; pods of one gang that are not alike may each say something else."""
     if said is None:
         return None
@@ -297,7 +296,7 @@ def _named(state: State, owner: OwnerObject) -> str:
     """Return the queue that an owner's labels name, or ""."""
     for name in QUEUE_LABELS:
         if name != kueue.QUEUE_NAME or state.configuration.conventions.kueue:
-            queue = existing_name(owner.labels.get(name, ""), f"{owner.kind} {owner.name}: {label(name)}")
+            queue = existing_name(owner.labels.get(name, ""), f"{owner.kind} {owner.name}: {label_path(name)}")
             if queue:
                 return queue
     return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from tutti.api import resources
-from tutti.api.conditions import Condition, find, is_true
+from tutti.api.conditions import Condition, find_condition, is_true
 from tutti.api.kinds import PodGroup, Workload
 from tutti.api.kinds.statuses import KeptMember
 from tutti.engine.lifecycle.phases import Transition, transit
@@ -29,12 +29,12 @@ def restore(workload: workloads.Workload, found: Workload | PodGroup) -> None:
     conditions = found.status.conditions
     workload.was_scheduled = workload.was_scheduled or is_true(conditions, "Scheduled")
     workload.was_finished = is_true(conditions, "Finished")
-    workload.running_since = _since(find(conditions, "Scheduled"), "True")
-    evicted = find(conditions, "Evicted")
+    workload.running_since = _since(find_condition(conditions, "Scheduled"), "True")
+    evicted = find_condition(conditions, "Evicted")
     workload.began = _since(evicted, "False") or 0.0
     if evicted is not None and evicted.status == "True":
         at = _seconds(evicted.last_transition_time)
-        preempted = find(conditions, "Preempted")
+        preempted = find_condition(conditions, "Preempted")
         why = preempted.reason if preempted is not None and preempted.status == "True" else ""
         workload.evicted = WorkloadEviction(evicted.reason, evicted.message, at, why)
         if workload.phase is Phase.WAITING and _was_leaving(found):
@@ -45,10 +45,10 @@ def restore(workload: workloads.Workload, found: Workload | PodGroup) -> None:
             workload.requeues = found.status.requeue.count
             workload.not_before = _seconds(found.status.requeue.at)
         _recall_inactivity(workload, found)
-    workload.degraded_since = _since(find(conditions, "Degraded"), "True")
+    workload.degraded_since = _since(find_condition(conditions, "Degraded"), "True")
     workload.losses = [loss for said in found.status.kept for loss in _losses(said)][:MOST_LOST]
     _recall_ended(workload, found)
-    ready = find(conditions, "PodsReady")
+    ready = find_condition(conditions, "PodsReady")
     unready = _since(ready, "False")
     if workload.running_since is not None and unready is not None:
         workload.unready_since = max(workload.running_since, unready)
@@ -66,7 +66,7 @@ def _forget(workload: workloads.Workload) -> None:
 def _losses(said: KeptMember) -> list[LostMember]:
     """Return what a status says is kept for successors; nothing where that cannot be read."""
     try:
-        amounts = resources.amounts_from_zero(said.requests)
+        amounts = resources.parse_requests(said.requests)
     except resources.AmountError:
         return []
     loss = LostMember(
@@ -94,7 +94,7 @@ def _recall_ended(workload: workloads.Workload, found: Workload | PodGroup) -> N
 
 def _recall_inactivity(workload: workloads.Workload, found: Workload) -> None:
     """Take over that it is yet to be set inactive, or that it has been set active again while nobody looked."""
-    target = find(found.status.conditions, "DeactivationTarget")
+    target = find_condition(found.status.conditions, "DeactivationTarget")
     if target is not None and target.status == "True":
         workload.deactivated, workload.inactive_from = target.reason, None
     elif found.spec.active and workload.evicted is not None and workload.evicted.reason.startswith("Deactivated"):

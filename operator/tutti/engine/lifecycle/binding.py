@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tutti.api.wording import IS, WAS, Forms, agreeing, counted
+from tutti.api.messages import IS, WAS, Forms, agreeing, counted
 from tutti.cluster.pledges import BindingProgress, BindingStage, Pledge, binding_progress, written_version
 from tutti.cluster.pods import PodKey, PodPhase
 from tutti.cluster.storage import StorageKind, StorageObject

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tutti.api.wording import IS, counted
+from tutti.api.messages import IS, counted
 from tutti.engine.lifecycle.phases import Transition, explain, transit
 from tutti.engine.lifecycle.reservation import give_back_all, note_given_back
 from tutti.engine.records.decisions import Deactivate, Evict

@@ -9,7 +9,7 @@ does not know when pods are placed; here both times begin when the required memb
 from __future__ import annotations
 
 from tutti.api.kinds import Workload as WorkloadObject
-from tutti.api.wording import IS, agreeing, counted
+from tutti.api.messages import IS, agreeing, counted
 from tutti.engine.lifecycle.eviction import ask_to_deactivate, deactivate, evict
 from tutti.engine.records.explanation import DeactivationCause, EvictionReason
 from tutti.engine.records.members import Member

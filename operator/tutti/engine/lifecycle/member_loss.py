@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tutti.api.conditions import timestamp
+from tutti.api.messages import HAS, IS, agreeing, counted
 from tutti.api.resources import Amounts
-from tutti.api.wording import HAS, IS, agreeing, counted
 from tutti.engine.lifecycle import quota_usage
 from tutti.engine.lifecycle.eviction import evict
 from tutti.engine.reading.resolution import through_local_queue

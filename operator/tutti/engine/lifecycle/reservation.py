@@ -16,8 +16,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tutti.api.taints import Toleration
-from tutti.api.wording import HAS, IS, WAS, agreeing, counted
+from tutti.api.messages import HAS, IS, WAS, agreeing, counted
+from tutti.api.selectors import Toleration
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodPhase, PodRecord
 from tutti.engine.lifecycle import quota_usage

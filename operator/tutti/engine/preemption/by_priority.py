@@ -18,7 +18,7 @@ import numpy as np
 
 from tutti.api.conditions import timestamp
 from tutti.api.kinds import PodGroup
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 from tutti.cluster.pods import PodRecord
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.lifecycle.quota_usage import PART, protected_until, workload_of

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tutti.api.conditions import timestamp
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 from tutti.engine.lifecycle import quota_usage
 from tutti.engine.lifecycle.eviction import evict, evict_members
 from tutti.engine.lifecycle.quota_usage import protected_until

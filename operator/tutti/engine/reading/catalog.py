@@ -18,9 +18,9 @@ from tutti.api.kinds import (
     Topology,
     WorkloadPriorityClass,
 )
-from tutti.api.kinds.cluster_queue import Preemption
+from tutti.api.kinds.queues import Preemption
 from tutti.api.kinds.quotas import ResourceGroup as ApiResourceGroup
-from tutti.api.percentage import Percentage
+from tutti.api.quantity import Percentage
 from tutti.api.resources import from_milli
 from tutti.engine.reading.objects import ObjectStore
 from tutti.quota.flavors import Flavor, FlavorGroup, Queue, QuotaProblem

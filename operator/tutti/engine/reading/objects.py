@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tutti.api.conditions import legible
+from tutti.api.conditions import legible_conditions
 from tutti.api.kinds import (
     ClusterQueue,
     Cohort,
@@ -25,8 +25,8 @@ from tutti.api.kinds import (
     WorkloadPriorityClass,
     parse_object,
 )
-from tutti.api.kinds.cluster_queue import MOST_SECONDS
-from tutti.api.problems import Problem
+from tutti.api.kinds.queues import MOST_SECONDS
+from tutti.api.problems import FieldProblem
 from tutti.engine.records.workloads import ObjectKey
 
 
@@ -49,12 +49,12 @@ def invalid_object(
     key: ObjectKey, raw: Mapping[str, Any], error: ObjectError, *, before: Object | None, uid: str
 ) -> InvalidObject:
     """Return what there is to tell of an object that cannot be read; `before` is what it was when it could be."""
-    return InvalidObject(key, _whose(key, before), error, uid, legible(raw.get("status")))
+    return InvalidObject(key, _whose(key, before), error, uid, legible_conditions(raw.get("status")))
 
 
 def already_reported(raw: Mapping[str, Any], problem: str) -> bool:
     """Whether a condition of an unreadable object says already what is wrong with it."""
-    return any(one.get("message") == problem for one in legible(raw.get("status")))
+    return any(one.get("message") == problem for one in legible_conditions(raw.get("status")))
 
 
 def _whose(key: ObjectKey, before: Object | None) -> ObjectKey:
@@ -137,7 +137,7 @@ class ObjectStore:
         meta = given if isinstance(given, Mapping) else {}
         key = (kind, str(meta.get("namespace", "")), str(meta.get("name", "")))
         self._read.pop(key, None)
-        error = ObjectError(*key, [Problem("", problem)])
+        error = ObjectError(*key, [FieldProblem("", problem)])
         self._spoil(key, raw, error, uid=str(meta.get("uid", "")))
         return key[1:]
 

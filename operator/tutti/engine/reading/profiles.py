@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tutti.api.configuration import TuttiConfiguration
 from tutti.api.profiles import ALL_PLUGINS, ScorePlugins, ScoringStrategy
-from tutti.api.profiles import Profile as Settings
+from tutti.api.profiles import SchedulerProfile as Settings
 from tutti.placement.plugins.accelerator_packing import AcceleratorPacking
 from tutti.placement.plugins.inter_pod_affinity import PreferredPodAffinity
 from tutti.placement.plugins.node_affinity import NodeAffinity, PreferredNodeAffinity

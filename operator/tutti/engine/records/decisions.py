@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from tutti.api.core import OwnerReference, Pod
-from tutti.api.lengths import shortened
+from tutti.api.messages import shortened
 
 
 class Decision(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tutti.api.lengths import LONGEST_TEXT, MOST_ENTRIES, shortened, shortened_details
+from tutti.api.messages import LONGEST_TEXT, MOST_ENTRIES, shortened, shortened_details
 
 
 class Gate(enum.StrEnum):

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from tutti.api.configuration import Conventions
-from tutti.api.conventions import Claim, ConventionError, claim_of, keys_read
+from tutti.api.conventions import ConventionError, GangMembership, membership_keys, membership_of
 from tutti.api.conventions.gang_objects import GangObject, gangs_in
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.owners import OwnerObject
@@ -44,8 +44,8 @@ class ParsedMemberships:
 
     def __init__(self, settings: Conventions, noted: Iterable[str] = ()) -> None:
         self._settings = settings
-        self._heard = keys_read(settings) | {ADMISSION_ANNOTATION, GATE_ANNOTATION, *noted}
-        self._read: WeakValueDictionary[PodTexts, Claim] = WeakValueDictionary()
+        self._heard = membership_keys(settings) | {ADMISSION_ANNOTATION, GATE_ANNOTATION, *noted}
+        self._read: WeakValueDictionary[PodTexts, GangMembership] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._read)
@@ -61,15 +61,15 @@ class ParsedMemberships:
         heard = self._heard
         return () if heard.isdisjoint(texts) else tuple([pair for pair in texts.items() if pair[0] in heard])
 
-    def read(self, said: PodTexts, pod: Pod) -> tuple[Claim, str]:
+    def read(self, said: PodTexts, pod: Pod) -> tuple[GangMembership, str]:
         """Return the claim of a pod that says this, and why it cannot be read, or ""."""
         known = self._read.get(said)
         if known is not None:
             return known, ""
         try:
-            claim = claim_of(pod, self._settings)
+            claim = membership_of(pod, self._settings)
         except ConventionError as error:
-            return Claim(convention="", namespace=pod.metadata.namespace), str(error)
+            return GangMembership(convention="", namespace=pod.metadata.namespace), str(error)
         if not (pod.metadata.uid and pod.metadata.uid in claim.group):  # else it is named after this one pod
             self._read[said] = claim
         return claim, ""
@@ -100,7 +100,7 @@ class GangObjects:
         """Forget an object that does not exist any more."""
         self._forget((api_version.partition("/")[0], kind, namespace, name))
 
-    def of(self, claim: Claim) -> GangObject | None:
+    def of(self, claim: GangMembership) -> GangObject | None:
         """Return what is said of the gang that a pod claims to be in; None where nothing is."""
         found = self._by_name.get((claim.convention, claim.namespace, claim.object or claim.group))
         return next(iter(found.values())) if found else None
@@ -113,7 +113,7 @@ class GangObjects:
                 del self._by_name[one.convention, one.namespace, one.name]
 
 
-def task_role(known: GangObjects, claim: Claim) -> str:
+def task_role(known: GangObjects, claim: GangMembership) -> str:
     """Return the role of a member in a gang whose object counts by tasks; "" where it does not."""
     found = known.of(claim) if claim.task else None
     return claim.task if found is not None and found.roles else ""

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import msgspec
 
-from tutti.api.conventions import Claim
+from tutti.api.conventions import GangMembership
 from tutti.api.core import OwnerReference, Pod
 from tutti.api.kinds.pod_group import OnMemberLoss
 from tutti.api.resources import Amounts
@@ -150,7 +150,7 @@ class Member:
 
     pod: PodRecord
     scheduler: str
-    claim: Claim
+    claim: GangMembership
     problem: str = ""
     charge: Charge | None = None
     annotation: str = ""

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import msgspec
 
-from tutti.api.allowances import ResourceQuota
 from tutti.api.core import Namespace, Node, Pod, PriorityClass
-from tutti.api.disruption import PodDisruptionBudget
+from tutti.api.limits import PodDisruptionBudget, ResourceQuota
 from tutti.api.owners import OwnerObject
 from tutti.api.storage import (
     CSIDriver,

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tutti.api.wording import HAS, IS, agreeing, counted
+from tutti.api.messages import HAS, IS, agreeing, counted
 from tutti.cluster.classes import PodClass
 from tutti.cluster.pods import PodPhase
 from tutti.engine.records.explanation import Explanation, Gate

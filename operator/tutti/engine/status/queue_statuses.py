@@ -19,7 +19,7 @@ from typing import Any
 from tutti.api.conditions import is_true
 from tutti.api.kinds import ClusterQueue, Cohort
 from tutti.api.model import API_VERSION
-from tutti.api.resources import describe
+from tutti.api.resources import format_amount
 from tutti.cluster.capacity import FreeCapacity, free_capacity
 from tutti.engine.admission import usage_history
 from tutti.engine.records.counters import OveruseReport, QueueCount
@@ -134,7 +134,7 @@ def _of_local_queue(state: State, name: str, namespace: str, local: str) -> dict
     admitted = _less(count.reserved, count)
     return {
         field: _by_flavor(
-            {what: {"name": what[1], "total": describe(what[1], usage.get(what, 0))} for what in node.quotas}
+            {what: {"name": what[1], "total": format_amount(what[1], usage.get(what, 0))} for what in node.quotas}
         )
         for field, usage in (("flavorsReservation", count.reserved), ("flavorsUsage", admitted))
     }
@@ -148,8 +148,8 @@ def _less(usage: Usage, count: QueueCount) -> Usage:
 def _used(resource: str, used: Used) -> dict[str, str]:
     return {
         "name": resource,
-        "total": describe(resource, used.total),
-        "borrowed": describe(resource, used.borrowed),
+        "total": format_amount(resource, used.total),
+        "borrowed": format_amount(resource, used.borrowed),
     }
 
 
@@ -157,12 +157,12 @@ def _left(state: State, what: FlavorResource, node: QuotaNode) -> dict[str, str]
     """Return what may still be used of a quota, and how much of that there is room for."""
     flavor, resource = what
     left = max(0, node.available(what))
-    said = {"nominal": describe(resource, node.nominal(what)), "free": describe(resource, left)}
+    said = {"nominal": format_amount(resource, node.nominal(what)), "free": format_amount(resource, left)}
     room, column = state.rooms.get(flavor), state.cluster.nodes.axis.column(resource)
     if room is None:
         return said
     total, most = (int(one[column]) if column < len(one) else 0 for one in room)
-    return said | {"usable": describe(resource, min(left, total)), "largest": describe(resource, most)}
+    return said | {"usable": format_amount(resource, min(left, total)), "largest": format_amount(resource, most)}
 
 
 def _by_flavor(figures: dict[FlavorResource, dict[str, str]]) -> list[dict[str, Any]]:
@@ -283,5 +283,7 @@ def _message(found: Mapping[FlavorResource, Overuse]) -> str:
 
 def _part(what: FlavorResource, one: Overuse) -> str:
     flavor, resource = what
-    given = f"{describe(resource, one.used)} of {describe(resource, one.given)} {resource} of flavor {flavor}"
-    return given if one.borrowable is None else f"{given} (and {describe(resource, one.borrowable)} borrowed at most)"
+    given = f"{format_amount(resource, one.used)} of {format_amount(resource, one.given)} {resource} of flavor {flavor}"
+    return (
+        given if one.borrowable is None else f"{given} (and {format_amount(resource, one.borrowable)} borrowed at most)"
+    )

@@ -17,10 +17,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from tutti.api import conditions as cond
-from tutti.api.conditions import Json, Status, as_json
+from tutti.api.conditions import Json, Status, condition_json
 from tutti.api.kinds import Object, PodGroup
-from tutti.api.resources import describe
-from tutti.api.wording import HAS, agreeing
+from tutti.api.messages import HAS, agreeing
+from tutti.api.resources import format_amount
 from tutti.engine.lifecycle.member_loss import describe_degraded
 from tutti.engine.reading.objects import InvalidObject
 from tutti.engine.records.counters import NOT_COUNTED
@@ -82,7 +82,7 @@ def _changed_status(
     state: State, told: dict[str, Any], wanted: dict[str, Any], conditions: list[cond.Json]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the whole status with what is wanted in it, and the part that is new."""
-    wanted["conditions"] = cond.merge(told.get("conditions", []), conditions, now=state.now)
+    wanted["conditions"] = cond.merge_conditions(told.get("conditions", []), conditions, now=state.now)
     return news_of(told, wanted)
 
 
@@ -103,13 +103,13 @@ def invalid_status(state: State, spoilt: InvalidObject) -> dict[str, Any]:
     Conditions are replaced as a whole, so those of before are in it. What has finished says nothing else any more.
     """
     kind = "Scheduled" if spoilt.key[0] == "PodGroup" else "Admitted"
-    news = [cond.as_json(kind, "False", "Invalid", str(spoilt.error))]
+    news = [cond.condition_json(kind, "False", "Invalid", str(spoilt.error))]
     workload = state.workloads.get(spoilt.whose)
     told = workload.reported_to(spoilt.uid) if workload is not None else {}
     before = told.get("conditions", spoilt.conditions)
     if any(one["type"] == "Finished" and one["status"] == "True" for one in before):
         return {}
-    conditions = cond.merge(before, news, now=state.now)
+    conditions = cond.merge_conditions(before, news, now=state.now)
     if told:
         told["conditions"] = conditions  # what is said again once it can be read is compared with this
     return {"conditions": conditions}
@@ -166,7 +166,9 @@ def _kept(losses: Iterable[LostMember], told: dict[str, Any]) -> dict[str, Any]:
     """Return what is said of what a gang keeps for successors; nothing where nothing is, or was, kept."""
     found: dict[tuple[object, ...], dict[str, Any]] = {}
     for loss in losses:
-        requests = {name: describe(name, amount) for name, amount in sorted(loss.amounts.items()) if name != VIRTUAL}
+        requests = {
+            name: format_amount(name, amount) for name, amount in sorted(loss.amounts.items()) if name != VIRTUAL
+        }
         which = (loss.group, loss.node, loss.queue, *requests.items(), *sorted(loss.flavors.items()))
         said = {"podGroup": loss.group, "node": loss.node, "count": 0, "requests": requests, "flavors": loss.flavors}
         said |= {"clusterQueue": loss.queue} if loss.queue else {}
@@ -240,7 +242,10 @@ def conditions_of(state: State, workload: Workload) -> list[Json]:
         return []  # how it ended stays true when its pods are cleaned up
     is_told = {kind: known["status"] == "True" for kind, known in told.items()}
     said = [*_progress(workload, is_told), *_eviction(state, workload, told)]
-    return [as_json(kind, status, reason, text, generation=workload.generation) for kind, status, reason, text in said]
+    return [
+        condition_json(kind, status, reason, text, generation=workload.generation)
+        for kind, status, reason, text in said
+    ]
 
 
 Said = tuple[str, Status, str, str]
@@ -348,7 +353,7 @@ def report_gang_condition(state: State, workload: Workload) -> None:
     if said is None or told.get("status") == "True" or {**told, cond.SINCE: ""} == said:
         return
     others = [one for one in gang.conditions if one.get("type") != gang.condition]
-    conditions = cond.merge([*others, *([told] if told else [])], [said], now=state.now)
+    conditions = cond.merge_conditions([*others, *([told] if told else [])], [said], now=state.now)
     workload.gang_told = (gang.uid, conditions[-1])
     about = (gang.namespace, gang.name, gang.uid)
     state.out.append(PatchStatus("PodGroup", *about, {"conditions": conditions}, api_version=gang.api_version))
@@ -357,8 +362,8 @@ def report_gang_condition(state: State, workload: Workload) -> None:
 def _gang_condition(workload: Workload, kind: str, generation: int) -> cond.Json | None:
     if workload.was_scheduled and workload.phase in SCHEDULED:
         text = "all required members have a node"
-        return cond.as_json(kind, "True", "Scheduled", text, generation=generation)
+        return cond.condition_json(kind, "True", "Scheduled", text, generation=generation)
     why = workload.reported_explanation
     if why is None or why.gate is Gate.GATHER:
         return None
-    return cond.as_json(kind, "False", "Unschedulable", f"{why.reason}: {why.message}", generation=generation)
+    return cond.condition_json(kind, "False", "Unschedulable", f"{why.reason}: {why.message}", generation=generation)

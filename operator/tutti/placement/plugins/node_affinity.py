@@ -14,13 +14,13 @@ import numpy as np
 
 from tutti.api.core import NodeAffinity as Spec
 from tutti.api.core import PodSpec
-from tutti.api.labels import (
+from tutti.api.selectors import (
     NAME_FIELD,
     LabelSelector,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
-    integer,
+    parse_integer,
 )
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import ABSENT, LabelColumn, NodeColumns
@@ -102,7 +102,7 @@ def _label_requirement(nodes: NodeColumns, requirement: NodeSelectorRequirement)
 def _compared(column: LabelColumn, requirement: NodeSelectorRequirement) -> Mask:
     """Return bool[values + 1]: which values are above or below the one that is named; the last stands for no label."""
     out = np.zeros(len(column.values) + 1, dtype=np.bool_)
-    bound = integer(requirement.values[0]) if len(requirement.values) == 1 else None
+    bound = parse_integer(requirement.values[0]) if len(requirement.values) == 1 else None
     if bound is None:
         return out
     integers = column.integers

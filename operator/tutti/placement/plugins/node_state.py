@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tutti.api.core import PodSpec
-from tutti.api.taints import HARD_EFFECTS, PREFER_NO_SCHEDULE, Taint, Toleration, untolerated
+from tutti.api.selectors import HARD_EFFECTS, PREFER_NO_SCHEDULE, Taint, Toleration, untolerated
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.nodes import NodeColumns, normalised
 from tutti.placement.framework import MAX_SCORE, FlavorConstraints, Mask, Rejection, Scores

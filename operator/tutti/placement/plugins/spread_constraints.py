@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import TopologySpreadConstraint
-from tutti.api.labels import LabelSelector, LabelSelectorRequirement
-from tutti.api.selecting import REPLICATION_CONTROLLER
+from tutti.api.owners import REPLICATION_CONTROLLER
+from tutti.api.selectors import LabelSelector, LabelSelectorRequirement
 from tutti.cluster.classes import Feature, PodClass
 from tutti.cluster.label_index import Codes
 from tutti.cluster.nodes import NodeColumns

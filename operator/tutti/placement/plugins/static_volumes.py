@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.api.labels import NodeSelector
+from tutti.api.selectors import NodeSelector
 from tutti.api.storage import PersistentVolume
 from tutti.cluster.nodes import NodeColumns
 from tutti.cluster.volumes import UnboundClaim

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.api.disruption import PodDisruptionBudget
-from tutti.api.labels import LabelSelector
+from tutti.api.limits import PodDisruptionBudget
+from tutti.api.selectors import LabelSelector
 from tutti.cluster.pods import PodRecord
 from tutti.cluster.signatures import PodSignature
 

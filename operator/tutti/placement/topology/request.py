@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 
 HOSTNAME = "kubernetes.io/hostname"
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tutti.api.conventions import tutti as ours
-from tutti.api.conventions.volcano import MIN_MEMBER
-from tutti.api.kinds.unsupported import UNSUPPORTED, Unsupported
+from tutti.api.conventions import named_groups as ours
+from tutti.api.conventions.named_groups import VOLCANO_MIN_MEMBER
+from tutti.api.kinds.parsing import UNSUPPORTED, UnsupportedField
 from tutti.api.model import API_VERSION
 from tutti.api.problems import path_of
 from tutti.cli.migrate.conforming import conform
@@ -35,7 +35,7 @@ class Run:
     """
 
     scheduler: str = "tutti"
-    unsupported: Sequence[Unsupported] = UNSUPPORTED
+    unsupported: Sequence[UnsupportedField] = UNSUPPORTED
     used: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def claim(self, namespace: str, wanted: str, kind: str) -> tuple[str, bool]:
@@ -166,7 +166,7 @@ def _label(role: Role, layout: Layout, *, workload: str, queue: str, priority: s
     template["metadata"].setdefault("labels", {}).update(said)
     if layout.gang is GangScope.OWNED and role.count > 1:
         least = role.min_count or role.count
-        template["metadata"].setdefault("annotations", {})[MIN_MEMBER] = str(least)
+        template["metadata"].setdefault("annotations", {})[VOLCANO_MIN_MEMBER] = str(least)
 
 
 def _say_what_changes(document: dict[str, Any], layout: Layout, name: str, notes: Notes) -> None:
@@ -176,7 +176,7 @@ def _say_what_changes(document: dict[str, Any], layout: Layout, name: str, notes
     if name or layout.gang is GangScope.APART:
         return
     if layout.gang is GangScope.OWNED:
-        happens = f"the pods of each Job are told to be one gang by Volcano's annotation {MIN_MEMBER}"
+        happens = f"the pods of each Job are told to be one gang by Volcano's annotation {VOLCANO_MIN_MEMBER}"
         notes.add(
             NoteLevel.NOTE, layout.said_at or "metadata.generateName", happens, "keep conventions.volcano enabled"
         )

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tutti.api.conventions import kueue, kueue_topology
-from tutti.api.conventions import tutti as ours
+from tutti.api.conventions import kueue
+from tutti.api.conventions import named_groups as ours
 from tutti.api.problems import path_of
 from tutti.cli.migrate.report import NoteLevel, Notes
 
@@ -20,11 +20,11 @@ PREBUILT = f"{PREFIX}prebuilt-workload-name"
 MAX_SECONDS = f"{PREFIX}max-exec-time-seconds"
 MIN_PARALLELISM = f"{PREFIX}job-min-parallelism"
 TOPOLOGY = (
-    *kueue_topology.MODES,
-    kueue_topology.SLICE_LEVEL,
-    kueue_topology.SLICE_SIZE,
-    kueue_topology.SLICES,
-    kueue_topology.GROUP,
+    *kueue.TOPOLOGY_MODES,
+    kueue.SLICE_LEVEL,
+    kueue.SLICE_SIZE,
+    kueue.SLICES,
+    kueue.PODSET_GROUP,
 )
 
 RENAMED: Mapping[str, str] = MappingProxyType({QUEUE: ours.QUEUE_NAME, PRIORITY: ours.PRIORITY_CLASS})

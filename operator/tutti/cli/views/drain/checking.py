@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from tutti.api.configuration import Conventions
 from tutti.api.core import Pod
+from tutti.api.messages import agreeing, counted
 from tutti.api.model import GROUP
 from tutti.api.owners import controller_of
-from tutti.api.wording import agreeing, counted
 from tutti.cli.views.drain.trial import (
     NOBODY_MAKES_THEM,
     AffectedBudget,

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from tutti.api.wording import all_of, counted
+from tutti.api.messages import all_of, counted
 from tutti.cli.views.command_line import NO, ViewOptions, fail, names, view
 from tutti.cli.views.degraded import quota_amounts
 from tutti.cli.views.drain.checking import check_drain

@@ -14,10 +14,10 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from tutti.api.conventions import kueue, tutti
+from tutti.api.conventions import kueue, named_groups
 from tutti.api.core import Pod, ResourceRequirements
-from tutti.api.resources import amounts, describe
-from tutti.api.wording import IS, agreeing, counted
+from tutti.api.messages import IS, agreeing, counted
+from tutti.api.resources import format_amount, parse_amounts
 from tutti.cli.views.explain.model import NodeRoom, QuotaUse, Remedy
 from tutti.cli.views.what_if import (
     ObservedCluster,
@@ -99,7 +99,7 @@ def try_change(case: UnplacedWorkload, idea: Change) -> Remedy:
 
 
 Json = dict[str, Any]
-QUEUE_LABELS = (tutti.QUEUE_NAME, kueue.QUEUE_NAME)
+QUEUE_LABELS = (named_groups.QUEUE_NAME, kueue.QUEUE_NAME)
 """The labels of pods that name their queue."""
 MOST_BEFORE = 4
 """How many of those who stand before a workload in its queue are looked at."""
@@ -139,7 +139,7 @@ def smaller_requests(case: UnplacedWorkload) -> Iterator[Change]:
         told |= most
         seen = with_pods(seen, {member.pod.key for member in need.members}, partial(_limited, most=most))
     if told and nodes.count:
-        limits = ", ".join(f"{describe(resource, units)} {resource}" for resource, units in told.items())
+        limits = ", ".join(f"{format_amount(resource, units)} {resource}" for resource, units in told.items())
         yield Change(f"none of its pods asks for more than the largest node offers: {limits}", seen)
 
 
@@ -206,7 +206,7 @@ def cover_resources(case: UnplacedWorkload) -> Iterator[Change]:
             missing[name] += need.klass.requests.get(name, 0) * need.required
     if missing:
         seen = with_object(case.seen, "ClusterQueue", "", queue.name, partial(_cover, missing=missing))
-        told = ", ".join(f"{describe(name, units)} {name}" for name, units in missing.items())
+        told = ", ".join(f"{format_amount(name, units)} {name}" for name, units in missing.items())
         yield Change(f"ClusterQueue {queue.name} is given quota of {told} or more", seen)
 
 
@@ -233,7 +233,7 @@ def _limited(pod: Pod, most: Mapping[str, int]) -> Pod:
     kept = []
     for one in pod.spec.containers:
         kept.append(changed(one, resources=_cut(one.resources, left)))
-        left = {name: units - amounts(kept[-1].resources.requests).get(name, 0) for name, units in left.items()}
+        left = {name: units - parse_amounts(kept[-1].resources.requests).get(name, 0) for name, units in left.items()}
     inits = [changed(one, resources=_cut(one.resources, most)) for one in pod.spec.init_containers]
     whole = None if pod.spec.resources is None else _cut(pod.spec.resources, most)
     return changed(pod, spec=changed(pod.spec, containers=kept, init_containers=inits, resources=whole))
@@ -241,10 +241,12 @@ def _limited(pod: Pod, most: Mapping[str, int]) -> Pod:
 
 def _cut(asked: ResourceRequirements, most: Mapping[str, int]) -> ResourceRequirements:
     """Return requests of which none is more than so much; what is cut to nothing is not asked for."""
-    has = amounts(asked.requests)
+    has = parse_amounts(asked.requests)
     cut = {name: most[name] for name, units in has.items() if units > most.get(name, units)}
     kept = {name: text for name, text in asked.requests.items() if name not in cut}
-    return ResourceRequirements(requests=kept | {name: describe(name, units) for name, units in cut.items() if units})
+    return ResourceRequirements(
+        requests=kept | {name: format_amount(name, units) for name, units in cut.items() if units}
+    )
 
 
 def _relabelled(pod: Pod, before: str, after: str) -> Pod:
@@ -270,7 +272,7 @@ def _setting(path: Sequence[str], value: object) -> Callable[[Json], None]:
 
 
 def _raised(one: QuotaUse) -> str:
-    before, after = describe(one.resource, one.own), describe(one.resource, one.own + one.missing)
+    before, after = format_amount(one.resource, one.own), format_amount(one.resource, one.own + one.missing)
     return f"{one.resource} from {before} to {after}"
 
 
@@ -280,12 +282,12 @@ def _cover(raw: Json, missing: Mapping[str, int]) -> None:
     group["coveredResources"] = [*group["coveredResources"], *missing]
     for flavor in group["flavors"]:
         for name, units in missing.items():
-            flavor["resources"].append({"name": name, "nominalQuota": describe(name, units)})
+            flavor["resources"].append({"name": name, "nominalQuota": format_amount(name, units)})
 
 
 def _raise(raw: Json, short: Sequence[QuotaUse]) -> None:
     """Raise nominal quotas by what is missing."""
-    wanted = {(one.flavor, one.resource): describe(one.resource, one.own + one.missing) for one in short}
+    wanted = {(one.flavor, one.resource): format_amount(one.resource, one.own + one.missing) for one in short}
     for group in raw["spec"].get("resourceGroups", []):
         for flavor in group.get("flavors", []):
             for resource in flavor.get("resources", []):

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import click
 import msgspec
 
-from tutti.api.wording import counted
+from tutti.api.messages import counted
 from tutti.cli.grouping import CommandGroup
 from tutti.cli.views.command_line import NO, ViewOptions, fail, names, view
 from tutti.cli.views.degraded import DegradedGang, degraded_of, waiting_for

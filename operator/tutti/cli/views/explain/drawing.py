@@ -10,8 +10,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from tutti.api.conditions import timestamp
+from tutti.api.messages import agreeing, counted
 from tutti.api.resources import PODS
-from tutti.api.wording import agreeing, counted
 from tutti.cli.views.degraded import DegradedGang, LostMembers, NodeState, quota_amounts
 from tutti.cli.views.drawing import (
     BAD,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.api.resources import describe
-from tutti.api.wording import all_of, counted
+from tutti.api.messages import all_of, counted
+from tutti.api.resources import format_amount
 from tutti.cli.views.explain.model import GateOutcome, GateStep, NodeRoom, QuotaUse, RuledOutNodes
 from tutti.cli.views.what_if import missing_members
 from tutti.cluster.nodes import NodeColumns
@@ -291,7 +291,7 @@ def _has_quota(quota: Sequence[QuotaUse]) -> str:
 
 
 def _had(one: QuotaUse) -> str:
-    needs, free = describe(one.resource, one.needs), describe(one.resource, one.free)
+    needs, free = format_amount(one.resource, one.needs), format_amount(one.resource, one.free)
     return f"{needs} of {free} free {one.resource} in {one.flavor}"
 
 

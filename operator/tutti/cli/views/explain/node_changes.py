@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tutti.api.core import Node
-from tutti.api.resources import CPU, MEMORY, amounts, describe
-from tutti.api.taints import HARD_EFFECTS, Taint
-from tutti.api.wording import IS, agreeing, counted
+from tutti.api.messages import IS, agreeing, counted
+from tutti.api.resources import CPU, MEMORY, format_amount, parse_amounts
+from tutti.api.selectors import HARD_EFFECTS, Taint
 from tutti.cli.views.drawing import first_few
 from tutti.cli.views.explain.changes import Change, UnplacedWorkload
 from tutti.cli.views.explain.gates import MOST_WAYS, node_shortage
@@ -152,8 +152,8 @@ def _larger(case: UnplacedWorkload, need: PodSetRequest) -> list[Node]:
 
 
 def _raised(node: Node, requests: Mapping[str, int]) -> Node:
-    offers = amounts(node.status.allocatable)
-    more = {name: describe(name, units) for name, units in requests.items() if units > offers.get(name, 0)}
+    offers = parse_amounts(node.status.allocatable)
+    more = {name: format_amount(name, units) for name, units in requests.items() if units > offers.get(name, 0)}
     return changed(node, status=changed(node.status, allocatable={**node.status.allocatable, **more}))
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tutti.api.resources import describe
-from tutti.api.wording import agreeing
+from tutti.api.messages import agreeing
+from tutti.api.resources import format_amount
 from tutti.cli.views.explain import changes, node_changes
 from tutti.cli.views.explain.changes import Change, UnplacedWorkload, helpful_changes, try_change
 from tutti.cli.views.explain.gates import node_shortage
@@ -148,7 +148,7 @@ def _idea(case: UnplacedWorkload, leavers: Sequence[PossibleEnd]) -> Change:
 
 
 def _told(name: Sequence[str], held: Mapping[str, int]) -> str:
-    amounts = ", ".join(f"{describe(resource, units)} {resource}" for resource, units in held.items() if units)
+    amounts = ", ".join(f"{format_amount(resource, units)} {resource}" for resource, units in held.items() if units)
     return f"{'/'.join(name)} ({amounts})"
 
 

@@ -1,0 +1,291 @@
+"""ClusterQueue and LocalQueue: who may use how much of which flavor, in which order, and from which namespace.
+
+Fields are those of Kueue v1beta2; `priority`, `backfill`, `reservationSeconds` and `scheduleTimeoutSeconds` are ours.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tutti.api.kinds.matching import LabelSelector
+from tutti.api.kinds.quotas import APPEAR_ONCE, FairSharing, ResourceGroups, StopPolicy, limits_need
+from tutti.api.kinds.statuses import QueueStatus
+from tutti.api.model import (
+    AGE_COLUMN,
+    Lenient,
+    Model,
+    Name,
+    Object,
+    PrinterColumn,
+    QuantityText,
+    ValidationRule,
+    list_map,
+)
+from tutti.api.quantity import Percentage
+
+Fungibility = Literal["MayStopSearch", "TryNextFlavor"]
+Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+MOST_SECONDS = 2**31 - 1
+"""The longest time that a queue may name."""
+
+
+class FlavorFungibility(Model):
+    """Whether a flavor that needs borrowing or preemption is taken, or the next one looked at."""
+
+    when_can_borrow: Fungibility = "MayStopSearch"
+    """MayStopSearch: a flavor that fits by borrowing is taken. TryNextFlavor: those behind it are looked at first."""
+    when_can_preempt: Fungibility = "TryNextFlavor"
+    """The same for a flavor that fits once others have been taken out."""
+    preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] | None = None
+    """Which of borrowing and preemption is better where every flavor needs one."""
+    RULES: ClassVar = (
+        ValidationRule(
+            message="preference needs TryNextFlavor in both whenCanBorrow and whenCanPreempt; otherwise leave it out",
+            holds=lambda it: it.preference is None or it.when_can_borrow == it.when_can_preempt == "TryNextFlavor",
+            cel="!has(self.preference)"
+            " || (self.whenCanBorrow == 'TryNextFlavor' && self.whenCanPreempt == 'TryNextFlavor')",
+        ),
+    )
+
+
+class BorrowWithinCohort(Model):
+    """Whether a workload that borrows may take others out."""
+
+    policy: Literal["Never", "LowerPriority"] = "Never"
+    """Whom it may take out then; it does not matter with fair sharing."""
+    max_priority_threshold: Int32 | None = None
+    """The highest priority that may be taken out."""
+
+
+class Preemption(Model):
+    """Which running workloads may be taken out for a waiting one."""
+
+    within_cluster_queue: Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] = "Never"
+    """Of this queue: none, those of lower priority, or also those of equal priority that came later."""
+    reclaim_within_cohort: Literal["Never", "LowerPriority", "Any"] = "Never"
+    """Of queues of the cohort that borrow: none, those of lower priority, or any."""
+    borrow_within_cohort: BorrowWithinCohort | None = None
+    """Of other queues, for a workload that borrows itself."""
+    minimum_runtime_seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)] | None = None
+    """How long a workload of this queue runs before it may be taken out for another one (ours, not Kueue's)."""
+    RULES: ClassVar = (
+        ValidationRule(
+            message="borrowWithinCohort.policy needs reclaimWithinCohort other than Never",
+            holds=lambda it: (
+                it.reclaim_within_cohort != "Never"
+                or it.borrow_within_cohort is None
+                or it.borrow_within_cohort.policy == "Never"
+            ),
+            cel="self.reclaimWithinCohort != 'Never' || !has(self.borrowWithinCohort)"
+            " || self.borrowWithinCohort.policy == 'Never'",
+        ),
+    )
+
+
+class AdmissionCheck(Model):
+    """A check to pass before admission, for some flavors or, if none is named, for all."""
+
+    name: Name
+    """The AdmissionCheck."""
+    on_flavors: list[Name] = Field(default=[], max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"})
+    """The flavors that it is for; left out: all."""
+
+
+class AdmissionChecksStrategy(Model):
+    """The checks to pass before admission."""
+
+    admission_checks: list[AdmissionCheck] = Field(min_length=1, max_length=64, json_schema_extra=list_map("name"))
+    """The checks."""
+
+
+class AdmissionScope(Model):
+    """Whether local queues are ordered by what they have used."""
+
+    admission_mode: Literal["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]
+    """UsageBasedAdmissionFairSharing: who has used least lately, by weight, goes first, whatever the priority."""
+
+
+class MigrationConstraints(Model):
+    """How far a workload may migrate."""
+
+    last_acceptable_flavor_name: Name = ""
+    """The last flavor that it may migrate to."""
+
+
+class Migration(Model):
+    """When an admitted workload moves to a better flavor."""
+
+    mode: Literal["TryPreferredFlavors", "RetainFirstAdmission"]
+    """Whether it moves at all."""
+    constraints: MigrationConstraints | None = None
+    """How far it may move."""
+
+
+class ConcurrentAdmissionPolicy(Model):
+    """Whether a workload waits for several flavors at once."""
+
+    migration: Migration
+    """When it moves to a better flavor."""
+
+
+class QueuePriority(Model):
+    """What is added to the priority of the queue's workloads, and whether it counts outside of the queue."""
+
+    offset: Int32 = 0
+    """What is added to each priority where it is compared with those of other queues."""
+    fence: bool = False
+    """Whether priorities count within the queue only: compared with those of other queues, all count as the offset."""
+
+
+class ClusterQueueSpec(Model):
+    """Quota, and the rules by which it is given out."""
+
+    resource_groups: ResourceGroups = []
+    """The quota, by group of resources."""
+    cohort_name: Name = ""
+    """The cohort in which it borrows and lends; left out: neither."""
+    queueing_strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
+    """StrictFIFO: the head is waited for. BestEffortFIFO: those behind it may go first if they fit."""
+    backfill: Literal["None", "BestEffort", "Reserved"] | None = None
+    """Who may go before a head that must wait (ours, not Kueue's); where given, it counts instead of queueingStrategy.
+
+    None: nobody, as with StrictFIFO. BestEffort: whoever fits, as with BestEffortFIFO; the head is promised nothing.
+    Reserved: whoever fits without delaying it: it ends before by its maximumExecutionTimeSeconds, or fits beside.
+    """
+    reservation_seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)] | None = None
+    """With backfill Reserved, how long room is kept for a head of which nobody knows when it can start; 3600 if left
+    out. Then others may have it for as long, for twice as long the next time, up to 16 times."""
+    schedule_timeout_seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)] | None = None
+    """How long a complete reservation is held for workloads that do not say so themselves; left out: as configured."""
+    namespace_selector: LabelSelector | None = None
+    """The namespaces that may use it; left out: none, empty: all."""
+    flavor_fungibility: FlavorFungibility = FlavorFungibility()
+    """When the next flavor is looked at."""
+    preemption: Preemption = Preemption()
+    """Which running workloads may be taken out for a waiting one; the quota and the nodes are then held for it."""
+    admission_checks_strategy: AdmissionChecksStrategy | None = None
+    """Checks to pass before admission; not supported yet."""
+    stop_policy: StopPolicy = "None"
+    """Hold: nothing more is admitted, what runs goes on. HoldAndDrain: what runs is taken out, too."""
+    fair_sharing: FairSharing | None = None
+    """Its weight in the cohort."""
+    admission_scope: AdmissionScope | None = None
+    """How its LocalQueues are ordered among one another."""
+    concurrent_admission_policy: ConcurrentAdmissionPolicy | None = None
+    """Waiting for several flavors at once; not supported yet."""
+    priority: QueuePriority = QueuePriority()
+    """How priorities of its workloads count outside of the queue."""
+    RULES: ClassVar = (
+        APPEAR_ONCE,
+        ValidationRule(
+            message="reservationSeconds needs backfill Reserved",
+            holds=lambda it: it.reservation_seconds is None or it.backfill == "Reserved",
+            cel="!has(self.reservationSeconds) || (has(self.backfill) && self.backfill == 'Reserved')",
+        ),
+        limits_need("cohortName", lambda it: it.cohort_name),
+        ValidationRule(
+            message="lendingLimit cannot be above nominalQuota: a queue lends only what is its own",
+            holds=lambda it: all(
+                quota.lending_limit is None
+                or isinstance(quota.nominal_quota, Percentage)
+                or quota.lending_limit <= quota.nominal_quota
+                for group in it.resource_groups
+                for flavor in group.flavors
+                for quota in flavor.resources
+            ),
+        ),
+    )
+
+
+class ClusterQueue(Object):
+    """A queue with quota."""
+
+    KIND: ClassVar = "ClusterQueue"
+    PLURAL: ClassVar = "clusterqueues"
+    SHORT_NAMES: ClassVar = ("cq",)
+    COLUMNS: ClassVar = (
+        PrinterColumn("Cohort", ".spec.cohortName"),
+        PrinterColumn("Strategy", ".spec.queueingStrategy"),
+        PrinterColumn("Pending", ".status.pendingWorkloads", "integer"),
+        PrinterColumn("Admitted", ".status.admittedWorkloads", "integer"),
+        PrinterColumn("Active", '.status.conditions[?(@.type=="Active")].status'),
+        PrinterColumn("Why", '.status.conditions[?(@.type=="Active")].message', priority=1),
+        AGE_COLUMN,
+    )
+
+    spec: ClusterQueueSpec = ClusterQueueSpec()
+    status: QueueStatus = QueueStatus()
+
+
+class WallTimePolicy(Model):
+    """How many hours the queue's workloads may run in all, and what happens then."""
+
+    wall_time_allocated_hours: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    """The hours."""
+    action_when_wall_time_exhausted: Literal["Hold", "HoldAndDrain"] = "Hold"
+    """What happens then."""
+
+
+class LocalQueueSpec(Model):
+    """Which ClusterQueue it leads to, and whether it is open."""
+
+    cluster_queue: Name = ""
+    """The ClusterQueue that it leads to; it cannot be changed."""
+    stop_policy: StopPolicy = "None"
+    """Hold: nothing more is admitted, what runs goes on. HoldAndDrain: what runs is taken out, too."""
+    fair_sharing: FairSharing | None = None
+    """Its weight in a ClusterQueue that goes by past use: one of 2 may use twice as much; one of 0 comes last."""
+    wall_time_policy: WallTimePolicy | None = None
+    """A limit on wall time; not supported yet."""
+    RULES: ClassVar = (
+        ValidationRule(
+            message="clusterQueue cannot be changed: make another LocalQueue and move the workloads there",
+            cel="!has(oldSelf.clusterQueue) || (has(self.clusterQueue) && self.clusterQueue == oldSelf.clusterQueue)",
+            path=".clusterQueue",
+        ),
+    )
+
+
+class AdmissionFairSharingStatus(Lenient):
+    """What counts of past use."""
+
+    consumed_resources: dict[str, QuantityText] = Field(default={}, max_length=64)
+    """What has been used, by resource: an average over time in which the past counts less and less."""
+    last_update: str = Field(default="", json_schema_extra={"format": "date-time"})
+    """As of when."""
+
+
+class LocalFairSharing(Lenient):
+    """Where a LocalQueue stands among those of its ClusterQueue."""
+
+    admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
+    """What it has used lately, where the ClusterQueue goes by that."""
+
+
+class LocalQueueStatus(QueueStatus):
+    """The status of a LocalQueue."""
+
+    fair_sharing: LocalFairSharing | None = None
+    """Where it stands among those of its ClusterQueue."""
+
+
+class LocalQueue(Object):
+    """A namespace's door to a ClusterQueue."""
+
+    KIND: ClassVar = "LocalQueue"
+    PLURAL: ClassVar = "localqueues"
+    SHORT_NAMES: ClassVar = ("lq", "queue", "queues")
+    NAMESPACED: ClassVar = True
+    COLUMNS: ClassVar = (
+        PrinterColumn("ClusterQueue", ".spec.clusterQueue"),
+        PrinterColumn("Pending", ".status.pendingWorkloads", "integer"),
+        PrinterColumn("Admitted", ".status.admittedWorkloads", "integer"),
+        PrinterColumn("Active", '.status.conditions[?(@.type=="Active")].status'),
+        PrinterColumn("Why", '.status.conditions[?(@.type=="Active")].message', priority=1),
+        AGE_COLUMN,
+    )
+
+    spec: LocalQueueSpec = LocalQueueSpec()
+    status: LocalQueueStatus = LocalQueueStatus()
