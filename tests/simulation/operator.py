@@ -167,7 +167,7 @@ class CheckedEngine(Invariants, Engine):
     def _check_named(self) -> None:
         """Nobody is told for long that somebody is before it who is not there any more (invariant 9)."""
         there = {one.name for one in self.state.workloads.values() if one.phase is Phase.WAITING}
-        told = ((key, NAMED.search(one.told[1])) for key, one in self.state.workloads.items())
+        told = ((key, NAMED.search(one.reported[1])) for key, one in self.state.workloads.items())
         gone = [(key, found[1]) for key, found in told if found is not None and found[1] not in there]
         self._named_since = {one: self._named_since.get(one, self.now) for one in gone}
         for (key, name), since in self._named_since.items():

@@ -22,7 +22,7 @@ from tutti.api.kinds.queues import Preemption
 from tutti.api.kinds.quotas import ResourceGroup as ApiResourceGroup
 from tutti.api.quantity import Percentage
 from tutti.api.resources import from_milli
-from tutti.engine.reading.objects import ObjectStore
+from tutti.engine.reading.objects import WrittenObjects
 from tutti.quota.flavors import Flavor, FlavorGroup, Queue, QuotaProblem
 from tutti.quota.policy import Fungibility, Preemptible, PreemptionPolicy
 from tutti.quota.references import cohort_problem, flavor_problem, queue_problem, rings
@@ -131,7 +131,7 @@ class LocalQueueTarget(msgspec.Struct, frozen=True):
     drain: bool
 
 
-class Catalog(ObjectStore):
+class Catalog(WrittenObjects):
     """What users wrote, and what it comes to.
 
     Attributes:

@@ -91,7 +91,7 @@ NOTED_BY_SERVER = ("resourceVersion", "managedFields")
 """Metadata that changes with every write, and says nothing."""
 
 
-class ObjectStore:
+class WrittenObjects:
     """What users wrote, object by object.
 
     Attributes:
